@@ -31,7 +31,8 @@ def a_day_at_the_shop() -> Iterator[None]:
     """Fill the table with orders at all steps, over some hours; two of them are being shipped."""
     now = clock.now()
     OneAtATime.is_in_memory = False  # it stands for a table of AWS
-    with local_table(AppTask), stopped_clock(now - timedelta(hours=6)) as time_of_day:
+    counted = mock.patch.object(Order.use_case_id, "flow", new=True)
+    with counted, local_table(AppTask), stopped_clock(now - timedelta(hours=6)) as time_of_day:
         for number in range(1, 145):
             Order.create(f"o-2026-{number:05}", number=number)
             time_of_day.advance(timedelta(minutes=2.5))

@@ -18,6 +18,7 @@ from tests.benchmarks import (
     layouts,
     live,
     loops,
+    page,
     queries,
     settings,
     soak,
@@ -38,6 +39,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[str]]] = {
     "loops": loops.report,
     "queries": queries.report,
     "layouts": layouts.report,
+    "page": page.report,
 }
 
 

@@ -18,7 +18,7 @@ from pynamodb_tracker.web import dashboard, decisions
 from pynamodb_tracker.web.words import visible
 from tests.support.rows import change
 from tests.web.browser import Visitor, chromium, serving
-from tests.web.shop import CarrierError, Nightly, Order, ShopTask, leave
+from tests.web.shop import CarrierError, Nightly, Order, Refund, ShopTask, leave
 from tests.web.test_views import HOSTILE, every_state, fail
 
 if TYPE_CHECKING:
@@ -34,6 +34,9 @@ VIEWS = [
     "/Order/errors",
     "/Order/task?id=o-failed",
     "/Order/task?id=o-done",
+    "/Order/task?id=o-parent",
+    "/Order/task?id=o-approval",
+    "/Order/task?id=o-in_progress",
     "/Order/group?name=nobody",
     "/Nightly/task?id=nightly",
     "/Nightly/schedules",
@@ -48,6 +51,7 @@ WIDTHS = (320, 390, 768, 1024, 1920)
 
 _CUT_TABLES = "[...document.querySelectorAll('.scroll')].some((each) => each.scrollWidth > each.clientWidth)"
 _CUT_SHEETS = "[...document.querySelectorAll('.sheet')].some((each) => each.getBoundingClientRect().left < 0)"
+_OPEN_ONE = "at => document.querySelectorAll('details.ask').forEach((each, number) => { each.open = number === at })"
 
 Visit = Callable[..., AbstractContextManager[Visitor]]
 
@@ -74,10 +78,14 @@ def visit(browser: Browser, shop: StoppedClock) -> Visit:  # noqa: ARG001 - the 
 
 @pytest.fixture
 def schedules_and_pauses(monkeypatch: pytest.MonkeyPatch, shop: StoppedClock) -> None:  # noqa: ARG001 - empty tables
-    """Let a task repeat whose last round was ignored, another one that has not run, and a step be paused."""
+    """Let tasks repeat, wait for an ignored one and for an answer, and a step be paused."""
     Nightly.create("nightly", repeat=Repeat.cron("0 2 * * *"))
     Nightly.create("weekly", repeat=Repeat.cron("0 2 * * MON"))
     Nightly.collect.ignore("weekly", reason="not this week", by="ada")
+    Order.create("o-parent")
+    Order.confirm_payment.run("o-parent", lambda ctx: ctx.create(Refund, "r-1", wait=True))
+    Refund.pay_back.ignore("r-1", reason="no paper")
+    Order.create("o-approval", wait_for=Order.approved)
     monkeypatch.setattr(Order.use_case_id, "control", True)
     monkeypatch.setattr(Order.use_case_id, "flow", True)
     Order.ship.pause(until=None, reason="w" * 300, by="ada")
@@ -97,7 +105,11 @@ def test_no_view_has_a_violation_of_accessibility(visit: Visit, shop: StoppedClo
     with visit(color_scheme=scheme, viewport={"width": width, "height": 900}) as visitor:
         for path in VIEWS:
             page = visitor.open(path)
-            for violation in axe.run(page).response["violations"]:
+            violations = axe.run(page).response["violations"]
+            for number in range(page.locator("details.ask").count()):
+                page.evaluate(_OPEN_ONE, number)
+                violations += axe.run(page, context="details.ask[open]").response["violations"]
+            for violation in violations:
                 nodes = [node["html"] for node in violation["nodes"]]
                 found[path, violation["id"]] = violation["help"], nodes[:3]
     assert found == {}
