@@ -18,6 +18,7 @@ BOUNDED = [
     ("12w", Faults(twice=1)),
     ("1wir", Faults()),
     ("1id", Faults()),
+    ("g1wir", Faults()),
 ]
 COMPLETE = [
     ("12ww", Faults(late=1)),
@@ -26,8 +27,9 @@ COMPLETE = [
     ("12wir", Faults()),
     ("1wir", Faults(late=1)),
     ("1widar", Faults()),
+    ("g12wir", Faults(late=1)),
 ]
-"""Which programs: 1 to 3 end a child, w runs the parent; i ignores it, r reopens it, a and A run its first step again,
+"""Which programs, after a g if the parent is in a group: 1 to 3 end a child, w runs the parent; i ignores it, r reopens it, a and A run its first step again,
 a with another child; d deletes it, and begins its next life, which waits for another child."""
 GUARDS = {
     ("waits_for_more", ""): ("12", Faults(), "it waits for nothing"),
@@ -36,6 +38,7 @@ GUARDS = {
     ("same_round", ""): ("1id", Faults(), "it is due although a child is left"),
     ("waits_for_none", "reopen"): ("1ir", Faults(), "it is due although a child is left"),
     ("waits_for_others", "reopen"): ("1ir", Faults(), "it waits for nothing"),
+    ("waits_seen", ""): ("g1ir", Faults(), "it waits for nothing"),
     ("waits_for_others", "commit"): ("1iA", Faults(), "it waits for nothing"),
 }
 
@@ -77,11 +80,12 @@ def protocol(who: str, faults: Faults) -> Protocol:
         "A": lambda: attempt(lambda: wait_for("1", also_from=[Order.collect.ignored])),
         "d": begin_next_life,
     }
+    group, who = ("g", who[1:]) if who[0] == "g" else (None, who)
     programs = [Program(each, (calls.get(each) or partial(end, each),)) for each in who]
     children = [each for each in who if each.isdigit()]
 
     def begin() -> None:
-        Order.create("o")
+        Order.create("o", group=group)
         wait_for(*children)
 
     return Protocol(programs, faults, _broken, started(begin))

@@ -89,6 +89,7 @@ def protocol(who: str, faults: Faults) -> Protocol:
             note(f"{name} gives {slot.token} back")
             slot.leave()
             of_process.give_back(at_once=True)
+            note(f"{name} returned {slot.token}")
 
     programs = []
     for place, letter in enumerate(who.lstrip("123")):
@@ -122,7 +123,7 @@ def _broken(programs: list[Program], number: int, faults: Faults, state: State) 
         running += not is_over and BASE + (state.now - program.behind) * TICK < until
     if running > number:
         return MANY
-    returned = {each.split()[-2] for each in state.notes if each.endswith(" back")}
+    returned = {each.split()[-1] for each in state.notes if " returned " in each}
     is_over = all(actor.request is None and actor.call for actor in state.actors)
     if is_over and not faults.lost and any(value(item, "lock") in returned for item in _taken(state)):
         return WASTED

@@ -161,7 +161,7 @@ class Protocol:
         rows, answer = answered(state.rows, *request)
         applied, faults, name = state._replace(rows=rows), state.faults, _told(request)
         is_write = request[0] not in ("GetItem", "BatchGetItem", "Query")
-        said = "is refused" if "error" in answer[:10] else "is answered"
+        said = "is refused" if '"error": "' in answer else "is answered"
         yield f"{name} {said}", self._continue(applied, number, actor, answer)
         if not is_write:
             return

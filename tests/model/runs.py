@@ -32,6 +32,7 @@ BOUNDED = [
     ("x y", LOST),
     ("21", LATE),
     ("2 1", LOST),
+    ("fsS a", Faults()),
 ]
 COMPLETE = [
     ("sS ff", Faults(late=1, ticks=2)),
@@ -47,17 +48,20 @@ COMPLETE = [
     ("xy y", Faults(late=1, ticks=1)),
     ("21 1", Faults(late=1, ticks=2)),
     ("21 1", Faults(lost=1, ticks=2)),
+    ("fsS a", Faults(late=1, ticks=1)),
 ]
-"""Which programs, with a letter for each run: s succeeds, S at the second step, f fails, r is released, p is postponed,
-e extends its lock twice, v saves twice; 1 and 2 run two parts, then 1 succeeds, and 2 fails; x and y fail, with a
+"""Which programs, with a letter for each run: s succeeds, S at the second step, a there also from a failure of the first
+one, f fails, r is released, p is postponed, e extends its lock twice, v saves twice; 1 and 2 run two parts, then 1 succeeds, and 2 fails; x and y fail, with a
 payload each."""
 TWO = "two blocks run under a valid lock"
 LOST_TASK = "a run has lost the task although its lock is valid"
 LOCKED = "a claim of a run that has ended locks the task"
+AGAIN = "a task that has ended runs again"
 NOT_LOST = "a success is recorded after it was reported as lost"
 GUARDS = {
     ("startable", "claim"): ("s s", Faults(), TWO),
     ("under_limit", "claim"): ("sS S", Faults(deaths=1, ticks=2), "more attempts than allowed"),
+    ("at", "claim from"): ("fsS a", Faults(), AGAIN),
     ("same_payload", "claim"): ("x y", Faults(), "a run has another payload than the first one"),
     ("later_token", "claim"): ("f", LATE, LOCKED),
     ("mine", "succeed"): ("s s", PASSES, LOST_TASK),
@@ -94,15 +98,16 @@ def protocol(who: str, faults: Faults) -> Protocol:
         letter: partial(_run, Order.ship if letter == "S" else Order.pay, block, letter if letter in "xy" else None)
         for letter, block in _BLOCKS.items()
     }
+    calls["a"] = partial(_run, Order.ship, _succeed_at_the_second_step, None, also_from=[Order.pay.failed])
     programs = [Program(word, tuple(calls[letter] for letter in word)) for word in who.split()]
     return Protocol(programs, faults, partial(_broken, faults), started(lambda: Order.create("o")))
 
 
-def _run(step: Any, block: Callable[[Any], None], payload: str | None) -> None:
+def _run(step: Any, block: Callable[[Any], None], payload: str | None, **options: Any) -> None:
     """Run a step, and remember what the program is told about it."""
     ctx = None
     try:
-        with step.start("o", lock_for=LOCK, same=payload) as ctx:
+        with step.start("o", lock_for=LOCK, same=payload, **options) as ctx:
             _hold(ctx)
             try:
                 if payload:
@@ -125,6 +130,8 @@ def _run(step: Any, block: Callable[[Any], None], payload: str | None) -> None:
     if ctx is not None and ctx.outcome is not None:
         note(f"over {here()}")
         note(f"{ctx.outcome} {ctx.fence}")
+        if block is _succeed_at_the_second_step and ctx.outcome == "succeeded":
+            note(f"ended {ctx.fence}")
         if block is _postpone:
             note(f"postponed {ctx.fence} {ctx.attempt - 1}")
 
@@ -213,7 +220,7 @@ def _broken(faults: Faults, state: State) -> str | None:  # noqa: PLR0911 - one 
     said = ("over",) if faults.late or faults.lost else ("over", "refused")
     if status % 100 == 1 and [token[16:20]] in [place for what, *place in notes if what in said]:
         return LOCKED
-    done, told = value(row, "done").split(), {what: [] for what in ("succeeded", "lost", "saved", "given")}
+    done, told = value(row, "done").split(), {what: [] for what in ("succeeded", "lost", "saved", "given", "ended")}
     for what, *given in notes:
         if what in told:
             told[what] += given
@@ -223,6 +230,8 @@ def _broken(faults: Faults, state: State) -> str | None:  # noqa: PLR0911 - one 
         return NOT_LOST
     if len({*told["given"]}) > 1:
         return "a run has another payload than the first one"
+    if len({*told["ended"]}) > 1:
+        return AGAIN
     if max(told["saved"], default="") > value(row, "saved"):
         return "a save is forgotten"
     return _broken_parts(row, status, notes) or _broken_postponement(row, status, notes)

@@ -32,10 +32,8 @@ PARTS = {
 """Guards that consist of others, which are removed one by one; `awaits_only` is what `awaits_more` leaves."""
 NOT_REMOVED = {
     ("at", "merge"): "needless for safety: each move to another status also moves the due time, which is compared",
-    ("at", "claim from"): "not searched: a run would start from a state that `also_from` does not list",
     ("due", "claim from"): "for the delay alone: a run would start too early, and nothing is lost",
     ("has_errors", ""): "for liveness: an entry cannot be appended where no list is, so a second try stores the list",
-    ("waits_seen", ""): "not searched, it takes a group and a join: a task would wait for a child that has just ended",
 }
 """Guards without which no search and no trace breaks a promise, and why."""
 
