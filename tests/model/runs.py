@@ -208,7 +208,7 @@ _BLOCKS = {
 }
 
 
-def _broken(faults: Faults, state: State) -> str | None:  # noqa: PLR0911 - one for each promise
+def _broken(faults: Faults, state: State) -> str | None:  # noqa: C901, PLR0911 - one for each promise
     row = item_at(state.rows, "o order")
     status, token = value(row, "status"), value(row, "lock")
     notes = [each.split() for each in state.notes]
