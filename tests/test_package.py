@@ -85,3 +85,24 @@ def test_a_release_that_does_not_fit_is_refused(tag: str, repository: str, compl
     ended = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own
     assert ended.returncode == 1
     assert complaint in ended.stderr
+
+
+WITHOUT_UNIX = """
+import importlib, os, pkgutil, signal, sys
+for module, names in {
+    os: ("fork", "getuid", "killpg", "register_at_fork", "sched_getaffinity"),
+    signal: ("SIGALRM", "SIGHUP", "SIGPIPE", "SIGQUIT", "SIGUSR1", "pthread_sigmask", "setitimer"),
+}.items():
+    for name in names:
+        vars(module).pop(name, None)
+sys.modules |= dict.fromkeys(("fcntl", "grp", "pwd", "resource", "termios", "tty"))
+import pynamodb_tracker
+for module in pkgutil.walk_packages(pynamodb_tracker.__path__, "pynamodb_tracker."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
+"""
+
+
+def test_every_module_can_be_imported_where_there_is_no_fork_and_no_signal_or_module_of_unix() -> None:
+    ended = subprocess.run([sys.executable, "-c", WITHOUT_UNIX], check=False, capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")

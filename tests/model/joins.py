@@ -29,8 +29,9 @@ COMPLETE = [
     ("1widar", Faults()),
     ("g12wir", Faults(late=1)),
 ]
-"""Which programs, after a g if the parent is in a group: 1 to 3 end a child, w runs the parent; i ignores it, r reopens it, a and A run its first step again,
-a with another child; d deletes it, and begins its next life, which waits for another child."""
+"""Which programs, after a g if the parent is in a group: 1 to 3 end a child, w runs the parent; i ignores it, r
+reopens it, a and A run its first step again, a with another child; d deletes it, and begins its next life, which
+waits for another child."""
 GUARDS = {
     ("waits_for_more", ""): ("12", Faults(), "it waits for nothing"),
     ("waits_for_one", ""): ("1ia", Faults(), "it is due although a child is left"),

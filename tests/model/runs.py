@@ -50,9 +50,9 @@ COMPLETE = [
     ("21 1", Faults(lost=1, ticks=2)),
     ("fsS a", Faults(late=1, ticks=1)),
 ]
-"""Which programs, with a letter for each run: s succeeds, S at the second step, a there also from a failure of the first
-one, f fails, r is released, p is postponed, e extends its lock twice, v saves twice; 1 and 2 run two parts, then 1 succeeds, and 2 fails; x and y fail, with a
-payload each."""
+"""Which programs, with a letter for each run: s succeeds, S at the second step, a there also from a failure of the
+first one, f fails, r is released, p is postponed, e extends its lock twice, v saves twice; 1 and 2 run two parts,
+then 1 succeeds, and 2 fails; x and y fail, with a payload each."""
 TWO = "two blocks run under a valid lock"
 LOST_TASK = "a run has lost the task although its lock is valid"
 LOCKED = "a claim of a run that has ended locks the task"
