@@ -96,6 +96,18 @@ def failed(*task_ids: str) -> None:
         Order.create(task_id, state=Order.ship.failed)
 
 
+def test_times_are_shown_in_the_zone_of_the_viewer_and_in_utc_in_their_titles(visit: Visit) -> None:
+    failed("o-1")
+    with visit(timezone_id="Asia/Kolkata") as visitor:
+        foot = visitor.open("/Order/errors").locator(".cost time[data-local=clock]")
+        in_utc = re.search(r"(\d\d):(\d\d):\d\d UTC", foot.get_attribute("title") or "")
+        assert in_utc is not None
+        minutes = (int(in_utc[1]) * 60 + int(in_utc[2]) + 330) % (24 * 60)
+        assert f"{minutes // 60:02}:{minutes % 60:02} " in foot.inner_text()
+        before = visitor.open("/Order/bulk?verb=ignore&step=ship&state=failed").locator("time[data-local]").first
+        assert "GMT+5:30" in before.inner_text()
+
+
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1360), ("dark", 390)])
 @pytest.mark.usefixtures("schedules_and_pauses")
 def test_no_view_has_a_violation_of_accessibility(visit: Visit, shop: StoppedClock, scheme: str, width: int) -> None:

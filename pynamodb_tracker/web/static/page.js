@@ -37,11 +37,13 @@
   const isInUse = () => isBusy || document.hidden || first("dialog[open], details.ask[open], [name=task]:checked")
     || first(".timeline details[open]") || document.activeElement.matches("input, select, textarea");
 
-  // Whole times are in the viewer's zone; UTC, as the server writes them, is in their titles.
+  // Times are in the viewer's zone; UTC, as the server writes them, is in their titles.
   const showTimes = () => all("time[data-local]").forEach((each) => {
-    const two = "2-digit";
-    const zone = { year: "numeric", month: two, day: two, hour: two, minute: two, second: two, timeZoneName: "short" };
-    each.textContent = new Date(each.dateTime).toLocaleTimeString("sv-SE", zone);
+    const two = "2-digit", date = { year: "numeric", month: two, day: two };
+    const minute = { hour: two, minute: two, timeZoneName: "short" }, time = new Date(each.dateTime);
+    const shown = each.dataset.local !== "clock" ? { ...date, second: two, ...minute }
+      : Date.now() - time < 864e5 ? minute : { ...date, ...minute };
+    each.textContent = time.toLocaleTimeString("sv-SE", shown);
   });
   const showState = () => {
     at = -1;
