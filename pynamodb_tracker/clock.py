@@ -160,6 +160,11 @@ def read(text: str) -> datetime | None:
     return time if time.tzinfo is not None else None
 
 
+def in_words(time: datetime) -> str:
+    """Return a time for people, in UTC and whole seconds."""
+    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
 def stamp(time: datetime) -> str:
     """Return the stored form of an aware time: UTC, 31 characters whose order is the order of time."""
     if time.tzinfo is not UTC:

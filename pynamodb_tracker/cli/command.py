@@ -263,8 +263,8 @@ def use_case(app: str, name: str | None) -> Iterator[type[Task]]:
 def only_one(app: str, models: Sequence[type[Task]]) -> type[Task]:
     """Return the use case; a CannotRunError if there are several."""
     if len(models) > 1:
-        options = ", ".join(f"--use-case {model.tracker.use_case.name}" for model in models)
-        raise CannotRunError(f"{app} is a table with {len(models)} use cases: add one of {options}")
+        options = " or ".join(f"--use-case {model.tracker.use_case.name}" for model in models)
+        raise CannotRunError(f"{app} has {len(models)} use cases, and this command is about one: add {options}")
     return models[0]
 
 
@@ -303,12 +303,22 @@ def steps_of(model: type[Task], name: str | None = None) -> list[BoundStep[Any]]
 
 
 def step_named(model: type[Task], name: str) -> BoundStep[Any]:
-    """Return a step by its name."""
-    known = {step.name: step for step in steps_of(model)}
+    """Return a step by its name, `ship`, `order.ship` or `Order.ship`."""
+    known, name = {step.name: step for step in steps_of(model)}, _without_use_case(model, name)
     if name not in known:
         hint = did_you_mean(name, known) or f"; its steps are {', '.join(known)}"
         raise CannotRunError(f"{model.__name__} has no step {name!r}{hint}")
     return known[name]
+
+
+def is_step(model: type[Task], name: str) -> bool:
+    """Return whether this names a step."""
+    return _without_use_case(model, name) in {step.name for step in steps_of(model)}
+
+
+def _without_use_case(model: type[Task], name: str) -> str:
+    use_case_name, _, step = name.rpartition(".")
+    return step if use_case_name in (model.tracker.use_case.name, model.__name__) else name
 
 
 def step_among(models: Sequence[type[Task]], name: str) -> BoundStep[Any]:

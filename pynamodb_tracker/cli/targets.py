@@ -12,7 +12,7 @@ import typer
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import did_you_mean
-from pynamodb_tracker.cli.command import CannotRunError, check_window, state_named, step_named, steps_of
+from pynamodb_tracker.cli.command import CannotRunError, check_window, is_step, state_named, step_named, steps_of
 from pynamodb_tracker.exceptions import TaskNotFoundError
 from pynamodb_tracker.model.hydration import rows
 from pynamodb_tracker.presentation.listing import Filter, find
@@ -39,7 +39,7 @@ class Targets:
         """Return the targets that `[STEP] TASK...` names; the first word is a step if the use case has it."""
         first, *more = words
         known = {step.name for step in steps_of(model)}
-        if first in known:
+        if is_step(model, first):
             if not more:
                 raise typer.BadParameter(f"{first} is a step: name tasks, too", param_hint="TASK")
             return cls(model, step_named(model, first), more)
@@ -83,7 +83,7 @@ class Asked:
         name, *more = words
         if more:
             raise typer.BadParameter("name a step or a state, and no task: options select the tasks", param_hint="TASK")
-        if name in {step.name for step in steps_of(model)} or "." not in name:
+        if name.rpartition(".")[2] not in list(Status):
             states = [getattr(step_named(model, name), status) for status in statuses]
         else:
             states = [state_named(model, name)]

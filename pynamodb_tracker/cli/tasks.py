@@ -1,24 +1,36 @@
-"""Tasks as rows of a table, and those that are damaged."""
+"""What several commands print: tasks as rows of a table, those that are damaged, and what holds back a use case."""
+
+from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 import typer
+from rich.text import Text
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.cli.command import FOUND
 from pynamodb_tracker.cli.terminal import Cell, styled, warn
+from pynamodb_tracker.control.item import Pause
 from pynamodb_tracker.model.row import damages_of
 from pynamodb_tracker.presentation.errors import one_line
+from pynamodb_tracker.presentation.overview import Number
 from pynamodb_tracker.presentation.task_facts import is_abandoned, name_of
-from pynamodb_tracker.presentation.text import age, between
+from pynamodb_tracker.presentation.text import age, between, escaped
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.task.task import Task
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.control.slots import Use
 
 # Rows of a table.
 
 WAITING = "waiting"
 """Names the columns of a table of tasks that wait for others."""
+
+ALL_WAITING = "all waiting"
+"""The same, of several use cases."""
 
 FOUND_BY = "found by"
 """Names those of tasks that were found by an attribute, in any state."""
@@ -30,6 +42,7 @@ COLUMNS: dict[Status | str | None, tuple[str, ...]] = {
     Status.IGNORED: ("task", "attempt", "age", "error"),
     Status.SUCCEEDED: ("task", "age"),
     WAITING: ("task", "state", "age", "waits for"),
+    ALL_WAITING: ("task", "use case", "state", "age", "waits for"),
     FOUND_BY: ("task", "use case", "state", "created", "age", "error"),
     None: ("task", "attempt", "age", "due", "error"),
 }
@@ -68,6 +81,19 @@ def lock_of(task: Task) -> Cell:
     if expires is None:
         return ""
     return styled(f"expired {between(expires)}", "red") if is_abandoned(task) else f"expires {between(expires)}"
+
+
+def waiting(number: Number) -> str:
+    """Return in words how many pending tasks only the end of others makes due; nothing if there are none."""
+    return f" ({number} wait)" if number.tasks else ""
+
+
+def held_back(pauses: Iterable[Pause], limits: Iterable[Use]) -> Iterator[Text]:
+    """Yield a line for each pause, and for each limit."""
+    for pause in pauses:
+        yield Text(escaped(str(pause)), "red" if pause.until is None else "yellow")
+    for use in limits:
+        yield Text(escaped(str(use)), "yellow" if use.taken >= use.at_once else "")
 
 
 # Damaged tasks: those with attributes that are stored otherwise than declared.

@@ -48,7 +48,7 @@ class Pause:
         return self.until is None or clock.now() < self.until
 
     def __str__(self) -> str:
-        until = "until it is resumed" if self.until is None else f"until {self.until.isoformat(timespec='seconds')}"
+        until = "until it is resumed" if self.until is None else f"until {clock.in_words(self.until)}"
         return f"{self.step} is paused {until}, by {self.by}: {self.reason}"
 
 

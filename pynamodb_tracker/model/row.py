@@ -229,7 +229,7 @@ class TaskRow(Model):
             parts.append(f"{'the answer' if len(awaits) == 1 else 'the answers'} {' and '.join(sorted(awaits))}")
         if waits:
             parts.append(f"{waits} {'task' if waits == 1 else 'tasks'}")
-        until = "" if due_time == clock.NEVER else f", or until {due_time}"
+        until = "" if due_time == clock.NEVER else f", or until {clock.in_words(due_time)}"
         return f"{' and for '.join(parts)}{until}"
 
     def redact(self, text: str) -> str:

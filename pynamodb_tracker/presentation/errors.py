@@ -31,7 +31,7 @@ def one_line(error: BaseException) -> str:
     return " ".join(str(cause).split())
 
 
-_ADVICE = re.compile("; (?:start|ignore) takes ")
+_ADVICE = re.compile(r"; (?:(?:start|ignore|cancel) takes |write \w+\.create\()")
 
 
 def for_people(error: BaseException) -> str:

@@ -244,10 +244,15 @@ def look(steps: Sequence[BoundStep[Any]], errors: Errors) -> Overview:
         for at, step in enumerate(steps)
     ]
     model = steps[0].model
-    pauses = in_force(model) if model.tracker.use_case.control else None
+    pauses = pauses_of(model) if model.tracker.use_case.control else None
     blocked = blocked_among({step: ids for step, (_, ids) in zip(steps, waiting, strict=True)})
     done, flow = _done(steps[-1])
     return Overview(views, pauses, limits_in_use(model), done, flow, blocked)
+
+
+def pauses_of(model: type[TaskRow]) -> Sequence[Pause]:
+    """Return the pauses of a use case that are in force; no request if its steps cannot be paused."""
+    return in_force(model) if model.tracker.use_case.control else ()
 
 
 def limits_in_use(model: type[TaskRow]) -> Sequence[Use]:

@@ -25,7 +25,7 @@ from pynamodb_tracker.model.row import Membership, TaskRow, damages_of, membersh
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.errors import one_line
-from pynamodb_tracker.presentation.text import between, count, stamp
+from pynamodb_tracker.presentation.text import between, count, moment, stamp
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
@@ -206,7 +206,7 @@ def relations_in_words(task: Task) -> Iterator[tuple[str, str]]:
     if again is not None:
         if again.asks_for_run:
             with_what = ", with " + ", ".join(again.attributes) if again.attributes else ""
-            yield "asked again", f"due {stamp(again.due_time)}, after this run{with_what}"
+            yield "asked again", f"due {moment(again.due_time)}, after this run{with_what}"
         if again.repeat is not None:
             yield "new rule", f"{again.repeat}, after this run"
     yield from _of_round_in_words(task)
@@ -220,7 +220,7 @@ def relations_in_words(task: Task) -> Iterator[tuple[str, str]]:
 def _of_round_in_words(task: Task) -> Iterator[tuple[str, str]]:
     """Yield what runs, and people, have left of this round of a task."""
     if (cancelled := readable_value(task, "cancel_time")) is not None:
-        yield "cancelled", f"{cancelled}; only reopen lets it start again"
+        yield "cancelled", f"{moment(cancelled)}; only reopen lets it start again"
     if (postponed := readable_value(task, "postponed")) is not None:
         yield "postponed", f"{postponed:,} times, without using up an attempt"
     if done := parts_done(task):
@@ -242,7 +242,7 @@ def _rule_in_words(task: Task) -> Iterator[tuple[str, str]]:
         yield "repeats", str(repeat)
         yield "occurrence", str(readable_value(task, "occurrence"))
     if (extra := readable_value(task, "extra_time")) is not None:
-        yield "extra run", f"due {extra}, before its next occurrence"
+        yield "extra run", f"due {moment(extra)}, before its next occurrence"
     if (last := last_run_of(task)) is not None:
         yield "last run", last_run_in_words(last)
 
@@ -289,7 +289,7 @@ def last_run_of(task: Task) -> LastRun | None:
 
 def last_run_in_words(last: LastRun) -> str:
     """Return the end of a round for people: for which time, what became of it, and what it made."""
-    when = f"for {last.occurrence}" if last.occurrence is not None else f"asked for, due {last.due}"
+    when = f"for {last.occurrence}" if last.occurrence is not None else f"asked for, due {clock.in_words(last.due)}"
     made = f", created {count(last.created)}" if last.created else ""
     again = f" at attempt {last.attempt}" if last.attempt > 1 else ""
     return f"{last.outcome} {between(last.ended)}{again}{made}, {when}"

@@ -57,6 +57,11 @@ def between(time: datetime) -> str:
     return f"in {age(away)}" if away > timedelta(0) else f"{age(-away)} ago"
 
 
+def moment(time: datetime) -> str:
+    """Return a time for people, and how far it is from now."""
+    return f"{clock.in_words(time)}, {between(time)}"
+
+
 def stamp(time: datetime) -> str:
     """Return a time as programs read it, in ISO 8601 and UTC."""
     return time.astimezone(UTC).isoformat()

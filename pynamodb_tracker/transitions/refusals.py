@@ -91,12 +91,10 @@ def check_life(row: TaskRow, meant: TaskRow | None, operation: str) -> None:
 
 
 def not_found(statements: StepStatements[T], task_id: str, operation: str) -> TaskNotFoundError:
-    """Return the error for a task that does not exist."""
+    """Return the error for a task that does not exist; only what starts one could have created it before."""
     name = statements.model.__name__
-    return TaskNotFoundError(
-        f"cannot {operation} {name} {task_id!r}: there is no such task; write {name}.create({task_id!r}) first",
-        task_id=task_id,
-    )
+    advice = f"; write {name}.create({task_id!r}) first" if operation.startswith("start ") else ""
+    return TaskNotFoundError(f"cannot {operation} {name} {task_id!r}: there is no such task{advice}", task_id=task_id)
 
 
 def is_other_payload(statements: StepStatements[T], row: T, payload: str) -> bool:
@@ -165,7 +163,7 @@ def cancelled(row: TaskRow, operation: str) -> TaskIgnoredError:
     """Return the error for a task that was cancelled, although the state would allow to start it."""
     return TaskIgnoredError(
         f"cannot {operation} {type(row).__name__} {row.task_id!r}: it is {row.tracker.name_of(row.status)}, and was "
-        f"cancelled at {row.cancel_time}; only reopen lets it start again",
+        f"cancelled at {clock.in_words(row.cancel_time)}; only reopen lets it start again",
         task_id=row.task_id,
         task=row,
     )

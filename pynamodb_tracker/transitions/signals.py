@@ -232,7 +232,7 @@ def _repeated(row: TaskRow, name: str, first: Answer, text: str, key: str | None
     if (key is not None and key == first.key) or json.loads(text) == first.value:
         return "stored"
     raise TaskAlreadyAnsweredError(
-        f"cannot answer {name} of {type(row).__name__} {row.task_id!r}: it was answered at {first.time}"
+        f"cannot answer {name} of {type(row).__name__} {row.task_id!r}: it was answered at {clock.in_words(first.time)}"
         f"{f' by {first.by}' if first.by else ''}, with another value, which counts",
         task_id=row.task_id,
         task=row,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -33,6 +34,7 @@ def test_a_person_answers_what_a_task_waits_for(store: StoppedClock) -> None:
     assert again.lines == ["o-1: pay.pending; the answer is stored"]
     other = run("answer", "o-1", "paid")
     assert (other.code, "with another value, which counts" in other.err) == (1, True)
+    assert re.search(r"answered at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC by ada,", other.err)
 
 
 @pytest.mark.usefixtures("store")

@@ -25,7 +25,7 @@ def test_a_pause_is_shown_and_holds_runs_of_what_is_due_until_it_is_resumed() ->
     Order.create("o-1")
     ended = run("pause", "pay", "--until", "1h", "--reason", "the bank is down", "--by", "ada")
     assert ended.code == 0
-    assert re.fullmatch(r"pay is paused until \S+, by ada: the bank is down", ended.lines[0])
+    assert re.fullmatch(r"pay is paused until \S+ \S+ UTC, by ada: the bank is down", ended.lines[0])
     assert "a worker or a schedule has to run pay as well" in ended.err
     assert run("status").lines[1] == ended.lines[0]
     assert re.search(r"paused +pay is paused until", run("show", "o-1").out)
@@ -36,7 +36,10 @@ def test_a_pause_is_shown_and_holds_runs_of_what_is_due_until_it_is_resumed() ->
     assert (due.code, due.lines) == (0, [f"{ended.lines[0]}; tasks that are named are run all the same"])
     assert read("run", "pay", "tests.cli.shop:charge")["paused"] == ended.lines[0]
     assert run("run", "pay", "tests.cli.shop:charge", "o-1").code == 0
-    assert run("resume", "pay").code == 0
+    assert ended.lines[0] in run("top").lines
+    resumed = run("resume", "Order.pay", of="tests.cli.shop:StoreTask")
+    assert (resumed.code, resumed.lines) == (0, ["pay is resumed; ada had paused it: the bank is down"])
+    assert (run("resume", "pay").code, run("resume", "pay").out) == (0, "pay was not paused\n")
     assert "paused" not in run("status").out + run("show", "o-1").out
 
 
@@ -49,7 +52,7 @@ def test_a_pause_that_would_have_ended_is_refused_without_a_traceback() -> None:
 
 def test_a_pause_without_an_end_is_written_out() -> None:
     assert run("pause", "pay", "--reason", "").code == 2
-    assert run("pause", "pay", "--until", "resumed", "--reason", "").code == 0
+    assert run("pause", "Order.pay", "--until", "resumed", "--reason", "").code == 0
     assert Order.pauses()[0].until is None
 
 

@@ -6,9 +6,10 @@ from datetime import timedelta
 
 import pytest
 
+from pynamodb_tracker.clock import in_words
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import APP, read, run
-from tests.cli.shop import Order, refuse
+from tests.cli.shop import Invoice, Order, refuse
 from tests.support.rows import park
 
 
@@ -74,7 +75,7 @@ def test_tasks_that_wait_for_others_are_listed_with_what_they_wait_for(store: St
     assert [line.split(maxsplit=3) for line in lines] == [
         ["task", "state", "age", "waits for"],
         ["o-2", "pay.pending", "0s", "1 task"],
-        ["o-1", "pay.pending", "0s", f"2 tasks, or until {later}"],
+        ["o-1", "pay.pending", "0s", f"2 tasks, or until {in_words(later)}"],
         ["o-3", "ship.pending", "0s", "7 tasks"],
     ]
     assert [task["waits_for"] for task in read("list", "ship.pending", "--waiting")] == ["7 tasks"]
@@ -213,12 +214,30 @@ def test_ids_and_errors_cannot_steer_the_terminal(store: StoppedClock) -> None:
 
 
 @pytest.mark.usefixtures("store")
+def test_a_whole_table_is_searched_for_a_task_and_for_those_that_wait() -> None:
+    table = "tests.cli.shop:StoreTask"
+    Order.create("o-1", wait_for=Order.paid)
+    assert run("show", "o-1", of=table).lines[0] == "Order o-1: pay.pending"
+    assert run("list", "--waiting", of=table).lines[1].split()[:3] == ["o-1", "order", "pay.pending"]
+    assert run("list", "--waiting", "--use-case", "invoice", of=table).out == "no task of Invoice waits for others\n"
+    missing = run("show", "o-2", of=table)
+    assert (missing.code, missing.err) == (1, "there is no Invoice or Order 'o-2'\n")
+    Invoice.create("o-1")
+    twice = run("show", "o-1", of=table)
+    assert (twice.code, twice.err) == (
+        2,
+        "2 use cases have a task 'o-1': add --use-case invoice or --use-case order\n",
+    )
+
+
+@pytest.mark.usefixtures("store")
 def test_a_table_class_needs_the_name_of_one_of_its_use_cases() -> None:
     Order.create("o-1")
     table = "tests.cli.shop:StoreTask"
-    ended = run("show", "o-1", of=table)
+    ended = run("delete", "o-1", "--yes", of=table)
     assert ended.code == 2
-    assert ended.err == f"{table} is a table with 2 use cases: add one of --use-case invoice, --use-case order\n"
+    options = "add --use-case invoice or --use-case order"
+    assert ended.err == f"{table} has 2 use cases, and this command is about one: {options}\n"
     for name in ("order", "Order"):
         assert "o-1" in run("list", "pay.pending", "--use-case", name, of=table).out
     wrong = run("list", "pay.pending", "--use-case", "oder", of=table)

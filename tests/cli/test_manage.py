@@ -171,6 +171,7 @@ def test_tasks_are_cancelled_wherever_they_are() -> None:
         "o-1: pay.ignored; its block may still run\no-2: ship.ignored, as before; its reason was not changed\n"
     )
     assert run("cancel", "o-1", "--reason", " ").code == 2
+    assert run("cancel", "o-9", "--reason", "by phone").err == "cannot cancel Order 'o-9': there is no such task\n"
 
 
 def test_a_task_that_is_ignored_keeps_its_reason_and_says_so() -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pynamodb_tracker import TaskNotReadyError
+from pynamodb_tracker.clock import in_words
 from tests.support.rows import park
 from tests.support.shop import Order
 
@@ -30,7 +31,7 @@ def test_a_task_that_waits_until_some_time_says_so_and_starts_then(clock: Stoppe
     Order.create("o-1")
     until = clock.now() + timedelta(hours=1)
     park(Order, "o-1", 2, until)
-    assert Order.get_task("o-1").waits_for == f"2 tasks, or until {until}"
+    assert Order.get_task("o-1").waits_for == f"2 tasks, or until {in_words(until)}"
     clock.advance(timedelta(hours=1))
     assert Order.get_task("o-1").waits_for is None
     with Order.confirm_payment.start("o-1") as ctx:

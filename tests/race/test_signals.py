@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pynamodb_tracker import TaskAlreadyAnsweredError, TaskNotFoundError, TaskNotReadyError
-from pynamodb_tracker.clock import NEVER
+from pynamodb_tracker.clock import NEVER, in_words
 from pynamodb_tracker.testing import StoppedClock
 from tests.engine.actions import DropAnswer, Duplicate, first
 from tests.engine.proxy import Proxy
@@ -39,7 +39,7 @@ def test_an_order_that_is_paid_before_its_decision_is_shipped(
     order: Any, stopped_clock: StoppedClock, at: timedelta, times: int
 ) -> None:
     order.create("o", wait_for=order.paid, until=LIMIT)
-    assert order.get_task("o").waits_for == f"the answer paid, or until {stopped_clock.now() + LIMIT}"
+    assert order.get_task("o").waits_for == f"the answer paid, or until {in_words(stopped_clock.now() + LIMIT)}"
 
     stopped_clock.advance(at)
     hows = [order.paid.send("o", {"amount": "42.50"}, **EVENT).how for _ in range(times)]

@@ -7,10 +7,10 @@ import typer
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.cli import options as opt
-from pynamodb_tracker.cli.command import FOUND, step_named, use_case
+from pynamodb_tracker.cli.command import FOUND, step_among, use_case, use_cases
 from pynamodb_tracker.cli.terminal import print_table, say, warn
 from pynamodb_tracker.control import numbers
-from pynamodb_tracker.control.item import read
+from pynamodb_tracker.control.item import in_force, read
 from pynamodb_tracker.exceptions import DefinitionError
 from pynamodb_tracker.presentation.text import escaped
 
@@ -33,22 +33,26 @@ def pause(
 ) -> None:
     """Pause a step for everybody: within 5 seconds, workers, batches and handlers start no more of its tasks.
 
-    What runs goes on, and tasks that are named are run all the same. If the step is paused already, the later end wins.
+    Its use case needs control=True. What runs goes on, and tasks that are named are run all the same. If the step is
+    paused already, the later end wins.
     """
-    with use_case(name, use_case_name) as model:
-        of, end = step_named(model, step), None if until == clock.NEVER else until
+    with use_cases(name, use_case_name) as models:
+        of, end = step_among(models, step), None if until == clock.NEVER else until
         say(escaped(str(of.pause(until=end, reason=reason, by=by))))
         warn(
             "handlers acknowledge what comes from standard queues and events: a worker or a schedule has to run "
-            f"{step} as well; disable the event source mappings of FIFO queues, streams and Kafka meanwhile"
+            f"{of.name} as well; disable the event source mappings of FIFO queues, streams and Kafka meanwhile"
         )
 
 
 def resume(step: opt.Step, *, by: opt.By, name: opt.App, use_case_name: opt.UseCase = None) -> None:
     """End the pause of a step, if there is one: its tasks are started again within 5 seconds."""
-    with use_case(name, use_case_name) as model:
-        step_named(model, step).resume(by=by)
-        say(f"{step} is not paused")
+    with use_cases(name, use_case_name) as models:
+        of = step_among(models, step)
+        ended = [pause for pause in in_force(of.model) if pause.step == of.name]
+        of.resume(by=by)
+        why = "".join(f"; {pause.by} had paused it: {pause.reason}" for pause in ended)
+        say(escaped(f"{of.name} is resumed{why}" if ended else f"{of.name} was not paused"))
 
 
 def steps(

@@ -13,12 +13,13 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.cli import command, tasks, terminal
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.terminal import styled
-from pynamodb_tracker.control.item import in_force
+from pynamodb_tracker.exceptions import TaskNotFoundError
 from pynamodb_tracker.model.row_state import readable_value, unreadable_in
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.children import Family, family_of, find_blocked
 from pynamodb_tracker.presentation.errors import ErrorGroup, ErrorGroups
 from pynamodb_tracker.presentation.listing import NO_ERROR
+from pynamodb_tracker.presentation.overview import pauses_of
 from pynamodb_tracker.presentation.task_facts import (
     NEEDS_PERSON,
     UNKNOWN,
@@ -31,7 +32,7 @@ from pynamodb_tracker.presentation.task_facts import (
     task_as_json,
     what_comes_next,
 )
-from pynamodb_tracker.presentation.text import age, between, count, escaped, stamp
+from pynamodb_tracker.presentation.text import age, between, count, escaped, moment, stamp
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State, due_until, given_up, waiting_in
@@ -69,19 +70,20 @@ def list_tasks(
     """
     most = None if everything else limit or opt.MOST_LISTED
     with command.use_cases(name, use_case_name) as models:
-        model, state = _of_state(name, models, state)
         command.check_window(since, until)
         damaged, asked = tasks.Damaged(own_too=True), None if most is None else most + 1
         if waiting:
             if newest:
                 raise typer.BadParameter("it cannot be combined with --waiting", param_hint="--newest")
-            status: Status | str | None = tasks.WAITING
-            found, is_what = _waiting(model, state, since, until), "waits for others"
+            status: Status | str | None = tasks.WAITING if len(models) == 1 else tasks.ALL_WAITING
+            found, is_what = _waiting(name, models, state, since, until), "waits for others"
+            whose = _names(models)
         elif state is None:
             raise typer.BadParameter("name a state, as in ship.failed, or add --waiting", param_hint="STEP.STATUS")
         else:
-            of = command.state_named(model, state)
+            of = command.state_named(*_of_state(name, models, state))
             status, is_what = of.status, f"is {name_of(of)}"
+            whose = of.model.__name__
             most_read = None if error_like else asked
             found = of.query(since=since, until=until, latest_first=newest, limit=most_read, with_data=False)
         like = (error_like or "").casefold()
@@ -93,19 +95,19 @@ def list_tasks(
             rows = (tasks.row_of(status, task) for task in damaged.readable(shown))
             terminal.print_table(tasks.COLUMNS[status], rows)
         if not (damaged.read or as_json):
-            terminal.say(f"no task of {model.__name__} {is_what}")
+            terminal.say(f"no task of {whose} {is_what}")
         if most is not None and next(found, None) is not None:
             terminal.warn(f"these are the first {count(most)}: use --limit N or --all to see more")
         damaged.exit()
 
 
-def _of_state(app: str, models: Sequence[type[Task]], state: str | None) -> tuple[type[Task], str | None]:
+def _of_state(app: str, models: Sequence[type[Task]], state: str) -> tuple[type[Task], str]:
     """Return the use case that a state is of, and the state's name there."""
-    step = (state or "").rpartition(".")[0]
+    step = state.rpartition(".")[0]
     if len(models) == 1 or not step or step == UNKNOWN:
         return command.only_one(app, models), state
     of = command.step_among(models, step)
-    return of.model, f"{of.name}.{(state or '').rpartition('.')[2]}"
+    return of.model, f"{of.name}.{state.rpartition('.')[2]}"
 
 
 def find(
@@ -137,7 +139,7 @@ def find(
         of: State[Task] | None = None
         if state is not None:
             model, state = _of_state(name, models, state.replace(" ", "."))
-            of = command.state_named(model, str(state))
+            of = command.state_named(model, state)
         damaged, asked = tasks.Damaged(own_too=True), None if most is None else most + 1
         try:
             index, value = find_by_text(model, what)
@@ -157,11 +159,13 @@ def find(
         damaged.exit()
 
 
-def _waiting(model: type[Task], state: str | None, since: datetime | None, until: datetime | None) -> Iterator[Task]:
+def _waiting(
+    app: str, models: Sequence[type[Task]], state: str | None, since: datetime | None, until: datetime | None
+) -> Iterator[Task]:
     """Return the tasks that wait for others, in a pending state or in all."""
-    states = [step.pending for step in command.steps_of(model)]
+    states = [step.pending for model in models for step in command.steps_of(model)]
     if state is not None:
-        states = [command.state_named(model, state)]
+        states = [command.state_named(*_of_state(app, models, state))]
         if states[0].status is not Status.PENDING:
             raise typer.BadParameter("only pending tasks wait for others", param_hint="--waiting")
     return chain.from_iterable(waiting_in(each, since, until) for each in states)
@@ -342,10 +346,12 @@ def show(
 ) -> None:
     """Show everything about a task: its state, what happens next, its attributes, and its failures with tracebacks.
 
+    If --app names a table, the task is looked for in all its use cases.
+
     Exits with 1 if the task does not exist.
     """
-    with command.use_case(name, use_case_name) as model:
-        task = _read(model, task_id)
+    with command.use_cases(name, use_case_name) as models:
+        task = _read(models, task_id)
         found, family = task_as_json(task, with_data=True), family_of(task)
         for missing in unreadable_in(task):  # they are in `found`, and the row is only shown: let them read as None
             del task.attribute_values[missing]
@@ -354,18 +360,29 @@ def show(
             terminal.say_json({**found, **(family.as_json() if family else {}), "errors": failures})
         else:
             on = terminal.console()
-            options = ["--app", name, *(["--use-case", use_case_name] if use_case_name else [])]
+            options = ["--app", name, *(["--use-case", task.use_case_id] if use_case_name or len(models) > 1 else [])]
             for line in (*_facts(task, family, options), *_attributes(found), *_failures(task)):
                 terminal.say(line, on)
         if "unread" in found:
             raise typer.Exit(command.FOUND)
 
 
-def _read(model: type[Task], task_id: str) -> Task:
-    try:
-        return read_task(model, task_id)
-    except ValueError as error:
-        raise command.CannotRunError(str(error)) from None
+def _read(models: Sequence[type[Task]], task_id: str) -> Task:
+    """Return the task, which only one of these use cases may have."""
+    found = []
+    for model in models:
+        try:
+            found.append(read_task(model, task_id))
+        except TaskNotFoundError:
+            continue
+        except ValueError as error:
+            raise command.CannotRunError(str(error)) from None
+    if not found:
+        raise TaskNotFoundError(f"there is no {_names(models)} {task_id!r}", task_id=task_id)
+    if len(found) > 1:
+        options = " or ".join(f"--use-case {task.use_case_id}" for task in found)
+        raise command.CannotRunError(f"{len(found)} use cases have a task {task_id!r}: add {options}")
+    return found[0]
 
 
 def _facts(task: Task, family: Family | None, options: Sequence[str]) -> Iterator[Text]:
@@ -421,7 +438,7 @@ def _command(verb: str, task_id: str, options: Sequence[str]) -> str:
 def _time(time: datetime | None) -> str:
     if time is None:  # it cannot be read
         return "?"
-    return f"{time:%Y-%m-%d %H:%M:%S} UTC, {between(time)}"
+    return moment(time)
 
 
 def _line(label: str, text: str) -> Text:
@@ -430,8 +447,7 @@ def _line(label: str, text: str) -> Text:
 
 def _pauses(task: Task) -> list[tuple[str, str]]:
     """Return a line for the pause of the step that a task is at, if there is one."""
-    pauses = in_force(type(task)) if task.tracker.use_case.control else []
-    return [("paused", escaped(str(pause))) for pause in pauses if pause.step == task.state.step]
+    return [("paused", escaped(str(pause))) for pause in pauses_of(type(task)) if pause.step == task.state.step]
 
 
 def _attributes(found: Mapping[str, Any]) -> Iterator[Text]:

@@ -18,6 +18,7 @@ from rich.text import Text
 from pynamodb_tracker import clock
 from pynamodb_tracker.cli import command, terminal
 from pynamodb_tracker.cli import options as opt
+from pynamodb_tracker.cli.tasks import held_back, waiting
 from pynamodb_tracker.cli.terminal import styled
 from pynamodb_tracker.presentation.history import Change, History
 from pynamodb_tracker.presentation.overview import Number, Overview, look
@@ -206,7 +207,13 @@ def _all_of(histories: Mapping[type[Task], History]) -> RenderableType:
         view = look(steps, errors)
         if (exact := view.exact) is not None:
             history.add(clock.now(), exact)
-        parts += [_title(model, view, history.change), _table(view), *_newest(errors), Text()]
+        parts += [
+            _title(model, view, history.change),
+            *held_back(view.pauses or (), view.limits),
+            _table(view),
+            *_newest(errors),
+            Text(),
+        ]
     return Group(*parts[:-1])
 
 
@@ -228,6 +235,7 @@ def _table(view: Overview) -> Table:
     for row in view.steps:
         late = ", ".join(f"{status} {age(since)}" for status, since in row.late.items())
         cells = [_number(number, terminal.COLOURS[state.status]) for state, number in row.numbers.items()]
+        cells[0].append(waiting(row.waiting))
         expired = "" if row.abandoned is None else f"expired {age(row.abandoned)} ago"
         table.add_row(row.step.name, *cells, styled(late), styled(expired, "red"))
     return table

@@ -73,9 +73,9 @@ def run(
 
     Exits with 1 if a task failed, was ignored or was refused.
     """
-    with command.use_case(name, use_case_name) as model:
+    with command.use_cases(name, use_case_name) as models:
         command.check_window(since, until)
-        of = command.step_named(model, step)
+        of = command.step_among(models, step)
         function_name, ids = command.function_and_tasks(of, words or [])
         function = command.function_for(of, function_name)
         selection: Selection | NamedTasks = Selection(of, (), since, until, limit, error_like)
@@ -116,9 +116,9 @@ def retry(
 
     Exits with 1 if a task failed again, was ignored or was refused.
     """
-    with command.use_case(name, use_case_name) as model:
+    with command.use_cases(name, use_case_name) as models:
         command.check_window(since, until)
-        of = command.step_named(model, step)
+        of = command.step_among(models, step)
         selection = Selection(of, (of.failed,), since, until, limit, error_like, reopen_ignored)
         batch = WatchedBatch(selection, command.function_for(of, function), StopRequest(), threads, rate, heartbeat)
         _print_due(selection, as_json=as_json) if dry_run else _run("retry", batch, as_json=as_json)

@@ -14,10 +14,10 @@ from rich.text import Text
 
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import location, steps_of, use_cases
+from pynamodb_tracker.cli.tasks import held_back, waiting
 from pynamodb_tracker.cli.terminal import COLOURS, console, say, write
-from pynamodb_tracker.control.item import in_force
 from pynamodb_tracker.presentation.children import Blocked, find_blocked
-from pynamodb_tracker.presentation.overview import behind, limits_in_use
+from pynamodb_tracker.presentation.overview import Number, behind, limits_in_use, pauses_of
 from pynamodb_tracker.presentation.task_facts import ASIDE, NEEDS_PERSON, is_aside, name_of
 from pynamodb_tracker.presentation.text import age, count, escaped, stamp
 from pynamodb_tracker.status import Status
@@ -78,7 +78,7 @@ def _document(models: Sequence[type[Task]]) -> dict[str, Any]:
             for state, found in counts.items()
         ]
         name, total = model.tracker.use_case.name, sum(found.tasks for found in counts.values())
-        paused = {"paused": [asdict(pause) for pause in in_force(model)]} if model.tracker.use_case.control else {}
+        paused = {"paused": [asdict(pause) for pause in pauses_of(model)]} if model.tracker.use_case.control else {}
         blocked = {"blocked": found} if (found := [each.as_json() for each in _blocked(model, counts)]) else {}
         limits = {"limits": used} if (used := [asdict(use) for use in limits_in_use(model)]) else {}
         facts = {**paused, **limits, **_lateness(model), **blocked}
@@ -124,17 +124,14 @@ def _lines_of(model: type[Task], on: Console) -> Iterator[Text]:
     note = "" if model.tracker.use_case.index_succeeded else "; those that have succeeded are not in the index"
     late = behind(steps_of(model))
     yield Text.assemble((model.__name__, "bold"), f": {count(total)} in {location(model)}{note}")
-    if model.tracker.use_case.control:
-        for pause in in_force(model):
-            yield Text(escaped(str(pause)), "red" if pause.until is None else "yellow")
-    for use in limits_in_use(model):
-        yield Text(escaped(str(use)), "yellow" if use.taken >= use.at_once else "")
+    yield from held_back(pauses_of(model), limits_in_use(model))
     aside = {state.step: ASIDE for state in counts if is_aside(model, state.step)}
     names = [(state.step + aside.get(state.step, ""), _word(state, found.tasks)) for state, found in counts.items()]
     steps, states = (max(len(each) for each in column) for column in zip(*names, strict=True))
     digits = len(f"{total:,}")
-    waiting = max(len(_waiting(found.waiting)) for found in counts.values())
-    room = (on.width if on.is_terminal else 2 * _WIDEST_IN_PIPE) - steps - states - digits - waiting - 6
+    waits = {state: waiting(Number(found.waiting)) for state, found in counts.items()}
+    longest = max(map(len, waits.values()))
+    room = (on.width if on.is_terminal else 2 * _WIDEST_IN_PIPE) - steps - states - digits - longest - 6
     widest = max(min(room, _WIDEST if on.is_terminal else _WIDEST_IN_PIPE), 0)
     most, before = max((found.tasks for found in counts.values()), default=0), None
     for (step, name), (state, found) in zip(names, counts.items(), strict=True):
@@ -143,7 +140,7 @@ def _lines_of(model: type[Task], on: Console) -> Iterator[Text]:
         line = Text(f"{'' if step == before else step:{steps}}  ")
         line.append(f"{name:{states}}", style if number else "dim").append("  ")
         line.append(f"{number:>{digits},}", "" if number else "dim")
-        line.append(f"{_waiting(found.waiting):{waiting}}", "dim").append("  ").append(bar, style)
+        line.append(f"{waits[state]:{longest}}", "dim").append("  ").append(bar, style)
         line.rstrip()
         yield line
         before = step
@@ -162,11 +159,6 @@ def _word(state: State[Any], number: int) -> str:
     if state.status is None:
         return name_of(state)
     return f"{state.status}{NEEDS_PERSON if number and state.status is Status.IGNORED else ''}"
-
-
-def _waiting(number: int) -> str:
-    """Return in words how many tasks of a state only the end of others makes due; nothing if there are none."""
-    return f" ({number:,} wait)" if number else ""
 
 
 def _bar(number: int, most: int, widest: int, *, blocks: bool) -> str:
