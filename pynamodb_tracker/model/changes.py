@@ -116,15 +116,19 @@ def close(row: TaskRow) -> None:
     row._row_state.closed = True
 
 
-def storable_changes(row: TaskRow, answer: Changes | None = None) -> tuple[Changes, bool]:
+def storable_changes(row: TaskRow, answer: tuple[Attribute[Any], str | None] | None = None) -> tuple[Changes, bool]:
     """Return what the block changed, in stored form, and whether its `data` has to be stored in overflow chunks.
 
-    `answer` is the change of the step's stored answer, which is checked and stored with the others. Raises
-    ValueNotStorableError if a value or the row cannot be stored.
+    `answer` is what a success stores as the answer of its step, in place of an earlier one, or None to remove that.
+    Raises ValueNotStorableError if a value or the row cannot be stored.
     """
     needs_chunks = False
     try:
-        changes = changes_of(row) if answer is None else {**changes_of(row), **answer}
+        changes = changes_of(row)
+        if answer is not None:
+            attribute, text = answer
+            if text is not None or attribute.attr_name in row._row_state.stored:
+                changes = {**changes, attribute.attr_name: (attribute, None if text is None else {STRING: text})}
         in_row: dict[str, dict[str, Any] | None] = {}
         for name, (attribute, value) in changes.items():
             if not isinstance(attribute, DataAttribute):

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TypeVar, cast
 
-from pynamodb.constants import STRING
 from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException, TransactWriteError
 
 from pynamodb_tracker import clock
@@ -91,7 +90,7 @@ def commit_success(journal: Journal[T], pending: PendingSuccess, actions: Sequen
             "records the success: call ctx.store_answer(...) before the transaction is committed"
         )
     settle_unknown_writes(journal)
-    changes, needs_chunks = _changes_of_success(journal)
+    changes, needs_chunks = storable_changes(claim.task, (claim.statements.answer, journal.answer))
     sent = put_next_version(journal, changes) if needs_chunks else changes
     _succeed_together(journal, pending, (changes, sent), features.at_success(journal, claim.task), actions)
 
@@ -114,7 +113,7 @@ def _changes_to_send(journal: Journal[T]) -> tuple[Changes, Changes]:
             if journal.unsure is not None:
                 settle(journal)
             try:
-                changes, needs_chunks = _changes_of_success(journal)
+                changes, needs_chunks = storable_changes(claim.task, (claim.statements.answer, journal.answer))
             except ValueNotStorableError as unstorable:
                 changes, needs_chunks = _changes_after_interrupt(journal, unstorable)
             journal.success = changes, put_next_version(journal, changes) if needs_chunks else changes
@@ -129,27 +128,15 @@ def _changes_after_interrupt(journal: Journal[T], unstorable: ValueNotStorableEr
 
     An exception that a signal handler raises in the meantime looks like one of the value, but only the first time.
     """
-    interrupt = unstorable.__cause__
+    claim, interrupt = journal.claim, unstorable.__cause__
     if interrupt is None:
         raise unstorable
     try:
-        changes = _changes_of_success(journal)
+        changes = storable_changes(claim.task, (claim.statements.answer, journal.answer))
     except ValueNotStorableError:
         raise unstorable from interrupt
     journal.interrupt = interrupt
     return changes
-
-
-def _changes_of_success(journal: Journal[T]) -> tuple[Changes, bool]:
-    """Return what is stored with the success, and whether it needs overflow chunks.
-
-    That is what the block changed, and its answer in place of an earlier one.
-    """
-    claim = journal.claim
-    attribute, text = claim.statements.answer, journal.answer
-    if text is None and attribute.attr_name not in claim.task._row_state.stored:
-        return storable_changes(claim.task)
-    return storable_changes(claim.task, {attribute.attr_name: (attribute, None if text is None else {STRING: text})})
 
 
 def _succeed_alone(journal: Journal[T], sent: Changes, participants: Sequence[Participant]) -> Transition:
