@@ -24,7 +24,7 @@ Wrong arguments raise a ValueError or a TypeError, before any request. Failed re
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 __all__ = [
     "DefinitionError",
@@ -75,12 +75,26 @@ if TYPE_CHECKING:
         def state(self) -> object: ...
 
 
+TROUBLESHOOT = "https://pynamodb-tracker.github.io/pynamodb-tracker/how-to/troubleshoot/"
+"""The page that says for each common error what it means, and what to do."""
+
+
 class TrackerError(Exception):
-    """The base class of all errors of the library."""
+    """The base class of all errors of the library; a note has the address of what to do about it, if there is one."""
+
+    entry: ClassVar[str] = ""
+    """The part of the page *Troubleshoot* about errors of this class."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)
+        if self.entry:
+            self.add_note(f"See {TROUBLESHOOT}#{self.entry}")
 
 
 class DefinitionError(TrackerError):
     """A class declares a use case, a step or an attribute in a way that cannot work; the message says what to write."""
+
+    entry = "a-class-cannot-be-defined"
 
 
 class TaskError(TrackerError):
@@ -107,9 +121,13 @@ class TaskAlreadyAnsweredError(TaskError):
 class LockLostError(TaskError):
     """The row proves that another worker or a person took over the task: nothing was recorded for this run since."""
 
+    entry = "locklosterror"
+
 
 class ValueNotStorableError(TaskError, ValueError):
     """A value cannot be stored; `attribute` is its name and `size` its size in bytes, if that is the reason."""
+
+    entry = "a-value-cannot-be-stored"
 
     def __init__(
         self,
@@ -124,12 +142,20 @@ class ValueNotStorableError(TaskError, ValueError):
         self.attribute = attribute
         self.size = size
 
+    def name_task(self, task_id: str) -> None:
+        """Say which task the value was for, unless the error does already."""
+        if not self.task_id:
+            self.task_id = task_id
+            self.args = (f"{self}; the task is {task_id!r}",)
+
 
 class TaskNotStartableError(TaskError):
     """The task could not be started or changed.
 
     This base class itself is raised with `detailed_error=False`, and if answers take longer than `lock_for`.
     """
+
+    entry = "a-task-does-not-start"
 
     gave_up_occurrence = False
     """Whether this call found that no attempt was left for the occurrence of a task that repeats, and recorded that."""
@@ -157,6 +183,8 @@ class TaskAlreadySucceededError(TaskNotStartableError):
 class PayloadMismatchError(TaskNotStartableError):
     """The step was started with another payload before, so this is not the same call again; see `same` of `start`."""
 
+    entry = ""
+
 
 class TaskIgnoredError(TaskNotStartableError):
     """The task is ignored, by a person, by GiveUp or after its last attempt, and waits for a `reopen`."""
@@ -174,6 +202,8 @@ class StepPausedError(TaskNotStartableError):
 
 class TaskFormatError(TaskNotStartableError):
     """A later version of the library wrote the row in a format that this version does not know; nothing was changed."""
+
+    entry = ""
 
 
 REASONS: dict[

@@ -27,6 +27,8 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-struc
 class UnreadableEventError(TrackerError, ValueError):
     """An event or a record is not what the handler expects; delivering it again would not help."""
 
+    entry = "in-aws-lambda"
+
 
 @dataclass(frozen=True, slots=True)
 class Record:

@@ -140,7 +140,7 @@ def storable_changes(row: TaskRow, answer: tuple[Attribute[Any], str | None] | N
         if changes:
             check_row_size(row, in_row)
     except ValueNotStorableError as error:
-        error.task_id = row.task_id
+        error.name_task(row.task_id)
         raise
     return changes, needs_chunks
 

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar, Unpack, cast, overload
 
 from pynamodb_tracker import arguments, transitions
 from pynamodb_tracker.aio.lazy import ahead, awaited, in_thread
@@ -53,6 +53,14 @@ class BoundStep(StepCommands[T]):
         """How long a claim locks a task, unless it asks for another time."""
         self.function: StepFunction[T] | None = None
         """What `does` has bound; a test may replace it by a stub of its own."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Say which states there are instead of a misspelt one."""
+            hint = "" if name.startswith("_") else arguments.did_you_mean(name, dir(self))
+            states = "its states are pending, in_progress, failed, ignored and succeeded"
+            raise AttributeError(f"{vars(self).get('name')} has no {name!r}; {states}{hint}", name=name, obj=self)
 
     @property
     def pending(self) -> State[T]:

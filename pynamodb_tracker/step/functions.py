@@ -113,7 +113,8 @@ def _chosen(step: Bindable[T], given: object) -> object:
         if bound is None:
             name = _name_of(step)
             raise TypeError(
-                f"no function is bound to {name}: bind one with @{name}.does, and import its module, or give it"
+                f"no function is bound to {name}: bind one with @{name}.does, and import its "
+                "module; or pass a function to this call, and to handles as its decorator"
             )
         return bound
     if not (bound is None or not callable(given) or is_same_function(bound, given)):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from pynamodb.attributes import Attribute, DiscriminatorAttribute, VersionAttribute
 from pynamodb.indexes import Index
 from pynamodb.models import MetaModel
 from pynamodb.settings import default_settings_dict, get_settings_value
 
-from pynamodb_tracker.arguments import LONGEST, check_parameters, shown
+from pynamodb_tracker.arguments import LONGEST, check_parameters, did_you_mean, shown
 from pynamodb_tracker.dynamodb.limits import check
 from pynamodb_tracker.exceptions import DefinitionError
 from pynamodb_tracker.model.answers import is_reserved
@@ -69,6 +69,15 @@ class TaskMeta(MetaModel):
             _declare_use_case(model, declared)
         else:
             _refuse(model, _without_use_case(model))
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(cls, name: str) -> NoReturn:
+            """Say what a misspelt step or attribute may have been."""
+            # The check of a definition asks classes without steps for each name: a cold start would pay for the hint.
+            has_hint = not name.startswith("_") and vars(cls).get("_bound_steps")
+            hint = did_you_mean(name, dir(cls)) if has_hint else ""
+            raise AttributeError(f"{cls.__name__} has no step or attribute {name!r}{hint}", name=name, obj=cls)
 
     def __dir__(cls) -> list[str]:
         return offered(super().__dir__())

@@ -7,6 +7,8 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
+from pynamodb.exceptions import DoesNotExist
+
 from pynamodb_tracker import query, transitions
 from pynamodb_tracker.aio.lazy import in_thread, in_thread_until_cancelled
 from pynamodb_tracker.arguments import (
@@ -326,7 +328,12 @@ class Task(GuardedRow, metaclass=TaskMeta):
             >>> order = AppTask.get("o-1", "order")
         """
         name = cls.tracker.use_case.name if range_key is None else range_key
-        return super().get(check_task_id(hash_key), name, consistent_read, attributes_to_get)
+        try:
+            return super().get(check_task_id(hash_key), name, consistent_read, attributes_to_get)
+        except DoesNotExist as missing:
+            missing.msg = f"there is no {cls.__name__} {hash_key!r}"
+            missing.args = (missing.msg,)
+            raise
 
     @classmethod
     def counts(cls) -> dict[State[Self], int]:

@@ -128,7 +128,7 @@ def new_task(
             value = serialized(given, name, attribute)
             check(model.__name__, name, attribute, value)
         except ValueNotStorableError as error:
-            error.task_id = task_id
+            error.name_task(task_id)
             raise
         if value is not None:
             changes[name] = attribute, value
@@ -178,7 +178,7 @@ def _given(model: type[T], task_id: str, attributes: Mapping[str, Any]) -> T:
     try:
         return model(**attributes)
     except ValueNotStorableError as error:
-        error.task_id = task_id
+        error.name_task(task_id)
         raise
 
 
