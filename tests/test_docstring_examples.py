@@ -138,9 +138,12 @@ def public() -> Iterator[tuple[str, Any]]:
                 yield f"{name}.{method}", getattr(thing, method)
 
 
-def methods_of(owner: type) -> set[str]:
+def methods_of(owner: type) -> list[str]:
     ours = [base for base in owner.__mro__ if base.__module__.startswith("pynamodb_tracker")]
-    return {name for base in ours for name, value in vars(base).items() if name[0] != "_" and inspect.isroutine(value)}
+    found = (name for base in ours for name, value in vars(base).items() if inspect.isroutine(value))
+    return list(
+        dict.fromkeys(name for name in found if name[0] != "_")
+    )  # in one order in all processes of pytest-xdist
 
 
 def example_in(thing: object) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import sys
 
 import pytest
 
@@ -26,11 +25,11 @@ OF_THE_LOCK = {"one owner at a time", "losers write nothing", "no success is rep
 
 
 @pytest.fixture
-def seed(capsys: pytest.CaptureFixture[str]) -> int:
-    """Return the seed in CHAOS_SEED, or a fresh one, and print it so that it can be put there."""
+def seed(request: pytest.FixtureRequest) -> int:
+    """Return the seed in CHAOS_SEED, or a fresh one; a test that fails says how to run it again with the same one."""
     seed = int(os.environ.get("CHAOS_SEED", "0")) or secrets.randbelow(10**9) + 1
-    with capsys.disabled():
-        sys.stdout.write(f"\nCHAOS_SEED={seed} ")
+    again = f"CHAOS_SEED={seed} python -m pytest '{request.node.nodeid}'"
+    request.node.add_report_section("setup", "to run it again", again)
     return seed
 
 
@@ -48,7 +47,8 @@ def test_in_a_long_random_history_every_promise_is_kept(dynamodb_local: Engine, 
     assert len(outcome.in_transactions) > 1, told(outcome)  # they are few, so some kinds may be missing
     assert outcome.in_batches, told(outcome)
     assert sum(len(accounts.get("weigh", ())) for accounts in outcome.final.ledger.values()) > TASKS / 10, told(outcome)
-    assert {event.task.partition("/")[0] for event in outcome.history.of_queues("done")} >= {"index", "sale", "report"}
+    done = {event.task.partition("/")[0] for event in outcome.history.of_queues("done")}
+    assert done >= {"index", "sale", "report"}, told(outcome)
     assert all(outcome.blows[kind] for kind in ("kill", "freeze", "wake")), told(outcome)
 
 
