@@ -79,6 +79,11 @@ TROUBLESHOOT = "https://pynamodb-tracker.github.io/pynamodb-tracker/how-to/troub
 """The page that says for each common error what it means, and what to do."""
 
 
+def address_of(error: type[TrackerError]) -> str:
+    """Return the note that each error of a class with an entry has."""
+    return f"See {TROUBLESHOOT}#{error.entry}"
+
+
 class TrackerError(Exception):
     """The base class of all errors of the library; a note has the address of what to do about it, if there is one."""
 
@@ -88,7 +93,7 @@ class TrackerError(Exception):
     def __init__(self, *args: object) -> None:
         super().__init__(*args)
         if self.entry:
-            self.add_note(f"See {TROUBLESHOOT}#{self.entry}")
+            self.add_note(address_of(type(self)))
 
 
 class DefinitionError(TrackerError):

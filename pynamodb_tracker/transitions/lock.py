@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any, Final, Generic, Literal, TypeVar
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.exceptions import LockLostError
+from pynamodb_tracker.exceptions import LockLostError, address_of
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.changes import Changes, mark_saved, read_again
 from pynamodb_tracker.model.failure import Failure
@@ -276,7 +276,7 @@ class Journal(Generic[T]):
 
 
 def _fresh(proof: LockLostError) -> LockLostError:
-    """Return a copy to raise once more, without notes, and without a traceback, which would keep frames alive."""
+    """Return a copy to raise once more, without notes about the first one, and without a traceback, which would keep frames alive."""
     fresh = copy(proof)
-    vars(fresh).pop("__notes__", None)
+    fresh.__notes__ = [address_of(type(fresh))]
     return fresh

@@ -13,6 +13,7 @@ from botocore.exceptions import ReadTimeoutError
 from pynamodb.exceptions import TransactWriteError, UpdateError
 
 from pynamodb_tracker import LockLostError
+from pynamodb_tracker.exceptions import address_of
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.network import Network, Rule, error, passing, silent, unheard
 from tests.support.rows import change
@@ -132,15 +133,15 @@ def test_a_note_that_a_block_adds_to_one_lost_lock_error_is_on_no_other_one(
         network.rule = taken_over
         with pytest.raises(LockLostError) as lost, ctx.transaction():
             pass
-        assert "may have been applied before" in lost.value.__notes__[0]
+        assert "may have been applied before" in lost.value.__notes__[-1]
         lost.value.add_note("of the block")
         for number in range(2):
             ctx.task.amount = number
             with pytest.raises(LockLostError) as known:
                 ctx.save()
-            assert not hasattr(known.value, "__notes__")
+            assert known.value.__notes__ == [address_of(LockLostError)]
             known.value.add_note("of the block")
-    assert not hasattr(end.value, "__notes__")
+    assert end.value.__notes__ == [address_of(LockLostError)]
 
 
 def _save_unheard(network: Network, ctx: Any, rule: Rule) -> None:
