@@ -276,7 +276,10 @@ class Journal(Generic[T]):
 
 
 def _fresh(proof: LockLostError) -> LockLostError:
-    """Return a copy to raise once more, without notes about the first one, and without a traceback, which would keep frames alive."""
+    """Return a copy to raise once more, without notes about the first one.
+
+    It has no traceback, which would keep frames alive.
+    """
     fresh = copy(proof)
     fresh.__notes__ = [address_of(type(fresh))]
     return fresh

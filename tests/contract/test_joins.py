@@ -148,7 +148,7 @@ def test_a_refused_start_says_how_many_tasks_it_waits_for(clock: StoppedClock) -
         Report.collect.run("r", print)
     Report.create("later")
     split("later", until=clock.now() + HOUR)
-    with pytest.raises(TaskNotReadyError, match=r"waits for 2 tasks, or until \S+ \S+;"):
+    with pytest.raises(TaskNotReadyError, match=r"waits for 2 tasks, or until \S+ \S+ UTC;"):
         Report.collect.run("later", print)
 
 
