@@ -263,9 +263,14 @@ def use_case(app: str, name: str | None) -> Iterator[type[Task]]:
 def only_one(app: str, models: Sequence[type[Task]]) -> type[Task]:
     """Return the use case; a CannotRunError if there are several."""
     if len(models) > 1:
-        options = " or ".join(f"--use-case {model.tracker.use_case.name}" for model in models)
+        options = use_case_options(model.tracker.use_case.name for model in models)
         raise CannotRunError(f"{app} has {len(models)} use cases, and this command is about one: add {options}")
     return models[0]
+
+
+def use_case_options(names: Iterable[str]) -> str:
+    """Return the options of which one is to be added."""
+    return " or ".join(f"--use-case {name}" for name in names)
 
 
 @contextmanager

@@ -38,12 +38,11 @@ class Targets:
     def named(cls, model: type[Task], words: Sequence[str]) -> Targets:
         """Return the targets that `[STEP] TASK...` names; the first word is a step if the use case has it."""
         first, *more = words
-        known = {step.name for step in steps_of(model)}
         if is_step(model, first):
             if not more:
                 raise typer.BadParameter(f"{first} is a step: name tasks, too", param_hint="TASK")
             return cls(model, step_named(model, first), more)
-        targets = cls(model, None, words)
+        targets, known = cls(model, None, words), {step.name for step in steps_of(model)}
         if more and did_you_mean(first, known) and first != "-" and targets.task(first) is None:
             raise CannotRunError(f"{model.__name__} has no step and no task {first!r}{did_you_mean(first, known)}")
         return targets

@@ -244,7 +244,7 @@ def look(steps: Sequence[BoundStep[Any]], errors: Errors) -> Overview:
         for at, step in enumerate(steps)
     ]
     model = steps[0].model
-    pauses = pauses_of(model) if model.tracker.use_case.control else None
+    pauses = in_force(model) if model.tracker.use_case.control else None
     blocked = blocked_among({step: ids for step, (_, ids) in zip(steps, waiting, strict=True)})
     done, flow = _done(steps[-1])
     return Overview(views, pauses, limits_in_use(model), done, flow, blocked)

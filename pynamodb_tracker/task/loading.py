@@ -42,9 +42,7 @@ def load_task(
         answer_named(model, name)
     state: State[Any] | None = arguments.pop("state", None)
     group = check_group(arguments.pop("group", None))
-    if group is not None and state is not None and state.status is not Status.PENDING:
-        raise ValueError(f"a task of a group begins pending, and not as {state}: it waits for its turn")
-    code = None if state is None else model._code_to_begin_in(state, due_time)  # noqa: SLF001 - as `create` checks it
+    code = None if state is None else model._code_to_begin_in(state, due_time, group)  # noqa: SLF001 - as `create` checks it
     also, due = _of_round(model, state, left), due_time
     if awaits or signals:
         from pynamodb_tracker.transitions.signals import restored  # noqa: PLC0415 - few tasks have answers

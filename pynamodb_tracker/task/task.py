@@ -150,9 +150,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
             raise ValueError("a task that repeats begins at its first step: leave state out")
         if repeat is not None and group is not None:
             raise ValueError(transitions.ONE_OF_BOTH)
-        code = None if state is None else cls._code_to_begin_in(state, due_time)
-        if group is not None and state is not None and state.status is not Status.PENDING:
-            raise ValueError(f"a task of a group begins pending, and not as {state}: it waits for its turn")
+        code = None if state is None else cls._code_to_begin_in(state, due_time, group)
         also = None
         if wait_for is not None or until is not None:
             from pynamodb_tracker.transitions.signals import awaiting  # noqa: PLC0415 - few cold starts need it
@@ -237,7 +235,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         return Group(cls, checked)
 
     @classmethod
-    def _code_to_begin_in(cls, state: State[Any], due_time: datetime | timedelta | None) -> int:
+    def _code_to_begin_in(cls, state: State[Any], due_time: datetime | timedelta | None, group: str | None) -> int:
         known: object = cls._states.get(getattr(state, "code", -1))
         if known is None or known != state:
             names = [str(each).replace(" ", ".") for each in cls._states.values()]
@@ -247,6 +245,8 @@ class Task(GuardedRow, metaclass=TaskMeta):
             raise ValueError(f"a task cannot be created as {state}: only a worker that holds its lock is in progress")
         if due_time is not None and cls.tracker.ends_at(state.code):
             raise ValueError(f"a task that is {state} is never due: leave due_time out")
+        if group is not None and state.status is not Status.PENDING:
+            raise ValueError(f"a task of a group begins pending, and not as {state}: it waits for its turn")
         return state.code
 
     @classmethod

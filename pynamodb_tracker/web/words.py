@@ -47,7 +47,7 @@ def since(time: datetime | None) -> str:
 
 def moment(time: datetime | None) -> str:
     """Return a time in UTC, to the second."""
-    return "?" if time is None else f"{time.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return "?" if time is None else clock.in_words(time)
 
 
 def clock_time(time: datetime) -> str:

@@ -380,7 +380,7 @@ def _read(models: Sequence[type[Task]], task_id: str) -> Task:
     if not found:
         raise TaskNotFoundError(f"there is no {_names(models)} {task_id!r}", task_id=task_id)
     if len(found) > 1:
-        options = " or ".join(f"--use-case {task.use_case_id}" for task in found)
+        options = command.use_case_options(task.use_case_id for task in found)
         raise command.CannotRunError(f"{len(found)} use cases have a task {task_id!r}: add {options}")
     return found[0]
 

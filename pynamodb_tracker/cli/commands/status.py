@@ -16,6 +16,7 @@ from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import location, steps_of, use_cases
 from pynamodb_tracker.cli.tasks import held_back, waiting
 from pynamodb_tracker.cli.terminal import COLOURS, console, say, write
+from pynamodb_tracker.control.item import in_force
 from pynamodb_tracker.presentation.children import Blocked, find_blocked
 from pynamodb_tracker.presentation.overview import Number, behind, limits_in_use, pauses_of
 from pynamodb_tracker.presentation.task_facts import ASIDE, NEEDS_PERSON, is_aside, name_of
@@ -78,7 +79,7 @@ def _document(models: Sequence[type[Task]]) -> dict[str, Any]:
             for state, found in counts.items()
         ]
         name, total = model.tracker.use_case.name, sum(found.tasks for found in counts.values())
-        paused = {"paused": [asdict(pause) for pause in pauses_of(model)]} if model.tracker.use_case.control else {}
+        paused = {"paused": [asdict(pause) for pause in in_force(model)]} if model.tracker.use_case.control else {}
         blocked = {"blocked": found} if (found := [each.as_json() for each in _blocked(model, counts)]) else {}
         limits = {"limits": used} if (used := [asdict(use) for use in limits_in_use(model)]) else {}
         facts = {**paused, **limits, **_lateness(model), **blocked}
