@@ -15,7 +15,7 @@ from pynamodb.constants import BINARY, STRING
 
 from pynamodb_tracker.dynamodb.connection import Item, get_items
 from pynamodb_tracker.model.overflow import CHUNK, VERSION, RowKey
-from pynamodb_tracker.model.references import reference_to, round_of
+from pynamodb_tracker.model.references import reference_to
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.row_state import readable_value
 
@@ -57,11 +57,9 @@ def as_item(row: RowKey, of_round: str, token: str, children: Keys) -> Item:
     }
 
 
-def keys_in(item: Item | None, of_round: str) -> list[RowKey]:
-    """Return the keys that a stored list of this round has; none if it is of another one, or cannot be read."""
+def keys_in(item: Item) -> list[RowKey]:
+    """Return the keys that a stored list has; none if it cannot be read."""
     try:
-        if item is None or item[VERSION][STRING] != of_round:
-            return []
         names = zlib.decompressobj().decompress(item[CHUNK][BINARY], _LONGEST_TEXT)
         return [(str(task_id), str(use_case)) for task_id, use_case in json.loads(names)]
     except (LookupError, RecursionError, TypeError, ValueError, zlib.error):
@@ -84,7 +82,7 @@ def children_of(parents: Sequence[TaskRow], *, most: int | None = None) -> dict[
         return {}
     table = next(iter(waiting.values())).tracker.connection()
     lists = {_owner(item): item for item in get_items(table, [list_key(key) for key in waiting])}
-    named = {key: keys_in(lists.get(key), round_of(row)) for key, row in waiting.items()}
+    named = {key: keys_in(lists.get(key, {})) for key in waiting}
     wanted = list(dict.fromkeys(child for keys in named.values() for child in keys))[:most]
     found = _read(next(iter(waiting.values())), wanted)
     children = {}

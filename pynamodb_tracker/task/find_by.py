@@ -123,8 +123,7 @@ class FindBy(GlobalSecondaryIndex[T]):  # type: ignore[no-untyped-call]  # Pynam
             if not scan.has_place(scan.place):
                 raise ValueError(f"this is not a cursor of a page: {shown(cursor)}; it points outside the window")
         tasks = list(scan.rows(limit))
-        more = len(tasks) == limit and scan.has_more()
-        return Page(tasks, cursor_of(scan_id, scan.place) if more else None)
+        return Page(tasks, cursor_of(scan_id, scan.place) if scan.has_more() else None)
 
     aquery = ahead(query)
     """For `async for`; about 100 tasks are read at a time."""

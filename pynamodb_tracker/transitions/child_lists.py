@@ -11,8 +11,7 @@ from typing import Any
 
 from pynamodb.expressions.operand import Path
 
-from pynamodb_tracker.dynamodb.connection import get_items
-from pynamodb_tracker.model.child_list import as_item, keys_in, list_key
+from pynamodb_tracker.model.child_list import as_item, keys_in
 from pynamodb_tracker.model.overflow import VERSION, RowKey
 from pynamodb_tracker.model.references import round_of
 from pynamodb_tracker.model.row import TaskRow
@@ -63,8 +62,4 @@ class ChildList(Participant):
 
     def refused(self, reasons: Sequence[Reason]) -> None:
         """Take in the list that is there."""
-        item = reasons[0].raw_item
-        if item is None:
-            key = list_key((self._task.task_id, self._task.use_case_id))
-            item = next(get_items(self._task.tracker.connection(), [key]), None)
-        self._earlier = keys_in(item, self._round)
+        self._earlier = keys_in(reasons[0].raw_item)

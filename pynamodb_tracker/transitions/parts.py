@@ -7,6 +7,7 @@ not matter which of them have been applied.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from pynamodb.exceptions import PynamoDBConnectionError
@@ -59,11 +60,11 @@ class Parts(Participant):
 
         Without an answer, it is stored with the end of the run.
         """
-        claim, before = self._journal.claim, self._parts
+        claim, before = self._journal.claim, (self._parts, self._unsaved)
         try:
             text = json.dumps(result, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-            self._check_size(name, text)
-            parts = {**before, f"{self._step}{name}": text}
+            parts = {**self._parts, f"{self._step}{name}": text}
+            _check_size(text, parts)
             check_row_size(claim.task, {"once": {"M": {key: {"S": value} for key, value in parts.items()}}})
         except (TypeError, ValueError, RecursionError) as error:
             raise self._given_up(name, error) from error
@@ -72,7 +73,7 @@ class Parts(Participant):
             self._send()
         except PynamoDBConnectionError as error:
             if is_invalid(error):
-                self._parts, self._unsaved = before, False
+                self._parts, self._unsaved = before  # an earlier part may still wait for the end of the run
                 raise self._given_up(name, error) from error
         return text
 
@@ -81,15 +82,6 @@ class Parts(Participant):
             f"part {name!r} of {self._journal.claim} is done, and its result cannot be stored: {error}; another "
             "attempt would repeat the part, so the task is ignored, for a person to decide"
         )
-
-    def _check_size(self, name: str, text: str) -> None:
-        size = len(text.encode())
-        total = size + len(name.encode()) + sum(len((key + value).encode()) for key, value in self._parts.items())
-        if size > _MOST_BYTES or total > _MOST_IN_ALL:
-            raise ValueError(
-                f"it has {size:,} bytes as JSON, and all results {total:,} with their names; at most {_MOST_BYTES:,} "
-                f"and {_MOST_IN_ALL:,} are stored: return an id, and keep the rest in an attribute of the task"
-            )
 
     def _send(self) -> None:
         journal, claim = self._journal, self._journal.claim
@@ -126,9 +118,7 @@ class Parts(Participant):
 
     def take_along(self, end: Transition) -> None:
         """Write them with an end other than success, as above."""
-        if "round" in end.values:
-            end.add(once=None)
-        elif self._unsaved:
+        if self._unsaved and "round" not in end.values:
             end.add(once=self._parts)
 
 
@@ -138,3 +128,13 @@ def parts_of(journal: Journal[Any]) -> Parts:
         journal.additions["once"] = Parts(journal)
     parts: Parts = journal.additions["once"]
     return parts
+
+
+def _check_size(text: str, parts: Mapping[str, str]) -> None:
+    """Raise a ValueError if one result, or all results with it, are too long."""
+    size, total = len(text.encode()), sum(len((key + value).encode()) for key, value in parts.items())
+    if size > _MOST_BYTES or total > _MOST_IN_ALL:
+        raise ValueError(
+            f"it has {size:,} bytes as JSON, and all results {total:,} with their names; at most {_MOST_BYTES:,} "
+            f"and {_MOST_IN_ALL:,} are stored: return an id, and keep the rest in an attribute of the task"
+        )

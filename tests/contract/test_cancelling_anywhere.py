@@ -163,6 +163,24 @@ def test_the_children_of_this_round_are_cancelled_too_also_after_an_interruption
     assert Crate.get_task("c-other/a").state == Crate.split.pending
 
 
+def test_what_lists_leave_out_is_added_up_and_a_child_of_an_unknown_use_case_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Crate.create("c")
+    Crate.split.run("c", split)
+    Crate.split.run("c/a", split)
+    Crate.split.run("c/b", lambda ctx: ctx.create(Slip, "s", wait=True))
+    for task_id in ("c/a/a", "c/a/b"):  # by another program
+        Crate.tracker.connection().delete_item(task_id, "crate to cancel")
+    monkeypatch.delitem(AppTask.tracker.table.use_cases, "slip to cancel")
+    done = Crate.cancel("c", reason="by phone", children=True)
+    assert done.children.ignored == [("crate to cancel", "c/a"), ("crate to cancel", "c/b")]
+    assert [str(error) for error in done.children.refused.values()] == [
+        "cannot cancel slip to cancel 's': this program does not declare its use case"
+    ]
+    assert done.children.unlisted == 2
+
+
 def test_a_child_says_which_task_waits_in_vain_for_it() -> None:
     Crate.create("c")
     Crate.split.run("c", split)

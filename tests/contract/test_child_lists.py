@@ -67,6 +67,8 @@ def test_the_children_of_a_task_are_found_until_each_has_ended() -> None:
         Box.split.run("c", creating("a", "b"))
     assert requests.operations == ["UpdateItem", "TransactWriteItems"]
     assert listed() == (["a", "b"], 0)
+    found = children_of([Box.get_task("c")], most=1)["c", "box to list"]
+    assert ([task.task_id for task in found.tasks], found.unlisted) == (["a"], 1)
     assert sorted(task.task_id for task in AppTask.scan()) == ["a", "b", "c"]
     succeed(Note.print, "a")
     assert listed() == (["b"], 0)
@@ -78,18 +80,35 @@ def test_the_children_of_a_task_are_found_until_each_has_ended() -> None:
 
 def test_each_success_of_a_round_adds_its_children_and_another_round_begins_without() -> None:
     Box.create("c")
-    Box.split.run("c", creating("a", wait_until=True))
+    Box.split.run("c", creating("a", "e", wait_until=True))
     with recorded() as requests:
         Box.check.run("c", creating("b", "a"))
     assert requests.operations == ["UpdateItem", *["TransactWriteItems"] * 2]
-    assert listed() == (["b", "a"], 0)
-    for name in ("a", "b"):
+    assert listed() == (["b", "a", "e"], 0)
+    for name in ("a", "b", "e"):
         succeed(Note.print, name)
     succeed(Box.ship, "c")
     assert Box.create_or_merge("c").how == "anew"
     assert listed() is None
-    Box.split.run("c", creating("d"))
+    with recorded() as requests:
+        Box.split.run("c", creating("d"))
+    assert requests.operations == ["UpdateItem", "TransactWriteItems"]  # the list of the earlier round is in no way
     assert listed() == (["d"], 0)
+
+
+def test_a_turn_in_a_group_is_no_child() -> None:
+    for name in ("first", "c"):
+        Box.create(name, group="g")
+    assert listed() is None
+
+
+def test_a_child_that_another_program_has_deleted_is_among_those_that_no_list_names() -> None:
+    Box.create("c")
+    Box.split.run("c", creating("a", "b"))
+    client(AppTask).delete_item(
+        TableName=AppTask.Meta.table_name, Key={"task_id": {"S": "a"}, "use_case_id": {"S": "note to list"}}
+    )
+    assert listed() == (["b"], 1)
 
 
 def test_an_answer_that_is_lost_leaves_the_list_of_the_success(network: Network) -> None:
@@ -100,7 +119,7 @@ def test_an_answer_that_is_lost_leaves_the_list_of_the_success(network: Network)
 
 
 def test_a_list_names_as_many_as_4_kb_take_and_says_how_many_are_left() -> None:
-    names = ["".join(str(uuid4()) for _ in range(6)) for _ in range(97)]
+    names = ["".join(str(uuid4()) for _ in range(3)) for _ in range(97)]  # about 6 kB
     Box.create("c")
     Box.split.run("c", creating(*names))
     found = listed()
@@ -155,10 +174,25 @@ def test_a_list_ends_with_its_task(clock: Any) -> None:
     assert [key["task_id"]["S"] for key in keys(AppTask)] == ["a"]
 
 
+def test_a_late_copy_of_that_end_leaves_the_list_of_the_next_round() -> None:
+    Box.create("c")
+    Box.split.run("c", creating("a"))
+    for step, name in ((Note.print, "a"), (Box.check, "c")):
+        succeed(step, name)
+    with recorded() as requests:
+        succeed(Box.ship, "c")
+    [late] = [each.body for each in requests if each.body.get("Key") == LIST and "UpdateItem" in each.operation]
+    Box.create_or_merge("c")
+    Box.split.run("c", creating("b"))
+    with pytest.raises(client(AppTask).exceptions.ConditionalCheckFailedException):
+        client(AppTask).update_item(**late)
+
+
 def test_a_list_that_is_damaged_names_nobody_and_the_next_one_takes_its_place() -> None:
     Box.create("c")
     Box.split.run("c", creating("a", wait_until=True))
-    for content in (b"no list", zlib.compress(b"[" * 100_000), zlib.compress(b'[["a"]]')):
+    too_long = b" " * 6_000_000 + b'[["a","note to list"]]'
+    for content in (b"no list", *map(zlib.compress, (b"[" * 100_000, b'[["a"]]', too_long))):
         client(AppTask).put_item(TableName=AppTask.Meta.table_name, Item={**stored_list(), "piece": {"B": content}})
         assert listed() == ([], 1)
     Box.check.run("c", creating("b"))

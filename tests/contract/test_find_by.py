@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -24,7 +26,10 @@ class DeskTask(Task):
 
     customer = UnicodeAttribute(null=True, attr_name="for customer")
 
+    reference = UnicodeAttribute(null=True)
+
     by_customer = FindBy(customer, index_name="by-customer")
+    by_reference = FindBy(reference)
 
 
 class Quote(DeskTask):
@@ -103,26 +108,46 @@ def test_the_window_is_of_the_creation_and_the_limit_counts_what_is_returned(sto
 
 
 def test_pages_go_on_behind_the_last_task_and_know_when_they_end(stopped_clock: StoppedClock) -> None:
+    begun = stopped_clock.now()
     for number in range(5):
         Quote.create(f"q-{number}", customer="c-1")
         stopped_clock.advance(timedelta(seconds=1))
     for state in (None, Quote.work.pending):
         found, cursor = [], None
-        while not found or cursor:
+        while not found or (cursor and len(found) < 3):
             page = Quote.by_customer.page("c-1", limit=2, cursor=cursor, state=state)
             found.append(ids(page.tasks))
             cursor = page.cursor
-        assert found == [["q-0", "q-1"], ["q-2", "q-3"], ["q-4"]]
+        assert (found, cursor) == ([["q-0", "q-1"], ["q-2", "q-3"], ["q-4"]], None)
+    assert Quote.by_customer.page("c-1", limit=5).cursor is None
     first = Quote.by_customer.page("c-1", limit=4)
     pending = DeskTask.by_customer.page("c-1", limit=4, state=Quote.work.pending)
     for other in (
         lambda: DeskTask.by_customer.page("c-1", cursor=pending.cursor, state=Complaint.work.pending),  # the same code
         lambda: Quote.by_customer.page("c-2", cursor=first.cursor),
+        lambda: Quote.by_customer.page("c-1", cursor=first.cursor, state=Quote.work.pending),
+        lambda: Quote.by_customer.page("c-1", cursor=first.cursor, latest_first=True),
+        lambda: Quote.by_customer.page("c-1", cursor=first.cursor, since=begun),
+        lambda: Quote.by_customer.page("c-1", cursor=first.cursor, until=stopped_clock.now()),
+        lambda: Quote.by_reference.page("c-1", cursor=first.cursor),
         lambda: DeskTask.by_customer.page("c-1", cursor=first.cursor),
         lambda: Quote.by_customer.page("c-1", cursor="x"),
     ):
         with pytest.raises(ValueError, match="cursor"):
             other()
+
+
+def test_a_cursor_that_points_outside_its_window_is_refused(stopped_clock: StoppedClock) -> None:
+    for number in range(2):
+        Quote.create(f"q-{number}", customer="c-1")
+    now, later = stopped_clock.now(), stopped_clock.now() + timedelta(seconds=1)
+    for window, time in (({"since": now}, "1"), ({"until": later}, "3")):
+        cursor = Quote.by_customer.page("c-1", limit=1, **window).cursor
+        assert cursor is not None
+        scan, (_, *key) = json.loads(base64.urlsafe_b64decode(cursor))
+        forged = base64.urlsafe_b64encode(json.dumps([scan, [time, *key]]).encode()).decode()
+        with pytest.raises(ValueError, match="it points outside the window"):
+            Quote.by_customer.page("c-1", limit=1, cursor=forged, **window)
 
 
 def test_both_are_awaited_too() -> None:

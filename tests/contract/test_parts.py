@@ -146,7 +146,7 @@ def test_a_part_that_raises_is_called_again_and_stores_nothing() -> None:
         assert ctx.once("charge", lambda: 7) == 7
 
 
-@pytest.mark.parametrize("result", ["x" * 1023, {1, 2}, float("nan"), "\ud800"])
+@pytest.mark.parametrize("result", ["x" * 1023, "é" * 512, {1, 2}, float("nan"), "\ud800"])
 def test_a_result_that_cannot_be_stored_gives_the_task_up(result: object) -> None:
     Bill.create("b")
     with pytest.raises(GiveUp, match=r"part 'charge' of charge of Bill 'b' \(attempt 1\) is done"):
@@ -154,26 +154,58 @@ def test_a_result_that_cannot_be_stored_gives_the_task_up(result: object) -> Non
     assert Bill.get_task("b").state == Bill.charge.ignored
 
 
-def test_a_result_that_dynamodb_refuses_gives_the_task_up_too(network: Network) -> None:
-    Bill.create("b")
+def failing(network: Network, *codes: str) -> None:
+    """Let each next write of parts end with the next one of these errors, without being applied."""
+    left = [*codes]
 
-    def refuse(operation: str, request: Any, send: Callable[[], Any]) -> Any:
-        if "once" in request.get("ExpressionAttributeNames", {}).values():
-            raise error(operation, "ValidationException")
+    def rule(operation: str, request: Any, send: Callable[[], Any]) -> Any:
+        if left and "once" in request.get("ExpressionAttributeNames", {}).values():
+            raise error(operation, left.pop(0))
         return send()
 
-    network.rule = refuse
-    with pytest.raises(GiveUp, match="its result cannot be stored"):
-        Bill.charge.run("b", lambda ctx: ctx.once("charge", lambda: 7))
-    assert Bill.get_task("b").state == Bill.charge.ignored
+    network.rule = rule
 
 
-def test_all_results_of_a_task_have_8_kb() -> None:
+def parts_of(task_id: str = "b") -> list[str]:
+    return sorted(stored(Bill, task_id)["once"]["M"].keys() - {"round"})
+
+
+def test_a_result_that_dynamodb_refuses_gives_the_task_up_too_and_is_not_stored_with_another_one(
+    network: Network,
+) -> None:
     Bill.create("b")
     calls = Calls()
-    with pytest.raises(GiveUp, match="8,192 are stored"), Bill.charge.start("b") as ctx:
-        _ = [calls.part(ctx, f"part {number}", "x" * 1000) for number in range(9)]
-    assert len(stored(Bill, "b")["once"]["M"]) == 9  # eight parts and their round
+    failing(network, "ValidationException")
+    with suppress(Broken), Bill.charge.start("b") as ctx:
+        with pytest.raises(GiveUp, match="its result cannot be stored"):
+            calls.part(ctx, "charge")
+        calls.part(ctx, "mail")
+        raise Broken
+    assert parts_of() == ["100/mail"]
+
+
+def test_a_result_whose_write_got_no_answer_is_stored_although_the_next_one_is_refused(network: Network) -> None:
+    Bill.create("b")
+    failing(network, "AccessDeniedException", "ValidationException")
+    with pytest.raises(GiveUp, match="part 'mail'"):
+        Bill.charge.run("b", lambda ctx: [ctx.once(name, lambda: 7) for name in ("charge", "mail")])
+    assert Bill.get_task("b").state == Bill.charge.ignored
+    assert parts_of() == ["100/charge"]
+
+
+@pytest.mark.parametrize(("beyond", "error"), [(0, Broken), (1, GiveUp)])
+def test_all_results_of_a_task_have_8_kb_with_their_names(beyond: int, error: type[Exception]) -> None:
+    def work(ctx: ExecutionContext[Bill]) -> None:
+        _ = [calls.part(ctx, f"part {number}", "x" * 1000) for number in range(8)]
+        used = sum(len(key + text["S"]) for key, text in stored(Bill, "b")["once"]["M"].items())
+        calls.part(ctx, "é", "x" * (8192 + beyond - used - len('100/é""'.encode())))
+        raise Broken
+
+    Bill.create("b")
+    calls = Calls()
+    with pytest.raises(error):
+        Bill.charge.run("b", work)
+    assert len(parts_of()) == 9 - beyond
 
 
 def test_storing_a_part_is_one_request_that_saves_nothing_else() -> None:
@@ -272,6 +304,23 @@ def test_the_next_occurrence_has_no_parts(stopped_clock: StoppedClock) -> None:
     for _ in range(3):
         attempt(calls, "charge")
     assert calls == ["charge"]
+    assert "once" not in stored(Bill, "b")
+    stopped_clock.advance(timedelta(hours=1))
+    attempt(calls, "charge")
+    with Bill.book.start("b", also_from=(Bill.charge.failed,)) as ctx:
+        calls.part(ctx, "post")
+    assert Bill.get_task("b").state == Bill.charge.pending
+    assert "once" not in stored(Bill, "b")
+
+
+def test_the_next_occurrence_has_no_part_whose_write_got_no_answer(
+    network: Network, stopped_clock: StoppedClock
+) -> None:
+    Bill.create("b", repeat=Repeat.every(timedelta(hours=1)))
+    stopped_clock.advance(timedelta(hours=1))
+    failing(network, "AccessDeniedException")
+    attempt(Calls(), "charge", error=GiveUp())
+    assert Bill.get_task("b").state == Bill.charge.pending
     assert "once" not in stored(Bill, "b")
 
 
