@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 import threading
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from pynamodb_tracker.batch.thread_pool import stopped_by
+from pynamodb_tracker.forking import in_forked_process
 from pynamodb_tracker.model.failure import add_note
 
 R = TypeVar("R")
@@ -33,8 +33,7 @@ class Pool:
     def __init__(self, threads: int, name: str) -> None:
         self._new = partial(ThreadPoolExecutor, threads, thread_name_prefix=name, initializer=_note_pool)
         self._executor = self._new()
-        if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
-            os.register_at_fork(after_in_child=self._renew)
+        in_forked_process(self._renew)
 
     def submit(self, function: Callable[[], R]) -> Future[R]:
         """Call a function in a thread, in a copy of this context; at once, if this is one of the pools' threads."""

@@ -24,6 +24,7 @@ from pynamodb.constants import NUMBER, STRING
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item, connection_until, get_items
+from pynamodb_tracker.forking import in_forked_process
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.overflow import GROUP_OF
 from pynamodb_tracker.model.row import TaskRow
@@ -76,15 +77,12 @@ _counts: WeakKeyDictionary[type[TaskRow], _Counts] = WeakKeyDictionary()
 _guard = threading.Lock()
 
 
+@in_forked_process
 def _forget() -> None:
     """Begin anew in a process that was forked: its parent sends what it has counted."""
     global _guard  # noqa: PLW0603 - one for the process
     _guard = threading.Lock()
     _counts.clear()
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
-    os.register_at_fork(after_in_child=_forget)
 
 
 def count(model: type[TaskRow], *names: str) -> None:

@@ -10,7 +10,6 @@ has another one in use, so no two can wait for each other.
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from weakref import WeakKeyDictionary
 from pynamodb_tracker import clock
 from pynamodb_tracker.control.limit import LIFETIME, Limit, SlotTable, StoredSlot, Taken
 from pynamodb_tracker.dynamodb.backoff import RANDOM
+from pynamodb_tracker.forking import in_forked_process
 from pynamodb_tracker.instrumentation import RunDetails
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.schema import Table
@@ -283,15 +283,12 @@ _guard = threading.Lock()
 _keeper = _Keeper()
 
 
+@in_forked_process
 def _forget() -> None:
     """Begin anew in a process that was forked, which has no slot of its parent's, and none of its threads."""
     global _guard, _keeper
     _guard, _keeper = threading.Lock(), _Keeper()
     _known.clear()
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
-    os.register_at_fork(after_in_child=_forget)
 
 
 def slots_of(model: type[TaskRow], limit: Limit) -> LimitSlots:

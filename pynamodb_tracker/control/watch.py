@@ -7,7 +7,6 @@ one warning says so.
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from datetime import datetime, timedelta
 from weakref import WeakKeyDictionary
@@ -19,6 +18,7 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.control import numbers
 from pynamodb_tracker.control.item import Pause, read
 from pynamodb_tracker.exceptions import DefinitionError, TrackerError
+from pynamodb_tracker.forking import in_forked_process
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.row import TaskRow
 
@@ -85,15 +85,12 @@ _known: WeakKeyDictionary[type[TaskRow], _Known] = WeakKeyDictionary()
 _guard = threading.Lock()
 
 
+@in_forked_process
 def _forget() -> None:
     """Begin anew in a process that was forked: a thread of its parent may hold a lock, which nobody would release."""
     global _guard  # noqa: PLW0603 - one for the process
     _guard = threading.Lock()
     _known.clear()
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
-    os.register_at_fork(after_in_child=_forget)
 
 
 def pause_of(model: type[TaskRow], number: int) -> Pause | None:

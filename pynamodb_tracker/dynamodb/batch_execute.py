@@ -10,7 +10,6 @@ and a policy may not allow it. Then the writes of that client are sent one by on
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -34,6 +33,7 @@ from pynamodb_tracker.dynamodb.error_codes import (
     item_met,
     response_of,
 )
+from pynamodb_tracker.forking import in_forked_process
 
 log = logging.getLogger("pynamodb_tracker")
 
@@ -283,14 +283,11 @@ def _support(connection: Connection) -> _Support:
         return _known.setdefault(connection.client, _Support())
 
 
+@in_forked_process
 def _forget() -> None:
     """Find everything out again in a forked process: a thread of its parent may have held what guards it."""
     global _known, _guard
     _known, _guard = WeakKeyDictionary(), threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
-    os.register_at_fork(after_in_child=_forget)
 
 
 def execute(writes: Sequence[BatchedWrite]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,6 +34,7 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb import error_codes
 from pynamodb_tracker.dynamodb.advice import advise
 from pynamodb_tracker.dynamodb.backoff import jittered_pause
+from pynamodb_tracker.forking import in_forked_process
 
 Item = dict[str, dict[str, Any]]
 """An item of the table, or a part of one, in the form of DynamoDB's API."""
@@ -416,10 +416,7 @@ def _rung(tries: int, connect: float, read: float, connection: SharedConnection)
 _connections: weakref.WeakSet[SharedConnection] = weakref.WeakSet()
 
 
+@in_forked_process
 def _forget_clients() -> None:
     for connection in tuple(_connections):
         connection.forget_client()
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
-    os.register_at_fork(after_in_child=_forget_clients)

@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from datetime import datetime
 from decimal import Decimal
@@ -19,8 +19,9 @@ from pynamodb_tracker.model import hydration
 from pynamodb_tracker.model.again import PendingRequest
 from pynamodb_tracker.model.data import DataAttribute
 from pynamodb_tracker.model.last_run import LastRun
-from pynamodb_tracker.model.references import Reference, parse, round_of
+from pynamodb_tracker.model.references import Reference, parse
 from pynamodb_tracker.model.repeat import Repeat
+from pynamodb_tracker.model.round_records import DoneParts, first_failure, round_of_runs
 from pynamodb_tracker.model.row import Membership, TaskRow, damages_of, membership_of
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.presentation import exact_json
@@ -181,18 +182,15 @@ def round_of_task(task: Task) -> dict[str, Any]:
         return {}
     names = {str(codes.pending): codes.step for codes in task.tracker.steps}
     once: dict[str, dict[str, Any]] = {}
-    stored = readable_value(task, "once") or {}
-    for key, text in stored.items() if stored.get("round") == round_of(task) else ():
-        number, _, part = key.partition("/")
+    for (number, part), text in _done_parts(task).items():
         if number in names:
             once.setdefault(names[number], {})[part] = exact_json.loads(text)
     found = {"once": once, "passed_over": passed_over(task), "postponed": readable_value(task, "postponed")}
     if (cancelled := readable_value(task, "cancel_time")) is not None:
         found["cancel_time"] = stamp(cancelled)
-    first, _, of = (readable_value(task, "first_failure") or "").partition(" ")
-    number, _, of_round = of.partition(" ")
-    time = clock.read(first)
-    if time is not None and names.get(number) == task.state.step and of_round == round_of(task):
+    first = readable_value(task, "first_failure")
+    numbers = (codes.pending for codes in task.tracker.steps if codes.step == task.state.step)
+    if (time := next((first_failure(first, number, round_of_runs(task)) for number in numbers), None)) is not None:
         found["first_failure"] = stamp(time)
     return {name: value for name, value in found.items() if value}
 
@@ -271,8 +269,12 @@ def parts_done(task: Task) -> list[str]:
         for codes in task.tracker.steps
         if status in (codes.pending, codes.in_progress, codes.failed, codes.ignored)
     ]
-    found = (key.partition("/") for key in readable_value(task, "once") or ())
-    return [name for number, _, name in found if number in numbers]
+    return [part for number, part in _done_parts(task) if number in numbers]
+
+
+def _done_parts(task: Task) -> Mapping[tuple[str, str], str]:
+    """Return the results of the parts that runs of this round have done, as JSON."""
+    return DoneParts.read(readable_value(task, "once"), round_of_runs(task)).results
 
 
 def rule_of(task: Task) -> Any:

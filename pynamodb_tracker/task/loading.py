@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
@@ -12,6 +11,8 @@ from pynamodb.constants import LIST, MAP, NUMBER, STRING
 from pynamodb_tracker import clock, transitions
 from pynamodb_tracker.arguments import check_group, check_task_id
 from pynamodb_tracker.dynamodb.connection import Item
+from pynamodb_tracker.model.round_records import DoneParts, first_failure_text, result_text
+from pynamodb_tracker.model.serialization import PartsAttribute
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.awaited import answer_named
 from pynamodb_tracker.step.state import State
@@ -59,18 +60,18 @@ def _of_round(model: type[Task], state: State[Any] | None, left: Mapping[str, An
     also: Item = {"creation": {STRING: creation}}
     if once := left.get("once"):
         parts = {
-            f"{_number_of(model, step)}/{part}": json.dumps(result, ensure_ascii=False, separators=(",", ":"))
+            (str(_number_of(model, step)), part): result_text(result)
             for step, results in once.items()
             for part, result in results.items()
         }
-        also["once"] = {MAP: {key: {STRING: text} for key, text in {"round": creation, **parts}.items()}}
+        also["once"] = {MAP: PartsAttribute().serialize(DoneParts(creation, parts).stored)}
     if steps := left.get("passed_over"):
         also["passed_over"] = {LIST: [{NUMBER: str(number)} for number in sorted(_number_of(model, s) for s in steps)]}
     if "postponed" in left:
         also["postponed"] = {NUMBER: str(left["postponed"])}
     if "first_failure" in left:
         number = _number_of(model, next(iter(model._bound_steps)) if state is None else state.step)
-        also["first_failure"] = {STRING: f"{clock.stamp(left['first_failure'])} {number} {creation}"}
+        also["first_failure"] = {STRING: first_failure_text(left["first_failure"], number, creation)}
     if "cancel_time" in left:
         if state is None or state.status is not Status.IGNORED:
             raise ValueError("cancel_time: only an ignored task is cancelled: give it the state ignored of its step")

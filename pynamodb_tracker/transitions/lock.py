@@ -17,6 +17,7 @@ from typing import Any, Final, Generic, Literal, TypeVar
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.exceptions import LockLostError, address_of
+from pynamodb_tracker.forking import in_forked_process
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.changes import Changes, mark_saved, read_again
 from pynamodb_tracker.model.failure import Failure
@@ -38,14 +39,11 @@ _last = 0
 _passed = count(1)
 
 
+@in_forked_process
 def _renew() -> None:
     """Give a forked process a lock of its own: a thread of its parent may have held this one when it forked."""
     global _guard  # noqa: PLW0603 - the order holds for the whole process
     _guard = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
-    os.register_at_fork(after_in_child=_renew)
 
 
 def new_token(above: str | None = None) -> str:

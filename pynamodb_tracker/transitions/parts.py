@@ -6,7 +6,6 @@ not matter which of them have been applied.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,7 +14,9 @@ from pynamodb.exceptions import PynamoDBConnectionError
 from pynamodb_tracker.dynamodb.error_codes import is_invalid
 from pynamodb_tracker.exceptions import GiveUp
 from pynamodb_tracker.model.changes import check_row_size, mark_saved
+from pynamodb_tracker.model.round_records import DoneParts, result_text
 from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.serialization import PartsAttribute
 from pynamodb_tracker.transitions.lock import Journal
 from pynamodb_tracker.transitions.overflow_writes import send_counted
 from pynamodb_tracker.transitions.participants import Participant
@@ -33,17 +34,15 @@ class Parts(Participant):
     def __init__(self, journal: Journal[Any]) -> None:
         claim = journal.claim
         self._journal = journal
-        self._step = f"{claim.statements.codes.pending}/"
-        stored = claim.task.once or {}
-        of_round = stored if stored.get("round") == claim.round else {}
-        self._parts: dict[str, str] = {"round": claim.round, **of_round}
+        self._step = str(claim.statements.codes.pending)
+        self._done = DoneParts.read(claim.task.once, claim.round)
         self._running = set[str]()
         self._unsaved = False
         """Whether a write of them got no answer: the end of the run writes them as well."""
 
     def begin(self, name: str) -> str | None:
         """Return the stored result of a part; if there is none, the part begins. RuntimeError if it runs already."""
-        if (found := self._parts.get(f"{self._step}{name}")) is None:
+        if (found := self._done.results.get((self._step, name))) is None:
             if name in self._running:
                 raise RuntimeError(
                     f"part {name!r} of {self._journal.claim} is running in another thread or asyncio task"
@@ -60,20 +59,20 @@ class Parts(Participant):
 
         Without an answer, it is stored with the end of the run.
         """
-        claim, before = self._journal.claim, (self._parts, self._unsaved)
+        claim, before = self._journal.claim, (self._done, self._unsaved)
         try:
-            text = json.dumps(result, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-            parts = {**self._parts, f"{self._step}{name}": text}
-            _check_size(text, parts)
-            check_row_size(claim.task, {"once": {"M": {key: {"S": value} for key, value in parts.items()}}})
+            text = result_text(result)
+            done = DoneParts(self._done.round, {**self._done.results, (self._step, name): text})
+            _check_size(text, done.stored)
+            check_row_size(claim.task, {"once": {"M": PartsAttribute().serialize(done.stored)}})
         except (TypeError, ValueError, RecursionError) as error:
             raise self._given_up(name, error) from error
-        self._parts, self._unsaved = parts, True
+        self._done, self._unsaved = done, True
         try:
             self._send()
         except PynamoDBConnectionError as error:
             if is_invalid(error):
-                self._parts, self._unsaved = before  # an earlier part may still wait for the end of the run
+                self._done, self._unsaved = before  # an earlier part may still wait for the end of the run
                 raise self._given_up(name, error) from error
         return text
 
@@ -86,17 +85,18 @@ class Parts(Participant):
     def _send(self) -> None:
         journal, claim = self._journal, self._journal.claim
         journal.saves += 1
-        send_counted(journal, claim.statements.save_parts(claim.token, journal.saves, self._parts), "store a part of")
+        send_counted(
+            journal, claim.statements.save_parts(claim.token, journal.saves, self._done.stored), "store a part of"
+        )
         self._unsaved = False
-        self._show(self._parts)
+        self._show(self._done.stored)
 
-    def _show(self, parts: dict[str, str] | None) -> None:
+    def _show(self, parts: dict[str, str]) -> None:
         """Let the task in memory be what its row is."""
         task: TaskRow = self._journal.claim.task
         task.attribute_values["once"] = parts
         attribute: Any = TaskRow.once
-        stored = None if parts is None else {attribute.attr_type: attribute.serialize(parts)}
-        mark_saved(task, {}, {"once": (attribute, stored)})
+        mark_saved(task, {}, {"once": (attribute, {attribute.attr_type: attribute.serialize(parts)})})
 
     @classmethod
     def of_success(cls, run: Journal[Any], row: TaskRow) -> Parts:  # noqa: ARG003 - only the run writes them
@@ -105,11 +105,11 @@ class Parts(Participant):
 
     def change(self, success: Transition) -> None:
         """Remove the results of the step, which has succeeded; another round begins without any."""
-        left = {name: text for name, text in self._parts.items() if not name.startswith(self._step)}
-        if len(left) == 1 or "round" in success.values:
+        left = {(number, part): text for (number, part), text in self._done.results.items() if number != self._step}
+        if not left or "round" in success.values:
             success.add(once=None)
-        elif left != self._parts:  # with a part of this step, whose write may have got no answer
-            success.add(once=left)
+        elif left != self._done.results:  # with a part of this step, whose write may have got no answer
+            success.add(once=DoneParts(self._done.round, left).stored)
 
     @classmethod
     def change_other_end(cls, run: Journal[Any], end: Transition) -> None:
@@ -119,7 +119,7 @@ class Parts(Participant):
     def take_along(self, end: Transition) -> None:
         """Write them with an end other than success, as above."""
         if self._unsaved and "round" not in end.values:
-            end.add(once=self._parts)
+            end.add(once=self._done.stored)
 
 
 def parts_of(journal: Journal[Any]) -> Parts:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
-from pynamodb_tracker import clock
 from pynamodb_tracker.model.failure import Failure
+from pynamodb_tracker.model.round_records import first_failure, first_failure_text
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.transitions.lock import Claim, Journal
@@ -40,10 +40,10 @@ class Postponing(Participant):
         """Return what the row gets, whether the failure counts, and whether the first one was too long ago."""
         values: dict[str, Any] = {}
         if give_up_after is not None:
-            since = f"{claim.statements.codes.pending} {claim.round}"
-            first = _first_time(claim.task, since)
+            step_and_round = claim.statements.codes.pending, claim.round
+            first = first_failure(readable_value(claim.task, "first_failure"), *step_and_round)
             if first is None:
-                values["first_failure"] = f"{clock.stamp(failure.time)} {since}"
+                values["first_failure"] = first_failure_text(failure.time, *step_and_round)
             elif failure.time - first > give_up_after:
                 return {}, True, True
         postponed = readable_value(claim.task, "postponed") or 0
@@ -51,12 +51,3 @@ class Postponing(Participant):
         if not counted:
             values["postponed"] = postponed + 1
         return values, counted, False
-
-
-def _first_time(row: TaskRow, since: str) -> datetime | None:
-    """Return when the task first failed at this step in this round; None if the row does not have that."""
-    time, _, of = (readable_value(row, "first_failure") or "").partition(" ")
-    try:
-        return datetime.fromisoformat(time) if of == since else None
-    except ValueError:
-        return None

@@ -23,7 +23,9 @@ from pynamodb_tracker import (
 )
 from pynamodb_tracker.presentation.text import stamp
 from pynamodb_tracker.testing import StoppedClock
+from pynamodb_tracker.transitions.lock import new_token
 from tests.cli.command import run
+from tests.support.rows import change
 
 HERE = "tests.cli.test_transfer_of_rounds:Payout"
 
@@ -124,6 +126,22 @@ def test_a_task_that_repeats_begins_with_the_next_occurrence_without_any_of_it()
         ctx.once("charge", lambda: 7)
         raise ZeroDivisionError
     assert "once" not in json.loads(run("export", of=HERE).out)
+
+
+def test_a_row_whose_creation_has_no_token_keeps_its_parts_and_what_is_of_another_round_is_not_shown() -> None:
+    Payout.create("p", state=Payout.pay.pending)
+    change(Payout, "p", creation=None)
+    with suppress(ZeroDivisionError), Payout.pay.start("p") as ctx:
+        ctx.once("charge", lambda: 7)
+        raise ZeroDivisionError
+
+    line = json.loads(run("export", of=HERE).out)
+    assert (line["once"], line.keys() >= {"first_failure"}) == ({"pay": {"charge": 7}}, True)
+    assert "parts done" in run("show", "p", of=HERE).out
+
+    change(Payout, "p", round={"S": new_token()})
+    assert not json.loads(run("export", of=HERE).out).keys() & {"once", "first_failure", "parts_done"}
+    assert "parts done" not in run("show", "p", of=HERE).out
 
 
 @pytest.mark.parametrize(

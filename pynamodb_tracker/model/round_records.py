@@ -1,0 +1,69 @@
+"""What the runs of a round leave in the row for the next attempt: the parts that are done, and the first failure.
+
+Each is stored with the round to which it belongs, so that it means nothing in another one, whoever began that.
+
+    once            {"round": ..., "200/charge": JSON}, by the number of the step and the name of the part
+    first_failure   "time 200 round"
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import NamedTuple
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.model.references import round_of
+from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row_state import readable_value
+
+_ROUND = "round"
+
+
+def round_of_runs(row: TaskRow) -> str:
+    """Return the round as a run of the task stores it: a row whose creation had no token has the time of that."""
+    created: datetime | None = readable_value(row, "create_time")
+    return round_of(row) or (clock.stamp(created) if created is not None else "")
+
+
+class DoneParts(NamedTuple):
+    """The results of the parts that the runs of a round have done, as JSON."""
+
+    round: str
+    results: Mapping[tuple[str, str], str]
+    """By the number of the step, as text, and the name of the part."""
+
+    @classmethod
+    def read(cls, stored: Mapping[str, str] | None, of_round: str) -> DoneParts:
+        """Return what a row has stored of this round."""
+        if stored is None or stored.get(_ROUND) != of_round:
+            return cls(of_round, {})
+        found = {key: text for key, text in stored.items() if key != _ROUND}
+        return cls(of_round, {_split(key): text for key, text in found.items()})
+
+    @property
+    def stored(self) -> dict[str, str]:
+        """The stored form."""
+        return {_ROUND: self.round} | {f"{number}/{part}": text for (number, part), text in self.results.items()}
+
+
+def _split(key: str) -> tuple[str, str]:
+    number, _, part = key.partition("/")
+    return number, part
+
+
+def result_text(result: object) -> str:
+    """Return the result of a part as JSON; ValueError or TypeError if it has none."""
+    return json.dumps(result, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def first_failure_text(time: datetime, number: int, of_round: str) -> str:
+    """Return the stored form of when a task first failed at a step in a round."""
+    return f"{clock.stamp(time)} {number} {of_round}"
+
+
+def first_failure(stored: str | None, number: int, of_round: str) -> datetime | None:
+    """Return when a task first failed at this step in this round; None if the row does not say that."""
+    time, _, of = (stored or "").partition(" ")
+    return clock.read(time) if of == f"{number} {of_round}" else None
