@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from pynamodb_tracker.cli.command import CannotRunError
@@ -54,8 +55,8 @@ class PageServer:
 
     @contextmanager
     def serving(self, models: Sequence[type[Task]]) -> Iterator[None]:
-        """Serve the page, read-only, from another thread until the block ends."""
-        server = self._server(models, actions=False)
+        """Serve the page, read-only, from another thread until the block ends; it follows each second."""
+        server = self._server(models, actions=False, refresh=timedelta(seconds=1))
         thread = threading.Thread(target=server.run, args=([self._socket],), name="pynamodb_tracker page")
         with self._socket:
             thread.start()

@@ -24,6 +24,9 @@ from pynamodb_tracker.testing import local_table, stopped_clock
 _ROUND = pipeline.LOCK + 2 * pipeline.MARGIN
 """How far the stopped clock moves after a round: every lock and every pause ends within that."""
 
+_WAVES = 12
+"""Rounds in which orders come, in memory: as in a real shop, some are shipped while others are placed."""
+
 _POLL = 0.2
 """Seconds between two looks at the table on a server."""
 
@@ -72,13 +75,19 @@ class _Session:
         work = Work(self._accidents())
         with local_table(pipeline.DemoTask), stopped_clock() as time_of_day, self.options.beside():
             with self._screen(f"in memory, {self.options.workers} worker threads") as screen:
-                self._place(screen)
-                while not _is_settled():
+                waves = self._waves()
+                while waves or not _is_settled():
+                    if waves:
+                        self._place(waves.pop(0), screen)
                     for step in PIPELINE:
                         _let_workers_die(step, work)
                         self._run_all(step, work, screen)
                     time_of_day.advance(_ROUND)
             return self._print_outcome()
+
+    def _waves(self) -> list[Sequence[PlacedOrder]]:
+        size = -(-len(self.orders) // _WAVES)
+        return [self.orders[at : at + size] for at in range(0, len(self.orders), size)]
 
     def _run_all(self, step: BoundStep[Order], work: Work, screen: Screen) -> None:
         """Run what the step has to do now; an order is through with it if it succeeds or is given up on."""
@@ -100,7 +109,7 @@ class _Session:
         with server.table(keep=self.options.keep), self.options.beside():
             where = f"at {endpoint_url}, table {table_name}, {processes} worker processes"
             with self._screen(where) as screen:
-                self._place(screen)
+                self._place(self.orders, screen)
                 work_on_server(server, functions, processes, lambda: self._is_done(screen), self.stopped)
             outcome = self._print_outcome()
         if self.options.keep:
@@ -132,11 +141,12 @@ class _Session:
         with screen.live:
             yield screen
 
-    def _place(self, screen: Screen) -> None:
-        """Create a task for each order."""
+    def _place(self, orders: Sequence[PlacedOrder], screen: Screen) -> None:
+        """Create a task for each of these orders."""
+        before = screen.shown(PLACING)
 
         def rows() -> Iterator[dict[str, Any]]:
-            for number, order in enumerate(self.orders, 1):
+            for number, order in enumerate(orders, before + 1):
                 self._check_stopped()
                 screen.show(PLACING, number)
                 yield pipeline.row_of(order)

@@ -34,6 +34,7 @@ _MOST_ROWS = 20
 _SAMPLE = 400
 """Finished tasks that are looked at."""
 _WITHIN = timedelta(hours=24)
+_SECOND = timedelta(seconds=1)
 _PARTS = 48
 """Columns of the chart."""
 
@@ -90,7 +91,7 @@ class StepView:
     def late(self) -> dict[Status, timedelta]:
         """How long the first pending task, and the first failed one, have been due, as far as one is."""
         ages = {status: clock.now() - time for status, time in self.first.items() if status is not Status.IN_PROGRESS}
-        return {status: late for status, late in ages.items() if late >= timedelta(seconds=1)}
+        return {status: late for status, late in ages.items() if late >= _SECOND}
 
     @property
     def next(self) -> datetime | None:
@@ -123,7 +124,7 @@ class Flow:
         covered = _WITHIN
         if times:
             begin = min(created for created, _ in times) if is_all else times[-1][1]
-            covered = min(_WITHIN, max(now - begin, timedelta(seconds=1)))
+            covered = min(_WITHIN, max(now - begin, _SECOND))
         return cls([each for each in times if now - each[1] <= covered], covered, now)
 
     @property
@@ -139,12 +140,13 @@ class Flow:
     @property
     def peak(self) -> str:
         """The highest column, in words."""
-        return f"{max(self.columns)} in {span(self.covered / _PARTS)}"
+        part = self.covered / _PARTS
+        return f"{max(self.columns)} in {span(part) if part >= _SECOND else f'{part / _SECOND:.1f}s'}"
 
     def took(self, share: float) -> timedelta | None:
-        """Return the time from creation to the end that this share of tasks did not exceed."""
+        """Return the time from creation to the end that this share of tasks did not exceed, from a second."""
         spans = sorted(done - created for created, done in self.entries)
-        return spans[min(int(share * len(spans)), len(spans) - 1)] if spans else None
+        return max(spans[min(int(share * len(spans)), len(spans) - 1)], _SECOND) if spans else None
 
     @property
     def columns(self) -> list[int]:
@@ -156,13 +158,18 @@ class Flow:
         return found
 
     @property
+    def parts(self) -> list[tuple[datetime, datetime]]:
+        """When each column begins and ends."""
+        part = self.covered / _PARTS
+        return [(self.time - part * left, self.time - part * (left - 1)) for left in range(_PARTS, 0, -1)]
+
+    @property
     def titles(self) -> list[str]:
         """What each column says."""
-        part = self.covered / _PARTS
-        starts = [self.time - part * (_PARTS - at) for at in range(_PARTS)]
+        shown = "%H:%M" if self.covered / _PARTS >= timedelta(minutes=1) else "%H:%M:%S"
         return [
-            f"{value} done, {start:%H:%M} to {start + part:%H:%M} UTC"
-            for value, start in zip(self.columns, starts, strict=True)
+            f"{value} done, {begin:{shown}} to {end:{shown}} UTC"
+            for value, (begin, end) in zip(self.columns, self.parts, strict=True)
         ]
 
 

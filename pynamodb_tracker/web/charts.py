@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from markupsafe import Markup
 
@@ -15,7 +16,8 @@ _SLIGHTEST = 0.8
 
 _AXIS = Markup('<line class="axis" x1="0" x2="{width}" y1="{y}" y2="{y}"/>')
 _COLUMN = Markup(
-    '<g class="column"><rect class="room" x="{left}" y="0" width="{room}" height="{height}"/>'
+    '<g class="column" data-from="{begin}" data-to="{end}">'
+    '<rect class="room" x="{left}" y="0" width="{room}" height="{height}"/>'
     '<rect class="value" x="{x}" y="{y}" width="{width}" height="{tall}" rx="1.5"/><title>{title}</title></g>'
 )
 _COLUMNS = Markup(
@@ -28,11 +30,16 @@ _MORE = Markup('<rect fill="url(#more)" x="{x}%" y="0" width="{width}%" height="
 _BAR = Markup('<svg class="bar" role="img" aria-label="{label}">{content}</svg>')
 
 
-def columns(values: Sequence[int], titles: Sequence[str], label: str) -> Markup:
-    """Return a chart of columns, each with its title; `label` says all of it for people who cannot see it."""
+def columns(
+    values: Sequence[int], parts: Sequence[tuple[datetime, datetime]], titles: Sequence[str], label: str
+) -> Markup:
+    """Return a chart of columns over parts of the time, each with its title, in which a script changes the zone.
+
+    `label` says all of it for people who cannot see it.
+    """
     most, room = max(values, default=0) or 1, _WIDTH / max(len(values), 1)
     content = [_AXIS.format(width=_WIDTH, y=_HEIGHT - 0.5)]
-    for at, (value, title) in enumerate(zip(values, titles, strict=True)):
+    for at, (value, (begin, end), title) in enumerate(zip(values, parts, titles, strict=True)):
         tall = max((_HEIGHT - _TOP) * value / most, 2) if value else 0
         content.append(
             _COLUMN.format(
@@ -44,6 +51,8 @@ def columns(values: Sequence[int], titles: Sequence[str], label: str) -> Markup:
                 width=round(room - 2, 1),
                 tall=round(tall, 1),
                 title=title,
+                begin=begin.isoformat(),
+                end=end.isoformat(),
             )
         )
     return _COLUMNS.format(kind="columns", width=_WIDTH, height=_HEIGHT, label=label, content=Markup("").join(content))

@@ -20,7 +20,7 @@ TYPE = "application/json"
 SUFFIX = ".json"
 _BY_SUFFIX = "pynamodb_tracker.json"
 
-_OF_CHARTS = frozenset({"shares", "titles", "minutes", "at_least"})
+_OF_CHARTS = frozenset({"shares", "parts", "titles", "minutes", "at_least"})
 """What only the drawing of charts needs."""
 
 _OF_TASK = ("attempt", "fence", "create_time", "update_time", "due_time", "worker", "lock_expire_time", "expire_time")

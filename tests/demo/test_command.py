@@ -39,7 +39,7 @@ def test_a_bad_file_is_reported_by_line_and_exits_with_2(tmp_path: Path) -> None
 
 
 def test_an_outcome_that_is_not_as_it_should_be_exits_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "_is_settled", lambda: True)
+    monkeypatch.setattr(session, "PIPELINE", ())
     monkeypatch.setattr(summary, "_INDEX_LAG", 0)
     result = CliRunner().invoke(app, ["demo", "--count", "3"])
     assert result.exit_code == 1

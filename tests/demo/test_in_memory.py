@@ -9,7 +9,7 @@ import threading
 import pytest
 from rich.console import Console
 
-from pynamodb_tracker import Status
+from pynamodb_tracker import BoundStep, Status
 from pynamodb_tracker.demo import session, summary
 from pynamodb_tracker.demo.orders import Trouble, generate_orders
 from pynamodb_tracker.demo.pipeline import MAX_ATTEMPTS, Accident, Accidents, Order, Work
@@ -141,6 +141,22 @@ def test_the_ignored_orders_are_listed_by_reason(of_generated: Shown) -> None:
         assert reason in out
 
 
+def test_orders_come_while_others_are_worked_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    placed_and_done, let_workers_die = [], session._let_workers_die
+
+    def look(step: BoundStep[Order], work: Work) -> None:
+        if step == Order.confirm_payment:
+            counts = Order.counts()
+            placed_and_done.append((sum(counts.values()), counts[Order.deliver.succeeded]))
+        let_workers_die(step, work)
+
+    monkeypatch.setattr(session, "_let_workers_die", look)
+    shown(Options(count=24, seed=3))
+    placed, done = zip(*placed_and_done, strict=True)
+    assert list(placed[:12]) == list(range(2, 25, 2))
+    assert done[0] == 0 < done[6] < done[11]
+
+
 def test_no_thread_and_no_handler_of_the_log_is_left_behind() -> None:
     before, handlers = threading.active_count(), list(logging.getLogger("pynamodb_tracker").handlers)
     shown(Options(count=3, workers=3))
@@ -149,7 +165,7 @@ def test_no_thread_and_no_handler_of_the_log_is_left_behind() -> None:
 
 
 def test_an_order_that_is_not_where_it_should_be_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "_is_settled", lambda: True)
+    monkeypatch.setattr(session, "PIPELINE", ())
     monkeypatch.setattr(summary, "_INDEX_LAG", 0)
     outcome, out = shown(Options(count=4))
     assert outcome.differences

@@ -8,7 +8,7 @@ from pathlib import Path
 import jinja2
 import pytest
 
-from pynamodb_tracker import web
+from pynamodb_tracker import clock, web
 from pynamodb_tracker.presentation.overview import Number
 from pynamodb_tracker.web import charts, words
 
@@ -37,7 +37,8 @@ def test_the_script_never_inserts_text_as_html() -> None:
 
 
 def test_a_chart_escapes_its_labels() -> None:
-    drawn = charts.columns([0, 3], ['"><script>', "b"], "<b>") + charts.bar(
+    now = clock.now()
+    drawn = charts.columns([0, 3], [(now, now)] * 2, ['"><script>', "b"], "<b>") + charts.bar(
         [("failed", Number(1)), ("ignored", Number(0))], '"'
     )
     drawn += charts.spark([0, 3], "<b>")

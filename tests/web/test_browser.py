@@ -96,14 +96,19 @@ def failed(*task_ids: str) -> None:
         Order.create(task_id, state=Order.ship.failed)
 
 
-def test_times_are_shown_in_the_zone_of_the_viewer_and_in_utc_in_their_titles(visit: Visit) -> None:
+def test_times_are_shown_in_the_zone_of_the_viewer_and_in_utc_in_their_titles(visit: Visit, shop: StoppedClock) -> None:
     failed("o-1")
+    Order.create("o-2", state=Order.ship.pending)
+    shop.advance(timedelta(hours=1))
+    Order.ship.run("o-2", lambda _: None)
     with visit(timezone_id="Asia/Kolkata") as visitor:
         foot = visitor.open("/Order/errors").locator(".cost time[data-local=clock]")
         in_utc = re.search(r"(\d\d):(\d\d):\d\d UTC", foot.get_attribute("title") or "")
         assert in_utc is not None
         minutes = (int(in_utc[1]) * 60 + int(in_utc[2]) + 330) % (24 * 60)
         assert f"{minutes // 60:02}:{minutes % 60:02} " in foot.inner_text()
+        columns = visitor.open("/Order/").locator(".column title").all_text_contents()
+        assert re.fullmatch(r"0 done, (\d\d:\d\d) to \d\d:\d\d GMT\+5:30 \(\d\d:\d\d to \d\d:\d\d UTC\)", columns[0])
         before = visitor.open("/Order/bulk?verb=ignore&step=ship&state=failed").locator("time[data-local]").first
         assert "GMT+5:30" in before.inner_text()
 

@@ -80,7 +80,9 @@ def test_the_demo_serves_the_page_while_it_runs_and_until_a_signal() -> None:
                 break
         browser = build_opener(HTTPCookieProcessor())
         with browser.open(address) as answer:
-            assert "read-only" in answer.read().decode()
+            page = answer.read().decode()
+            assert 'data-refresh="1.0"' in page
+            assert set(re.findall("read-only|in memory|≈ [$]", page)) == {"read-only", "in memory"}
             assert answer.geturl().endswith("/Order/")  # the other scene's use cases would be empty
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=30)

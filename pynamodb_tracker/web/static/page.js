@@ -45,8 +45,18 @@
       : Date.now() - time < 864e5 ? minute : { ...date, ...minute };
     each.textContent = time.toLocaleTimeString("sv-SE", shown);
   });
+  const showParts = () => all("[data-from]").forEach((each) => {
+    const { from, to } = each.dataset, title = each.querySelector("title"), two = "2-digit";
+    const begin = new Date(from), end = new Date(to), minute = { hour: two, minute: two };
+    const shown = end - begin < 6e4 ? { ...minute, second: two } : minute;
+    const [number, inUtc] = title.textContent.split(", ");
+    const until = end.toLocaleTimeString("sv-SE", { ...shown, timeZoneName: "short" });
+    title.textContent = `${number}, ${begin.toLocaleTimeString("sv-SE", shown)} to ${until} (${inUtc})`;
+    delete each.dataset.from;
+  });
   const showState = () => {
     at = -1;
+    showParts();
     showTimes();
     const live = first("[data-do=live]");
     if (live) {
