@@ -6,10 +6,12 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from functools import partial
-from typing import Any, TypeVar
+from functools import partial, wraps
+from typing import Any, ParamSpec, TypeVar
 
 C = TypeVar("C", bound=type)
+P = ParamSpec("P")
+R = TypeVar("R")
 
 LONGEST = timedelta(days=36_500)
 """The longest lock or retention: adding more to the time now could go beyond the last year of `datetime`."""
@@ -156,9 +158,32 @@ def named_as(public: str) -> Callable[[C], C]:
             function = getattr(member, "__func__", member)
             if inspect.isfunction(function) and not name.startswith("_"):
                 function.__qualname__ = f"{public}.{name}"
+                if (inner := inspect.unwrap(function)).__name__ == name:  # as of `written_as`
+                    inner.__qualname__ = function.__qualname__
         return kind
 
     return rename
+
+
+def written_as(example: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Let Python's error about the arguments of a call end with an example; `{0}` is what is called.
+
+    That error has no frame of the function, which has not begun.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @wraps(function)
+        def call(*args: P.args, **options: P.kwargs) -> R:
+            try:
+                return function(*args, **options)
+            except TypeError as error:
+                if error.__traceback__ and error.__traceback__.tb_next is None:
+                    error.args = (f"{error}; write {example.format(*args)}",)
+                raise
+
+        return call
+
+    return decorate
 
 
 def check_flags(**flags: object) -> None:

@@ -55,6 +55,9 @@ MISTAKES: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: Order.ship.done, AttributeError, "ship has no 'done'; its states are pending, in_progress, failed,"),  # type: ignore[attr-defined]
     (lambda: Order.ship.pendin, AttributeError, "ship has no 'pendin'; its states are .* did you mean 'pending'"),  # type: ignore[attr-defined]
     (lambda: Order.create("o-9", amount="x"), ValueNotStorableError, "the task is 'o-9'"),
+    (lambda: Order.ship.ignore("o-9"), TypeError, r"^BoundStep.ignore\(\).*; write Order\.ship\.ignore\("),  # type: ignore[call-arg]
+    (lambda: Order.cancel("o-9"), TypeError, r"^Task.cancel\(\) .*; write Order\.cancel\("),  # type: ignore[call-arg]
+    (UseCase, TypeError, r"'name'; write UseCase\(\"order\"\)$"),  # type: ignore[list-item]
     (lambda: Parcel.sort.run("p-1"), TypeError, "@Parcel.sort.does.*; or pass a function.* handles as its decorator"),
 ]
 

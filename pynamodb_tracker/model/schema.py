@@ -15,7 +15,7 @@ from pynamodb.connection.base import Connection, MetaTable
 from pynamodb.connection.table import TableConnection
 from pynamodb.models import Model
 
-from pynamodb_tracker.arguments import LONGEST, did_you_mean, shown
+from pynamodb_tracker.arguments import LONGEST, did_you_mean, shown, written_as
 from pynamodb_tracker.dynamodb.connection import SharedConnection
 from pynamodb_tracker.exceptions import DefinitionError
 from pynamodb_tracker.status import END, Codes, name_of
@@ -62,6 +62,7 @@ class UseCase(UnicodeAttribute):
         >>> use_case_id = UseCase("order", keep_for=timedelta(days=90))
     """
 
+    @written_as('UseCase("order")')
     def __init__(
         self,
         name: str,

@@ -50,6 +50,7 @@ class StepCommands(Generic[T]):
         task_id, by = arguments.check_task_id(task_id), arguments.check_name("by", by)
         return reopen(of, task_id, by, due_time, forget=forget)
 
+    @arguments.written_as('{0.model.__name__}.{0}.ignore("o-1", reason="no such street")')
     def ignore(
         self,
         task_id: str,
@@ -120,6 +121,7 @@ class StepCommands(Generic[T]):
         report.at_once = len(at_once)
         return report
 
+    @arguments.written_as('{0.model.__name__}.{0}.ignore_many(["o-1"], reason="no such street")')
     def ignore_many(self, task_ids: Iterable[str], *, reason: str, by: str | None = None, threads: int = 25) -> Report:
         """Ignore these tasks, each once and on its own, and return what became of them.
 
@@ -142,6 +144,7 @@ class StepCommands(Generic[T]):
 
         return report_of_each(with_rows(self.model, each_once(ids)), ignore, threads)
 
+    @arguments.written_as('{0.model.__name__}.{0}.release("o-1", reason="the host is gone")')
     def release(self, task_id: str, *, reason: str, worker: str | None = None, by: str | None = None) -> T:
         """Release a task whose worker is known to be dead, without waiting for its lock to expire, and return it.
 
@@ -159,6 +162,7 @@ class StepCommands(Generic[T]):
         worker = arguments.check_name("worker", worker)
         return transitions.revoke(self._definition.statements, arguments.check_task_id(task_id), reason, worker, by)
 
+    @arguments.written_as('{0.model.__name__}.{0}.pause(until=None, reason="no carrier")')
     def pause(self, *, until: datetime | timedelta | None, reason: str, by: str | None = None) -> Pause:
         """Pause this step for everybody, and return the pause that is in force: the later `until` wins.
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pynamodb_tracker.arguments import written_as
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
@@ -43,6 +44,7 @@ class Step:
         >>> ship = Step(200, max_attempts=5, lock_for=timedelta(minutes=15))
     """
 
+    @written_as("Step(100)")
     def __init__(
         self,
         number: int,

@@ -23,6 +23,7 @@ from pynamodb_tracker.arguments import (
     check_task_ids,
     check_threads,
     shown,
+    written_as,
 )
 from pynamodb_tracker.exceptions import TaskNotFoundError
 from pynamodb_tracker.model import hydration
@@ -361,6 +362,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         return in_force(cls)
 
     @classmethod
+    @written_as('{0.__name__}.cancel("o-1", reason="the customer moved away")')
     def cancel(
         cls, task_id: str, *, reason: str, by: str | None = None, children: bool = False, even_in_group: bool = False
     ) -> Cancelled[Self]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ _SET_ASIDE = ("AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_DYNAMODB")
 _SET = {"AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true"}
 
 _left_open = ExitStack()
+atexit.register(_left_open.close)  # Python is too far gone when it would close them by itself
 
 
 @contextmanager
