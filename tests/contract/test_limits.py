@@ -8,15 +8,17 @@ import logging
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
-from datetime import timedelta
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
 from typing import Any
 from unittest import mock
 
 import pytest
+from pynamodb.exceptions import UpdateError
 
 from pynamodb_tracker import AsyncWorker, DefinitionError, Limit, Report, Step, Task, UseCase, Worker
-from pynamodb_tracker.control import slots
+from pynamodb_tracker.control import limit, slots
 from pynamodb_tracker.control.limit import SlotTable, StoredSlot, Taken
 from pynamodb_tracker.control.slots import IDLE_FOR, LIFETIME, LOOK_EVERY, USED_FOR, LimitSlots
 from pynamodb_tracker.testing import StoppedClock
@@ -50,6 +52,7 @@ class Refund(BankTask):
 
 
 TABLES = [BankTask]
+MOTO = pytest.mark.parametrize("engine", ["moto"], indirect=True)  # where no condition matters
 pytestmark = pytest.mark.usefixtures("table", "clock")
 
 
@@ -76,6 +79,27 @@ def held() -> list[str]:
     """Return the keys of the slots that somebody has."""
     items = client(BankTask).scan(TableName=BankTask.Meta.table_name, ConsistentRead=True)["Items"]
     return [item["task_id"]["S"] for item in items if item["use_case_id"]["S"] == "#limit" and "worker" in item]
+
+
+@contextmanager
+def without_waiting(clock: StoppedClock) -> Iterator[None]:
+    """Let the clock go on, and fail, if the block still waits for that after a minute."""
+    over, is_late = threading.Event(), threading.Event()
+
+    def go_on() -> None:
+        if not over.wait(60):
+            is_late.set()
+            while not over.wait(0.01):
+                clock.advance(SECOND)
+
+    thread = threading.Thread(target=go_on)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+    assert not is_late.is_set()
 
 
 def about_slots(requests: Requests) -> int:
@@ -123,12 +147,14 @@ RUNNERS: dict[str, Callable[[Counted], object]] = {
 
 
 @pytest.mark.parametrize("runner", RUNNERS.values(), ids=RUNNERS)
-def test_as_many_run_at_once_as_there_are_slots_and_all_are_given_back(runner: Callable[[Counted], object]) -> None:
+def test_as_many_run_at_once_as_there_are_slots_and_all_are_given_back(
+    runner: Callable[[Counted], object], clock: StoppedClock
+) -> None:
     Order.create_many(f"o-{number}" for number in range(6))
     Refund.create_many(f"r-{number}" for number in range(4))
     work = Counted()
 
-    with recorded(BankTask) as requests:
+    with recorded(BankTask) as requests, without_waiting(clock):
         runner(work)
 
     assert work.most == 2
@@ -316,6 +342,42 @@ def test_slots_above_the_number_are_not_taken_also_if_they_are_idle_here() -> No
     assert [slot and slot.number for slot in (mine().take(fewer, ""), mine().take(fewer, ""))] == [0, None]
 
 
+def test_what_is_taken_is_asked_for_once_and_not_tried_again_before_the_margin_has_passed(
+    clock: StoppedClock, other: LimitSlots
+) -> None:
+    one = Limit("bank", at_once=1)
+    assert other.take(one, "other")
+    clock.advance(LIFETIME + BankTask.tracker.margin / 2)
+    sent = []
+    for process in (mine(), LimitSlots(other.table)):
+        with recorded(BankTask) as requests:
+            assert process.take(one, "") is None
+        sent.append(requests.operations)
+    assert sent == [["UpdateItem", "BatchGetItem", "UpdateItem"], ["UpdateItem", "BatchGetItem"]]
+
+
+def test_one_holder_is_asked_at_a_time(clock: StoppedClock, other: LimitSlots) -> None:
+    assert all(other.take(bank, "other") for _ in range(2))
+    for _ in range(3):
+        assert mine().take(bank, "") is None
+        clock.advance(2 * LOOK_EVERY)
+    assert sorted(slot.is_wanted for slot in other.table.read(range(2))) == [False, True]
+
+
+@pytest.mark.parametrize("holder", ["dies", "gives it back"])
+def test_the_next_holder_of_a_slot_that_was_asked_for_is_not_asked(
+    clock: StoppedClock, other: LimitSlots, holder: str
+) -> None:
+    slot = other.table.take(0)
+    mine().table.ask_for(slot)
+    if holder == "dies":
+        clock.advance(LIFETIME + BankTask.tracker.margin + SECOND)
+    else:
+        other.table.give_back(0, slot.lock)
+    mine().table.take(0)
+    assert [slot.is_wanted for slot in mine().table.read([0])] == [False]
+
+
 def test_a_late_copy_changes_nothing_for_the_next_holder(other: LimitSlots) -> None:
     mine_table = mine().table
     first = mine_table.take(0)
@@ -329,14 +391,91 @@ def test_a_late_copy_changes_nothing_for_the_next_holder(other: LimitSlots) -> N
 
 
 def test_a_clock_that_is_behind_takes_a_slot_that_is_free(other: LimitSlots, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pynamodb_tracker.control import limit  # noqa: PLC0415 - for this patch
-
     ahead = other.table.take(0)
     other.table.give_back(0, ahead.lock)
     tokens = iter(["0" * 24])
     real = limit.new_token
     monkeypatch.setattr(limit, "new_token", lambda above=None: real(above=above) if above else next(tokens))
     assert mine().table.take(0).lock > ahead.lock
+
+
+@MOTO
+def test_an_idle_slot_is_kept_for_a_second_and_not_used_after_it_has_expired(clock: StoppedClock) -> None:
+    slot = mine().take(bank, "mine")
+    assert slot is not None
+    slot.leave()
+    clock.advance(LIFETIME)
+    next_one = mine().take(bank, "mine")
+    assert next_one is not None
+    assert (next_one.is_held, slot.is_held) == (True, False)
+    next_one.leave()
+    left = []
+    for pause in (IDLE_FOR * 0.9, IDLE_FOR * 0.1):
+        clock.advance(pause)
+        mine().give_back(at_once=False)
+        left.append(len(held()))
+    assert left == [1, 0]
+
+
+@MOTO
+def test_a_clock_that_is_put_back_does_not_lengthen_the_wait_for_a_slot(clock: StoppedClock, other: LimitSlots) -> None:
+    assert all(other.take(bank, "other") for _ in range(2))
+    assert mine().take(bank, "") is None
+    assert not mine().may_have(bank)
+    clock.advance(timedelta(hours=-1))
+    assert mine().may_have(bank)
+
+
+@MOTO
+def test_a_slot_whose_renewal_failed_is_kept_as_long_as_it_is_held(
+    clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = []
+
+    def fail(*_: object, until: datetime) -> Any:
+        sent.append(until - clock.now())
+        raise UpdateError("no answer")
+
+    slot = mine().take(bank, "mine")
+    assert slot is not None
+    clock.advance(USED_FOR)
+    monkeypatch.setattr(limit, "send", fail)
+    mine().renew()
+    slot.leave()
+    assert mine().take(bank, "mine") is slot
+    assert SECOND <= sent[0] <= USED_FOR / 2  # other slots are renewed after it
+
+
+@MOTO
+def test_a_slot_that_another_program_has_deleted_is_lost_at_once(clock: StoppedClock) -> None:
+    slot = mine().take(Limit("bank", at_once=1), "mine")
+    assert slot is not None
+    clock.advance(USED_FOR)
+    key = {"task_id": {"S": "bank#00"}, "use_case_id": {"S": "#limit"}}
+    client(BankTask).delete_item(TableName=BankTask.Meta.table_name, Key=key)
+    mine().renew()
+    assert not slot.is_held
+
+
+@MOTO
+def test_a_slot_that_is_given_back_and_taken_again_during_its_renewal_is_not_lost(
+    clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, taken = Limit("bank", at_once=1), []
+
+    def renew(*_: object) -> Any:
+        slot.leave()
+        mine().give_back(at_once=True)
+        taken.append(mine().take(one, "mine"))
+        raise Taken
+
+    slot = mine().take(one, "mine")
+    assert slot is not None
+    clock.advance(USED_FOR)
+    monkeypatch.setattr(SlotTable, "renew", renew)
+    mine().renew()
+    taken[0].leave()
+    assert mine().take(one, "mine") is taken[0]
 
 
 def test_a_damaged_slot_is_left_alone(clock: StoppedClock, other: LimitSlots) -> None:
@@ -364,6 +503,11 @@ def test_a_damaged_slot_is_left_alone(clock: StoppedClock, other: LimitSlots) ->
 def test_what_is_no_limit_is_refused(name: Any, at_once: Any, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         Limit(name, at_once=at_once)
+
+
+@MOTO
+def test_the_longest_name_and_the_most_slots_are_a_limit() -> None:
+    assert Limit("ä" * 127 + "a", at_once=1_000).at_once == 1_000
 
 
 def test_a_step_is_within_a_limit_and_nothing_else() -> None:
