@@ -139,6 +139,14 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _collected() -> Iterator[None]:
+    """Spare the collections of later modules what this one leaves; the library collects where names are used again."""
+    yield
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="session")
 def dynamodb_local(pytestconfig: pytest.Config) -> Iterator[Engine]:
     """One DynamoDB Local for the whole session; without one, tests are skipped, and fail where CI is set."""

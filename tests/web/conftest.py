@@ -9,10 +9,11 @@ import pytest
 from starlette.testclient import TestClient
 
 from pynamodb_tracker import Task
+from pynamodb_tracker.control import flow
 from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.web import dashboard
 from tests.support.engines import Engine, Moto
-from tests.web.shop import ShopTask
+from tests.web.shop import Order, ShopTask
 
 OWN = {"Sec-Fetch-Site": "same-origin"}
 """What a browser says of a request from a page's own form."""
@@ -32,6 +33,14 @@ def shop(engine: Engine, stopped_clock: StoppedClock) -> Iterator[StoppedClock]:
     """Give the test empty tables, and a clock that it moves."""
     yield stopped_clock
     engine.empty()
+
+
+@pytest.fixture
+def counted(shop: StoppedClock, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:  # noqa: ARG001 - empty tables
+    """Count what passes through the steps of an order; no other test finds what was not sent."""
+    monkeypatch.setattr(Order.use_case_id, "flow", True)
+    yield
+    flow._forget()
 
 
 @pytest.fixture

@@ -77,7 +77,7 @@ def visit(browser: Browser, shop: StoppedClock) -> Visit:  # noqa: ARG001 - the 
 
 
 @pytest.fixture
-def schedules_and_pauses(monkeypatch: pytest.MonkeyPatch, shop: StoppedClock) -> None:  # noqa: ARG001 - empty tables
+def schedules_and_pauses(monkeypatch: pytest.MonkeyPatch, counted: None) -> None:  # noqa: ARG001 - see there
     """Let tasks repeat, wait for an ignored one and for an answer, and a step be paused."""
     Nightly.create("nightly", repeat=Repeat.cron("0 2 * * *"))
     Nightly.create("weekly", repeat=Repeat.cron("0 2 * * MON"))
@@ -87,7 +87,6 @@ def schedules_and_pauses(monkeypatch: pytest.MonkeyPatch, shop: StoppedClock) ->
     Refund.pay_back.ignore("r-1", reason="no paper")
     Order.create("o-approval", wait_for=Order.approved)
     monkeypatch.setattr(Order.use_case_id, "control", True)
-    monkeypatch.setattr(Order.use_case_id, "flow", True)
     Order.ship.pause(until=None, reason="w" * 300, by="ada")
 
 

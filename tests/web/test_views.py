@@ -13,7 +13,6 @@ from botocore.exceptions import ClientError
 from starlette.testclient import TestClient
 
 from pynamodb_tracker import ExecutionContext, GiveUp, Limit, Repeat, Step, Task, UseCase
-from pynamodb_tracker.control import flow
 from pynamodb_tracker.control.slots import slots_of
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.rows import change
@@ -116,11 +115,13 @@ def test_the_overview_says_what_is_paused(open_page: Open, monkeypatch: pytest.M
     assert '<span class="late">ship is paused' in answer.text
 
 
-def test_what_passed_through_each_step_is_shown_if_somebody_counts_it(
-    open_page: Open, shop: StoppedClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("shop")
+def test_what_passes_is_not_shown_where_nobody_counts_it(open_page: Open) -> None:
     assert "In and out" not in open_page().get("/Order/").text
-    monkeypatch.setattr(Order.use_case_id, "flow", True)
+
+
+@pytest.mark.usefixtures("counted")
+def test_what_passed_through_each_step_is_shown_if_somebody_counts_it(open_page: Open, shop: StoppedClock) -> None:
     Order.create_many(f"o-{number}" for number in range(8))
     Order.confirm_payment.run_all(lambda _: None, limit=5)
     shop.advance(timedelta(hours=2))
@@ -131,7 +132,6 @@ def test_what_passed_through_each_step_is_shown_if_somebody_counts_it(
     found = page.get("/Order.json").json()
     assert sum(found["passing"][0]["came"]) == 9
     assert found["cost"]["reads"] == found["cost_of_all_views"]["reads"]
-    flow._forget()
 
 
 @pytest.mark.usefixtures("shop")
