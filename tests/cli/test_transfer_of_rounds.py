@@ -25,7 +25,7 @@ from pynamodb_tracker.presentation.text import stamp
 from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.transitions.lock import new_token
 from tests.cli.command import run
-from tests.support.rows import change
+from tests.support.rows import change, stored
 
 HERE = "tests.cli.test_transfer_of_rounds:Payout"
 
@@ -138,6 +138,10 @@ def test_a_row_whose_creation_has_no_token_keeps_its_parts_and_what_is_of_anothe
     line = json.loads(run("export", of=HERE).out)
     assert (line["once"], line.keys() >= {"first_failure"}) == ({"pay": {"charge": 7}}, True)
     assert "parts done" in run("show", "p", of=HERE).out
+
+    parts = stored(Payout, "p")["once"]["M"]
+    change(Payout, "p", once={"M": {**parts, "15/charge": {"S": "8"}}})  # of a step that was taken away since
+    assert json.loads(run("export", of=HERE).out)["once"] == {"pay": {"charge": 7}}
 
     change(Payout, "p", round={"S": new_token()})
     assert not json.loads(run("export", of=HERE).out).keys() & {"once", "first_failure", "parts_done"}
