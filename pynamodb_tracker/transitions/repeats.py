@@ -149,7 +149,7 @@ def last_run(row: TaskRow, outcome: str, attempt: int, ended: datetime, created:
     """Return what the write that ends a round keeps of it; nothing if the task does not repeat."""
     occurrence, extra = readable_value(row, "occurrence"), _extra_time(row)
     due = extra or occurrence
-    if due is None or readable_value(row, "repeat") is None:
+    if due is None:
         return {}
     return {"last_run": LastRun(None if extra else occurrence, due, outcome, attempt, ended, created)}
 

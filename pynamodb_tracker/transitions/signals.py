@@ -170,7 +170,6 @@ def send(
 ) -> Sent[T]:
     """Store an answer: as the last one of a parked task first, and then as the row requires that refused it."""
     text, token, form, now = value_text(value, name, task_id), new_token(), "last", clock.now()
-    sent = set[str]()
     for number in range(_TRIES):
         answer = {MAP: Answer(None, by, now, token, key).stored(text)}
         values = {
@@ -183,7 +182,6 @@ def send(
         write = sending(model, name, form, of_round=of_round is not None)
         request = write.request(model.tracker.key(task_id), values)
         request["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
-        sent.add(token)
         try:
             stored = send_request(model.tracker.connection(), "UpdateItem", request)["Attributes"]
         except Refused as refused:
@@ -196,7 +194,7 @@ def send(
         row = _of_round(model, task_id, name, row, of_round)
         first = (readable_value(row, "signals") or {}).get(name)
         if first is not None:
-            return Sent(row, _HOW[form] if first.token in sent else _repeated(row, name, first, text, key))
+            return Sent(row, _HOW[form] if first.token == token else _repeated(row, name, first, text, key))
         form, now = _next_form(row, name), max(clock.now(), row.update_time)
         creation = readable_value(row, "creation")
         if creation is not None and token < creation:  # this clock is behind that of the program that created it

@@ -88,6 +88,21 @@ def stored_hour(task_id: str, range_key: str) -> dict[str, Any]:
     return found
 
 
+def test_each_ten_minutes_begin_with_their_first_transition(clock: StoppedClock) -> None:
+    for number, pause in enumerate((10 * MINUTE, MINUTE, MINUTE)):
+        Letter.create(f"l-{number}")
+        clock.advance(pause)
+    assert counted() == [(9, {"created": 2})]
+
+
+def test_what_was_counted_for_another_connection_is_not_sent_with_it(clock: StoppedClock) -> None:
+    Letter.create("l-1")
+    AppTask.tracker.table.reconnect(AppTask.tracker.table.reconnect())  # as a program that changes its settings
+    clock.advance(10 * MINUTE)
+    Letter.create("l-2")
+    assert counted() == []
+
+
 def test_sixty_transitions_are_one_request(clock: StoppedClock) -> None:
     del clock
     with recorded() as requests:
@@ -104,9 +119,10 @@ def test_in_lambda_the_first_transition_is_sent_at_once(monkeypatch: pytest.Monk
 
 
 def test_a_process_that_may_not_write_it_warns_once_and_counts_no_more(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    clock: StoppedClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     tries: list[str] = []
+    untils: list[timedelta] = []
 
     class Refusing:
         def dispatch(self, operation: str, _request: Any) -> Any:
@@ -114,13 +130,13 @@ def test_a_process_that_may_not_write_it_warns_once_and_counts_no_more(
             raise ClientError({"Error": {"Code": code, "Message": "no"}}, operation)
 
     monkeypatch.setattr(flow, "_MOST", 1)
-    monkeypatch.setattr(flow, "connection_until", lambda *_: Refusing())
+    monkeypatch.setattr(flow, "connection_until", lambda _, until: untils.append(until - clock.now()) or Refusing())
     code = "ThrottlingException"
     Letter.create("l-1")
     code = "AccessDeniedException"
     for task_id in ("l-2", "l-3"):
         Letter.create(task_id)
-    assert tries == ["UpdateItem"] * 2
+    assert (tries, untils) == (["UpdateItem"] * 2, [timedelta(seconds=0.5)] * 2)
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert "is not counted any more by this process" in caplog.text
 

@@ -14,8 +14,9 @@ import pytest
 from pynamodb.exceptions import GetError, UpdateError
 
 from pynamodb_tracker import AsyncWorker, Report, Step, Task, TrackerError, UseCase, Worker
-from pynamodb_tracker.control import commands, watch
+from pynamodb_tracker.control import commands, item, watch
 from pynamodb_tracker.testing import StoppedClock
+from tests.support.network import Network, error
 from tests.support.recorder import recorded
 from tests.support.rows import client, keys, put
 
@@ -185,11 +186,12 @@ def test_what_was_read_last_holds_while_the_item_cannot_be_read(
     def failing(*_: object, **__: object) -> Any:
         raise GetError("down")
 
-    monkeypatch.setattr("pynamodb_tracker.control.item.send", failing)
-    for _ in range(3):
+    for send, warnings in ((failing, 1), (failing, 1), (item.send, 1), (failing, 2)):
+        monkeypatch.setattr(item, "send", send)
         clock.advance(timedelta(seconds=5))
         assert Order.reserve.run_all(done).paused
-    [text] = caplog.messages
+        assert len(caplog.messages) == warnings
+    text = caplog.messages[0]
     assert text.startswith("the control item of Order cannot be read")
     assert text.endswith("known pauses hold: down")
     watch._known.clear()
@@ -220,6 +222,7 @@ def test_a_process_that_is_forked_while_a_thread_reads_reads_for_itself() -> Non
 
 
 def test_a_reason_is_short() -> None:
+    assert len(Order.ship.pause(until=None, reason="x" * 1_000).reason) == 1_000
     with pytest.raises(ValueError, match="at most 1,000 characters, not 1,001"):
         Order.ship.pause(until=None, reason="x" * 1_001)
 
@@ -312,6 +315,30 @@ def test_without_its_guard_it_does(trace: Callable[[], bool], monkeypatch: pytes
     monkeypatch.setattr(commands, name, getattr(commands, name).replace(guard, other))
 
     assert trace()
+
+
+@pytest.mark.parametrize(
+    ("command", "lost", "sent", "left"),
+    [(lambda: pause(3 * HOUR), 1, 3, [3 * HOUR]), (pause, 2, 5, [2 * HOUR]), (Order.ship.resume, 1, 3, [])],
+    ids=["a longer pause", "a shorter pause", "a resume"],
+)
+def test_a_command_whose_answer_was_lost_finds_itself(
+    network: Network, command: Callable[[], object], lost: int, sent: int, left: list[timedelta]
+) -> None:
+    pause(2 * HOUR)
+    updates: list[str] = []
+
+    def rule(operation: str, _request: object, send: Callable[[], Any]) -> Any:
+        updates.extend([operation] if operation == "UpdateItem" else [])
+        answer = send()
+        if len(updates) == lost:
+            raise error(operation, "InternalServerError")
+        return answer
+
+    network.rule = rule
+    command()
+    assert len(updates) == sent
+    assert [found.until and found.until - found.time for found in Order.pauses()] == left
 
 
 def test_a_command_whose_token_is_behind_takes_a_later_one(monkeypatch: pytest.MonkeyPatch) -> None:

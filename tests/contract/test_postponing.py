@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("table")
 
 MINUTE = timedelta(minutes=1)
+LONG_AGO = "2020-01-01T00:00:00.000000+0000"
 LATER = RetryLater(5 * MINUTE, "the bank is down", counted=False)
 
 
@@ -146,8 +147,8 @@ def test_a_reopened_task_has_its_whole_time_again(stopped_clock: StoppedClock) -
     assert Payout.get_task("p-1").state == Payout.check.failed
 
 
-@pytest.mark.parametrize("first", ["2020-01-01T00:00:00.000000+0000 100 another", "2020 100 {}"])
-def test_a_failure_of_another_round_or_at_no_time_is_not_the_first_one(first: str) -> None:
+@pytest.mark.parametrize("first", [f"{LONG_AGO} 100 another", f"{LONG_AGO} 200 {{}}", "2020 100 {}"])
+def test_a_failure_of_another_round_or_step_or_at_no_time_is_not_the_first_one(first: str) -> None:
     task = Payout.create("p-1")
     change(Payout, "p-1", first_failure={"S": first.format(task.creation)})
     postpone()

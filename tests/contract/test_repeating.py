@@ -689,6 +689,13 @@ def test_each_other_end_of_a_round_is_kept(clock: StoppedClock, end: Any, outcom
     assert (last_run().occurrence, last_run().outcome, last_run().attempt) == (tuesday(1), outcome, attempt)
 
 
+def test_a_release_is_no_end_of_a_round(clock: StoppedClock) -> None:
+    Sweep.create("s-1", repeat=NIGHTLY)
+    until(clock, tuesday(1))
+    die(Sweep.run, "s-1")
+    assert Sweep.run.release("s-1", reason="its host is gone").last_run is None
+
+
 @pytest.mark.parametrize("rule", [NIGHTLY, Repeat.cron("0 2 * * *", tz="Europe/Berlin", stop=True)])
 def test_the_end_of_a_round_whose_last_worker_died_is_kept(clock: StoppedClock, rule: Repeat) -> None:
     Sweep.create("s-1", repeat=rule)

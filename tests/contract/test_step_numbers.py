@@ -126,6 +126,12 @@ def test_what_leaves_tasks_where_they_are_is_not_refused_nor_is_the_program_befo
     assert requests.operations.count("UpdateItem") == 0
 
 
+def test_a_step_that_was_renamed_once_is_no_renamed_one_beside_new_numbers() -> None:
+    renamed = {"confirm_payment": 100, "send": 200, "deliver": 300}
+    for steps in (README, renamed, {**renamed, "bill": 400}):
+        run(steps)
+
+
 def test_what_only_reads_is_never_refused() -> None:
     run(README)
     order = program(RENUMBERED)
@@ -147,6 +153,9 @@ def test_accepting_records_the_numbers_as_they_are_and_refuses_those_before(cloc
     with pytest.raises(DefinitionError, match=r"give back ship = Step\(300\)"):
         run(README)
     run({"confirm_payment": 100, "bill": 900})
+    moved = {"confirm_payment": 100, "ship": 300, "deliver": 400, "bill": 950}
+    numbers.accept(program(moved))
+    run(moved)  # the number that bill had names no step any more
 
 
 @pytest.mark.parametrize("way", ["Worker", "AsyncWorker"])

@@ -21,7 +21,7 @@ from pynamodb.attributes import (
     UTCDateTimeAttribute,
 )
 
-from pynamodb_tracker import Repeat, Step, TaskIgnoredError, UseCase, ValueNotStorableError
+from pynamodb_tracker import GiveUp, Repeat, Step, TaskIgnoredError, UseCase, ValueNotStorableError
 from tests.support.recorder import recorded
 from tests.support.rows import change, item_bytes, stored
 from tests.support.shop import AppTask, Order
@@ -192,6 +192,18 @@ def test_a_task_that_repeats_is_ignored_although_its_row_has_no_room_to_say_so()
     fill("f-1", left=100)
     ignored = Form.check.ignore("f-1", reason="too large")
     assert (ignored.state, ignored.last_run) == (Form.check.ignored, None)
+
+
+def test_a_task_that_repeats_fails_for_good_although_its_row_has_no_room_to_say_so(clock: StoppedClock) -> None:
+    if Form.Meta.host is None:
+        pytest.skip("as above")
+    Form.create("f-1", title="x", repeat=Repeat.every(timedelta(days=1)))
+    clock.advance(timedelta(days=1))
+    with pytest.raises(GiveUp), Form.check.start("f-1"):
+        fill("f-1", left=60)
+        raise GiveUp
+    task = Form.get_task("f-1")
+    assert (task.state, task.attempt, task.last_run) == (Form.check.pending, 0, None)
 
 
 def test_a_person_can_reopen_a_task_although_another_program_left_no_room_for_who_did() -> None:

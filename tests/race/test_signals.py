@@ -107,12 +107,24 @@ def test_the_payment_of_last_month_pays_no_other_round(order: Any) -> None:
     assert order.paid.send("o", "April", round=this_month).how == "woke"
 
 
+def test_what_a_run_asks_for_once_more_may_come_during_it(order: Any, stopped_clock: StoppedClock) -> None:
+    order.create("o", wait_for=order.paid, until=LIMIT)
+    stopped_clock.advance(LIMIT)
+    with order.confirm.start("o") as ctx:
+        ctx.wait_for(order.paid, until=LIMIT)
+        order.paid.send("o", 1)
+
+    task = order.get_task("o")
+    assert (task.state, task.awaits, task.due_time) == (order.ship.pending, None, stopped_clock.now())
+
+
 @pytest.mark.parametrize("action", [DropAnswer(), Duplicate()], ids=["lost", "twice"])
 def test_a_sender_whose_answer_got_lost_finds_its_own_write(order: Any, proxy: Proxy, action: Any) -> None:
-    order.create("o", wait_for=order.paid)
+    order.create("o", wait_for=order.paid, until=LIMIT)
     proxy.rule = first("UpdateItem", action)
 
     assert order.paid.send("o", 1).how == "woke"
+    assert order.get_task("o").wait_until is None
     assert decide(order) == "shipped"
 
 
@@ -138,10 +150,11 @@ def test_a_task_waits_for_all_its_answers(order: Any) -> None:
     assert [order.paid.send("o", 1).how, order.approved.send("o", 1).how] == ["stored", "woke"]
 
 
+@pytest.mark.parametrize("until", [None, LIMIT])
 def test_a_sender_whose_clock_is_behind_wakes_the_task_no_earlier_than_it_was_written(
-    order: Any, stopped_clock: StoppedClock
+    order: Any, stopped_clock: StoppedClock, until: timedelta | None
 ) -> None:
-    order.create("o", wait_for=order.paid)
+    order.create("o", wait_for=order.paid, until=until)
     change(order, "o", creation={"S": "7" + "0" * 23})  # the clock of tokens as well
     stopped_clock.advance(-timedelta(minutes=1))
 
@@ -181,6 +194,19 @@ def test_a_step_waits_for_a_child_and_an_answer_with_one_limit(order: Any, stopp
     assert order.paid.send("o", 1).how == "stored"
     task = order.get_task("o")
     assert (task.waits, task.awaits, task.due_time) == (1, None, stopped_clock.now() + LIMIT)
+
+
+def test_the_limit_of_an_answer_that_is_there_is_that_of_the_children_too(
+    order: Any, stopped_clock: StoppedClock
+) -> None:
+    order.create("o")
+    order.paid.send("o", 1)
+    with order.confirm.start("o") as ctx:
+        ctx.create(order, "o/1", wait=True, due_time=2 * LIMIT)
+        ctx.wait_for(order.paid, until=LIMIT)
+    task = order.get_task("o")
+    assert (task.waits, task.awaits) == (1, None)
+    assert task.due_time == task.wait_until == stopped_clock.now() + LIMIT
 
 
 def test_runs_that_share_their_requests_and_a_commit_wait_for_answers_as_well(order: Any) -> None:
