@@ -61,8 +61,8 @@ docs: $(READY) ## build the documentation site into build/site; a broken link or
 bench: $(BENCH) ## run the benchmarks, 20 minutes; ARGS="cpu" runs one of them, ARGS=--help lists them
 	@$(BIN)/python -m tests.benchmarks $(ARGS)
 
-model: $(READY) ## search the states of the protocol further than the tests do, some minutes
-	@$(BIN)/python -m tests.model
+model: $(READY) ## search the states of the protocol further, some minutes; ARGS=traces shows what each guard prevents
+	@$(BIN)/python -m tests.model $(ARGS)
 
 chaos: $(READY) ## run the long random history, 10 minutes; SECONDS=... for less, ARGS="--seed ..." to replay one
 	@$(BIN)/python -m tests.chaos --seconds $(SECONDS) $(ARGS)
