@@ -61,6 +61,13 @@ def _read(read: Callable[[str], T], text: str) -> T:
         raise typer.BadParameter(str(error)) from None
 
 
+def reason(text: str) -> str:
+    """Return a reason that says something."""
+    if not text.strip():
+        raise typer.BadParameter("give a reason, for people who look at it later")
+    return text
+
+
 def rate(text: str) -> float:
     """Return a rate in starts per second."""
     found = _RATE.fullmatch(text)

@@ -136,10 +136,7 @@ def print_table(titles: Sequence[str], rows: Iterable[Sequence[Cell]]) -> int:
         widths = [max(width, *(row[at].cell_len for row in block)) for at, width in enumerate(widths)]
         is_cut = on.file.isatty()
         room = on.width if is_cut else sum(widths) + _GAP * len(widths)
-        longest = max(_LONGEST_ID, room // 3)
-        if is_cut:  # the last column gets a third, however long the ids are
-            others = sum(sorted(widths[:-1])[:-1]) + _GAP * len(widths)
-            longest = max(min(longest, room - others - min(room // 3, widths[-1])), _SHORTEST_ID)
+        longest = _longest(widths, room)
         table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), show_header=not printed, header_style="bold")
         for at, (title, width) in enumerate(zip(titles, widths, strict=True)):
             is_last = at == len(titles) - 1
@@ -158,6 +155,14 @@ def print_table(titles: Sequence[str], rows: Iterable[Sequence[Cell]]) -> int:
             on.print(text, soft_wrap=True)
         printed += len(block)
     return printed
+
+
+def _longest(widths: Sequence[int], room: int) -> int:
+    """Return the width up to which columns are not folded: the last one gets a third, the others share what is left."""
+    left = room - min(room // 3, widths[-1]) - _GAP * len(widths)
+    possible = range(_SHORTEST_ID, max(_LONGEST_ID, room // 3) + 1)
+    fitting = (each for each in possible if sum(min(width, each) for width in widths[:-1]) <= left)
+    return max(fitting, default=_SHORTEST_ID)
 
 
 def styled(text: str, style: str = "") -> Text:

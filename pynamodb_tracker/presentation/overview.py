@@ -141,7 +141,7 @@ class Flow:
     def peak(self) -> str:
         """The highest column, in words."""
         part = self.covered / _PARTS
-        return f"{max(self.columns)} in {span(part) if part >= _SECOND else f'{part / _SECOND:.1f}s'}"
+        return f"{max(self.columns)} in {span(part) if part >= _SECOND else f'{part / _SECOND:.1g}s'}"
 
     def took(self, share: float) -> timedelta | None:
         """Return the time from creation to the end that this share of tasks did not exceed, from a second."""

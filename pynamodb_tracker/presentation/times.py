@@ -40,6 +40,10 @@ def moment(text: str) -> datetime:
             return clock.now() - duration(text)
         except OverflowError:
             raise ValueError(f"{text!r} ago is too far in the past") from None
+    return _time(text, "how long ago")
+
+
+def _time(text: str, otherwise: str) -> datetime:
     if text in _DAYS:
         return _midnight() + timedelta(days=_DAYS[text])
     if (of_day := _OF_DAY.fullmatch(text)) and int(of_day[1]) < _HOURS and int(of_day[2]) < _MINUTES:
@@ -50,7 +54,7 @@ def moment(text: str) -> datetime:
         return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError):
         raise ValueError(
-            f"{text!r} is not a time: write how long ago, as in 30d, 12h, 45m or 2w, or the time, as in 09:00, today, "
+            f"{text!r} is not a time: write {otherwise}, as in 30d, 12h, 45m or 2w, or the time, as in 09:00, today, "
             "2026-01-31 or 2026-01-31T12:00:00Z"
         ) from None
 
@@ -58,7 +62,7 @@ def moment(text: str) -> datetime:
 def later(text: str) -> datetime:
     """Return the time after a duration, the next one at that time of day, or the time itself; in UTC by default."""
     if not _DURATION.fullmatch(text):
-        return moment(text) + timedelta(days=bool(_OF_DAY.fullmatch(text)))
+        return _time(text, "how long from now") + timedelta(days=bool(_OF_DAY.fullmatch(text)))
     try:
         return clock.now() + duration(text)
     except OverflowError:

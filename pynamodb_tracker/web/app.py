@@ -74,6 +74,24 @@ def dashboard(
     It asks DynamoDB again every `refresh` while somebody looks, but never for more than 20 read units a second and
     view. Tasks that are due for longer than `late_after` are marked.
 
+    Each view is JSON as well, for scripts: with `.json` behind its path, or by `Accept: application/json`. States are
+    `ship.failed`, times are in UTC, durations are in seconds. Every answer has its `cost` and `cost_of_all_views`; one
+    that is kept has its time, `as_of`, and `kept_for`; one of a use case has `use_case`. Besides, they have:
+
+    | address | names |
+    |---|---|
+    | `/.json` | `found`: the overview of each use case |
+    | `/Order.json` | `view`, `errors`, `passing` (by the hour), `counted` (when, exactly), `change`, `most` |
+    | `/Order/tasks.json` | `found`, `state`, `chosen` (the filter) |
+    | `/Order/errors.json` | `errors`, `groups` (number), `at`, `following`, `chosen`, `sample`, `larger`, `problems` |
+    | `/Order/schedules.json` | `schedules`, `is_all`, `most` |
+    | `/Order/task.json` | `view`, `task`, `verb`, `done` |
+    | `/Order/group.json` | `name`, `turn`, `holder`, `waiting`, `is_all`, `first`, `data` |
+    | `/Order/bulk.json` | `verb`, `what`, `found`, `slices`, `said`, `problems` |
+    | `/find.json` | `ids`, `found`, `groups`, `missing`, `most` |
+    | `/workers.json` | `found`, `most`, `worker` |
+    | `/table.json` | `found`: findings and steps of each table |
+
     Examples:
         >>> app = dashboard(Order, token="a-long-random-text")
     """

@@ -23,6 +23,9 @@ _BY_SUFFIX = "pynamodb_tracker.json"
 _OF_CHARTS = frozenset({"shares", "parts", "titles", "minutes", "at_least"})
 """What only the drawing of charts needs."""
 
+OF_FORMS = frozenset({"given", "selected", "pages", "most_shown"})
+"""What a view has for its forms and links only."""
+
 _OF_TASK = ("attempt", "fence", "create_time", "update_time", "due_time", "worker", "lock_expire_time", "expire_time")
 """Of a task itself; a view has its attributes, without those that are hidden."""
 
@@ -63,7 +66,7 @@ def plain(value: Any) -> Any:  # noqa: PLR0911 - one for each kind
         case timedelta():
             return value.total_seconds()
         case Mapping():
-            return {str(plain(key)): plain(each) for key, each in value.items() if key not in _OF_CHARTS}
+            return {str(plain(key)): plain(each) for key, each in value.items()}
         case list() | tuple() | set() | frozenset():
             return [plain(each) for each in value]
         case _ if is_dataclass(value):

@@ -124,7 +124,8 @@ class Page:
         if json_form.is_wanted(request):
             age = {} if answer is None else {"as_of": answer.time, "kept_for": answer.kept_for}
             about = {"use_case": model} if model else {}
-            found = json_form.plain({**about, **context, "cost": spent, "cost_of_all_views": self.cache.total, **age})
+            about |= {name: each for name, each in context.items() if name not in json_form.OF_FORMS}
+            found = json_form.plain({**about, "cost": spent, "cost_of_all_views": self.cache.total, **age})
             return Response(exact_json.dumps(found, indent=2), code, media_type=json_form.TYPE)
         html = self._templates.get_template(template).render(
             url=url,

@@ -48,11 +48,19 @@ def test_a_pause_that_would_have_ended_is_refused_without_a_traceback() -> None:
 
     assert ended.code == 2
     assert "'2020-01-01' is in the past" in ended.err
+    wrong = run("pause", "pay", "--until", "soon", "--reason", "the bank is down")
+    assert "'soon' is not a time: write how long from now, as in 30d" in wrong.err
+
+
+def test_its_help_says_what_a_pause_does_not_stop() -> None:
+    assert "What runs goes on, and tasks that are named are run all the same." in " ".join(
+        run("pause", "--help").out.split()
+    )
 
 
 def test_a_pause_without_an_end_is_written_out() -> None:
-    assert run("pause", "pay", "--reason", "").code == 2
-    assert run("pause", "Order.pay", "--until", "resumed", "--reason", "").code == 0
+    assert run("pause", "pay", "--until", "1h", "--reason", " ").code == 2
+    assert run("pause", "Order.pay", "--until", "resumed", "--reason", "x").code == 0
     assert Order.pauses()[0].until is None
 
 

@@ -1,4 +1,4 @@
-"""What `run` and `status` do with a limit."""
+"""What `run`, `status` and `top` do with a limit."""
 
 from __future__ import annotations
 
@@ -40,4 +40,5 @@ def test_status_says_how_many_slots_are_taken(bank: Limit) -> None:
     Order.create("o-1")
     slots.slots_of(Order, bank).table.take(2)
     assert run("status").lines[1] == "limit bank: 1 of 3 slots are taken"
+    assert "limit bank: 1 of 3 slots are taken" in run("top").lines
     assert read("status")["use_cases"][0]["limits"] == [{"limit": "bank", "at_once": 3, "taken": 1}]

@@ -70,6 +70,39 @@ def test_what_is_in_a_group_keeps_to_its_own_time_when_it_is_reopened() -> None:
     assert Order.get_task("o-1").due_time == before.update_time
 
 
+def test_how_many_are_due_at_once_in_spite_of_a_rate_is_said(store: StoppedClock) -> None:
+    fail_at_ship("new-1", "new-2")
+    Order.create("grouped", state=Order.ship.pending, group="g")
+    store.advance(timedelta(minutes=1))
+    Order.ship.ignore("grouped", reason="lost")
+    ended = run("reopen", "ship", "new-1", "grouped", "new-2", "--rate", "50/m")
+    assert ended.lines == ["new-1: ship.pending", "grouped: ship.pending", "new-2: ship.pending, due in 2s"]
+    assert ended.err == "1 task is due at once: repeating, with the turn of a group, or pending already\n"
+    assert run("reopen", "ship", "new-1", "--rate", "50/m").err == ""
+
+
+@pytest.mark.usefixtures("store")
+def test_a_step_is_taken_with_its_use_case() -> None:
+    fail_at_ship("new-1", "new-2")
+    assert run("run", "Order.ship", "tests.cli.shop:charge", "new-1").code == 0
+    assert run("retry", "order.ship", "tests.cli.shop:charge", "--dry-run", of=TABLE).lines == ["new-2"]
+    assert '"new-2"' in run("export", "Order.ship.failed").out
+    assert run("reopen", "order.ship", "new-2").lines == ["new-2: ship.pending"]
+
+
+def test_top_folds_only_its_last_columns_in_a_narrow_terminal(
+    store: StoppedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail_at_ship("new-1")
+    Order.create("o-1", state=Order.ship.pending)
+    store.advance(timedelta(hours=3))
+    monkeypatch.setattr("pynamodb_tracker.cli.commands.live._keys", lambda: nullcontext(lambda _: True))
+    run_on("top", stdout=(screen := Screen()), TERM="xterm", COLUMNS="64")
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.text)
+    assert re.search(r"^step  pending  in progress  failed  ignored  due for +locks", shown, re.MULTILINE)
+    assert re.search(r"ship +1 +0 +1 +0  pending 3h, *\s+failed 3h", shown)
+
+
 def test_what_a_host_does_is_one_command(store: StoppedClock) -> None:
     for number in range(3):
         die(Order.ship, Order.create(f"o-{number}", state=Order.ship.pending).task_id)
@@ -85,6 +118,7 @@ def test_what_a_host_does_is_one_command(store: StoppedClock) -> None:
     status = run("status", of=TABLE)
     assert "a lock of send expired 1m ago: stuck names its tasks" in status.out
     assert "send" in run("stuck", of=TABLE).out
+    assert run("workers", "web-4", of=TABLE).out == "no task is in progress at web-4\n"
 
 
 def test_whether_the_nightly_run_happened_and_what_it_made_is_one_command(store: StoppedClock) -> None:

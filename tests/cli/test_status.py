@@ -51,6 +51,7 @@ def test_of_pending_tasks_it_says_how_many_wait_for_others() -> None:
         "tasks": 12,
         "waiting": 9,
     }
+    assert "pay 12 (9 wait) 0" in " ".join(run("top").out.split())
 
 
 def test_one_task_among_very_many_has_a_bar() -> None:

@@ -55,6 +55,12 @@ def test_an_id_is_never_cut_but_folded_at_a_terminal(monkeypatch: pytest.MonkeyP
     assert f"{long}   7m  {'e' * 200}" in printed(monkeypatch, [(long, "7m", "e" * 200)], None)
 
 
+def test_two_long_columns_share_the_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = printed(monkeypatch, [("i" * 100, "r" * 30, "e" * 200)], 80)
+    assert lines[1] == f"{'i' * 24}  {'r' * 24}  {'e' * 27}…"
+    assert lines[2].split() == ["i" * 24, "r" * 6]
+
+
 def test_wide_characters_take_two_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = printed(monkeypatch, [("日本語", "5m", "no"), ("abcdef", "5m", "no")], 40)
     assert {cell_len(line) for line in lines[1:]} == {len("abcdef   5m  no")}

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import html
 import re
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from pynamodb_tracker import Limit
+from pynamodb_tracker.control import flow, slots
 from pynamodb_tracker.testing import StoppedClock
+from pynamodb_tracker.web import dashboard
 from tests.web.conftest import Open
 from tests.web.shop import Nightly, Order
 from tests.web.test_views import VIEWS, every_state, text_of
@@ -57,6 +61,58 @@ def test_what_an_overview_says_is_in_its_json(open_page: Open, shop: StoppedCloc
     assert found["view"]["steps"][2]["numbers"]["ship.failed"] == {"tasks": 1, "more": False}
     [group, *_] = found["errors"]["groups"]
     assert (group["tasks"], group["example"], group["state"]) == (1, "o-failed", "ship.failed")
+
+
+def test_what_holds_back_and_what_passes_is_the_same_in_both_forms(
+    open_page: Open, shop: StoppedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every_state(shop)
+    monkeypatch.setattr(Order.use_case_id, "control", True)
+    monkeypatch.setattr(Order.use_case_id, "flow", True)
+    monkeypatch.setattr(Order.ship._definition.declared, "within", bank := Limit("bank", at_once=3))
+    Order.create_many(f"o-{number}" for number in range(8))
+    Order.confirm_payment.run_all(lambda _: None, limit=5)
+    Order.create("o-approval", wait_for=Order.approved)
+    Order.ship.pause(until=None, reason="bank holiday", by="ada")
+    slots.slots_of(Order, bank).table.take(1)
+    shop.advance(timedelta(minutes=11))
+    Order.create("o-later")
+    client = open_page()
+    said, found = text_of(client.get("/Order/")), client.get("/Order.json").json()
+    [pause], [limit], done = found["view"]["pauses"], found["view"]["limits"], found["view"]["flow"]
+    told = [
+        f"{pause['step']} is paused until it is resumed, by {pause['by']}: {pause['reason']}",
+        f"limit {limit['limit']}: {limit['taken']} of {limit['at_once']} slots are taken",
+        f"{found['view']['waiting']['tasks']} wait for other tasks",
+        f"Peak {done['peak']} Of the newest {len(done['entries'])}",
+        *(f"{number} done" for number in done["columns"]),
+    ]
+    for row in found["passing"]:
+        numbers = (row[name] for name in ("came", "succeeded", "failed", "ignored"))
+        told.append(" ".join([row["step"], *(f"{sum(each)} {each[-1]} this hour" for each in numbers)]))
+    assert [each for each in told if each not in said] == []
+    assert (len(found["passing"]), sum(found["passing"][0]["succeeded"]), sum(done["columns"])) == (3, 5, 1)
+    flow._forget()
+    slots._forget()
+
+
+def test_each_view_has_the_names_that_are_documented(open_page: Open, shop: StoppedClock) -> None:
+    every_state(shop)
+    Order.create("o-grouped", group="g")
+    asked = {"task": "?id=o-failed", "group": "?name=g", "bulk": "?verb=reopen&step=ship&state=failed"}
+    common, documented, known = {"cost", "cost_of_all_views", "as_of", "kept_for", "use_case"}, {}, {}
+    for path, names in re.findall(r"^ *\| `(/\S*)` \| (.*) \|$", dashboard.__doc__ or "", re.MULTILINE):
+        documented[path] = set(re.findall(r"`(\w+)`", names))
+        query = asked.get(path.rpartition("/")[2].removesuffix(".json"), "")
+        known[path] = open_page().get(path + query).json().keys() - common
+    assert documented == known
+    assert len(known) == 11
+
+
+def test_an_attribute_keeps_its_name(open_page: Open, shop: StoppedClock) -> None:  # noqa: ARG001 - empty tables
+    Order.create("o-1", data={"parts": 2, "shares": 3, "given": 4})
+    found = open_page().get("/Order/task.json?id=o-1").json()
+    assert found["view"]["attributes"]["data"] == {"parts": 2, "shares": 3, "given": 4}
 
 
 def test_what_is_hidden_is_not_in_json_and_nobody_unknown_gets_it(open_page: Open, shop: StoppedClock) -> None:

@@ -26,7 +26,7 @@ def pause(
             help="For how long or until when: 1h, 2026-01-31T12:00; or resumed.",
         ),
     ],
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; the pause is shown with it.")],
+    reason: Annotated[str, typer.Option(parser=opt.reason, metavar="TEXT", help="Why; the pause is shown with it.")],
     by: opt.By,
     name: opt.App,
     use_case_name: opt.UseCase = None,

@@ -58,7 +58,7 @@ def workers(
         if as_json:
             terminal.say_json_array(map(_worker_as_json, found.workers))
         elif not found.workers:
-            terminal.say("no task is in progress")
+            terminal.say(f"no task is in progress{f' at {escaped(worker)}' if worker else ''}")
         else:
             titles = ("worker", "tasks", "oldest", "lock", "steps")
             terminal.print_table(titles, map(_worker_row, found.workers))
@@ -229,15 +229,19 @@ def _title(model: type[Task], view: Overview, change: Change | None) -> Text:
 
 
 def _table(view: Overview) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 2), header_style="bold")
+    late = [[f"{status} {age(since)}" for status, since in row.late.items()] for row in view.steps]
+    longest = max((len(f"{each},") for parts in late for each in parts), default=None)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for title in _TITLES:
-        table.add_column(title, justify="left" if title in ("step", "due for", "locks") else "right")
-    for row in view.steps:
-        late = ", ".join(f"{status} {age(since)}" for status, since in row.late.items())
+        is_folded = title in ("due for", "locks")  # in a narrow terminal
+        is_number = not is_folded and title != "step"
+        least = longest if title == "due for" else None
+        table.add_column(title, justify="right" if is_number else "left", no_wrap=not is_folded, min_width=least)
+    for row, parts in zip(view.steps, late, strict=True):
         cells = [_number(number, terminal.COLOURS[state.status]) for state, number in row.numbers.items()]
         cells[0].append(waiting(row.waiting))
         expired = "" if row.abandoned is None else f"expired {age(row.abandoned)} ago"
-        table.add_row(row.step.name, *cells, styled(late), styled(expired, "red"))
+        table.add_row(row.step.name, *cells, styled(", ".join(parts)), styled(expired, "red"))
     return table
 
 
@@ -253,6 +257,8 @@ def _newest(errors: Errors) -> Sequence[Text]:
             f"{name_of(group.state)}, {between(group.newest)}",
             (", new" if group.since else "", "bold red"),
             f": {escaped(group.error)}",
+            no_wrap=True,
+            overflow="ellipsis",
         )
         for group in groups
     ]

@@ -44,7 +44,7 @@ _HOW = {
 
 Limit = Annotated[int | None, typer.Option(parser=opt.number, metavar="N", help="At most this many tasks.")]
 DryRun = Annotated[bool, opt.flag("--dry-run", "Print the ids of the tasks that would be changed, and change none.")]
-Reason = Annotated[str, typer.Option(metavar="TEXT", help="Why; it is kept with the task's errors.")]
+Reason = Annotated[str, typer.Option(parser=opt.reason, metavar="TEXT", help="Why; it is kept with the task's errors.")]
 
 
 def create(
@@ -136,7 +136,7 @@ def reopen(
     with use_case(name, use_case_name) as model:
         asked = Asked(since, until, error_like, limit, dry_run)
         due_times = None if rate is None else spread(clock.now(), 60 * rate)
-        gate = threading.Lock()
+        gate, at_once = threading.Lock(), list[str]()
 
         def reopen_one(of: BoundStep[Any], task: Task | None, task_id: str) -> str:
             with gate:
@@ -146,9 +146,18 @@ def reopen(
             waits = f"; it waits for {escaped(reopened.waits_for)}" if reopened.waits_for else ""
             is_later = not waits and due is not None and reopened.due_time > clock.now()
             later = f", due {between(reopened.due_time)}" if is_later else ""
+            if due is not None and reopened.due_time <= clock.now() < due:
+                at_once.append(task_id)
             return f"{name_of(reopened.state)}{as_before}{waits}{later}"
 
-        _for_each_target(model, targets, reopen_one, asked, (Status.FAILED, Status.IGNORED))
+        try:
+            _for_each_target(model, targets, reopen_one, asked, (Status.FAILED, Status.IGNORED))
+        finally:
+            if at_once:
+                are = "is" if len(at_once) == 1 else "are"
+                warn(
+                    f"{count(len(at_once))} {are} due at once: repeating, with the turn of a group, or pending already"
+                )
 
 
 def ignore(
@@ -181,7 +190,6 @@ def ignore(
     """
     flags = {"even_running": even_running, "even_in_group": even_in_group}
     with use_case(name, use_case_name) as model:
-        _check_reason(reason)
 
         def ignore_one(of: BoundStep[Any], task: Task | None, task_id: str) -> str:
             try:
@@ -218,7 +226,6 @@ def cancel(
     Exits with 1 if a task or a child was refused; the others are cancelled.
     """
     with use_case(name, use_case_name) as model:
-        _check_reason(reason)
 
         def cancel_one(task_id: str, _found: None) -> str:
             try:
@@ -259,7 +266,6 @@ def release(
     Exits with 1 if a task was refused; the others are released.
     """
     with use_case(name, use_case_name) as model:
-        _check_reason(reason)
 
         def release_one(of: BoundStep[Any], task: Task | None, task_id: str) -> str:
             released = of.release(task_id, reason=reason, worker=worker, by=by)
@@ -271,11 +277,6 @@ def release(
             return state
 
         _for_each_target(model, targets, release_one)
-
-
-def _check_reason(reason: str) -> None:
-    if not reason.strip():
-        raise typer.BadParameter("give a reason, for people who look at the task later", param_hint="--reason")
 
 
 def delete(
