@@ -27,7 +27,7 @@ from tests.support.writes import as_told, puts_of_ship, writes_of_deliver, write
 
 PAGES = Page.all()
 NAMES = [page.name for page in PAGES]
-LANGUAGES = {"python", "console", "sh", "text", "mermaid", "yaml", "json", "hcl"}
+LANGUAGES = {"python", "console", "sh", "text", "mermaid", "yaml", "json", "hcl", "dockerfile"}
 
 _NO_TESTS = 5
 """The exit code of pytest for a page without tests, whose blocks have run."""

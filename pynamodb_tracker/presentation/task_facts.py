@@ -88,8 +88,13 @@ def is_abandoned(task: Task) -> bool:
     return in_progress and expires is not None and expires < clock.now() - task.tracker.margin
 
 
-def what_comes_next(task: Task, step: BoundStep[Any] | None, blocked_by: str | None = None) -> str:
-    """Return what happens to the task next; `blocked_by` is what keeps it from that, as its `Family` says."""
+def what_comes_next(
+    task: Task, step: BoundStep[Any] | None, blocked_by: str | None = None, *, paused: bool = False
+) -> str:
+    """Return what happens to the task next; `blocked_by` is what keeps it from that, as its `Family` says.
+
+    `paused` says whether its step is paused, which holds back all runs but those of this task alone.
+    """
     if step is None:
         return "nothing: no step declares its state"
     match task.state.status:
@@ -103,7 +108,8 @@ def what_comes_next(task: Task, step: BoundStep[Any] | None, blocked_by: str | N
         case Status.IN_PROGRESS:
             return "its worker is running it"
         case _:
-            return f"blocked by {blocked_by}; {_start(task)}" if blocked_by and task.waits_for else _start(task)
+            begin = _start(task) + (", but its step is paused" if paused and task.waits_for is None else "")
+            return f"blocked by {blocked_by}; {begin}" if blocked_by and task.waits_for else begin
 
 
 def _start(task: Task) -> str:

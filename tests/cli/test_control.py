@@ -28,7 +28,9 @@ def test_a_pause_is_shown_and_holds_runs_of_what_is_due_until_it_is_resumed() ->
     assert re.fullmatch(r"pay is paused until \S+ \S+ UTC, by ada: the bank is down", ended.lines[0])
     assert "a worker or a schedule has to run pay as well" in ended.err
     assert run("status").lines[1] == ended.lines[0]
-    assert re.search(r"paused +pay is paused until", run("show", "o-1").out)
+    assert re.search(
+        r"next +may start now, but its step is paused\n +paused +pay is paused until", run("show", "o-1").out
+    )
     [paused] = read("status")["use_cases"][0]["paused"]
     assert (paused["step"], paused["by"], paused["reason"]) == ("pay", "ada", "the bank is down")
 
@@ -36,6 +38,8 @@ def test_a_pause_is_shown_and_holds_runs_of_what_is_due_until_it_is_resumed() ->
     assert (due.code, due.lines) == (0, [f"{ended.lines[0]}; tasks that are named are run all the same"])
     assert read("run", "pay", "tests.cli.shop:charge")["paused"] == ended.lines[0]
     assert run("run", "pay", "tests.cli.shop:charge", "o-1").code == 0
+    Order.create("o-2", state=Order.pay.ignored)
+    assert "paused" not in run("show", "o-2").out, "what has ended there waits for no pause"
     assert ended.lines[0] in run("top").lines
     resumed = run("resume", "Order.pay", of="tests.cli.shop:StoreTask")
     assert (resumed.code, resumed.lines) == (0, ["pay is resumed; ada had paused it: the bank is down"])

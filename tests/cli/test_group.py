@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from pynamodb_tracker.testing import StoppedClock
-from tests.cli.command import read, run
+from tests.cli.command import APP, read, run
 from tests.cli.shop import Order
 from tests.support.rows import client, keys
 
@@ -62,6 +62,8 @@ def test_members_are_shown_listed_exported_and_loaded_with_their_group(store: St
     due = store.now() + timedelta(hours=1)
     Order.create("o-2", group="customer-7", due_time=due)
     assert "group customer-7, waits for its turn" in " ".join(run("show", "o-2").out.split())
+    assert f"who is first pynamodb-tracker group --app {APP} customer-7" in " ".join(run("show", "o-2").out.split())
+    assert "who is first" not in run("show", "o-1").out
     assert "group customer-7, has the turn" in " ".join(run("show", "o-1").out.split())
     assert [line.split(maxsplit=3)[3] for line in run("list", "--waiting").lines[1:]] == [
         "its turn in group customer-7"

@@ -32,12 +32,13 @@ from tests.cli.shop import Invoice, Order, StoreTask, stalling
 from tests.demo.command import environment
 from tests.engine.dynamodb_local import Engine
 from tests.support.engines import DynamoDBLocal
-from tests.support.pages import ROOT
+from tests.support.pages import ROOT, Page
 from tests.support.processes import until
 
 STORE, DESK = "tests.cli.shop:StoreTask", "tests.cli.shop:DeskTask"
 CHARGE, WAVER, OBEY = (f"tests.cli.shop:{name}" for name in ("charge", "waver", "obey"))
 TIMEOUT = 60
+RUN_A_WORKER = ROOT / "docs" / "how-to" / "run-a-worker.md"
 
 posix = pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
 
@@ -235,6 +236,16 @@ def test_each_option_is_that_of_a_worker(
     ended = run("worker", f"pay={CHARGE}", *given)
     assert Noted.options == {"threads": 4, "processes": 1, "heartbeat": False, "rate": None, **options}
     assert (ended.code, ended.lines, Noted.until_idle) == (0, ["Order.pay: 2 refused, 1 released"], False)
+
+
+@pytest.mark.usefixtures("store")
+def test_the_command_of_the_documented_container_is_that_of_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(working, "Worker", Noted)
+    [dockerfile] = [block for block in Page(RUN_A_WORKER).blocks() if block.language == "dockerfile"]
+    program, *arguments, app = json.loads(dockerfile.lines[-1].removeprefix("CMD "))
+    assert (program, app) == ("pynamodb-tracker", "shop:AppTask")
+    assert run(*arguments, STORE, f"pay={CHARGE}").code == 0
+    assert (Noted.options["threads"], Noted.options["grace"]) == (8, timedelta(seconds=8))
 
 
 def test_help_tells_the_defaults_of_a_worker() -> None:

@@ -113,6 +113,8 @@ def test_the_overview_says_what_is_paused(open_page: Open, monkeypatch: pytest.M
     answer = open_page().get("/Order/")
     assert "ship is paused until it is resumed, by ada: <b>bank</b>" in text_of(answer)
     assert '<span class="late">ship is paused' in answer.text
+    Order.create("o-1", state=Order.ship.pending)
+    assert "May start now, but its step is paused" in text_of(open_page(Order).get("/Order/task?id=o-1"))
 
 
 @pytest.mark.usefixtures("shop")

@@ -14,6 +14,7 @@ from pynamodb_tracker.cli import command, tasks, terminal
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.terminal import styled
 from pynamodb_tracker.exceptions import TaskNotFoundError
+from pynamodb_tracker.model.row import Membership, membership_of
 from pynamodb_tracker.model.row_state import readable_value, unreadable_in
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.children import Family, family_of, find_blocked
@@ -396,8 +397,10 @@ def _facts(task: Task, family: Family | None, options: Sequence[str]) -> Iterato
     step = getattr(type(task), state.step, None) if state.step else None
     if step is not None and not task.tracker.ends_at(state.code):
         yield _line("attempt", f"{task.attempt} of {step.max_attempts}")
-    yield _line("next", escaped(what_comes_next(task, step, family.blocked_by if family else None)))
-    for label, line in (*_pauses(task), *_commands(task, step, options)):
+    paused = _pauses(task)
+    blocked_by = family.blocked_by if family else None
+    yield _line("next", escaped(what_comes_next(task, step, blocked_by, paused=bool(paused))))
+    for label, line in (*paused, *_commands(task, step, options)):
         yield _line(label, line)
     yield _line("created", _time(task.create_time))
     yield _line("in its state", _time(task.update_time))
@@ -418,8 +421,10 @@ def _facts(task: Task, family: Family | None, options: Sequence[str]) -> Iterato
 
 
 def _commands(task: Task, step: BoundStep[Any] | None, options: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the command that changes what happens next, to be pasted into a shell."""
+    """Yield the command that says or changes what happens next, to be pasted into a shell."""
     status = task.state.status
+    if membership_of(task) in {Membership.QUEUE, Membership.QUEUE_AND_OTHERS}:
+        yield "who is first", _command("group", str(task.group), options)
     if step is None or (status is not Status.IGNORED and (status is not Status.IN_PROGRESS or is_abandoned(task))):
         return
     if status is Status.IGNORED:
@@ -446,7 +451,9 @@ def _line(label: str, text: str) -> Text:
 
 
 def _pauses(task: Task) -> list[tuple[str, str]]:
-    """Return a line for the pause of the step that a task is at, if there is one."""
+    """Return a line for the pause of the step that a task is at, if there is one and it has not ended there."""
+    if task.state.status in {Status.SUCCEEDED, Status.IGNORED}:
+        return []
     return [("paused", escaped(str(pause))) for pause in pauses_of(type(task)) if pause.step == task.state.step]
 
 
