@@ -93,7 +93,7 @@ class TimeAttribute(UTCDateTimeAttribute):
     """A time in UTC with microseconds, stored so that the order of the strings is the order of time."""
 
     def serialize(self, value: datetime) -> str:
-        """Return the stored form; a naive time is a ValueError, because it could mean any zone."""
+        """Return the stored form; a naive time raises a ValueError, because it could mean any zone."""
         if value.tzinfo is None:
             raise ValueError(f"{self.attr_name} needs an aware datetime, not {value!r}: add tzinfo=UTC")
         return clock.stamp(value)

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from pynamodb_tracker import Repeat
+from pynamodb_tracker.model.round_records import round_of_runs
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import read, run
 from tests.cli.shop import Order, Sample, refuse
@@ -81,7 +82,12 @@ def test_a_task_is_shown_with_what_it_has_to_do_with_others(store: StoppedClock)
 def test_a_task_is_shown_with_what_its_runs_have_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Order.ship._definition.codes, "aside", True)
     Order.create("o-1", state=Order.ship.pending)
-    parts = {"round": {"S": "1"}, "10/charge": {"S": "1"}, "20/mail": {"S": "2"}, "20/log": {"S": "3"}}
+    parts = {
+        "round": {"S": round_of_runs(Order.get_task("o-1"))},
+        "10/charge": {"S": "1"},
+        "20/mail": {"S": "2"},
+        "20/log": {"S": "3"},
+    }
     change(Order, "o-1", postponed={"N": "3"}, passed_over={"L": [{"N": "10"}]}, once={"M": parts})
     text = shown()
     for words in (
