@@ -147,7 +147,7 @@ class GroupChange:
         if self._is_out_of_turn:
             raise ValueNotStorableError(
                 f"the data of group {self.name!r} cannot be stored: {self.holder!r} does not have its turn, because "
-                f"another program has changed the group; {self.model.__name__}.group({self.name!r}).repair() hands on the turn",
+                f"another program has changed the group; {self.model.__name__}.group({self.name!r}).repair() helps",
                 task_id=self.holder or "",
                 attribute="group.data",
             )
