@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from pynamodb_tracker import Step, UseCase
 from pynamodb_tracker.clock import NEVER, stamp
@@ -57,7 +58,7 @@ def protocol(who: str, faults: Faults) -> Protocol:
         use_case_id = UseCase("child")
         work = Step(100)
 
-    def wait_for(*children: str, **options: object) -> None:
+    def wait_for(*children: str, **options: Any) -> None:
         with Order.split.start("o", **options) as ctx:
             for child in children:
                 ctx.create(Part, child, wait=True)

@@ -220,7 +220,8 @@ def _broken(faults: Faults, state: State) -> str | None:  # noqa: C901, PLR0911 
     said = ("over",) if faults.late or faults.lost else ("over", "refused")
     if status % 100 == 1 and [token[16:20]] in [place for what, *place in notes if what in said]:
         return LOCKED
-    done, told = value(row, "done").split(), {what: [] for what in ("succeeded", "lost", "saved", "given", "ended")}
+    done = value(row, "done").split()
+    told: dict[str, list[Any]] = {what: [] for what in ("succeeded", "lost", "saved", "given", "ended")}
     for what, *given in notes:
         if what in told:
             told[what] += given
