@@ -58,7 +58,7 @@ def list_tasks(
     error_like: opt.ErrorLike = None,
     newest: Annotated[bool, opt.flag("--newest", "Begin with the latest due time.")] = False,
     limit: opt.Limit = None,
-    everything: Annotated[bool, opt.flag("--all", "Show all tasks, without a limit.")] = False,
+    everything: opt.All = False,
     as_json: opt.Json = False,
 ) -> None:
     """List the tasks in a state, in the order of their due times.
@@ -72,7 +72,7 @@ def list_tasks(
     most = None if everything else limit or opt.MOST_LISTED
     with command.use_cases(name, use_case_name) as models:
         command.check_window(since, until)
-        damaged, asked = tasks.Damaged(own_too=True), None if most is None else most + 1
+        asked = None if most is None else most + 1
         if waiting:
             if newest:
                 raise typer.BadParameter("it cannot be combined with --waiting", param_hint="--newest")
@@ -89,17 +89,22 @@ def list_tasks(
             found = of.query(since=since, until=until, latest_first=newest, limit=most_read, with_data=False)
         like = (error_like or "").casefold()
         found = (task for task in found if like in (readable_value(task, "last_error") or "").casefold())
-        shown = islice(found, most)
-        if as_json:
-            terminal.say_json_array(map(task_as_json, damaged.reported(shown)))
-        else:
-            rows = (tasks.row_of(status, task) for task in damaged.readable(shown))
-            terminal.print_table(tasks.COLUMNS[status], rows)
-        if not (damaged.read or as_json):
-            terminal.say(f"no task of {whose} {is_what}")
-        if most is not None and next(found, None) is not None:
-            terminal.warn(f"these are the first {count(most)}: use --limit N or --all to see more")
-        damaged.exit()
+        _print(found, status, most, f"no task of {whose} {is_what}", as_json=as_json)
+
+
+def _print(found: Iterator[Task], kind: Status | str | None, most: int | None, none: str, *, as_json: bool) -> None:
+    """Print the first tasks, say `none` if there are none, and exit with 1 if one is damaged."""
+    damaged, shown = tasks.Damaged(own_too=True), islice(found, most)
+    if as_json:
+        terminal.say_json_array(map(task_as_json, damaged.reported(shown)))
+    else:
+        rows = (tasks.row_of(kind, task) for task in damaged.readable(shown))
+        terminal.print_table(tasks.COLUMNS[kind], rows)
+    if not (damaged.read or as_json):
+        terminal.say(none)
+    if most is not None and next(found, None) is not None:
+        terminal.warn(f"these are the first {count(most)}: use --limit N or --all to see more")
+    damaged.exit()
 
 
 def _of_state(app: str, models: Sequence[type[Task]], state: str) -> tuple[type[Task], str]:
@@ -125,7 +130,7 @@ def find(
     ] = None,
     newest: Annotated[bool, opt.flag("--newest", "Begin with the task that was created last.")] = False,
     limit: opt.Limit = None,
-    everything: Annotated[bool, opt.flag("--all", "Show all tasks, without a limit.")] = False,
+    everything: opt.All = False,
     as_json: opt.Json = False,
 ) -> None:
     """Find the tasks that have a value of an attribute, in any state, in the order of their creation.
@@ -141,23 +146,13 @@ def find(
         if state is not None:
             model, state = _of_state(name, models, state.replace(" ", "."))
             of = command.state_named(model, state)
-        damaged, asked = tasks.Damaged(own_too=True), None if most is None else most + 1
+        asked = None if most is None else most + 1
         try:
             index, value = find_by_text(model, what)
             found = index.query(value, state=of, since=since, until=until, latest_first=newest, limit=asked)
         except ValueError as error:
             raise command.CannotRunError(str(error)) from None
-        shown = islice(found, most)
-        if as_json:
-            terminal.say_json_array(map(task_as_json, damaged.reported(shown)))
-        else:
-            rows = (tasks.row_of(tasks.FOUND_BY, task) for task in damaged.readable(shown))
-            terminal.print_table(tasks.COLUMNS[tasks.FOUND_BY], rows)
-        if not (damaged.read or as_json):
-            terminal.say(f"no task of {model.__name__} has {what}")
-        if most is not None and next(found, None) is not None:
-            terminal.warn(f"these are the first {count(most)}: use --limit N or --all to see more")
-        damaged.exit()
+        _print(found, tasks.FOUND_BY, most, f"no task of {model.__name__} has {what}", as_json=as_json)
 
 
 def _waiting(
