@@ -178,12 +178,18 @@ def written_as(example: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
                 return function(*args, **options)
             except TypeError as error:
                 if error.__traceback__ and error.__traceback__.tb_next is None:
-                    error.args = (f"{error}; write {example.format(*args)}",)
+                    known = _options_of(function) if "unexpected keyword" in str(error) else ""
+                    error.args = (f"{error}; write {example.format(*args)}{known}",)
                 raise
 
         return call
 
     return decorate
+
+
+def _options_of(function: Callable[..., object]) -> str:
+    parameters = inspect.signature(function).parameters.values()
+    return ", with any of " + ", ".join(each.name for each in parameters if each.kind is each.KEYWORD_ONLY)
 
 
 def check_flags(**flags: object) -> None:

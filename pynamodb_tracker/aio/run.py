@@ -52,6 +52,14 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
                 f"ctx.{name}"
             )
 
+        def __enter__(self) -> NoReturn:
+            """Say which call a `with` takes."""
+            self.run.is_used = True
+            call = self.run.call_of
+            raise TypeError(f"{call('astart')} is for `async with`: write that, or `with {call('start')}`")
+
+        __exit__ = __enter__
+
     async def __aenter__(self) -> AsyncContext[T]:
         """Claim the task; an error says why it was refused."""
         run = self.run

@@ -136,6 +136,13 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
                 f"{start} is used in a with statement: write `with {start} as ctx:`, and in its block ctx.{name}"
             )
 
+        async def __aenter__(self) -> NoReturn:
+            """Say which call an `async with` takes."""
+            self.is_used = True
+            raise TypeError(f"{self.call_of('start')} is for `with`: write `async with {self.call_of('astart')}`")
+
+        __aexit__ = __aenter__
+
     def call_of(self, method: str) -> str:
         """Return the call that has returned this run, as a user writes it."""
         return f"{self.statements.model.__name__}.{self.statements.codes.step}.{method}({self.task_id!r})"

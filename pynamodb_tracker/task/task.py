@@ -538,4 +538,6 @@ def _arguments(task: object) -> dict[str, Any]:
     for name in task:
         if not isinstance(name, str):
             raise TypeError(f"create_many takes ids or mappings by name, not one with the key {shown(name)}")
+    if "task_id" not in task:
+        raise TypeError(f"create_many takes mappings with a task_id, not {shown(task)}")
     return dict(task)

@@ -133,6 +133,25 @@ def test_a_forgotten_async_with_is_an_error_that_says_so() -> None:
         runs.clear()
 
 
+def test_each_kind_of_run_says_which_with_it_is_for() -> None:
+    blocking: Any = Order.ship.start("o-1")
+
+    async def enter() -> None:
+        async with blocking:
+            pytest.fail("it has begun")
+
+    with pytest.raises(
+        TypeError, match=r"start\('o-1'\) is for `with`: write `async with Order\.ship\.astart\('o-1'\)`"
+    ):
+        asyncio.run(enter())
+    forgotten: Any = Order.ship.astart("o-1")
+    with (
+        pytest.raises(TypeError, match=r"is for `async with`: write that, or `with Order\.ship\.start\('o-1'\)`"),
+        forgotten,
+    ):
+        pytest.fail("it has begun")
+
+
 def test_a_run_is_entered_once() -> None:
     Order.create("o-1")
     run = Order.confirm_payment.astart("o-1")

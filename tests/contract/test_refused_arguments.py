@@ -226,8 +226,8 @@ def test_get_refuses_what_is_no_task_id_too(task_id: str, message: str) -> None:
 NO_ROWS: list[Any] = [
     ("o-1", "takes an iterable of ids or mappings, not one"),
     ({"task_id": "o-1"}, "takes an iterable of ids or mappings, not one"),
-    ([{}], "task_id"),
-    ([{"amount": 5}], "task_id"),
+    ([{}], "create_many takes mappings with a task_id, not {}"),
+    ([{"amount": 5}], "create_many takes mappings with a task_id, not {'amount': 5}"),
     ([{"task_id": "o-1", "amont": 5}], "Order.amont is not declared; did you mean 'amount'"),
     ([{"task_id": "o-1", "status": 12}], "Order.status is the tracker's own"),
     ([{"task_id": "o-1", "cls": 5}], "cls"),
