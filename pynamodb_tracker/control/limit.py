@@ -15,6 +15,7 @@ its token is not later; the others, because somebody else has taken the slot mea
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta
@@ -37,8 +38,11 @@ _WITHIN = timedelta(seconds=3)
 
 _RANGE_KEY = "#limit"
 _LONGEST_NAME = 255
-_MOST = 1000
+MOST_SLOTS = 1000
+"""Of one limit."""
+
 _TRIES = 3
+_TOKEN = re.compile("[0-9a-f]{24}|")
 
 NEVER_TWICE = "(attribute_not_exists(#lock) OR #lock < :token)"
 FREE = "(attribute_not_exists(#until) OR #until < :expired)"
@@ -68,8 +72,8 @@ class Limit:
         name: object = self.name
         if not isinstance(name, str) or "#" in name or not 1 <= len(name.encode(errors="replace")) <= _LONGEST_NAME:
             raise ValueError(f"Limit({shown(name)}): the name is text of 1 to {_LONGEST_NAME} bytes without '#'")
-        if type(self.at_once) is not int or not 1 <= self.at_once <= _MOST:
-            raise ValueError(f"Limit({name!r}, at_once={shown(self.at_once)}): write a number from 1 to {_MOST:,}")
+        if type(self.at_once) is not int or not 1 <= self.at_once <= MOST_SLOTS:
+            raise ValueError(f"Limit({name!r}, at_once={shown(self.at_once)}): write a number from 1 to {MOST_SLOTS:,}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,16 +87,20 @@ class StoredSlot:
     """Until when it is taken; None if it was given back, or never taken."""
     is_wanted: bool = False
     """Whether somebody waits for it."""
+    is_damaged: bool = False
+    """Whether another program has changed it, so that nobody can take it."""
 
     @classmethod
     def read(cls, number: int, item: Item) -> StoredSlot:
-        """Return what an item says; a time that another program has damaged is none."""
-        until = clock.read(item.get("lock_expire_time", {}).get(STRING, ""))
-        return cls(number, item.get("lock", {}).get(STRING, ""), until, "wanted" in item)
+        """Return what an item says."""
+        lock, time = (item[name].get(STRING, "-") if name in item else "" for name in ("lock", "lock_expire_time"))
+        until = clock.read(time)
+        is_damaged = bool(time and until is None) or _TOKEN.fullmatch(lock) is None
+        return cls(number, lock, until, "wanted" in item, is_damaged)
 
     def is_free(self, margin: timedelta) -> bool:
         """Return whether it can be taken now, by this clock."""
-        return self.until is None or self.until < clock.now() - margin
+        return not self.is_damaged and (self.until is None or self.until < clock.now() - margin)
 
 
 class Taken(Exception):  # noqa: N818 - an answer, not an error
@@ -152,6 +160,10 @@ class SlotTable:
             yield StoredSlot.read(number, item)
         for number in wanted.values():
             yield StoredSlot(number)
+
+    def key_text(self, number: int) -> str:
+        """Return the keys of the item of a slot for people."""
+        return f"{self.name}#{number:02}, {_RANGE_KEY}"
 
     def _key(self, number: int) -> Item:
         return {"task_id": {STRING: f"{self.name}#{number:02}"}, "use_case_id": {STRING: _RANGE_KEY}}

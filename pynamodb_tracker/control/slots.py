@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from weakref import WeakKeyDictionary
@@ -352,12 +351,14 @@ class Use:
 
 def uses(model: type[TaskRow]) -> list[Use]:
     """Return how much of each limit of a use case is in use; half a read unit for each slot."""
-    limits = {step._definition.declared.within for step in model._bound_steps.values()} - {None}
-    return [
-        Use(limit.name, limit.at_once, sum(not slot.is_free(timedelta(0)) for slot in _read(model, limit)))
-        for limit in sorted(limits, key=lambda limit: limit.name)
-    ]
+    found = []
+    for limit in limits_of(model):
+        slots = slots_of(model, limit).table.read(range(limit.at_once))
+        found.append(Use(limit.name, limit.at_once, sum(not slot.is_free(timedelta(0)) for slot in slots)))
+    return found
 
 
-def _read(model: type[TaskRow], limit: Limit) -> Iterator[StoredSlot]:
-    return slots_of(model, limit).table.read(range(limit.at_once))
+def limits_of(model: type[TaskRow]) -> list[Limit]:
+    """Return the limits of the steps of a use case, by their names."""
+    limits: set[Limit] = {step._definition.declared.within for step in model._bound_steps.values()} - {None}
+    return sorted(limits, key=lambda limit: (limit.name, limit.at_once))

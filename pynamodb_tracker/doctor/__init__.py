@@ -9,6 +9,7 @@ __all__ = ["Finding", "NotExaminedError", "Severity", "examine", "examine_before
 _CHECKS = (
     settings.check_status,
     settings.check_pauses,
+    settings.check_limits,
     schema.check_keys,
     schema.check_attribute_types,
     schema.check_indexes,
@@ -23,9 +24,9 @@ _CHECKS = (
 def examine(model: type[Task]) -> list[Finding]:
     """Check the table of this class with three requests, and return the findings, the worst first.
 
-    It reads settings, not tasks; and one item more for each use case with `control=True`. A setting that DynamoDB does
-    not return, or that the caller may not read, is a finding, too. NotExaminedError if the table does not exist or
-    DynamoDB does not answer.
+    It reads settings, not tasks; and one item more for each use case with `control=True`, and the slots of limits. A
+    setting that DynamoDB does not return, or that the caller may not read, is a finding, too. NotExaminedError if the
+    table does not exist or DynamoDB does not answer.
     """
     description = describe(model.tracker.table)
     findings = [finding for check in _CHECKS for finding in check(description)]

@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
+from operator import attrgetter
 from typing import Any
 
 from pynamodb.constants import NUMBER
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.control.item import in_force
+from pynamodb_tracker.control.limit import LIFETIME, MOST_SLOTS
+from pynamodb_tracker.control.slots import limits_of, slots_of
 from pynamodb_tracker.doctor.description import Description, Finding, Severity, Unknown
 from pynamodb_tracker.doctor.sizing import Load, write_units
 from pynamodb_tracker.model.row import StatusIndex, TaskRow
@@ -37,6 +40,8 @@ _LOW_RATE = 10
 """Tasks per second; a limit that allows fewer is a finding."""
 _NO_LIMIT = -1
 _FORGOTTEN = timedelta(days=1)
+_SLOTS_ABOVE = 100
+"""How many slots above its number are looked at, to find out whether a limit was lowered everywhere."""
 
 
 def check_status(description: Description) -> Iterator[Finding]:
@@ -61,6 +66,47 @@ def check_pauses(description: Description) -> Iterator[Finding]:
                     "No worker, batch or handler starts a task of this step.",
                     f"Resume it: pynamodb-tracker resume {pause.step} --use-case {model.tracker.use_case.name}",
                 )
+
+
+def check_limits(description: Description) -> Iterator[Finding]:
+    """Yield limits that do not hold, or whose slots cannot be taken; half a read unit for each slot, and 100 more."""
+    models = description.models[1:]
+    found = {limit.name: (model, limit) for model in models for limit in limits_of(model)}
+    for name, (model, limit) in sorted(found.items()):
+        numbers = {each.at_once for of in models for each in limits_of(of) if each.name == name}
+        most = max(numbers)
+        if len(numbers) > 1:
+            yield _of_limit(
+                name,
+                f"at_once={' and '.join(map(str, sorted(numbers)))}",
+                "one number in all steps",
+                f"Up to {most:,} tasks run at once, because the steps with the highest number take that many slots.",
+                f"Share one limit: bank = Limit({name!r}, at_once=...), and within=bank.",
+            )
+        table, soon = slots_of(model, limit).table, clock.now() + LIFETIME + model.tracker.margin
+        slots = sorted(table.read(range(min(most + _SLOTS_ABOVE, MOST_SLOTS))), key=attrgetter("number"))
+        lost = [each for each in slots[:most] if each.is_damaged or (each.until is not None and each.until > soon)]
+        if lost:
+            yield _of_limit(
+                name,
+                f"{len(lost):,} of {most:,} slots cannot be taken, the item {table.key_text(lost[0].number)} first",
+                f"tokens, and times at most {LIFETIME.seconds} seconds from now",
+                "That many tasks less run at once: another program has changed these items, or the clock of a worker "
+                "is ahead.",
+                "Set that clock, and delete the items in the console.",
+            )
+        if above := sum(not each.is_free(timedelta(0)) for each in slots[most:]):
+            yield _of_limit(
+                name,
+                f"{above:,} slots above {most:,} are taken",
+                f"at most {most:,}",
+                "More tasks run at once: a program that is not up to date has a higher at_once.",
+                "Deploy the lower number to all workers, and check again.",
+            )
+
+
+def _of_limit(name: str, found: str, expected: str, meaning: str, to_do: str) -> Finding:
+    return Finding(Severity.DANGER, f"limit {name}", found, expected, meaning, to_do)
 
 
 def check_time_to_live(description: Description) -> Iterator[Finding]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
-from pynamodb_tracker import Task
-from pynamodb_tracker.doctor import Severity, examine
+from pynamodb_tracker import Limit, Task
+from pynamodb_tracker.doctor import Severity, examine, settings
 from pynamodb_tracker.testing import stopped_clock
 from tests.doctor.shops import Parcel
 from tests.doctor.tables import answering, client, one, subjects
+from tests.support.rows import put
 
 ON = {"PointInTimeRecoveryDescription": {"PointInTimeRecoveryStatus": "ENABLED"}}
 
@@ -46,6 +48,44 @@ def test_a_pause_older_than_a_day_is_advice(described: type[Task], monkeypatch: 
         Parcel.ship.resume()
     assert finding.found == "ship is paused until it is resumed, by ada: the bank is down"
     assert finding.to_do == "Resume it: pynamodb-tracker resume ship --use-case parcel"
+
+
+SLOT = {"use_case_id": {"S": "#limit"}, "lock": {"S": "0" * 24}}
+
+
+LOST = "1 of 2 slots cannot be taken, the item"
+
+
+@pytest.mark.parametrize(
+    ("slot", "found"),
+    [
+        ({"task_id": {"S": "bank#01"}, "lock_expire_time": {"S": "2026-01-01T00:00:30.000000+0000"}}, None),
+        ({"task_id": {"S": "bank#01"}, "lock_expire_time": {"S": "soon"}}, f"{LOST} bank#01, #limit first"),
+        ({"task_id": {"S": "bank#00"}, "lock_expire_time": {"N": "1"}}, f"{LOST} bank#00, #limit first"),
+        ({"task_id": {"S": "bank#00"}, "lock": {"S": "mine"}}, f"{LOST} bank#00, #limit first"),
+        ({"task_id": {"S": "bank#01"}, "lock_expire_time": {"S": "2026-01-01T01:00:00.000000+0000"}}, LOST),
+        ({"task_id": {"S": "bank#02"}, "lock_expire_time": {"S": "2026-01-01T00:00:30.000000+0000"}}, "1 slots above"),
+        ({"task_id": {"S": "bank#02"}, "lock_expire_time": {"S": "2025-12-31T00:00:00.000000+0000"}}, None),
+    ],
+)
+def test_slots_that_nobody_can_take_and_taken_ones_above_the_number_are_a_danger(
+    described: type[Task], monkeypatch: pytest.MonkeyPatch, slot: dict[str, Any], found: str | None
+) -> None:
+    monkeypatch.setattr(settings, "limits_of", lambda _: [Limit("bank", at_once=2)])
+    put(described, {**SLOT, **slot})
+    with stopped_clock(datetime(2026, 1, 1, tzinfo=UTC)):
+        if found is None:
+            assert "limit bank" not in subjects(described)
+        else:
+            finding = one(described, "limit bank")
+            assert (finding.severity, finding.found[: len(found)]) == (Severity.DANGER, found)
+
+
+def test_steps_that_give_a_limit_several_numbers_are_a_danger(
+    described: type[Task], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settings, "limits_of", lambda _: [Limit("bank", at_once=most) for most in (1, 2)])
+    assert one(described, "limit bank").found == "at_once=1 and 2"
 
 
 def test_there_is_nothing_to_say_of_a_table_that_has_it_all(described: type[Task]) -> None:
