@@ -20,6 +20,7 @@ from tests.chaos import (
     checks_of_rows,
     checks_of_runs,
     checks_of_schedule,
+    checks_of_slots,
 )
 from tests.chaos.final import Final
 from tests.chaos.runs import History
@@ -35,13 +36,18 @@ OF_QUEUES = (
     checks_of_groups,
     checks_of_answers,
 )
-OF_ROWS = tuple(
-    check
-    for part in (checks_of_data, checks_of_rows, checks_of_ledger, checks_of_branches, *OF_QUEUES)
-    for check in part.CHECKS
+OF_ROWS = (
+    tuple(
+        check
+        for part in (checks_of_data, checks_of_rows, checks_of_ledger, checks_of_branches, *OF_QUEUES)
+        for check in part.CHECKS
+    )
+    + checks_of_slots.OF_FINAL
 )
 """The checks of what is left in the tables."""
-OF_RUNS = tuple(check for part in (checks_of_runs, checks_of_parts, checks_of_pauses) for check in part.CHECKS)
+OF_RUNS = tuple(
+    check for part in (checks_of_runs, checks_of_parts, checks_of_pauses, checks_of_slots) for check in part.CHECKS
+)
 """The checks of what processes have told."""
 
 

@@ -25,7 +25,8 @@ class Event:
     """Which run of that process, from 1; 0 where it is about none."""
     kind: str
     """claim, claimed, refused, seen, effect, call, got, write, written, crash, torn, create, created, reopen, ignore,
-    release, released, kept, fork, child; of pauses: pause, paused, resume, unread; freeze, wake: of a worker in place
+    release, released, kept, fork, child; of pauses: pause, paused, resume, unread; of
+    slots, with the number in place of a run: take, renew, return; freeze, wake: of a worker in place
     of a task; of queues: ask, asked, make, made, try, began, denied, done, occurrence, collect, send, counted, settle,
     command, cancelled, stopped."""
     task: str

@@ -84,6 +84,8 @@ class Final:
     queues: dict[str, QueueRow] = field(default_factory=dict)
     """By use case and id, the tasks of the queues."""
     groups: dict[str, GroupLeft] = field(default_factory=dict)
+    lost_slots: Sequence[int] = ()
+    """Slots of the limit that nobody can take."""
 
     @property
     def every(self) -> list[Row | QueueRow]:

@@ -10,6 +10,7 @@ from pynamodb.attributes import UnicodeAttribute
 
 from pynamodb_tracker import Step, Task, UseCase
 from tests.chaos.settings import Settings
+from tests.chaos.slots import SCALE
 
 __all__ = [
     "END",
@@ -28,6 +29,7 @@ __all__ = [
 ]
 
 USE_CASE = "parcel"
+AGAIN = timedelta(seconds=0.2)
 END = 1000
 
 
@@ -102,7 +104,9 @@ def parcels(endpoint: str, settings: Settings) -> Any:
         use_case_id = UseCase(USE_CASE, status_shards=2, control=True)
 
         collect = Step(10, max_attempts=limits["collect"], lock_for=lock_for)
-        weigh = Step(20, max_attempts=limits["weigh"], lock_for=lock_for, retry_delay=timedelta(seconds=0.2))
+        weigh = Step(
+            20, max_attempts=limits["weigh"], lock_for=lock_for, retry_delay=timedelta(seconds=0.2), within=SCALE
+        )
         deliver = Step(30, max_attempts=limits["deliver"], lock_for=lock_for, retry_delay=_later)
 
         send_back = Step(90, max_attempts=limits["send_back"], lock_for=lock_for, aside=True)

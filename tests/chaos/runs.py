@@ -34,6 +34,8 @@ OF_QUEUES = {
 OF_WORKERS = {"freeze", "wake"}
 OF_PAUSES = {"pause", "paused", "resume", "unread"}
 
+OF_SLOTS = {"take", "renew", "return"}
+
 ENDINGS = {"succeed", "fail", "postpone", "give_up", "release"}
 
 
@@ -157,6 +159,8 @@ class History:
     """Rows of a query whose parts were of two versions."""
     pauses: list[Event] = field(default_factory=list)
     """What people have paused and resumed, and which workers could not read that."""
+    slots: list[Event] = field(default_factory=list)
+    """Which slots of the limit workers have taken, renewed and given back."""
     queues: list[Event] = field(default_factory=list)
     """All that is about queues."""
 
@@ -166,8 +170,9 @@ class History:
         history, runs, told = cls(), dict[tuple[str, int], Run](), list(events)
         history.queues = [event for event in told if event.kind in OF_QUEUES]
         history.pauses = [event for event in told if event.kind in OF_PAUSES]
+        history.slots = [event for event in told if event.kind in OF_SLOTS]
         history._add_freezes(event for event in told if event.kind in OF_WORKERS)
-        for event in (event for event in told if event.kind not in OF_QUEUES | OF_WORKERS | OF_PAUSES):
+        for event in (event for event in told if event.kind not in OF_QUEUES | OF_WORKERS | OF_PAUSES | OF_SLOTS):
             match event.kind:
                 case "create":
                     history.asked.add(event.task)

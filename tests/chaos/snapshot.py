@@ -14,11 +14,13 @@ from tests.chaos.queue_rows import groups_of, left_of_queues, queue_row
 from tests.chaos.queues import NAMES, Queues, queues_beside
 from tests.chaos.records import is_whole, records
 from tests.chaos.settings import Settings
+from tests.chaos.slots import lost
 
 __all__ = ["left", "snapshot"]
 
 INDEX = "status-index"
 CONTROL = "#control"
+LIMIT = "#limit"
 GROUP = "#group#member"
 """The range key of the groups' own rows; a place in a queue that is left behind is an unexpected item."""
 PROJECTED = ("status", "attempt", "create_time", "update_time", "last_error")
@@ -44,7 +46,7 @@ def snapshot(endpoint: str, settings: Settings) -> Final:
             ledger[task_id][account] = marks(item)
         elif key in NAMES:
             of_queues[f"{key}/{task_id}"] = item
-        elif key not in {GROUP, CONTROL} and key.partition("#")[0] not in NAMES:
+        elif key not in {GROUP, CONTROL, LIMIT} and key.partition("#")[0] not in NAMES:
             chunks[task_id].append(key)
     states = {state.code: state for state in order.counts()}
     queue_rows = {named: queue_row(queues, item, _entry(item)) for named, item in of_queues.items()}
@@ -57,6 +59,7 @@ def snapshot(endpoint: str, settings: Settings) -> Final:
         ledger=dict(ledger),
         queues=queue_rows,
         groups=groups_of(queues, queue_rows.values()),
+        lost_slots=lost(order),
     )
 
 

@@ -6,7 +6,9 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 
+from tests.chaos.checks_of_slots import holdings
 from tests.chaos.faults import KINDS
 from tests.chaos.ledger import PROGRESS, is_booked
 from tests.chaos.pipeline import END, IGNORED
@@ -49,6 +51,9 @@ def lines(outcome: Outcome) -> Iterator[str]:
     yield f"successes by a transaction: {_told(_booked(outcome))}"
     orders = Counter(event.kind for event in outcome.events if event.kind in ORDERS)
     yield f"orders of a person: {_told(orders)}"
+    held = holdings(outcome.history.slots)
+    back = sum(before.number == after.number and before.returned == math.inf for before, after in pairwise(held))
+    yield f"slots of the limit: {len(held)} times taken, {back} of them from a worker that never gave it back"
     forks = Counter(event.facts["what"] for event in outcome.events if event.kind == "fork")
     children = (event.facts for event in outcome.events if event.kind == "child")
     tried = Counter(f"{facts['what']}: {facts.get('why', 'written')}" for facts in children)

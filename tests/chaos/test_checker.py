@@ -13,6 +13,7 @@ from tests.chaos import (
     breaks_of_ledger,
     breaks_of_people,
     breaks_of_queues,
+    breaks_of_slots,
 )
 from tests.chaos.checker import OF_ROWS, OF_RUNS, violations
 from tests.chaos.events import Event, Log, read
@@ -22,7 +23,7 @@ from tests.chaos.script import script
 from tests.chaos.settings import Settings
 from tests.chaos.story import Story, sound
 
-PARTS = (breaks, breaks_of_branches, breaks_of_ledger, breaks_of_people, breaks_of_queues)
+PARTS = (breaks, breaks_of_branches, breaks_of_ledger, breaks_of_people, breaks_of_queues, breaks_of_slots)
 BREAKS = [(promise, each) for part in PARTS for promise, many in part.BREAKS.items() for each in many]
 CHECKS = (*OF_RUNS, *OF_ROWS)
 

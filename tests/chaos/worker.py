@@ -33,6 +33,7 @@ from tests.chaos.queue_moves import QueueMoves
 from tests.chaos.records import is_whole
 from tests.chaos.script import fated, healthy, script
 from tests.chaos.settings import Settings
+from tests.chaos.slots import telling_slots
 
 __all__ = ["Worker"]
 
@@ -203,7 +204,11 @@ def start(settings: Settings, endpoint: str, folder: str, name: str, kind: str) 
     # Tokens are made of the machine's clock, too, which no setting of the library reaches.
     skewed = SimpleNamespace(time_ns=lambda: time.time_ns() + skew // timedelta(microseconds=1) * 1000)
     log = Log(Path(folder), name)
-    with mock.patch.object(lock_module, "time", skewed), mock.patch.object(watch, "read", telling(log, read)):
+    with (
+        mock.patch.object(lock_module, "time", skewed),
+        mock.patch.object(watch, "read", telling(log, read)),
+        telling_slots(log),
+    ):
         kind_of(kind)(settings, log, endpoint, calm=kind == "calm").work()
     log.close()
 

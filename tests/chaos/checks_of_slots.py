@@ -1,0 +1,76 @@
+"""What must hold of the slots of a limit: nobody takes one that somebody else holds, and each comes back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from tests.chaos.events import Event
+from tests.chaos.final import Final
+from tests.chaos.runs import History
+from tests.chaos.slots import SCALE
+
+__all__ = ["CHECKS", "OF_FINAL", "Holding", "holdings"]
+
+
+@dataclass
+class Holding:
+    """From when until when a worker went by having a slot."""
+
+    number: int
+    worker: str
+    token: str
+    since: float
+    expires: float
+    """As it was told when it was taken, or renewed the last time."""
+    returned: float = math.inf
+    """When it was about to be given back."""
+
+    @property
+    def until(self) -> float:
+        """When nobody went by it any more."""
+        return min(self.expires, self.returned)
+
+    def __str__(self) -> str:
+        return f"slot {self.number} by {self.worker} from {self.since:.2f} until {self.until:.2f}"
+
+
+def holdings(events: list[Event]) -> list[Holding]:
+    """Return who had which slot, by slot and time."""
+    found: dict[str, Holding] = {}
+    for event in sorted(events, key=lambda event: event.time):
+        token = event.facts["token"]
+        if event.kind == "take":
+            expires = event.time + event.facts["left"]
+            found[token] = Holding(event.run, event.worker, token, event.time, expires)
+        elif token in found and event.kind == "renew":
+            found[token].expires = max(found[token].expires, event.time + event.facts["left"])
+        elif token in found:
+            found[token].returned = event.time
+    return sorted(found.values(), key=lambda each: (each.number, each.since))
+
+
+def no_slot_is_held_twice(history: History) -> Iterator[str]:
+    """Expect that a slot is taken only once its holder before went by it no more, so no more run than there are."""
+    for before, after in pairwise(holdings(history.slots)):
+        if before.number == after.number and after.since < before.until:
+            yield f"{after}, while {before} was held"
+
+
+def slots_above_the_number_are_not_taken(history: History) -> Iterator[str]:
+    """Expect no other slots than there are."""
+    for each in holdings(history.slots):
+        if each.number >= SCALE.at_once:
+            yield f"{each}, of {SCALE.at_once}"
+
+
+def slots_come_back(history: History, final: Final) -> Iterator[str]:  # noqa: ARG001 - as all checks of rows
+    """Expect that each slot can be taken, whoever died with it."""
+    for number in final.lost_slots:
+        yield f"slot {number} of {SCALE.name} can be taken by nobody"
+
+
+CHECKS = (no_slot_is_held_twice, slots_above_the_number_are_not_taken)
+OF_FINAL = (slots_come_back,)
