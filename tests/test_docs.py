@@ -23,7 +23,7 @@ from pynamodb_tracker.aws_lambda import TriggerName
 from pynamodb_tracker.aws_lambda.trigger import trigger_named
 from tests.support.pages import ROOT, Page
 from tests.support.reference import REFERENCE
-from tests.support.writes import as_told, puts_of_ship, writes_of_deliver, writes_of_ship
+from tests.support.writes import as_told, puts_of_ship, writes_of_a_slot, writes_of_deliver, writes_of_ship
 
 PAGES = Page.all()
 NAMES = [page.name for page in PAGES]
@@ -303,14 +303,16 @@ def told_writes() -> dict[str, dict[str, Any]]:
 
 def test_the_conditions_of_the_lock_are_written_as_they_are_sent() -> None:
     sent, put = writes_of_ship() | writes_of_deliver(), puts_of_ship()
+    writes = {name: as_told(write) for name, write in sent.items()} | writes_of_a_slot()
     told = told_writes()
     assert len(told) > 25
-    assert set(told) <= set(sent) | set(put)
+    assert set(told) <= set(writes) | set(put)
+    assert set(told) >= set(writes_of_a_slot())
     for name in told.keys() & put.keys():
         shown, real = told[name], put[name]
         assert (shown["IF"], parts(shown["PUT"])) == (real["IF"], parts(real["PUT"])), name
-    for name in told.keys() & sent.keys():
-        shown, real = told[name], as_told(sent[name])
+    for name in told.keys() & writes.keys():
+        shown, real = told[name], writes[name]
         assert condition(shown["IF"]) == condition(real["IF"]), name
         moved = [MOVE.format(shown["MOVE TO"])] if "MOVE TO" in shown else []
         assert parts(", ".join([*moved, *filter(None, [shown.get("SET")])])) == parts(real.get("SET", "")), name

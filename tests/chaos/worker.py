@@ -47,6 +47,8 @@ KEPT = 4
 """How many of them it tries before it asks again."""
 BATCHES = 0.25
 """How many actions in one are a batch."""
+LIMITED = 0.7
+"""The same of the step that is within a limit, which only holds for what the library starts."""
 ORDERS = 0.03
 """How many actions in one are a person's order."""
 RELEASES = 0.3
@@ -109,7 +111,7 @@ class Worker:
         if not self.calm and draw.random() < ORDERS:
             self._order(number, step, draw)
             return
-        if not self.calm and draw.random() < BATCHES:
+        if not self.calm and draw.random() < (LIMITED if rule.name == "weigh" else BATCHES):
             Batch(self.settings, self.log, number, step, self.ledger).run()
             return
         task_id = self._pick(step, draw)

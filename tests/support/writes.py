@@ -7,9 +7,11 @@ from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 from pynamodb_tracker import Repeat, Step, Task, UseCase
 from pynamodb_tracker.clock import NEVER, stamp
+from pynamodb_tracker.control import limit
 from pynamodb_tracker.dynamodb.connection import sharing_requests
 from pynamodb_tracker.model.row import FORMAT, Membership, load
 from pynamodb_tracker.testing import stopped_clock
@@ -28,7 +30,15 @@ from pynamodb_tracker.transitions.signals import Awaits, sending
 from pynamodb_tracker.transitions.success import transition_of_success
 from pynamodb_tracker.transitions.transition import Constant, Stored, Transition, without_payloads
 
-__all__ = ["as_told", "claim_of", "puts_of_ship", "told_name", "writes_of_deliver", "writes_of_ship"]
+__all__ = [
+    "as_told",
+    "claim_of",
+    "puts_of_ship",
+    "told_name",
+    "writes_of_a_slot",
+    "writes_of_deliver",
+    "writes_of_ship",
+]
 
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -252,6 +262,40 @@ def puts_of_ship() -> dict[str, dict[str, str]]:
             pending, {**names, "later token": "token", stamp(created): "created", stamp(now): "now"}
         ),
     }
+
+
+def writes_of_a_slot() -> dict[str, dict[str, str]]:
+    """Return what is written to a slot of a limit, by its names: the condition as `IF`, and what it changes."""
+    sent: list[dict[str, Any]] = []
+
+    def send(_: object, __: str, request: dict[str, Any], **___: object) -> dict[str, Any]:
+        sent.append(request)
+        token = request["ExpressionAttributeValues"].get(":token", {"S": TOKEN})
+        return {"Attributes": {"lock": token, "lock_expire_time": {"S": TIME}}}
+
+    with mock.patch.object(limit, "send", send):
+        table = limit.SlotTable(Table.tracker.connection(), "bank", timedelta(0))
+        slot = table.take(7)
+        table.renew(7, slot.lock)
+        table.give_back(7, slot.lock)
+        table.ask_for(slot)
+    return dict(
+        zip(("take slot", "renew slot", "give back slot", "ask for slot"), map(_slot_as_told, sent), strict=True)
+    )
+
+
+def _slot_as_told(request: dict[str, Any]) -> dict[str, str]:
+    names = request["ExpressionAttributeNames"]
+    values = {":until": ":expire", ":expired": ":now_minus_margin", ":mark": ":limit", ":wanted": ":now"}
+    if ":wanted" in request["UpdateExpression"]:
+        values[":token"] = ":seen_lock"
+    condition, update = (
+        re.sub(r"[#:]\w+", lambda place: names.get(place[0]) or values.get(place[0], place[0]), request[key])
+        for key in ("ConditionExpression", "UpdateExpression")
+    )
+    changes = re.fullmatch(r"(?:SET (?P<SET>.*?))?(?: ?REMOVE (?P<REMOVE>.*?))?", update)
+    assert changes is not None
+    return {"IF": condition, **{key: text for key, text in changes.groupdict().items() if text}}
 
 
 def _put_as_told(task: NewTask[Any], names: dict[str, str]) -> dict[str, str]:
