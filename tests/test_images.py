@@ -122,9 +122,9 @@ def status_of(code: int) -> Status:
     return SHIP.own.get(code, Status.SUCCEEDED)
 
 
-def draw(script: str, file: Path) -> None:
+def draw(script: str, file: Path, *arguments: str) -> None:
     """Run a script, on a moto in a hurry."""
-    command = [sys.executable, "-c", DRAW, str(IMAGES / script), str(file)]
+    command = [sys.executable, "-c", DRAW, str(IMAGES / script), str(file), *arguments]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (IMAGES, ROOT)))}
     subprocess.run(command, env=environment, check=True, timeout=120)  # noqa: S603 - our own script
 
@@ -162,6 +162,6 @@ def test_no_picture_fetches_anything(image: Path) -> None:
 def test_the_picture_of_the_page_shows_the_page_as_it_is(tmp_path: Path) -> None:
     with chromium():  # skipped without one
         pass
-    draw("page.py", tmp_path / "page.png")
-    sizes = [path.read_bytes()[16:24] for path in (IMAGES / "page.png", tmp_path / "page.png")]
-    assert sizes[0] == sizes[1]
+    draw("page.py", tmp_path / "page.png", "1")
+    widths = [path.read_bytes()[16:20] for path in (IMAGES / "page.png", tmp_path / "page.png")]
+    assert widths[0] == widths[1]

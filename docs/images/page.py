@@ -1,4 +1,4 @@
-"""Take a picture of the page: `python docs/images/page.py [FILE]` writes page.png next to this file, or FILE.
+"""Take a picture of the page: `python docs/images/page.py [FILE [ROUND]]` writes page.png next to this file, or FILE.
 
 It is the page of the demo, `make demo ARGS=--web`, in the middle of it, in the Chromium of the system, by Playwright.
 """
@@ -41,8 +41,8 @@ def browsing() -> Iterator[Page]:
         browser.close()
 
 
-def take(file: Path) -> None:
-    """Run the demo up to its middle, and write what its page shows then."""
+def take(file: Path, in_round: int) -> None:
+    """Run the demo up to that round, and write what its page shows then."""
     server, stopped = PageServer("127.0.0.1", 0), threading.Event()
     let_workers_die, rounds = session._let_workers_die, count(1)  # noqa: SLF001 - called in the middle of a round
 
@@ -50,7 +50,7 @@ def take(file: Path) -> None:
 
         def before_step(step: BoundStep[Order], work: Work) -> None:
             let_workers_die(step, work)
-            if step == Order.ship and next(rounds) == ROUND:
+            if step == Order.ship and next(rounds) == in_round:
                 window.goto(server.address)
                 window.screenshot(path=file, full_page=True)
                 stopped.set()
@@ -62,4 +62,4 @@ def take(file: Path) -> None:
 
 
 if __name__ == "__main__":
-    take(Path(sys.argv[1]) if sys.argv[1:] else FILE)
+    take(Path(sys.argv[1]) if sys.argv[1:] else FILE, int(sys.argv[2]) if sys.argv[2:] else ROUND)
