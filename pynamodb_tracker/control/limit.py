@@ -126,7 +126,7 @@ class SlotTable:
             update = "SET #lock = :token, #until = :until, #worker = :worker, #mark = :mark REMOVE #wanted"
             values |= {"worker": this_worker(), "mark": self.name}
             found = self._sent(number, update, f"{NEVER_TWICE} AND {FREE}", values)
-            if found.lock == token and found.until is not None:  # also if an earlier copy of the request was applied
+            if found.lock == token:  # also if an earlier copy of the request was applied
                 return found
             if not found.is_free(self.margin):
                 break

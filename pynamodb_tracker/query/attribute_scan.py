@@ -14,7 +14,7 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item, get_items, pages
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.row_state import readable_value
-from pynamodb_tracker.query.state_scan import MOST_KEYS, PAGE, SeenIds, Window, is_kept, with_data_of
+from pynamodb_tracker.query.state_scan import MOST_KEYS, PAGE, Window, is_kept, with_data_of
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -52,13 +52,13 @@ class AttributeScan(Generic[T]):
         """Yield each task that has the value, whole, once."""
         self._entries = self._read(limit)
         size = MOST_KEYS if limit is None or self.code is not None else min(limit, MOST_KEYS)
-        seen, found = SeenIds(), 0
+        found = 0
         while (limit is None or found < limit) and (chunk := list(islice(self._entries, size))):
             self._chunk = deque(self._with_rows(chunk))
             while self._chunk:
                 entry, row = self._chunk.popleft()
                 self.place = _place(entry)
-                if row is not None and self._is_as_indexed(row, entry) and seen.is_new("#".join(self.place[1:])):
+                if row is not None and self._is_as_indexed(row, entry):
                     yield row
                     found += 1
                     if found == limit:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,12 +22,13 @@ from pynamodb_tracker.testing import stopped_clock
 from tests.support.network import Network, before, error, passing
 from tests.support.recorder import recorded
 from tests.support.shop import AppTask, Order
-from tests.support.workers import fail
+from tests.support.workers import die, fail
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pynamodb_tracker import Cancelled, ExecutionContext
+    from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("table")
 
@@ -62,7 +64,9 @@ def test_a_task_is_cancelled_at_the_step_where_it_is_and_once(state: str) -> Non
     assert requests.operations[:2] == ["GetItem", "UpdateItem"]  # and the log item of a task that had failed
     assert (done.how, done.running, done.waits_in_vain) == ("cancelled", False, None)
     assert done.task.state == Order.ship.ignored
-    again = Order.cancel("o-1", reason="another reason", children=True)
+    with recorded() as requests:
+        again = Order.cancel("o-1", reason="another reason", children=True)
+    assert requests.operations == ["GetItem"]
     assert (again.how, again.task.errors) == ("was ignored", done.task.errors)
     assert [(each.worker, each.message) for each in done.task.errors if each.type == "ignored"] == [("ada", "by phone")]
 
@@ -75,6 +79,13 @@ def test_a_running_task_records_nothing_more() -> None:
     with pytest.raises(LockLostError, match="ada ignored the task"):
         run.__exit__(None, None, None)
     assert Order.get_task("o-1").state == Order.confirm_payment.ignored
+
+
+def test_a_task_whose_worker_has_died_is_not_running(stopped_clock: StoppedClock) -> None:
+    Order.create("o-1")
+    die(Order.confirm_payment, "o-1")
+    stopped_clock.advance(timedelta(hours=1))
+    assert not cancel().running
 
 
 def test_a_success_in_between_is_followed_to_the_next_step(network: Network) -> None:

@@ -12,6 +12,7 @@ import pytest
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 
 from pynamodb_tracker import DefinitionError, FindBy, Step, Task, UseCase, ValueNotStorableError
+from pynamodb_tracker.clock import stamp
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.recorder import recorded
 from tests.support.rows import put, stored
@@ -76,7 +77,8 @@ def test_50_tasks_of_several_use_cases_are_one_query_and_one_batch_each_with_its
     assert (states[Quote, "q-3"], states[Complaint, "q-4"]) == (Quote.send.pending, Complaint.work.failed)
     assert {task.data["n"] for task in found if isinstance(task, Quote)} == {*range(25)}
     with recorded(DeskTask) as requests:
-        assert ids(Complaint.by_customer.query("c-7", state=Complaint.work.failed)) == ["q-4"]
+        assert ids(Complaint.by_customer.query("c-7", state=Complaint.work.failed, limit=1)) == ["q-4"]
+    assert requests.operations == ["Query", "BatchGetItem"]
     (asked,) = requests[1].body["RequestItems"].values()
     assert len(asked["Keys"]) == 25  # those of the other use case are not read
 
@@ -141,9 +143,10 @@ def test_a_cursor_that_points_outside_its_window_is_refused(stopped_clock: Stopp
     for number in range(2):
         Quote.create(f"q-{number}", customer="c-1")
     now, later = stopped_clock.now(), stopped_clock.now() + timedelta(seconds=1)
-    for window, time in (({"since": now}, "1"), ({"until": later}, "3")):
+    for window, time in (({"since": now}, "1"), ({"until": later}, stamp(later))):
         cursor = Quote.by_customer.page("c-1", limit=1, **window).cursor
         assert cursor is not None
+        assert len(Quote.by_customer.page("c-1", limit=1, cursor=cursor, **window).tasks) == 1
         scan, (_, *key) = json.loads(base64.urlsafe_b64decode(cursor))
         forged = base64.urlsafe_b64encode(json.dumps([scan, [time, *key]]).encode()).decode()
         with pytest.raises(ValueError, match="it points outside the window"):

@@ -349,11 +349,28 @@ def test_what_is_taken_is_asked_for_once_and_not_tried_again_before_the_margin_h
     assert other.take(one, "other")
     clock.advance(LIFETIME + BankTask.tracker.margin / 2)
     sent = []
-    for process in (mine(), LimitSlots(other.table)):
+    for process in (mine(), LimitSlots(other.table), mine()):
         with recorded(BankTask) as requests:
             assert process.take(one, "") is None
         sent.append(requests.operations)
-    assert sent == [["UpdateItem", "BatchGetItem", "UpdateItem"], ["UpdateItem", "BatchGetItem"]]
+        process.look_after(-SECOND)  # it may look again
+    assert sent == [["UpdateItem", "BatchGetItem", "UpdateItem"], ["UpdateItem", "BatchGetItem"], ["BatchGetItem"]]
+
+
+@MOTO
+def test_25_slots_are_read_at_a_time() -> None:
+    mine()._was_full = True
+    with recorded(BankTask) as requests:
+        assert mine().take(Limit("bank", at_once=30), "mine")
+    [[asked]] = [request.body["RequestItems"].values() for request in requests if "RequestItems" in request.body]
+    assert len(asked["Keys"]) == 25
+
+
+@MOTO
+def test_slots_of_another_connection_are_not_those_of_this_process() -> None:
+    before = mine()
+    BankTask.tracker.table.reconnect(BankTask.tracker.table.reconnect())
+    assert mine() is not before
 
 
 def test_one_holder_is_asked_at_a_time(clock: StoppedClock, other: LimitSlots) -> None:
@@ -382,6 +399,8 @@ def test_a_late_copy_changes_nothing_for_the_next_holder(other: LimitSlots) -> N
     mine_table = mine().table
     first = mine_table.take(0)
     mine_table.give_back(0, first.lock)
+    with pytest.raises(Taken):
+        mine_table.renew(0, first.lock)
     second = other.table.take(0)
     mine_table.give_back(0, first.lock)
     mine_table.ask_for(first)
@@ -418,12 +437,17 @@ def test_an_idle_slot_is_kept_for_a_second_and_not_used_after_it_has_expired(clo
 
 
 @MOTO
-def test_a_clock_that_is_put_back_does_not_lengthen_the_wait_for_a_slot(clock: StoppedClock, other: LimitSlots) -> None:
-    assert all(other.take(bank, "other") for _ in range(2))
+def test_a_clock_that_is_put_back_lengthens_neither_the_wait_for_a_slot_nor_its_use(
+    clock: StoppedClock, other: LimitSlots
+) -> None:
+    held = [other.take(bank, "other") for _ in range(2)]
     assert mine().take(bank, "") is None
     assert not mine().may_have(bank)
+    assert held[0] is not None
+    held[0].is_wanted = True
+    assert not held[0].is_due_elsewhere
     clock.advance(timedelta(hours=-1))
-    assert mine().may_have(bank)
+    assert (mine().may_have(bank), held[0].is_due_elsewhere) == (True, True)
 
 
 @MOTO

@@ -221,6 +221,14 @@ def test_a_process_that_is_forked_while_a_thread_reads_reads_for_itself() -> Non
         assert os.waitpid(child, 0)[1] == 0
 
 
+def test_what_was_read_through_another_connection_does_not_hold() -> None:
+    Order.reserve.run_all(done)
+    Order.create("o-1")
+    BankTask.tracker.table.reconnect(BankTask.tracker.table.reconnect())
+    Order.reserve.pause(until=None, reason="")
+    assert Order.reserve.run_all(done).paused
+
+
 def test_a_reason_is_short() -> None:
     assert len(Order.ship.pause(until=None, reason="x" * 1_000).reason) == 1_000
     with pytest.raises(ValueError, match="at most 1,000 characters, not 1,001"):
