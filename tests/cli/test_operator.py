@@ -95,12 +95,13 @@ def test_top_folds_only_its_last_columns_in_a_narrow_terminal(
 ) -> None:
     fail_at_ship("new-1")
     Order.create("o-1", state=Order.ship.pending)
+    die(Order.ship, Order.create("o-2", state=Order.ship.pending).task_id)
     store.advance(timedelta(hours=3))
     monkeypatch.setattr("pynamodb_tracker.cli.commands.live._keys", lambda: nullcontext(lambda _: True))
-    run_on("top", stdout=(screen := Screen()), TERM="xterm", COLUMNS="64")
+    run_on("top", stdout=(screen := Screen()), TERM="xterm", COLUMNS="66")
     shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.text)
     assert re.search(r"^step  pending  in progress  failed  ignored  due for +locks", shown, re.MULTILINE)
-    assert re.search(r"ship +1 +0 +1 +0  pending 3h, *\s+failed 3h", shown)
+    assert re.search(r"ship +1 +1 +1 +0  pending 3h,  expired *\s+failed 3h +2h", shown)
 
 
 def test_what_a_host_does_is_one_command(store: StoppedClock) -> None:

@@ -374,3 +374,18 @@ def test_a_token_logs_a_browser_in_once(visit: Visit) -> None:
         assert visitor.page.url == f"{visitor.home}/Order/"
         assert visitor.page.evaluate("document.cookie") == ""
         assert visitor.open("/Order/errors").locator("h1").inner_text() == "Errors"
+
+
+def test_it_is_printed_in_light_and_markers_keep_their_colours_where_a_system_forces_its_own(visit: Visit) -> None:
+    failed("o-1")
+    with visit(color_scheme="dark") as visitor:
+        page = visitor.open("/Order/tasks?step=ship&state=failed")
+        looks = "selector => { const its = getComputedStyle(document.querySelector(selector)); return [its.display, "
+        looks += "its.backgroundColor] }"
+        assert page.evaluate(looks, "html")[1] == "rgb(15, 18, 23)"
+        marker = page.evaluate(looks, ".chip i")[1]
+        page.emulate_media(forced_colors="active")
+        assert page.evaluate(looks, ".chip i")[1] == marker
+        page.emulate_media(media="print", forced_colors="none")
+        assert page.evaluate(looks, "html")[1] == "rgb(246, 247, 249)"
+        assert page.evaluate(looks, ".top")[0] == "none"
