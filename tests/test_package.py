@@ -61,6 +61,10 @@ def test_the_workflows_and_the_environments_run_every_python_of_the_classifiers(
     assert matrix
     assert [*pythons[1].split(), "lowest"] == matrix[1].replace('"', "").split(", ")
     assert set(classifiers) <= set(pythons[1].split())
+    assert [each for each in PROJECT["classifiers"] if each.startswith("Operating")] == [
+        "Operating System :: POSIX :: Linux"
+    ]
+    assert set(re.findall(r"runs-on: (\w+)", "".join(WORKFLOWS.values()))) == {"ubuntu"}
     assert PROJECT["requires-python"] == f">={pythons[1].split()[0]}"
 
 
