@@ -190,6 +190,12 @@ def test_the_site_has_every_public_member(site: Path, name: str) -> None:
     assert public_members(OBJECTS[name]) - attributes - namesakes <= shown
 
 
+def test_the_reference_shows_values_that_a_reader_could_write_and_none_that_is_computed(site: Path) -> None:
+    pages = [re.sub(r"<[^>]+>", "", page.read_text(encoding="utf-8")) for page in (site / "reference").glob("*.html")]
+    assert [found for text in pages for found in re.findall(r"= (?:definition\.|awaited\().*", text)] == []
+    assert [text for text in pages if "PENDING = 'pending'" in text] != []
+
+
 def test_the_commands_are_described_as_in_their_help(site: Path) -> None:
     page = (site / "reference" / "commands.html").read_text(encoding="utf-8")
     sections = dict(re.findall(r'<h2 id="([\w-]+)">(.*?)(?=<h2|</article>)', page, re.DOTALL))
