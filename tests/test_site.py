@@ -84,6 +84,10 @@ def pages(site: Path) -> list[Path]:
     return sorted(page for page in site.rglob("*.html") if page.name != "404.html")  # which has links from the root
 
 
+def moved(site: Path) -> set[Path]:
+    return {page for page in pages(site) if 'http-equiv="refresh"' in page.read_text(encoding="utf-8")}
+
+
 def test_every_page_of_the_repository_is_on_the_site(site: Path) -> None:
     docs = ROOT / "docs"
     expected = {page.relative_to(docs).with_suffix(".html") for page in docs.rglob("*.md")}
@@ -105,8 +109,15 @@ def test_a_browser_asks_no_other_host(site: Path) -> None:
 
 def test_the_search_works_without_a_server(site: Path) -> None:
     assert (site / "search" / "search_index.js").read_text(encoding="utf-8").startswith("var __index = {")
-    for page in pages(site):
+    for page in set(pages(site)) - moved(site):
         assert any(address.endswith("site/iframe-worker.js") for address in found(page).fetched), page
+
+
+def test_the_address_of_a_page_that_has_gone_leads_to_the_page_that_has_its_text(site: Path) -> None:
+    for page in moved(site):
+        [link] = found(page).links  # and it leads somewhere, as all links do
+        assert f'content="0; url={link}"' in page.read_text(encoding="utf-8")
+    assert {site / "how-to" / "upgrade.html", site / "explanation" / "why-not.html"} <= moved(site)
 
 
 def test_nothing_is_left_to_a_script_that_the_theme_would_fetch(site: Path) -> None:

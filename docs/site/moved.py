@@ -1,0 +1,33 @@
+"""Leave a page at the address of each page that has gone, which leads to the one that has its text now."""
+
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+
+MOVED = {
+    "explanation/hooks": "how-to/write-a-hook.html",
+    "explanation/why-not": "comparison.html",
+    "how-to/add-a-step": "how-to/deploy-a-new-version.html",
+    "how-to/large-data": "how-to/data-and-money.html",
+    "how-to/store-money": "how-to/data-and-money.html",
+    "how-to/test-with-dynamodb-local": "how-to/test-your-code.html#on-dynamodb-local",
+    "how-to/upgrade": "how-to/deploy-a-new-version.html#upgrade-the-library",
+    "how-to/use-with-powertools": "how-to/wrap-a-lambda-handler.html#use-powertools",
+}
+
+_PAGE = """\
+<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta http-equiv="refresh" content="0; url={to}">
+<title>This page has moved</title>
+<p>This page has moved: <a href="{to}">{to}</a>
+</html>
+"""
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Write these pages into the site."""
+    for old, new in MOVED.items():
+        page = Path(config.site_dir, f"{old}.html")
+        page.write_text(_PAGE.format(to=f"../{new}"), encoding="utf-8")
