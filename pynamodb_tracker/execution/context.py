@@ -449,7 +449,8 @@ class ExecutionContext(BlockContext[T_co]):
             if additions.get("target", code) != code:
                 raise ValueError(f"{self._claim} cannot lead to {name}: it has chosen another target; choose one")
             follow_ups, awaits = additions.get("follow_ups"), additions.get("awaits")
-            if code == END and (awaits or (follow_ups and (follow_ups.child_list or follow_ups.wait_until))):
+            waits_for_answers = awaits is not None and awaits.names  # a transaction that failed leaves one without any
+            if code == END and (waits_for_answers or (follow_ups and (follow_ups.child_list or follow_ups.wait_until))):
                 raise ValueError(f"{self._claim} cannot lead to the end: the next step is to wait, and there is none")
             additions["target"] = self._journal.next_code = code
 

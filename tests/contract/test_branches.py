@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pynamodb.exceptions import TransactWriteError
 
 from pynamodb_tracker import (
     AsyncContext,
@@ -266,6 +267,17 @@ def test_a_transaction_takes_the_branch_and_nothing_is_chosen_after_it() -> None
         with pytest.raises(LockLostError, match="a transaction has recorded its success"):
             ctx.end_task()
     assert (Sale.get_task("s").state, Parcel.get_task("p").state) == (Sale.refund.pending, Parcel.send.pending)
+
+
+def test_a_run_without_its_answer_may_end_the_task_after_a_transaction_that_failed() -> None:
+    Sale.create("s", wait_for=Sale.approved, until=timedelta(0))
+    with Sale.check.start("s") as ctx:
+        with suppress(TransactWriteError), ctx.transaction(succeed=True) as transaction:
+            transaction.condition_check(Parcel, "none", "parcel", condition=Parcel.status.exists())
+        ctx.end_task()
+        with ctx.transaction(succeed=True):
+            pass
+    assert Sale.get_task("s").state == Sale.ship.succeeded
 
 
 def test_an_async_block_chooses_too() -> None:
