@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pynamodb_tracker import TaskAlreadyAnsweredError, TaskNotFoundError, TaskNotReadyError
+from pynamodb_tracker import Repeat, TaskAlreadyAnsweredError, TaskNotFoundError, TaskNotReadyError
 from pynamodb_tracker.clock import NEVER, in_words
 from pynamodb_tracker.testing import StoppedClock
 from tests.engine.actions import DropAnswer, Duplicate, first
@@ -245,10 +245,31 @@ def test_a_request_that_is_merged_into_a_task_that_waits_does_not_start_it(
     order: Any, stopped_clock: StoppedClock
 ) -> None:
     order.create("o", wait_for=order.paid)
-    for options in ({}, {"due_time": stopped_clock.now()}, {"due_time": timedelta(hours=1), "later": True}):
+    now, daily = stopped_clock.now(), {"repeat": Repeat.every(timedelta(days=1))}
+    for options in (
+        {},
+        {"due_time": now},
+        {"due_time": timedelta(hours=1), "later": True},
+        daily,
+        {**daily, "due_time": now},
+    ):
         assert order.create_or_merge("o", amount=2, **options).how == "merged"
         assert order.get_task("o").due_time == NEVER
     assert order.paid.send("o", 1).how == "woke"
+
+
+def test_a_task_that_waits_for_an_answer_begins_neither_elsewhere_nor_at_another_time(order: Any) -> None:
+    others = {
+        "due_time": NEVER,
+        "state": order.ship.pending,
+        "group": "g",
+        "repeat": Repeat.every(timedelta(days=1)),
+    }
+    for name, value in others.items():
+        with pytest.raises(ValueError, match=f"takes no {name}"):
+            order.create("o", wait_for=order.paid, **{name: value})
+    with pytest.raises(TypeError, match="wait_for takes an answer"):
+        order.create("o", until=LIMIT)
 
 
 def test_a_duration_that_is_given_for_each_answer_is_one_limit(order: Any, stopped_clock: StoppedClock) -> None:
