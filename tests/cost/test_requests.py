@@ -11,6 +11,8 @@ import pytest
 
 from pynamodb_tracker import TaskNotStartableError
 from pynamodb_tracker.dynamodb import write_batcher
+from pynamodb_tracker.presentation.children import family_of
+from pynamodb_tracker.presentation.task_facts import read_task
 from pynamodb_tracker.testing import StoppedClock
 from tests.engine.dynamodb_local import Engine
 from tests.engine.proxy import Proxy
@@ -149,3 +151,17 @@ def test_a_glance_at_50_tasks_is_1_request_and_at_most_2_and_a_half_read_units(o
 
     assert since(proxy, before) == ["Query"]
     assert read_units(proxy)[-1] <= 2.5
+
+
+def test_the_facts_about_a_blocked_task_are_2_read_units_and_1_for_each_child(order: Any, proxy: Proxy) -> None:
+    order.create("o-1")
+    with order.confirm.start("o-1") as ctx:
+        for number in range(3):
+            ctx.create(order, f"o-1/{number}", wait=True)
+    before = len(read_units(proxy))
+
+    family = family_of(read_task(order, "o-1"))
+
+    assert family is not None
+    assert len(family.children) == 3
+    assert sum(read_units(proxy)[before:]) == 2 + 3
