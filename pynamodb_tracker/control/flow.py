@@ -48,7 +48,7 @@ class _Counts:
     def __init__(self, table: TableConnection) -> None:
         self.table = table
         self.is_off = False
-        """Whether the process may not write it, so that it does not count any more."""
+        """Whether the process may not write it, so that it sends nothing any more."""
         self._numbers = Counter[tuple[datetime, str]]()
         self._gathered = 0
         self._since: datetime | None = None
@@ -93,7 +93,7 @@ def count(model: type[TaskRow], *names: str) -> None:
             counts = _counts.get(model)
             if counts is None or counts.table is not table:
                 counts = _counts[model] = _Counts(table)
-        for hour, numbers in {} if counts.is_off else counts.add(names).items():
+        for hour, numbers in counts.add(names).items():
             _send(model, counts, hour, numbers)
     except Exception:  # the transition itself is on record
         fields = log_fields(model.tracker.use_case.name)

@@ -47,7 +47,7 @@ def as_item(row: RowKey, of_round: str, token: str, children: Keys) -> Item:
     """Return the stored list; the last children are left out if there is no room for all."""
     names = _packed(children)
     while len(names) > _MOST_BYTES:
-        children = children[: min(len(children) - 1, len(children) * _MOST_BYTES // len(names))]
+        children = children[: len(children) * _MOST_BYTES // len(names)]  # fewer by one at least
         names = _packed(children)
     return {
         **list_key(row),

@@ -44,7 +44,7 @@ T = TypeVar("T", bound=TaskRow)
 log = logging.getLogger("pynamodb_tracker")
 
 _MOST_WITH_SUCCESS = 98
-"""Actions for follow-ups in the transaction of a success; one is the task's own, and one may be its parent's."""
+"""Actions for follow-ups in the transaction of a success: one is the task's own, and one its parent's or its list's."""
 
 _FOR_GROUP = 2
 """Actions for a follow-up that enters a group, in addition: its place, and the group's row."""
@@ -263,8 +263,7 @@ class FollowUps(Participant, Generic[T]):
 
     def prepare(self, commit: Callable[[Sequence[Action]], None]) -> None:
         """Create the first ones, if they do not fit into the transaction of the success, while the lock is held."""
-        most = self._most_with_success - (self.child_list is not None)
-        first, last = _split(sorted(self._left, key=attrgetter("is_last")), most)
+        first, last = _split(sorted(self._left, key=attrgetter("is_last")), self._most_with_success)
         for batch in first:
             while batch:
                 try:
