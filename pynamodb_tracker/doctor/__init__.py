@@ -6,10 +6,11 @@ from pynamodb_tracker.task.task import Task
 
 __all__ = ["Finding", "NotExaminedError", "Severity", "examine", "examine_before_index", "examine_rows", "use_cases"]
 
+_OF_ITEMS = (settings.check_pauses, settings.check_limits)
+"""These read items, which a table with other keys, or one that is not active, does not answer."""
+
 _CHECKS = (
     settings.check_status,
-    settings.check_pauses,
-    settings.check_limits,
     schema.check_keys,
     schema.check_attribute_types,
     schema.check_indexes,
@@ -30,6 +31,9 @@ def examine(model: type[Task]) -> list[Finding]:
     """
     description = describe(model.tracker.table)
     findings = [finding for check in _CHECKS for finding in check(description)]
+    unusable = (*settings.check_status(description), *schema.check_keys(description))
+    if not any(finding.severity is Severity.WRONG for finding in unusable):
+        findings += [finding for check in _OF_ITEMS for finding in check(description)]
     return sorted(findings, key=lambda finding: list(Severity).index(finding.severity))
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pynamodb_tracker import Task, ValueNotStorableError
-from pynamodb_tracker.doctor import Severity
+from pynamodb_tracker import Limit, Task, ValueNotStorableError
+from pynamodb_tracker.doctor import Severity, settings
 from tests.doctor.shops import Parcel
 from tests.doctor.tables import by_hand, make, one, worse
 
@@ -35,6 +35,15 @@ def test_a_key_of_the_table_that_is_another_one_is_wrong(  # noqa: PLR0917 - col
         expected,
     )
     assert "ShopTask.Meta" in finding.to_do
+
+
+def test_no_item_of_a_table_with_other_keys_is_read(shop: type[Task], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Parcel.use_case_id, "control", True)
+    monkeypatch.setattr(settings, "limits_of", lambda _: [Limit("bank", at_once=2)])
+    table = by_hand() | {"KeySchema": ["task_id"]}
+    del table["AttributeDefinitions"]["use_case_id"]
+    make(shop, table)
+    assert one(shop, "range key").found == "none"
 
 
 @pytest.mark.parametrize(
