@@ -283,7 +283,7 @@ class BoundStep(StepCommands[T]):
         """Start the task as `astart` does, await the function of the context, and return its result.
 
         The options are those of `run`. Without a function, it is the async one that `does` has bound. A function that
-        is not async is a TypeError.
+        is not async raises a TypeError.
         """
         from pynamodb_tracker.aio.call import call, call_for_answer  # noqa: PLC0415 - few programs have an event loop
 

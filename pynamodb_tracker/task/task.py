@@ -188,7 +188,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         time wins; with `later`, the given one. A failed task keeps the time of its retry. If the task runs, or is past
         its first step, the request is kept, and its success makes the task pending again with it; further requests are
         merged with that one. A task that has succeeded starts over, with the given attributes in place of the old ones.
-        `data` is only for a new task: an existing one keeps its own, and with `merge` it is a TypeError.
+        `data` is only for a new task: an existing one keeps its own, and with `merge` it raises a TypeError.
 
         With `repeat` and no `due_time`, the call sets the rule and requests no run. The same rule changes nothing, so a
         program may make the call whenever it starts.
