@@ -140,8 +140,7 @@ class Flow:
     @property
     def peak(self) -> str:
         """The highest column, in words."""
-        part = self.covered / _PARTS
-        return f"{max(self.columns)} in {span(part) if part >= _SECOND else f'{part / _SECOND:.1g}s'}"
+        return f"{max(self.columns)} in {span(self.part) if self.part >= _SECOND else f'{self.part / _SECOND:.1g}s'}"
 
     def took(self, share: float) -> timedelta | None:
         """Return the time from creation to the end that this share of tasks did not exceed, from a second."""
@@ -158,18 +157,18 @@ class Flow:
         return found
 
     @property
-    def parts(self) -> list[tuple[datetime, datetime]]:
-        """When each column begins and ends."""
-        part = self.covered / _PARTS
-        return [(self.time - part * left, self.time - part * (left - 1)) for left in range(_PARTS, 0, -1)]
+    def part(self) -> timedelta:
+        """How much of the time a column is about."""
+        return self.covered / _PARTS
 
     @property
     def titles(self) -> list[str]:
         """What each column says."""
-        shown = "%H:%M" if self.covered / _PARTS >= timedelta(minutes=1) else "%H:%M:%S"
+        shown = "%H:%M" if self.part >= timedelta(minutes=1) else "%H:%M:%S"
+        starts = [self.time - self.part * (_PARTS - at) for at in range(_PARTS)]
         return [
-            f"{value} done, {begin:{shown}} to {end:{shown}} UTC"
-            for value, (begin, end) in zip(self.columns, self.parts, strict=True)
+            f"{value} done, {start:{shown}} to {start + self.part:{shown}} UTC"
+            for value, start in zip(self.columns, starts, strict=True)
         ]
 
 

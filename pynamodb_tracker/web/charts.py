@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from markupsafe import Markup
 
@@ -16,30 +16,28 @@ _SLIGHTEST = 0.8
 
 _AXIS = Markup('<line class="axis" x1="0" x2="{width}" y1="{y}" y2="{y}"/>')
 _COLUMN = Markup(
-    '<g class="column" data-from="{begin}" data-to="{end}">'
-    '<rect class="room" x="{left}" y="0" width="{room}" height="{height}"/>'
+    '<g class="column"><rect class="room" x="{left}" y="0" width="{room}" height="{height}"/>'
     '<rect class="value" x="{x}" y="{y}" width="{width}" height="{tall}" rx="1.5"/><title>{title}</title></g>'
 )
 _COLUMNS = Markup(
-    '<svg class="{kind}" viewBox="0 0 {width} {height}" preserveAspectRatio="none" role="img" '
+    '<svg class="{kind}"{times} viewBox="0 0 {width} {height}" preserveAspectRatio="none" role="img" '
     'aria-label="{label}">{content}</svg>'
 )
+_TIMES = Markup(' data-from="{}" data-each="{}"')
 _THIN = Markup('<rect class="value" x="{x}" y="{y}" width="{width}" height="{tall}"/>')
 _PART = Markup('<rect class="fill-{name}" x="{x}%" y="0" width="{width}%" height="100%"/>')
 _MORE = Markup('<rect fill="url(#more)" x="{x}%" y="0" width="{width}%" height="100%"/>')
 _BAR = Markup('<svg class="bar" role="img" aria-label="{label}">{content}</svg>')
 
 
-def columns(
-    values: Sequence[int], parts: Sequence[tuple[datetime, datetime]], titles: Sequence[str], label: str
-) -> Markup:
-    """Return a chart of columns over parts of the time, each with its title, in which a script changes the zone.
+def columns(values: Sequence[int], titles: Sequence[str], label: str, begin: datetime, part: timedelta) -> Markup:
+    """Return a chart of columns, each about a part of the time, with a title in which a script changes the zone.
 
     `label` says all of it for people who cannot see it.
     """
     most, room = max(values, default=0) or 1, _WIDTH / max(len(values), 1)
     content = [_AXIS.format(width=_WIDTH, y=_HEIGHT - 0.5)]
-    for at, (value, (begin, end), title) in enumerate(zip(values, parts, titles, strict=True)):
+    for at, (value, title) in enumerate(zip(values, titles, strict=True)):
         tall = max((_HEIGHT - _TOP) * value / most, 2) if value else 0
         content.append(
             _COLUMN.format(
@@ -51,11 +49,10 @@ def columns(
                 width=round(room - 2, 1),
                 tall=round(tall, 1),
                 title=title,
-                begin=begin.isoformat(),
-                end=end.isoformat(),
             )
         )
-    return _COLUMNS.format(kind="columns", width=_WIDTH, height=_HEIGHT, label=label, content=Markup("").join(content))
+    drawn = {"width": _WIDTH, "height": _HEIGHT, "label": label, "content": Markup("").join(content)}
+    return _COLUMNS.format(kind="columns", times=_TIMES.format(begin.isoformat(), part.total_seconds()), **drawn)
 
 
 def spark(values: Sequence[int], label: str) -> Markup:
@@ -67,7 +64,8 @@ def spark(values: Sequence[int], label: str) -> Markup:
             tall = round(max(_HEIGHT * value / most, _HEIGHT / 5), 1)
             place = {"x": round(at * room, 1), "y": round(_HEIGHT - tall, 1), "width": round(room - 2, 1)}
             content.append(_THIN.format(tall=tall, **place))
-    return _COLUMNS.format(kind="spark", width=_WIDTH, height=_HEIGHT, label=label, content=Markup("").join(content))
+    drawn = {"width": _WIDTH, "height": _HEIGHT, "label": label, "content": Markup("").join(content)}
+    return _COLUMNS.format(kind="spark", times="", **drawn)
 
 
 def bar(parts: Sequence[tuple[str, Number]], label: str) -> Markup:

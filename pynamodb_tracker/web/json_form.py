@@ -20,7 +20,7 @@ TYPE = "application/json"
 SUFFIX = ".json"
 _BY_SUFFIX = "pynamodb_tracker.json"
 
-_OF_CHARTS = frozenset({"shares", "parts", "titles", "minutes", "at_least"})
+_OF_CHARTS = frozenset({"shares", "part", "titles", "minutes", "at_least"})
 """What only the drawing of charts needs."""
 
 OF_FORMS = frozenset({"given", "selected", "pages", "most_shown"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from pathlib import Path
 
 import jinja2
@@ -37,8 +38,7 @@ def test_the_script_never_inserts_text_as_html() -> None:
 
 
 def test_a_chart_escapes_its_labels() -> None:
-    now = clock.now()
-    drawn = charts.columns([0, 3], [(now, now)] * 2, ['"><script>', "b"], "<b>") + charts.bar(
+    drawn = charts.columns([0, 3], ['"><script>', "b"], "<b>", clock.now(), timedelta(minutes=1)) + charts.bar(
         [("failed", Number(1)), ("ignored", Number(0))], '"'
     )
     drawn += charts.spark([0, 3], "<b>")
