@@ -360,8 +360,12 @@ def test_a_theme_is_kept_and_there_before_anything_is_painted(visit: Visit) -> N
         page = visitor.open("/Order/")
         background = "getComputedStyle(document.documentElement).backgroundColor"
         light = page.evaluate(background)
+        button = page.get_by_role("button", name="Theme")
+        said = [button.inner_text()]
         for _ in range(2):
-            page.get_by_role("button", name="Theme").click()
+            button.click()
+            said.append(button.inner_text())
+        assert said == ["Theme: system", "Theme: light", "Theme: dark"]
         dark = page.evaluate(background)
         assert light != dark
         page.reload(wait_until="commit")

@@ -269,6 +269,17 @@ def test_a_repeating_task_says_its_rule(open_page: Open) -> None:
 
 
 @pytest.mark.usefixtures("shop")
+def test_schedules_say_where_more_tasks_may_repeat_than_were_read(
+    open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pynamodb_tracker.presentation.schedules.MOST", 2)
+    Nightly.create("n-1")
+    assert "Among the first" not in text_of(open_page().get("/Nightly/schedules"))
+    Nightly.create_many(["n-2", "n-3"])
+    assert "Among the first 500 tasks" in text_of(open_page().get("/Nightly/schedules"))
+
+
+@pytest.mark.usefixtures("shop")
 def test_a_task_that_a_run_has_created_links_to_it(open_page: Open) -> None:
     def order_a_refund(ctx: ExecutionContext[Any]) -> None:
         ctx.create(Refund, "r-1")
