@@ -15,11 +15,13 @@ from typing import Any
 from pynamodb.constants import MAP, STRING
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.control.item import PAUSED, Pause, check, key, pause_in
+from pynamodb_tracker.arguments import shown
+from pynamodb_tracker.control.item import PAUSED, Pause, check, damaged, key, pause_in
 from pynamodb_tracker.dynamodb.connection import Refused, send
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.model.overflow import GROUP_OF
 from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.serialization import TOKEN
 from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.transitions.lock import new_token
 
@@ -70,7 +72,9 @@ class _Command:
             found = self._send("SET #pause = :pause, #mark = :mark", condition, token, pause={MAP: wanted})
             if found is None:
                 return wanted
-            seen = found["token"][STRING]
+            seen = found.get("token", {}).get(STRING, "")
+            if TOKEN.fullmatch(seen) is None:
+                raise damaged(self._model, f"{self._attribute} has no token, but {shown(seen)}; remove that attribute")
             if seen > token:
                 token = new_token(above=seen)
             elif self._send(_KEEP, "#pause.#token = :seen", token, seen={STRING: seen}) is None:

@@ -101,11 +101,14 @@ def parse(model: type[TaskRow], item: Item) -> Control:
         control = Control(pauses, item[STEPS][STRING] if STEPS in item else None)
         _ = control.names
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        name = model.tracker.use_case.name
-        raise TrackerError(
-            f"cannot read the control item of {name!r}: another program has changed it: {error!r}"
-        ) from error
+        raise damaged(model, repr(error)) from error
     return control
+
+
+def damaged(model: type[TaskRow], why: str) -> TrackerError:
+    """Return the error for a control item that cannot be read."""
+    name = model.tracker.use_case.name
+    return TrackerError(f"cannot read the control item of {name!r}: another program has changed it: {why}")
 
 
 def _pauses(model: type[TaskRow], item: Item) -> Iterator[Pause]:

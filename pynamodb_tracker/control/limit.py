@@ -15,18 +15,18 @@ its token is not later; the others, because somebody else has taken the slot mea
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from pynamodb.connection.table import TableConnection
 from pynamodb.constants import STRING
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.arguments import shown
+from pynamodb_tracker.arguments import shown, written_as
 from pynamodb_tracker.dynamodb.connection import Item, Refused, get_items, send
 from pynamodb_tracker.model.overflow import GROUP_OF
+from pynamodb_tracker.model.serialization import TOKEN
 from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.transitions.lock import new_token
 
@@ -42,7 +42,6 @@ MOST_SLOTS = 1000
 """Of one limit."""
 
 _TRIES = 3
-_TOKEN = re.compile("[0-9a-f]{24}|")
 
 NEVER_TWICE = "(attribute_not_exists(#lock) OR #lock < :token)"
 FREE = "(attribute_not_exists(#until) OR #until < :expired)"
@@ -50,7 +49,7 @@ MINE = "#lock = :token"
 LATER = "#until < :until"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Limit:
     """How many tasks of the steps that share it run at once, whichever programs run them.
 
@@ -64,16 +63,18 @@ class Limit:
     """
 
     name: str
-    _: KW_ONLY
     at_once: int
 
-    def __post_init__(self) -> None:
+    @written_as('Limit("bank", at_once=20)')
+    def __init__(self, name: str, *, at_once: int) -> None:
         """Refuse what cannot be stored, and what is no limit."""
-        name: object = self.name
-        if not isinstance(name, str) or "#" in name or not 1 <= len(name.encode(errors="replace")) <= _LONGEST_NAME:
-            raise ValueError(f"Limit({shown(name)}): the name is text of 1 to {_LONGEST_NAME} bytes without '#'")
-        if type(self.at_once) is not int or not 1 <= self.at_once <= MOST_SLOTS:
-            raise ValueError(f"Limit({name!r}, at_once={shown(self.at_once)}): write a number from 1 to {MOST_SLOTS:,}")
+        given: object = name
+        if not isinstance(given, str) or "#" in given or not 1 <= len(given.encode(errors="replace")) <= _LONGEST_NAME:
+            raise ValueError(f"Limit({shown(given)}): the name is text of 1 to {_LONGEST_NAME} bytes without '#'")
+        if type(at_once) is not int or not 1 <= at_once <= MOST_SLOTS:
+            raise ValueError(f"Limit({name!r}, at_once={shown(at_once)}): write a number from 1 to {MOST_SLOTS:,}")
+        object.__setattr__(self, "name", name)  # the class is frozen
+        object.__setattr__(self, "at_once", at_once)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ class StoredSlot:
         """Return what an item says."""
         lock, time = (item[name].get(STRING, "-") if name in item else "" for name in ("lock", "lock_expire_time"))
         until = clock.read(time)
-        is_damaged = bool(time and until is None) or _TOKEN.fullmatch(lock) is None
+        is_damaged = bool((time and until is None) or (lock and TOKEN.fullmatch(lock) is None))
         return cls(number, lock, until, "wanted" in item, is_damaged)
 
     def is_free(self, margin: timedelta) -> bool:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _MOST = 9_999_999_999
 
-_TOKEN = re.compile("[0-7][0-9a-f]{23}")
+TOKEN = re.compile("[0-7][0-9a-f]{23}")
 """The time is in nanoseconds, and stays below 2**63, so that one more never needs a digit more."""
 
 _STAMP = 31
@@ -84,7 +84,7 @@ class TokenAttribute(UnicodeAttribute):
 
     def deserialize(self, value: str) -> str:
         """Return the token; a ValueError for text that is none, or whose time is after the year 2262."""
-        if _TOKEN.fullmatch(value) is None:
+        if TOKEN.fullmatch(value) is None:
             raise ValueError(f"{shown(value)} is no token: 24 hex digits, which begin with a time before the year 2262")
         return value
 

@@ -117,6 +117,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         cls.tracker.table.connect()
 
     @classmethod
+    @written_as('{0.__name__}.create("o-1")')
     def create(
         cls,
         task_id: str,

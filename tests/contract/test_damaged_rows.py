@@ -140,10 +140,22 @@ def merge(task_id: str) -> None:
     Parcel.create_or_merge(task_id, weight=1)
 
 
+def release(task_id: str) -> None:
+    Parcel.pack.release(task_id, reason="its worker is dead")
+
+
+def cancel(task_id: str) -> None:
+    Parcel.cancel(task_id, reason="it is damaged")
+
+
+def send(task_id: str) -> None:
+    Parcel.paid.send(task_id, 7)
+
+
 @pytest.mark.parametrize(
     "command",
-    [Parcel.get_task, ignore, Parcel.pack.reopen, merge, Parcel.delete_task],
-    ids=["get_task", "ignore", "reopen", "create_or_merge", "delete_task"],
+    [Parcel.get_task, ignore, Parcel.pack.reopen, merge, release, cancel, send, Parcel.delete_task],
+    ids=["get_task", "ignore", "reopen", "create_or_merge", "release", "cancel", "send", "delete_task"],
 )
 def test_a_command_about_a_damaged_task_does_what_it_does_or_names_the_attribute(
     command: Callable[[str], object],

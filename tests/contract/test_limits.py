@@ -503,9 +503,12 @@ def test_a_slot_that_is_given_back_and_taken_again_during_its_renewal_is_not_los
 
 
 def test_a_damaged_slot_is_left_alone(other: LimitSlots) -> None:
-    for number, damage in enumerate(({"lock_expire_time": {"S": "soon"}}, {"lock": {"S": "zz"}})):
+    damages = {"lock_expire_time": {"S": "soon"}}, {"lock": {"S": "zz"}}, {"lock": {"S": "f" * 24}}
+    for number, damage in enumerate(damages):
         put(BankTask, {"task_id": {"S": f"bank#{number:02}"}, "use_case_id": {"S": "#limit"}, **damage})
-    assert other.take(bank, "") is None
+    with recorded(BankTask) as requests:
+        assert other.take(Limit("bank", at_once=3), "") is None
+    assert requests.operations == ["UpdateItem", "BatchGetItem"]
     assert [str(use) for use in slots.uses(Order)] == ["limit bank: 2 of 2 slots are taken"]
 
 

@@ -272,6 +272,16 @@ def pause(until: timedelta = HOUR) -> object:
     return Order.ship.pause(until=until, reason="")
 
 
+@pytest.mark.parametrize("command", [pause, Order.ship.resume])
+@pytest.mark.parametrize("token", [{}, {"token": {"S": "zz"}}, {"token": {"S": "f" * 24}}])
+def test_a_command_names_the_damaged_pause_that_keeps_it_from_being_stored(
+    command: Callable[[], object], token: dict[str, Any]
+) -> None:
+    put(BankTask, {**CONTROL, "paused#200": {"M": {**token, "until": {"S": "9"}}}})
+    with pytest.raises(TrackerError, match=r"the control item of 'order'.*: paused#200 has no token, but .*; remove"):
+        command()
+
+
 def late_pause() -> bool:
     deliver = late(pause)
     Order.ship.resume()

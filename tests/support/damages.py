@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from pynamodb.attributes import NumberAttribute
 
-from pynamodb_tracker import ExecutionContext, Step, Task, UseCase
+from pynamodb_tracker import Awaited, ExecutionContext, Step, Task, UseCase
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.rows import client, stored
 from tests.support.workers import die
@@ -37,6 +37,8 @@ class Parcel(DepotTask):
     use_case_id = UseCase("parcel", keep_for=timedelta(days=30))
 
     pack = Step(10, max_attempts=2)
+
+    paid = Awaited()
 
     weight = NumberAttribute(null=True)
 
