@@ -547,7 +547,7 @@ def test_pending_and_failed_tasks_are_late_each_for_themselves(open_page: Open, 
     Order.create("o-1", state=Order.ship.failed)
     shop.advance(timedelta(hours=2))
     page = text_of(open_page().get("/Order/"))
-    assert "Waiting 0 nothing is due" in page
+    assert "Pending 0 nothing is due" in page
     assert "Failed 1 the first has been due for 2h" in page
     assert "failed 2h" in page
 
@@ -563,14 +563,14 @@ def test_what_is_counted_to_a_limit_is_no_number_and_its_last_exact_count_is_sho
         Order.create(f"p-{number}")
     client = open_page()
     page = client.get("/Order/")
-    assert "Waiting \u2265 2" in text_of(page)
+    assert "Pending \u2265 2" in text_of(page)
     assert page.text.count("url(#more)") == 2
     assert "the newest 2 of 2+ ship failed" in text_of(page)
     assert "1 or more error" in text_of(page)
     assert "<title>\u2265 2 failed \u00b7 Order" in page.text
     client.post("/Order/count")
     shop.advance(timedelta(minutes=2))
-    assert "Waiting \u2265 2 5 counted 2m ago" in text_of(client.get("/Order/"))
+    assert "Pending \u2265 2 5 counted 2m ago" in text_of(client.get("/Order/"))
 
 
 @pytest.mark.usefixtures("shop")
