@@ -58,6 +58,13 @@ def test_every_page_runs_as_pasted_without_a_table_a_region_and_credentials(tmp_
     assert not broken, "\n".join(f"{each['file']}\n{each['output']}" for each in broken)
 
 
+def test_the_tables_of_a_page_are_in_one_region_wherever_it_is_pasted() -> None:
+    for page in PAGES:
+        settings = re.findall(r"^( +)class Meta:\n((?:\1 +.*\n)+)", page.module(), re.MULTILINE)
+        regions = {tuple(re.findall(r"region = (\S+)", text)) for _, text in settings}
+        assert len(regions) <= 1, page.name  # the machine's region would be that of the others
+
+
 LEFT_OPEN = """
 from pynamodb_tracker.testing import open_local_table
 from tests.support.shop import AppTask, Order
