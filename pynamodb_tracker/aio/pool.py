@@ -148,7 +148,7 @@ async def wait_for_future(
 
 
 async def _keep_waiting(future: asyncio.Future[Any], within: float | None) -> None:
-    """Wait on, whatever is cancelled again."""
+    """Wait on, even if it is cancelled again."""
     loop = asyncio.get_running_loop()
     end = None if within is None else loop.time() + within
     with shielded():

@@ -158,7 +158,7 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         """
         if isinstance(job, StoredJob) and job.claim is not None:
             self._firings.end(job, job.claim, job.next_run_time)
-            job.claim = None  # whatever is changed in it from now on is no part of this run
+            job.claim = None  # later changes are no part of this run
         else:
             self._replace(job)
         self._unloadable.forget(job.id)

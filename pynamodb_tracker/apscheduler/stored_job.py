@@ -1,4 +1,4 @@
-"""A job as it was read from the store: what has been changed since, and the claim under which it runs."""
+"""A job that was read from the store: its changes since then, and the claim under which it runs."""
 
 from __future__ import annotations
 

@@ -203,7 +203,7 @@ class InvocationAttempt(TaskAttempt[Any]):
             failed = queue.send([entry], until=self._invocation.deadline)
             if failed:
                 raise queue.unsent(failed)  # noqa: TRY301 - kept like what the client raises
-        except Exception as error:  # noqa: BLE001 - whatever it is, the record has to be redelivered
+        except Exception as error:  # noqa: BLE001 - after any error, the record has to be redelivered
             self.unsent = error
 
     @property

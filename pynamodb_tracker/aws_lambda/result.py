@@ -30,7 +30,7 @@ its body; there is no task then."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result(Generic[T]):
-    """What `answer` of `handles` gets, whatever became of the task."""
+    """The argument of `answer` of `handles`, for every outcome."""
 
     status: ResultStatus
     """Whether the step has succeeded, in this invocation or before, or why not."""

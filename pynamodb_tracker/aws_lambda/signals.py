@@ -238,6 +238,6 @@ def _hand_on(
     try:
         entry = queue.entry("0", result.task_id, sender, group=record.group, task=result.task)
         failed = queue.send([entry], until=invocation.deadline)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the record has to be redelivered
+    except Exception as error:  # noqa: BLE001 - after any error, the record has to be redelivered
         return error
     return queue.unsent(failed) if failed else None

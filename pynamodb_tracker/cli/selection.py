@@ -26,7 +26,7 @@ class Pass:
 
 
 class TheseIds:
-    """These ids and no others, in this order, whatever other workers do."""
+    """These ids and no others, in this order, no matter what other workers do."""
 
     def __init__(self, ids: Iterable[str]) -> None:
         self._ids = ids

@@ -198,7 +198,7 @@ class Progress:
             self._next_line = time.monotonic() + _LINE_EVERY
 
     def end(self) -> None:
-        """Show that all is done, whatever was expected."""
+        """Show that all is done, even if more was expected."""
         if self._bar is not None:
             (task,) = self._bar.tasks
             self._bar.update(task.id, total=task.completed or 1, completed=task.completed or 1)

@@ -202,7 +202,7 @@ class LimitSlots:
                 self.look_after(2 * LOOK_EVERY)
             try:
                 self.table.give_back(slot.number, slot.token)
-            except Exception as error:  # noqa: BLE001 - whatever it is, nobody relies on it
+            except Exception as error:  # noqa: BLE001 - after any error, nobody relies on it
                 text = "slot %d of the limit %s could not be given back, and is free once it has expired: %r"
                 log.warning(text, slot.number, self.table.name, error)
         if left and not self.has_any:
@@ -217,7 +217,7 @@ class LimitSlots:
                 stored = self.table.renew(slot.number, slot.token)
             except Taken:
                 self._lose(slot, "somebody else has taken it")
-            except Exception as error:  # noqa: BLE001 - whatever it is, the slot is worth another try while it is held
+            except Exception as error:  # noqa: BLE001 - after any error, the slot is worth another try while it is held
                 if not slot.is_held:
                     self._lose(slot, f"it has expired, because it could not be renewed: {error!r}")
             else:

@@ -55,7 +55,7 @@ class RowByHand(Model):
 
 
 def go_on_by_hand(url: str, order_id: str) -> None:
-    """Charge what the queue has delivered, whatever the row says: the worker before may have died."""
+    """Charge the order that the queue has delivered, in any state of the row: the worker before may have died."""
     _by_hand(url, order_id, leave={"paid"})
 
 

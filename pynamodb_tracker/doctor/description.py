@@ -134,7 +134,7 @@ def describe(declared: Table) -> Description:
     except NoCredentialsError as error:
         keys = "AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         raise NotExaminedError(f"{where}: no credentials: set {keys}") from error
-    except (BotoCoreError, ValueError) as error:  # a Meta.host that is not a URL is a ValueError
+    except (BotoCoreError, ValueError) as error:  # a Meta.host that is not a URL raises ValueError
         raise NotExaminedError(f"{where}: {' '.join(str(error).split())}") from error
 
 

@@ -176,7 +176,7 @@ def _standing_still(groups: Sequence[str]) -> Iterator[Finding]:
 
 
 def _asked_after_the_end(asked: Sequence[TaskRow]) -> Iterator[Finding]:
-    """Yield tasks that have ended without what was asked for while they ran."""
+    """Yield tasks that have ended without a run for requests that arrived meanwhile."""
     if asked:
         yield Finding(
             Severity.DANGER,

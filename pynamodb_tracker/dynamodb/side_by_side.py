@@ -39,7 +39,7 @@ def side_by_side(ask: Callable[[Q], R], questions: Iterable[Q]) -> list[R]:
     finally:
         asked.left.clear()  # Ctrl-C waits for nothing
     for error in sorted(asked.errors, key=lambda error: isinstance(error, Exception)):
-        raise error  # Ctrl-C first, whatever else has failed
+        raise error  # Ctrl-C first, before any other failure
     return [asked.answers[number] for number in range(len(asked.answers))]
 
 

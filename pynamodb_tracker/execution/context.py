@@ -145,7 +145,7 @@ class BlockContext(Generic[T_co]):
 
     @property
     def outcome(self) -> Literal["succeeded", "failed", "ignored", "released"] | None:
-        """How the run has ended, once that is on record; None before, and if it could not be recorded.
+        """The recorded end of the run; None before that, and if it could not be recorded.
 
         The state of the task does not always tell: after a success, the task may be due again.
         """
@@ -174,7 +174,7 @@ class BlockContext(Generic[T_co]):
 
         It is written together with the success, or not at all, and replaces the answer of an earlier run of the step;
         None, and a success without an answer, remove that. It takes at most 262,144 bytes of JSON, and every write of
-        the task is charged for them; otherwise it is a ValueNotStorableError. A transaction that records the success
+        the task is charged for them; more raises ValueNotStorableError. A transaction that records the success
         stores it as well, if you call this before its commit.
 
         Examples:

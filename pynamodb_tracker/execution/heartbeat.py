@@ -55,7 +55,7 @@ class Heartbeat(Generic[T]):
 
 
 class Beats(Generic[T]):
-    """What extends the lock of one run, whatever calls it when the time has come."""
+    """Extends the lock of one run, when its caller says that the time has come."""
 
     def __init__(self, journal: transitions.Journal[T], lock_for: timedelta) -> None:
         self.stopped = threading.Event()
@@ -90,7 +90,7 @@ class Beats(Generic[T]):
             transitions.extend(self._claim, self._lock_for)
         except LockLostError as proof:
             self._note_refusal(proof)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the lock is worth another try
+        except Exception as error:  # noqa: BLE001 - after any error, the lock is worth another try
             return self._failed(error)
         return self.until_due()
 

@@ -1,4 +1,4 @@
-"""What was asked for while a task could not take it: kept in its row until the success of the last step takes it in."""
+"""Requests that arrive during a run: merged, and kept in the row until the success of the last step applies them."""
 
 from __future__ import annotations
 
@@ -61,8 +61,7 @@ class PendingRequest(NamedTuple):
     def changes(self, own: Mapping[str, Attribute[Any]]) -> dict[str, tuple[Attribute[Any], dict[str, Any] | None]]:
         """Return the changes that it makes in a row, whose `own` attributes are given by name.
 
-        What another version of the program has asked for, and this one does not declare, has a name that no attribute
-        has.
+        An attribute that only another version of the program declares gets a name that no attribute has.
         """
         names = {attribute.attr_name: (name, attribute) for name, attribute in own.items()}
         return {
@@ -73,7 +72,7 @@ class PendingRequest(NamedTuple):
 
 
 class PendingRequestAttribute(Attribute[PendingRequest | None]):
-    """What was asked for; what cannot be read is found out when the row is loaded."""
+    """The pending request of a row; a damaged one is noticed when the row is loaded."""
 
     attr_type = MAP
 
@@ -82,5 +81,5 @@ class PendingRequestAttribute(Attribute[PendingRequest | None]):
         return None if value is None else value.stored()
 
     def deserialize(self, value: Item) -> PendingRequest:
-        """Return what was asked for."""
+        """Return the request."""
         return PendingRequest.read(value)

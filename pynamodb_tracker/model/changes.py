@@ -64,7 +64,7 @@ def _rewritten(row: TaskRow, name: str, attribute: Attribute[Any], old: dict[str
     """Return what the stored value becomes when it is written again; itself if it cannot be read."""
     try:
         return rewritten(row, name, attribute, old)
-    except Exception:  # noqa: BLE001 - it cannot be read, so whatever the block assigned, None included, is a change
+    except Exception:  # noqa: BLE001 - it cannot be read, so any value that the block assigned, even None, is a change
         return old
 
 

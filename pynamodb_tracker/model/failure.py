@@ -108,7 +108,7 @@ def _members_of(error: BaseException) -> Sequence[BaseException]:
     found: list[BaseException] = []
     groups = [error] if issubclass(type(error), BaseExceptionGroup) else []
     while groups and len(found) < _OF_A_GROUP:
-        members = BaseExceptionGroup.exceptions.__get__(groups.pop())  # whatever its class makes of the attribute
+        members = BaseExceptionGroup.exceptions.__get__(groups.pop())  # even if its class overrides the attribute
         found += (each for each in members if not issubclass(type(each), BaseExceptionGroup))
         groups += (each for each in reversed(members) if issubclass(type(each), BaseExceptionGroup))
     return found[:_OF_A_GROUP]
@@ -131,7 +131,7 @@ def _notes_of(error: BaseException) -> Sequence[object]:
 
 
 def _text_or_reason(what: str, read: Callable[[], object]) -> str:
-    """Return a text of the user's exception, or why there is none: a failure is recorded whatever its class does.
+    """Return a text of the user's exception, or why there is none: a failure is recorded in any case.
 
     Only KeyboardInterrupt propagates: it comes from a person, not from that class.
     """
@@ -184,7 +184,7 @@ def scrubbed(text: str, redact: Callable[[str], str]) -> str:
         left: object = redact(text) if text else text
     except KeyboardInterrupt:
         raise
-    except BaseException as broken:  # noqa: BLE001 - a failure is recorded whatever the user's hook does
+    except BaseException as broken:  # noqa: BLE001 - a failure is recorded in any case
         return f"<withheld: redact raised {type(broken).__name__}>"
     return clean(left) if isinstance(left, str) else f"<withheld: redact returned a {type(left).__name__}>"
 

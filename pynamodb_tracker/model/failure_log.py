@@ -92,7 +92,7 @@ def fill(instance: Any, item: Item | None) -> None:
     try:
         if item is not None and item[VERSION][STRING].startswith(life):
             logged, problem = unpacked(item), None
-    except Exception as error:  # noqa: BLE001 - whatever another program has put there
+    except Exception as error:  # noqa: BLE001 - another program may have put anything there
         problem = repr(error)
     if problem is not None:
         name = type(instance).__name__

@@ -24,7 +24,7 @@ _DIGITS = 10
 
 
 class GroupRow(NamedTuple):
-    """The row of a group, as it was read."""
+    """The row of a group when it was read."""
 
     turn: str | None
     """The task that has the turn: it is due, or runs, or has failed and is tried again. None if there is none."""

@@ -91,7 +91,7 @@ def pointer_in(stored: Item) -> Pointer | None:
     data = stored.get("data", {})
     try:
         return Pointer.loaded(data[MAP]) if MAP in data else None
-    except Exception:  # noqa: BLE001 - whatever another program has put there; `data` itself raises when it is touched
+    except Exception:  # noqa: BLE001 - another program may have put anything there; `data` itself raises when it is touched
         return None
 
 

@@ -123,7 +123,7 @@ class Repeat:
         missed: Literal["latest", "all"] = "latest",
         stop: bool = False,
     ) -> Self:
-        """Repeat after that much time has passed, at least a second, whatever the clocks show.
+        """Repeat after that much elapsed time, at least a second; clock changes do not matter.
 
         It counts from `start`, an aware time, or else from the time at which a task gets the rule.
 

@@ -151,7 +151,7 @@ class TaskRow(Model):
     passed_over = FencesAttribute(null=True)
     """The numbers of the steps that runs of this round have passed over."""
     again = PendingRequestAttribute(null=True)
-    """What was asked for while the task could not take it: its due time and attributes, as they are stored."""
+    """Requests that arrived during a run, merged: their due time and attributes, as they are stored."""
     asked = IntegerAttribute(null=True)
     """How often `create_or_merge` wrote to the row."""
     asked_by = TextsAttribute(null=True)
@@ -404,7 +404,7 @@ def later_format_error(row: TaskRow, operation: str) -> TaskFormatError:
 def check_tracker_attributes(row: T) -> T:
     """Return the row if all of the tracker's own attributes can be read; otherwise raise a TaskError.
 
-    No transition is decided by a row that lacks one of them. It is a TaskFormatError if a later version wrote the row.
+    No transition is decided by a row that lacks one of them. If a later version wrote the row, that is TaskFormatError.
     """
     names = row.attribute_values.keys()
     if type(row.attribute_values) is dict and names >= _IN_CLAIMED_ROW and names.isdisjoint(_REQUIRED_WITH):

@@ -51,9 +51,9 @@ class UseCase(UnicodeAttribute):
     partitions of the index. To change it on a live table, first let every program read as many as the larger of both
     numbers: `read_shards`. `keep_for` is how long a task is kept after the success of its last step; by default for
     ever. Ignored tasks wait for a person: they are kept for ever, unless `keep_ignored_for` limits that. Both set the
-    row's time to live. `data` that takes more bytes of JSON than `data_in_row` is stored in overflow chunks, so that a
-    status change costs the same whatever its size. With `index_succeeded=False`, a task leaves the index when its last
-    step succeeds: a write unit less for each task, but queries and counts do not find it any more. With `control`,
+    row's time to live. `data` that takes more bytes of JSON than `data_in_row` is stored in overflow chunks, so that
+    the cost of a status change does not depend on its size. With `index_succeeded=False`, a task leaves the index when
+    its last step succeeds: a write unit less, but queries and counts do not find it any more. With `control`,
     steps can be paused, and a step that was renumbered is refused: what runs due tasks, and each handler, reads one
     more item, at most once in 5 seconds. With `flow`, each process counts about how many tasks come, succeed and fail,
     for the page: a write unit for 60 transitions, or for 10 minutes in which there were fewer.
@@ -160,7 +160,7 @@ class Table:
         self._connect: Callable[..., Connection] = SharedConnection
 
     def claim(self, name: str, model: type[Model]) -> None:
-        """Register the class of a use case, or its new definition; another class is a DefinitionError."""
+        """Register the class of a use case, or its new definition; another class raises DefinitionError."""
         other = self.use_cases.get(name)
         if other is not None and not _is_redefinition(other, model):
             del other

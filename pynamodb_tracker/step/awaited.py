@@ -37,7 +37,7 @@ class BoundAwaited(AnswerName[T]):
         it; both have at most 256 bytes. A task that has started over takes only an answer with the `round` that it is
         in, `ctx.round`: TypeError without one. TaskNotFoundError if there is no such task, or no such round any more;
         TaskAlreadySucceededError at its end; TaskNotReadyError while another run of it is asked for. 3 write units if
-        the task becomes due, otherwise 1, and a request and a unit more if it was not parked for this answer alone.
+        the task becomes due, otherwise 1, and a request and a unit more unless it waited for this answer alone.
 
         Examples:
             >>> Order.paid.send("o-1", {"amount": "42.50"}, by="stripe", key="event-7")

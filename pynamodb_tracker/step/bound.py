@@ -108,8 +108,8 @@ class BoundStep(StepCommands[T]):
 
         `run`, `run_all`, workers, Lambda handlers and the command line use it where they are given no function. An
         async function takes an AsyncContext; `run` and `run_all` refuse it, and `arun`, `arun_all` and AsyncWorker take
-        no other. A class that inherits the step does not inherit its function. A second function is a DefinitionError,
-        unless it is the same one, which a reload or a notebook has defined again.
+        no other. A class that inherits the step does not inherit its function. A second function raises
+        DefinitionError, unless it is the same one, which a reload or a notebook has defined again.
 
         Examples:
             >>> @Order.confirm_payment.does

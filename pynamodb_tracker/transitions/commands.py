@@ -93,7 +93,7 @@ def _ignore(
     if_held: str,
     is_cancel: bool = False,
 ) -> tuple[Failure, T | None]:
-    """Ignore a task at this step as it was read; return the entry of `errors`, and the task, None if it has changed.
+    """Ignore a task at this step; return the entry of `errors`, and the task, None if it has changed since it was read.
 
     If it `is_cancel`, no start takes the task from then on, whatever states that lists.
     """

@@ -174,7 +174,7 @@ def has_parts() -> Condition:
 
 @guard
 def keeps_request() -> Condition:
-    """Require that what was asked for still waits for the success of the last step."""
+    """Require that a request still waits for the success of the last step."""
     return TaskRow.again.exists() & (TaskRow.status < END)
 
 

@@ -338,7 +338,7 @@ class FollowUpsOfIgnored(FollowUps[T], OptionalParticipant):
             when_ignored(self._task, self.create)
         except KeyboardInterrupt:
             raise
-        except BaseException as raised:  # noqa: BLE001 - whatever it is, the task is recorded as ignored
+        except BaseException as raised:  # noqa: BLE001 - after any error, the task is recorded as ignored
             self._left.clear()
             self._ids.clear()
             return raised

@@ -170,7 +170,7 @@ class Journal(Generic[T]):
     # No dataclass, and defaults of the class: few runs need most of it.
 
     outcome: Literal["succeeded", "failed", "ignored", "released"] | None = None
-    """How the run has ended, once that is on record; the row does not tell, because the task may be due again."""
+    """The recorded end of the run; the row does not tell, because the task may be due again."""
     gave_up_occurrence = False
     """Whether the task repeats, and its last attempt at this occurrence has failed: it waits for the next one."""
     postponed = False

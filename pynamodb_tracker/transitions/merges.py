@@ -62,9 +62,9 @@ _DOUBT = "it may have been merged, because a request got no answer, and the row 
 class Merged(Generic[T_co]):
     """What `create_or_merge` did, and the task after it.
 
-    `how` is `created`, or `merged`: the task waits at its first step, with what was asked for. `again`: the task runs,
-    or is past its first step, and is pending again after its success. `anew`: it had succeeded, and is pending again.
-    `ignored`: the request is kept, but the task is ignored, so no run follows until it is reopened.
+    `how` is `created`, or `merged`: the task is pending at its first step, with the request's attributes. `again`: it
+    runs, or is past its first step, and is pending again after its success. `anew`: it had succeeded, and is pending
+    again. `ignored`: the request is kept, but the task is ignored, so no run follows until it is reopened.
     """
 
     task: T_co

@@ -53,14 +53,14 @@ def first_turn(repeat: Repeat, at: datetime) -> Turn | None:
 def next_turn(row: TaskRow, now: datetime, asked: PendingRequest | None = None) -> Turn | None:
     """Return the turn after the one for which the row is due; None after the last one.
 
-    `asked` is what was asked for meanwhile, maybe with another rule.
+    `asked` is a request that arrived meanwhile, maybe with another rule.
     """
     rule = None if asked is None else asked.repeat
     return _earlier_turn(_next_occurrence(row, now, rule), None if asked is None else _time_of(asked), rule)
 
 
 def turn_when_reopened(row: TaskRow, now: datetime) -> Turn | None:
-    """Return the turn of an ignored task that is reopened: the next one, whatever was missed; None if there is none."""
+    """Return the turn of an ignored task that is reopened: the next one, without missed ones; None if there is none."""
     occurrence, number, repeat = row.occurrence, readable_value(row, "occurrence_count"), row.repeat
     if occurrence is None or repeat is None:
         return None
@@ -82,7 +82,7 @@ def _after_success(row: TaskRow, now: datetime, asked: PendingRequest | None) ->
 
 
 class NextRound(Participant):
-    """Leads a task on: from the end to its next occurrence, or to the run that was asked for meanwhile."""
+    """Leads a task on: from the end to its next occurrence, or to the run that was requested meanwhile."""
 
     writes = False
 
@@ -93,14 +93,14 @@ class NextRound(Participant):
 
     @classmethod
     def of_success(cls, run: Journal[Any], row: TaskRow) -> NextRound | None:
-        """Take part in the success of the last step of a task that repeats, or that was asked for again."""
+        """Take part in the success of the last step of a task that repeats, or that was requested again."""
         if run.next_code != END or (row.repeat is None and row.again is None):
             return None
         follow_ups = run.additions.get("follow_ups")
         return cls(row, run.claim.attempt, follow_ups.created if follow_ups else 0)
 
     def change(self, success: Transition) -> None:
-        """Lead to the next turn; what was asked for is taken in, unless more was asked for since."""
+        """Lead to the next turn, and apply the pending request, unless another one came since."""
         row, again = self._row, self._row.again
         if again is None or again.repeat is not None or row.repeat is not None:
             success.follow(_after_success(row, clock.now(), again))

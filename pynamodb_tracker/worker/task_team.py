@@ -137,7 +137,7 @@ class TaskTeam:
         self._slots.release(self._finding or 1)
 
     def _cut_short(self) -> None:
-        """Cancel what still runs, which releases it; once, whatever orders follow."""
+        """Cancel what still runs, which releases it; once, even if this is called again."""
         if self._is_cut_short:
             return
         self._is_cut_short = True

@@ -69,8 +69,8 @@ def doctor(
     that your program would use.
 
     With --rows, it also scans the whole table, strongly consistent, at one read unit per 4 KB. It finds damaged
-    tasks, tasks that wait for others that are gone, await answers that no class declares, or have ended without what
-    was asked for while they ran, and groups that stand still.
+    tasks, tasks that wait for others that are gone, await answers that no class declares, or have ended without a
+    run for requests that came meanwhile, and groups that stand still.
 
     With --before-index, it scans the table in the same way for rows that DynamoDB would refuse to update once the index
     of a FindBy is there. Run it before you add that index to a table that has tasks.

@@ -215,8 +215,8 @@ def export(
     of its runs that are done; one that repeats is due at the next occurrence of its rule. The order of the tasks of a
     group is not exported.
 
-    What a task waits for (waits), and what was asked for while it ran (again), is exported for other programs, and load
-    refuses such lines. Without a state, it reads the whole table, each task once.
+    The tasks that it waits for (waits), and a request that came while it ran (again), are exported for other programs,
+    and load refuses such lines. Without a state, it reads the whole table, each task once.
     """
     number, damaged = 0, Damaged(own_too=True)
     with command.use_case(name, use_case_name) as model:
