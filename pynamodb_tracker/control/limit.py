@@ -7,7 +7,7 @@ What is written to a slot, and the condition of each write:
     take        IF  no lock, or lock < :token; and no lock_expire_time, or it has passed by more than the margin
     renew       IF  lock = :token, and lock_expire_time is earlier
     give back   IF  lock = :token
-    ask for it  IF  lock = :seen         until the next take, which removes the wish
+    ask for it  IF  lock = :seen, and there is a lock_expire_time
 
 The tokens of a slot only grow, and stay when it is given back. So a late copy of a write is refused: a take, because
 its token is not later; the others, because somebody else has taken the slot meanwhile, or nobody has it.
@@ -47,6 +47,7 @@ NEVER_TWICE = "(attribute_not_exists(#lock) OR #lock < :token)"
 FREE = "(attribute_not_exists(#until) OR #until < :expired)"
 MINE = "#lock = :token"
 LATER = "#until < :until"
+STILL_TAKEN = "#lock = :token AND attribute_exists(#until)"
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -145,12 +146,12 @@ class SlotTable:
 
     def give_back(self, number: int, token: str) -> None:
         """Let others take a slot, unless somebody has it already. One request, of one write unit."""
-        self._sent(number, "REMOVE #until, #worker", MINE, {"token": token})
+        self._sent(number, "REMOVE #until, #worker, #wanted", MINE, {"token": token})
 
     def ask_for(self, seen: StoredSlot) -> None:
         """Let the holder of a slot know that somebody waits. One request, of one write unit."""
         values = {"token": seen.lock, "wanted": clock.stamp(clock.now())}
-        self._sent(seen.number, "SET #wanted = :wanted", MINE, values)
+        self._sent(seen.number, "SET #wanted = :wanted", STILL_TAKEN, values)
 
     def read(self, numbers: Iterable[int]) -> Iterator[StoredSlot]:
         """Read slots, eventually consistent: half a read unit each, and a request for each 100."""

@@ -506,5 +506,5 @@ GUARDS = [
     Guard("TAKE once", limits.late_take, leaving_out_of_slots("NEVER_TWICE")),
     Guard("GIVE BACK my slot", limits.late_return, leaving_out_of_slots("MINE")),
     Guard("RENEW for longer", limits.late_renewal, leaving_out_of_slots("LATER")),
-    Guard("ASK its holder", limits.asked_for_after_it_was_returned, leaving_out_of_slots("MINE")),
+    Guard("ASK its holder", limits.asked_for_after_it_was_returned, leaving_out_of_slots("STILL_TAKEN")),
 ]
