@@ -25,7 +25,7 @@ def test_the_page_on_the_index_has_absolute_links_to_the_files_of_its_version() 
     for rule in PROJECT_FILE["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]["substitutions"]:
         text = re.sub(rule["pattern"], rule["replacement"], text)
 
-    elsewhere = ("https://docs.aws.amazon.com/", "https://aws.amazon.com/")
+    elsewhere = ("https://docs.aws.amazon.com/", "https://aws.amazon.com/", "https://docs.dbos.dev/")
     links = [link for link in re.findall(r"\]\(([^)]+)\)", text) if not link.startswith(elsewhere)]
     images = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", text)
     assert len(images) == 3

@@ -79,10 +79,10 @@ def handles(
 ) -> StepHandler[T]:
     """Make a Lambda handler of a function of the context and the payload: it runs the step for each event or record.
 
-    What this returns is a decorator for that function. It is a handler itself, of the function of the context that
-    `does` has bound to the step: `handler = handles(Order.ship, task_id="order_id")`.
-    An async function gets an AsyncContext, and runs on an event loop that lives as long as the process, so it can keep
-    what it has opened there, such as clients, for later invocations.
+    It returns a decorator for that function, which is also a handler itself: of the function of the context that `does`
+    has bound to the step, as in `handler = handles(Order.ship, task_id="order_id")`.
+    An async function gets an AsyncContext, and runs on an event loop that lives as long as the process, so it can
+    open clients there and keep them for later invocations.
     A lock lasts one second longer than the invocation can; the request id is the worker. `task_id` says where the
     payload has the id: keys and list indexes with dots between them, or a function. The `trigger` is detected by the
     shape of the event; a bare event is direct, unless you say "async". `payload` is a function of the record, or of the

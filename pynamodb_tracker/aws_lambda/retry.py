@@ -99,8 +99,8 @@ def retry_handler(
     """Make a Lambda handler for a schedule that runs the due tasks of a step: pending, failed and abandoned ones.
 
     It runs them itself, as `run_all` does, with the function given or the one that `does` has bound. For a list of use
-    cases, `[Order, Refund]`, or of steps, it runs every step that has a function; each in turn gives one task. What its
-    runs make due at these steps, such as the next step of a task, it runs as well, as `run_all` does. A lock lasts one
+    cases, `[Order, Refund]`, or of steps, it runs every step that has a function; each in turn gives one task. It
+    also runs tasks that its runs make due at these steps, such as at the next step, as `run_all` does. A lock lasts one
     second longer than the invocation can. No task is started if the invocation has less than `time_per_task` left, 10
     seconds unless set, or less than the longest task so far took; `limit` counts tasks that actually start, of all
     steps together. With `queue_url` it sends `{"task_id": ...}` for each to that SQS queue instead, for a function that

@@ -75,7 +75,7 @@ class DueTasks(Generic[T]):
         )
 
     def ids(self, limit: int | None = None) -> Iterator[str]:
-        """Yield ids only: those of waiting tasks are from the index, so a claim may find that one has changed.
+        """Yield ids only: those of pending and failed tasks are from the index, so a claim may find one changed.
 
         `limit` is about how many are needed: further ones cost more requests.
         """

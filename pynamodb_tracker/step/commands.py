@@ -166,7 +166,7 @@ class StepCommands(Generic[T]):
     def pause(self, *, until: datetime | timedelta | None, reason: str, by: str | None = None) -> Pause:
         """Pause this step for everybody, and return the pause that is in force: the later `until` wins.
 
-        Within 5 seconds, workers, `run_all`, `retry_handler` and `handles` start no more of its tasks; what runs goes
+        Within 5 seconds, workers, `run_all`, `retry_handler` and `handles` start no more of its tasks; running ones go
         on, and `start` and `run` of one task do not look. `until=None` lasts until `resume`. A handler acknowledges a
         message of a standard queue, so let a worker or a schedule run this step as well. Needs
         `UseCase(..., control=True)`; TrackerError otherwise. One request, of one write unit; two if the pause that is

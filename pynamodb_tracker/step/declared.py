@@ -34,9 +34,9 @@ class Step:
     With `give_up_after`, the first failure that comes later than that after the first of all is the last one.
 
     `when_ignored`, a function of (task, create), is called when a task is recorded as ignored: by its last failure, by
-    a claimer that finds no attempt left, or by a person. What it creates by `create(Alert, task_id, ...)`, which takes
-    what `ctx.create` takes, is created together with that. It may be called more than once, so it has no other effects.
-    If it raises, or an id is another task's, that is logged, and the task is ignored without it.
+    a claimer that finds no attempt left, or by a person. Tasks that it creates by `create(Alert, task_id, ...)`, with
+    the arguments of `ctx.create`, are created together with that. It may be called more than once, so it has no other
+    effects. If it raises, or an id is another task's, that is logged, and the task is ignored without it.
 
     Workers and batches run at most as many tasks at once as the `Limit` that the step is `within` has slots.
 

@@ -115,7 +115,7 @@ class StepDefinition(Generic[T]):
         error_like: str | None = None,
         goes_on: Callable[[], bool] | None = None,
     ) -> query.DueTasks[T]:
-        """Return what is due now: tasks that wait, and abandoned ones; arguments as of `todo`.
+        """Return the tasks that are due now, and abandoned ones; arguments as of `todo`.
 
         `goes_on`, if given, is called for each entry of the index; the ids end when it returns False.
         """

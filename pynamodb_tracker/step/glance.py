@@ -1,4 +1,4 @@
-"""What the index has of tasks, without their rows."""
+"""Index entries of tasks, read without their rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NAMES = ("attempt", "create_time", "update_time", "due_time", "last_error")
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """What the index has of a task, which may have changed since; None for what it lacks, or what cannot be read."""
+    """The index entry of a task, which may have changed since; None for values that it lacks or that are unreadable."""
 
     task_id: str
     """The id: `get_task` reads the task as it is now."""
@@ -38,7 +38,7 @@ class IndexEntry:
 
 @dataclass(frozen=True, slots=True)
 class Glance:
-    """What the index has of some tasks of a state, and the cursor of the next ones."""
+    """The index entries of some tasks of a state, and the cursor of the next ones."""
 
     tasks: list[IndexEntry]
     """Up to `limit` tasks in the order of the query."""

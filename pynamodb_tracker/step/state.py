@@ -123,7 +123,7 @@ class State(Generic[T]):
         until: datetime | None = None,
         latest_first: bool = False,
     ) -> Glance:
-        """Return what the index has of up to `limit` tasks, without reading their rows, and a cursor for the next ones.
+        """Return the index entries of up to `limit` tasks, without reading their rows, and a cursor for the next ones.
 
         For lists that people look at: 50 tasks are one request, or one to each shard, and about 2 read units, where
         `page` needs more than 50. A task may have changed since, or be gone; an expired one is included until the table

@@ -184,12 +184,12 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
         An ignored task keeps the request, but runs only after a reopen: `how` is "ignored" then.
 
-        A task that waits at its first step keeps its attributes, unless `merge(task, new)` changes them: it gets the
-        task and the given attributes, and may be called more than once; if it raises, nothing changes. The earlier due
-        time wins; with `later`, the given one. A failed task keeps the time of its retry. If the task runs, or is past
-        its first step, the request is kept, and its success makes the task pending again with it; further requests are
-        merged with that one. A task that has succeeded starts over, with the given attributes in place of the old ones.
-        `data` is only for a new task: an existing one keeps its own, and with `merge` it raises a TypeError.
+        A task that is pending at its first step keeps its attributes, unless `merge(task, new)` changes them: it gets
+        the task and the given attributes, and may be called more than once; if it raises, nothing changes. The earlier
+        due time wins; with `later`, the given one. A failed task keeps the time of its retry. If the task runs, or is
+        past its first step, the request is kept, and its success makes the task pending again with it; further requests
+        are merged with that one. A task that has succeeded starts over, with the given attributes in place of the old
+        ones. `data` is only for a new task: an existing one keeps its own, and with `merge` it raises a TypeError.
 
         With `repeat` and no `due_time`, the call sets the rule and requests no run. The same rule changes nothing, so a
         program may make the call whenever it starts.
@@ -212,7 +212,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         if merge is not None:
             check_parameters(merge, "task", "new")
             if "data" in attributes:
-                raise TypeError("data cannot be merged: leave it out, or keep what is asked for in other attributes")
+                raise TypeError("data cannot be merged: leave it out, or keep the request in other attributes")
         if "state" in attributes:
             raise TypeError("create_or_merge takes no state: a new task is pending at its first step")
         if "group" in attributes:

@@ -65,16 +65,16 @@ class AsyncWorker:
     async def run(self, *, until_idle: bool = False) -> dict[BoundStep[Any], Tally]:
         """Work until `stop`, SIGTERM, or this is cancelled; return, by step, how many tasks had each outcome.
 
-        After that, no further task is started; what runs has the grace time to end, and is then cancelled, which
-        releases its task: the attempt does not count. If this is cancelled, CancelledError is raised when all of that
-        is done; a second cancellation ends the grace time. A function that ignores its cancellation for 5 seconds is
-        left behind: its task is released, and nothing of it is recorded.
-        SIGTERM stops the worker, and SIGUSR1 prints to stderr what is being done, if this runs in the main thread, and
-        neither the program nor its server handles that signal when this begins. Ctrl-C is left to asyncio, which
-        cancels the main task. With `until_idle` it returns when there is nothing to do now.
-        Exceptions of a function are recorded with their task; KeyboardInterrupt and SystemExit also stop the worker and
-        are raised. If the first request is refused for a reason that does not pass, that error is raised at once; later
-        failures of requests are logged, and repeated. RuntimeError if the worker was run before.
+        After that, no further task is started; running functions have the grace time to end, and are then
+        cancelled, which releases their tasks: the attempts do not count. If this is cancelled, CancelledError is raised
+        when all of that is done; a second cancellation ends the grace time. A function that ignores its cancellation
+        for 5 seconds is left behind: its task is released, and nothing of it is recorded. SIGTERM stops the worker, and
+        SIGUSR1 prints to stderr what is being done, if this runs in the main thread, and neither the program nor its
+        server handles that signal when this begins. Ctrl-C is left to asyncio, which cancels the main task. With
+        `until_idle` it returns when there is nothing to do now. Exceptions of a function are recorded with their task;
+        KeyboardInterrupt and SystemExit also stop the worker and are raised. If the first request is refused for a
+        reason that does not pass, that error is raised at once; later failures of requests are logged, and repeated.
+        RuntimeError if the worker was run before.
         """
         settings = replace(self._settings, until_idle=until_idle)
         if not self._entered.acquire(blocking=False):

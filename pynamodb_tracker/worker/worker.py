@@ -35,11 +35,11 @@ class Worker:
     turns: each in turn gives one task, however many it has. They run on `threads` threads in each of `processes`
     processes. With more than one process, these are spawned, and import the functions and the use cases by their names.
     An async function gets an AsyncContext, and runs on one event loop of its process, while a thread waits for it.
-    `heartbeat` is as of `start`; `rate` limits the starts per second. When the worker stops, what runs has the time
-    `grace` to end. `longest_pause` is the longest wait between two polls of a shard, and so the longest delay until a
-    task is found that has become due without the worker's doing. It also bounds what an idle worker costs: 1.5 read
-    units per `longest_pause`, step and shard. A poll asks up to 8 shards and stops at the first that has something due;
-    the shards take turns, the oldest task of each first.
+    `heartbeat` is as of `start`; `rate` limits the starts per second. When the worker stops, running tasks have
+    the time `grace` to end. `longest_pause` is the longest wait between two polls of a shard, and so the longest delay
+    until a task is found that has become due without the worker's doing. It also bounds what an idle worker costs: 1.5
+    read units per `longest_pause`, step and shard. A poll asks up to 8 shards and stops at the first that has something
+    due; the shards take turns, the oldest task of each first.
 
     Examples:
         >>> tallies = Worker([Order], threads=8).run(until_idle=True)
@@ -73,14 +73,14 @@ class Worker:
     def run(self, *, until_idle: bool = False) -> dict[BoundStep[Any], Tally]:
         """Work until `stop`, SIGTERM or SIGINT; return, by step, how many tasks were tried and what became of them.
 
-        After that, no further task is started; what runs has the grace time to end, and is then released: its
-        function may continue, but nothing of it is recorded, so end the process soon. A second SIGINT raises
-        KeyboardInterrupt at once, and what runs stays locked until its locks expire. SIGUSR1 prints to stderr what is
-        being done. Signals are handled only if this is called in the main thread. With `until_idle` it returns when
-        there is nothing to do now.
-        Exceptions of a function are recorded with their task; KeyboardInterrupt and SystemExit also stop the worker and
-        are raised. If the first request is refused for a reason that does not pass, that error is raised at once; later
-        failures of requests are logged, and repeated. RuntimeError if the worker was run before.
+        After that, no further task is started; running ones have the grace time to end, and are then released: their
+        functions may continue, but nothing of that is recorded, so end the process soon. A second SIGINT raises
+        KeyboardInterrupt at once, and running tasks stay locked until their locks expire. SIGUSR1 prints to stderr what
+        the worker is doing. Signals are handled only if this is called in the main thread. With `until_idle` it returns
+        when there is nothing to do now. Exceptions of a function are recorded with their task; KeyboardInterrupt and
+        SystemExit also stop the worker and are raised. If the first request is refused for a reason that does not pass,
+        that error is raised at once; later failures of requests are logged, and repeated. RuntimeError if the worker
+        was run before.
         """
         settings = replace(self._settings, until_idle=until_idle)
         if not self._entered.acquire(blocking=False):

@@ -102,7 +102,7 @@ def test_a_task_that_repeats_is_created_and_shown_with_its_rule() -> None:
     ("prepare", "told"),
     [
         (lambda: None, "o-1: pay.pending"),
-        (lambda: Order.create("o-1"), "o-1: pay.pending; it waits already, with the attributes that it has"),
+        (lambda: Order.create("o-1"), "o-1: pay.pending; it is pending already, with the attributes that it has"),
         (
             lambda: Order.create("o-1", state=Order.ship.pending),
             "o-1: ship.pending; it runs once more after its success",

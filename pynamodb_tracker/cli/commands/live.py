@@ -140,7 +140,7 @@ def top(
     name: opt.App,
     use_case_name: opt.UseCase = None,
 ) -> None:
-    """Show all use cases live: what waits, how late it is, what fails and why, and whether it keeps up; q quits.
+    """Show all use cases live: what is pending, how late it is, what fails and why, and whether it keeps up; q quits.
 
     Each state is counted up to 1,000 tasks, and errors are those of the newest 400 of each state, as on the page. In a
     pipe, it prints that once.

@@ -35,7 +35,7 @@ _NAMED = 5
 
 _HOW = {
     "created": "",
-    "merged": "; it waits already, with the attributes that it has",
+    "merged": "; it is pending already, with the attributes that it has",
     "again": "; it runs once more after its success",
     "anew": "; it had succeeded, and starts over",
     "ignored": "; it keeps the request, and runs only after it is reopened",
@@ -80,7 +80,7 @@ def create(
     state=ship.pending creates it in another state than pending of the first step, due_time=2026-01-31T12:00 makes it
     due later, as --due does.
 
-    Exits with 1 if the task exists. With --merge, such a task gets ready to run: one that waits at its first step keeps
+    Exits with 1 if the task exists. With --merge, such a task gets ready to run: one pending at its first step keeps
     its attributes, and is due earlier if asked for; one that runs, runs again after its success, with these attributes;
     one that has succeeded starts over with them; one that is ignored keeps them until it is reopened.
     """
