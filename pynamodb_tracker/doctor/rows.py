@@ -136,7 +136,7 @@ def _waiting_for_nobody(suspected: Sequence[TaskRow]) -> Iterator[Finding]:
             "tasks that wait for others",
             f"waiting for more tasks than there are: {_named(found)}",
             "as many tasks refer to a task as it waits for",
-            "They never become due: what they wait for was deleted by other means than delete_task.",
+            "They never become due: tasks that they wait for were deleted by other means than delete_task.",
             "Ignore each of them, and start it from that state, as in Report.collect.run(task_id, "
             "also_from=(Report.collect.ignored,)); or delete it.",
         )
@@ -181,7 +181,7 @@ def _asked_after_the_end(asked: Sequence[TaskRow]) -> Iterator[Finding]:
         yield Finding(
             Severity.DANGER,
             "tasks that were asked for again",
-            f"ended, without a run for what was requested since: {_named(asked)}",
+            f"ended, without a run for later requests: {_named(asked)}",
             "the last success makes such a task pending again",
             "A worker of an earlier version, which does not know create_or_merge, has ended them.",
             "Deploy this version for all workers, and call create_or_merge for each of them once more.",

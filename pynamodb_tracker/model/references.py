@@ -92,7 +92,7 @@ def text_of_new_trace(
         return trace_text({**inherited, **entries} if given is None else {**entries, **given}, by)
     except ValueError as error:
         fields = instrumentation.log_fields(model.tracker.use_case.name, None, task_id)
-        log.warning("what hooks add to %s %r is not stored: %s", model.__name__, task_id, error, extra=fields)
+        log.warning("entries that hooks add to %s %r are not stored: %s", model.__name__, task_id, error, extra=fields)
         return plain
 
 

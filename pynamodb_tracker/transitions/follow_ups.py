@@ -170,8 +170,8 @@ class FollowUps(Participant, Generic[T]):
         name, of = model.__name__, self._task.tracker
         if model.tracker.table is not of.table:
             raise ValueError(
-                f"{self._named} cannot create {name} {task_id!r}: {name} is stored in another table, and what is "
-                f"created with a task is stored in its own; write {name}.create(...), which is not undone by a failure"
+                f"{self._named} cannot create {name} {task_id!r}: {name} is in another table, and tasks created in "
+                f"a run must be in its own; write {name}.create(...), which is not undone by a failure"
             )
         key = model.tracker.use_case.name, task_id
         if key == (self._task.use_case_id, self._task.task_id):

@@ -1,4 +1,4 @@
-"""Create a task, or merge what is asked for into the task that is there; each call counts exactly once.
+"""Create a task, or merge a request into the existing one; each call counts exactly once.
 
 What is asked for is in exactly one place: in the row while the task waits at its first step, otherwise in `again`,
 which the success of the last step takes in. So every call is followed by a run that began after it.
@@ -179,7 +179,7 @@ class Merge(Generic[T]):
         raise self._errors[-1] if self._errors else UpdateError("Failed to update item: the first answer got lost")
 
     def _write(self, row: T | None) -> Merged[T]:
-        """Create the task, or write what is asked for into its row; no request if the row has it already."""
+        """Create the task, or write the request into its row; no request if the row has it already."""
         if row is None:
             if self._is_over:
                 raise ValueError(
@@ -317,7 +317,7 @@ class Merge(Generic[T]):
         try:
             changes = changes_of(view)
             if "data" in changes:
-                raise TypeError(f"merge changed data of {name}: keep what is asked for in attributes of your own")
+                raise TypeError(f"merge changed data of {name}: keep the request in attributes of your own")
             for attribute_name, (attribute, value) in changes.items():
                 check(type(row).__name__, attribute_name, attribute, value)
         except ValueNotStorableError as error:

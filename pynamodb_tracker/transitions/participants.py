@@ -141,7 +141,7 @@ def send_with(
             raise Refused(repeated=unapplied.unheard)
         if is_temporary(unapplied.error):
             raise UpdateError(str(unapplied.error), unapplied.error.cause) from unapplied.error
-        optional.note(f"what was to be created with it is not: {unapplied.error}")
+        optional.note(f"the tasks to be created with it are not: {unapplied.error}")
     if not participants:
         return False
     unapplied = send_together(table, lambda: own, participants, lock=lock)

@@ -72,11 +72,11 @@ def succeed(journal: Journal[T]) -> None:
 
 
 def _invalid_together(claim: Claim[T], error: TransactWriteError) -> ValueNotStorableError:
-    """Return the error of a success that DynamoDB refuses because of a value in it, or in what is created with it."""
+    """Return the error of a success that DynamoDB refuses because of a value in it, or in a task created with it."""
     task, reasons = claim.task, [reason.message for reason in error.cancellation_reasons if reason and reason.message]
     return ValueNotStorableError(
         f"DynamoDB refused the success of {claim.step} of {type(task).__name__} {task.task_id!r} because of a value in "
-        f"it, or in what is created with it: {'; '.join(reasons) or error.cause_response_message}",
+        f"it, or in a task created with it: {'; '.join(reasons) or error.cause_response_message}",
         task_id=task.task_id,
     )
 

@@ -57,7 +57,7 @@ def test_a_pause_that_would_have_ended_is_refused_without_a_traceback() -> None:
 
 
 def test_its_help_says_what_a_pause_does_not_stop() -> None:
-    assert "What runs goes on, and tasks that are named are run all the same." in " ".join(
+    assert "Running tasks go on, and tasks that are named are run all the same." in " ".join(
         run("pause", "--help").out.split()
     )
 

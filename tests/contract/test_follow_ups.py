@@ -221,7 +221,7 @@ def test_what_cannot_be_created_is_refused_at_once() -> None:
     with PAY.start("o-1") as ctx, unreached():
         ctx.create(Bill, "o-1/bill")
         for call, kind, says in [
-            (lambda: ctx.create(elsewhere, "b"), ValueError, "Elsewhere is stored in another table"),
+            (lambda: ctx.create(elsewhere, "b"), ValueError, "Elsewhere is in another table"),
             (lambda: ctx.create(Bill, "o-1/bill"), ValueError, "creates Bill 'o-1/bill' twice"),
             (lambda: ctx.create(Order, "o-1"), ValueError, "confirm_payment of Order 'o-1' cannot create itself"),
             (lambda: ctx.create(Bill, "b", sum=1), TypeError, "Bill.sum is not declared"),

@@ -190,7 +190,7 @@ def the_worker_may_not_create(network: Network) -> str:
         return send()
 
     network.rule = rule
-    return "what was to be created with it is not"
+    return "the tasks to be created with it are not"
 
 
 @pytest.mark.parametrize("ignored", [by_the_last_failure, by_a_claimer, by_a_person])

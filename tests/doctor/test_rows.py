@@ -107,7 +107,7 @@ def test_a_task_that_ended_with_what_was_asked_for_is_found_and_asking_once_more
     again = {"M": {"due_time": {"S": "2026-01-01T00:00:00.000000+0000"}, "attributes": {"M": {}}}}
     change(Page, "p-1", status={"N": "1000"}, again=again)
     ended = run("doctor", "--rows", of="tests.doctor.test_rows:DeskTask")
-    assert (ended.code, "without a run for what was requested since: page 'p-1'" in " ".join(ended.out.split())) == (
+    assert (ended.code, "without a run for later requests: page 'p-1'" in " ".join(ended.out.split())) == (
         1,
         True,
     )

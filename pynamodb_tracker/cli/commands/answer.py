@@ -31,10 +31,10 @@ def _value(text: str) -> Any:
 
 def answer(
     task_id: Annotated[str, typer.Argument(metavar="TASK", help="The id of the task.")],
-    answer_name: Annotated[str, typer.Argument(metavar="ANSWER", help="What the task awaits, as in paid.")],
+    answer_name: Annotated[str, typer.Argument(metavar="ANSWER", help="The name of the awaited answer, as in paid.")],
     *,
     value: Annotated[
-        Any, typer.Option(parser=_value, metavar="JSON", help="What is answered, at most 1 KB; null by default.")
+        Any, typer.Option(parser=_value, metavar="JSON", help="The answer, at most 1 KB; null by default.")
     ] = None,
     key: Annotated[
         str | None, typer.Option(metavar="TEXT", help="The sender's name of the event: the same one counts once.")

@@ -33,14 +33,14 @@ def pause(
 ) -> None:
     """Pause a step for everybody: within 5 seconds, workers, batches and handlers start no more of its tasks.
 
-    Its use case needs control=True. What runs goes on, and tasks that are named are run all the same. If the step is
+    Its use case needs control=True. Running tasks go on, and tasks that are named are run all the same. If the step is
     paused already, the later end wins.
     """
     with use_cases(name, use_case_name) as models:
         of, end = step_among(models, step), None if until == clock.NEVER else until
         say(escaped(str(of.pause(until=end, reason=reason, by=by))))
         warn(
-            "handlers acknowledge what comes from standard queues and events: a worker or a schedule has to run "
+            "handlers acknowledge messages of standard queues and events: a worker or a schedule has to run "
             f"{of.name} as well; disable the event source mappings of FIFO queues, streams and Kafka meanwhile"
         )
 
