@@ -50,8 +50,8 @@ async def hold_on_loop(ctx: ExecutionContext[Any]) -> None:
 class AsyncContext(BlockContext[T_co]):
     """One attempt of one step of one task, which this worker has locked, for a block on an event loop.
 
-    It has the members of ExecutionContext. What sends requests, or waits for others of this run, is awaited, and done
-    in a thread. If the block is cancelled meanwhile, that takes effect once the request has ended.
+    It has the members of ExecutionContext. Those that send requests, or wait for others of this run, are awaited, and
+    done in a thread. If the block is cancelled meanwhile, that takes effect once the request has ended.
     """
 
     def __init__(self, ctx: ExecutionContext[T_co]) -> None:
@@ -90,7 +90,7 @@ class AsyncContext(BlockContext[T_co]):
         await in_thread(partial(self._blocking.extend_lock, lock_for), RUNS)
 
     async def save(self) -> None:
-        """Save what the block has assigned so far, while the lock is held: it stays even if the block fails later.
+        """Save the assignments of the block so far, while the lock is held: they stay even if the block fails later.
 
         No request if nothing changed. LockLostError if another worker has the task, ValueNotStorableError if a
         value cannot be stored.

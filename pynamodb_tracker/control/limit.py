@@ -56,7 +56,7 @@ class Limit:
 
     `name` is stored: text of 1 to 255 bytes without `#`; a name is one limit for all steps and use cases of a table.
     Workers, `run_all` and `arun_all` start a task only while they have one of the `at_once` slots, 1 to 1,000. `start`,
-    `run` and Lambda handlers do not look. What a worker that died has held is free after 30 seconds and the clock
+    `run` and Lambda handlers do not look. Slots of a worker that died are free after 30 seconds and the clock
     margin. `at_once` can be changed in any deployment. ValueError for a name or a number that cannot be.
 
     Examples:

@@ -68,7 +68,7 @@ class BlockContext(Generic[T_co]):
 
     @property
     def task(self) -> T_co:
-        """The row; what the block assigns to it is saved with the success, or not at all."""
+        """The row; assignments of the block are saved with the success, or not at all."""
         return self._claim.task
 
     @property
@@ -126,7 +126,8 @@ class BlockContext(Generic[T_co]):
     def key(self, name: str) -> str:
         """Return an idempotency key for one of several calls of this step, such as `ctx.key("charge")`.
 
-        What merging a request may change, such as an amount, belongs into the name. TypeError, ValueError for no name.
+        Put values that merging a request may change, such as an amount, into the name. TypeError, ValueError for no
+        name.
 
         Examples:
             >>> charge_key, mail_key = ctx.key("charge"), ctx.key("mail")
@@ -270,7 +271,7 @@ class ExecutionContext(BlockContext[T_co]):
         """Call a function whose effect must not be repeated, and return its result; no later attempt calls it again.
 
         Its result, of at most 1,024 bytes as JSON, is stored at once, with one request, and later attempts get that;
-        the first one gets what reading it back gives, too. `name` is used up once the result is stored: if the function
+        the first one, too, gets it as it is read back. `name` is used up once the result is stored: if the function
         raises, or the worker dies in it, the next attempt calls it again, so give `ctx.key(name)` to the other system.
         A result that cannot be stored makes the task ignored: it raises GiveUp. If storing it gets no answer, the end
         of the run stores it. The success of the step removes its results. At most 8,192 bytes for all of a task.
@@ -322,7 +323,7 @@ class ExecutionContext(BlockContext[T_co]):
             transitions.extend(self._claim, duration)
 
     def save(self) -> None:
-        """Save what the block has assigned so far, while the lock is held: it stays even if the block fails later.
+        """Save the assignments of the block so far, while the lock is held: they stay even if the block fails later.
 
         No request if nothing changed. LockLostError if another worker has the task, ValueNotStorableError if a
         value cannot be stored.
@@ -349,9 +350,9 @@ class ExecutionContext(BlockContext[T_co]):
     ) -> None:
         """Create a task of the same table together with the success of this run, or not at all; no further request.
 
-        It takes what `create` of that use case takes, and checks it at once. A task that exists because this one has
-        created it, in an earlier attempt or before a reopen, counts as created. Any other one makes the attempt fail
-        with a TaskAlreadyExistsError, so let ids follow from this task's: f"{ctx.task.task_id}/invoice". Without a
+        It takes the arguments of `create` of that use case, and checks them at once. A task that exists because this
+        one has created it, in an earlier attempt or before a reopen, counts as created. Any other one makes the attempt
+        fail with a TaskAlreadyExistsError, so let ids follow from this task's: f"{ctx.task.task_id}/invoice". Without a
         `trace`, it gets that of this task. Costs 2 write units per started KB of the new row, and 1 for its index
         entry; with it, the success costs twice its write units. If there are more than 98, the first ones are created
         before the success, while the lock is held. ValueError for another table, or an id that is used twice.
@@ -457,7 +458,7 @@ class ExecutionContext(BlockContext[T_co]):
     def transaction(self, *, succeed: bool = False) -> TransactWrite:
         """Return a PynamoDB TransactWrite whose writes are applied only while this run holds the task.
 
-        With `succeed`, the success of the run and what the block has assigned by then are part of it: all of that is
+        With `succeed`, the success of the run and the assignments of the block by then are part of it: all of that is
         applied, or nothing. Later assignments raise AttributeError, and without a commit the attempt fails. Raises
         LockLostError if the lock is lost, otherwise PynamoDB's error, also for a condition of your own; its
         `cancellation_reasons` begin with that of the task's row. Nothing was applied then, unless a note on the error

@@ -42,12 +42,13 @@ class Repeat:
     """The rule by which a task is due again after its end: made by `cron`, `rrule` or `every`.
 
     A task that repeats has one row, so its runs never overlap, and it runs once for each occurrence. The success of
-    its last step makes it pending at its first step, due at the next occurrence; so does the last attempt that fails,
-    unless `stop` is set: then the task is ignored. After the last occurrence of its rule the task has succeeded.
+    its last step makes it pending at its first step, due at the next occurrence; the last attempt that fails does
+    the same, unless `stop` is set: then the task is ignored. After the last occurrence of its rule the task has
+    succeeded.
 
     `missed` says what happens to occurrences that passed while nothing ran: with "latest" the task runs once, for the
     oldest of them, and then at the next occurrence; with "all" it runs once for each of them, in turn. A worker whose
-    clock is ahead takes what lies before its own time for missed.
+    clock is ahead treats occurrences before its own time as missed.
 
     `cron` and `rrule` count on the wall clock of the zone `tz`: a time that the clocks skip is moved by the length of
     the gap, and of a time that occurs twice the first one is used. An occurrence that is then not later than the one
@@ -83,7 +84,7 @@ class Repeat:
 
         Fields have numbers, names of months and days such as JAN and MON, lists, ranges, steps such as */15, and L for
         the last day of a month; `@daily` and the like are known. Sunday is 0 or 7. If both a day of month and a day of
-        week are given, either is enough. ValueError for what cannot be read, or never occurs.
+        week are given, either is enough. ValueError for a rule that cannot be read, or never occurs.
 
         Examples:
             >>> Order.create("o-5", repeat=Repeat.cron("0 2 * * *", tz="Europe/Berlin"))
@@ -102,11 +103,11 @@ class Repeat:
     ) -> Self:
         """Repeat by a recurrence rule of RFC 5545, such as `FREQ=MONTHLY;BYDAY=1MO;BYHOUR=9`.
 
-        `start`, an aware time, is its DTSTART, from which INTERVAL and COUNT count, and which gives what the rule
-        leaves out, such as the time of day. Without it, that is the time at which a task gets the rule; but BYHOUR=9
-        is the full hour then. An occurrence that was missed counts for COUNT. FREQ is DAILY, WEEKLY, MONTHLY or YEARLY;
-        below a day, use `every`, or BYHOUR and BYMINUTE. ValueError for what cannot be read, or never occurs; DTSTART
-        in the text is refused.
+        `start`, an aware time, is its DTSTART, from which INTERVAL and COUNT count, and which gives parts that
+        the rule leaves out, such as the time of day. Without it, that is the time at which a task gets the rule; but
+        BYHOUR=9 is the full hour then. An occurrence that was missed counts for COUNT. FREQ is DAILY, WEEKLY, MONTHLY
+        or YEARLY; below a day, use `every`, or BYHOUR and BYMINUTE. ValueError for a rule that cannot be read, or never
+        occurs; DTSTART in the text is refused.
         https://www.rfc-editor.org/rfc/rfc5545#section-3.3.10
 
         Examples:

@@ -310,7 +310,7 @@ class BoundStep(StepCommands[T]):
         error_like: str | None = None,
         with_data: bool = True,
     ) -> Iterator[T]:
-        """Return what there is to do now, oldest first: pending and failed tasks that are due, and abandoned ones.
+        """Return the tasks to run now, oldest first: pending and failed ones that are due, and abandoned ones.
 
         All shards are read, and merged: this is for people and reports, `run_all` for work.
         `only` selects some of these three states of the step. `error_like` selects tasks whose last error, on one line,

@@ -31,7 +31,7 @@ class IndexEntry:
 
     @classmethod
     def of(cls, entry: Item) -> IndexEntry:
-        """Return what can be read of a stored entry."""
+        """Return the readable values of a stored entry."""
         row = load(TaskRow, entry)
         return cls(entry["task_id"]["S"], *(readable_value(row, name) for name in _NAMES))
 

@@ -36,7 +36,7 @@ class Group(Generic[T]):
 
     @property
     def data(self) -> dict[str, Any]:
-        """What the tasks of the group share; a run changes it by `ctx.group.data`."""
+        """The data that the tasks of the group share; a run changes it by `ctx.group.data`."""
         row, _ = read_queue(self._model, self.name, places=0)
         return {} if row is None else data_in(row.data, self.name)
 

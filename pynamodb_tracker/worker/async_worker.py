@@ -29,8 +29,9 @@ class AsyncWorker:
     `functions` are use cases, `[Order, Refund]`, or steps of any tables, to which `does` has bound async functions, or
     a mapping of steps to such functions, `{Order.ship: print_label}`. They run as asyncio tasks of the loop in which
     `run` is awaited, up to `concurrency` at a time, each in a copy of the context variables of that call. Everything
-    else is as of Worker: steps take turns, `heartbeat` is as of `astart`, `rate` limits the starts per second, what
-    runs when the worker stops has the time `grace` to end, and `longest_pause` is the longest wait between two polls.
+    else is as of Worker: steps take turns, `heartbeat` is as of `astart`, `rate` limits the starts per second, tasks
+    that run when the worker stops have the time `grace` to end, and `longest_pause` is the longest wait between two
+    polls.
 
     Examples:
         >>> async def pack(ctx):
