@@ -54,7 +54,7 @@ class UseCase(UnicodeAttribute):
     row's time to live. `data` that takes more bytes of JSON than `data_in_row` is stored in overflow chunks, so that
     the cost of a status change does not depend on its size. With `index_succeeded=False`, a task leaves the index when
     its last step succeeds: a write unit less, but queries and counts do not find it any more. With `control`,
-    steps can be paused, and a step that was renumbered is refused: what runs due tasks, and each handler, reads one
+    steps can be paused, and a step that was renumbered is refused: workers, batches and handlers read one
     more item, at most once in 5 seconds. With `flow`, each process counts about how many tasks come, succeed and fail,
     for the page: a write unit for 60 transitions, or for 10 minutes in which there were fewer.
 

@@ -65,7 +65,7 @@ def steps(
 ) -> None:
     """Show the numbers of the steps, with the names that were recorded for them.
 
-    Exits with 1 if a step was renumbered, so that what runs work would refuse to start.
+    Exits with 1 if a step was renumbered, so that workers would refuse to start.
     """
     with use_case(name, use_case_name) as model:
         if accept:
