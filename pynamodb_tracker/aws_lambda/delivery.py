@@ -58,6 +58,11 @@ class Attempt(Protocol):
         """Whether the table or the next queue could not be used."""
         ...
 
+    @property
+    def is_only_here(self) -> bool:
+        """Whether the step is paused, and no worker and no schedule finds the task after that."""
+        ...
+
 
 class Runner(Protocol[A]):
     """Does what a handler does for each record."""
@@ -290,6 +295,7 @@ class Delivery(Generic[A]):
     def _error_of(self, attempt: A, record: Record) -> BaseException | None:
         """Return what the caller is to get as an error; None if it gets an answer."""
         keeps_order = attempt.reason == "paused" and self._trigger.keeps_groups and record.group is not None
-        if self._replies.to(attempt.reason) == "done" and not keeps_order:
+        is_lost = attempt.is_only_here and self._runner.replies.paused is None
+        if self._replies.to(attempt.reason) == "done" and not (keeps_order or is_lost):
             return None
         return attempt.cause or TrackerError(f"it is not known how {attempt} ended")

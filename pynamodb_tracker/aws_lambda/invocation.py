@@ -183,6 +183,12 @@ class InvocationAttempt(TaskAttempt[Any]):
         except Exception as error:  # noqa: BLE001 - kept like what a claim raises
             self.details.error = error
 
+    @property
+    def is_only_here(self) -> bool:
+        """Whether the step is paused, and `also_from` alone lets the task start, as a message of its own does."""
+        found = self.error.task if isinstance(self.error, exceptions.StepPausedError) else None
+        return found is not None and found.status not in self.codes.own
+
     def follow(self, run: Run[Any]) -> None:
         """Have the run keep the details of this attempt up to date, and create the task if it is to."""
         super().follow(run)

@@ -132,6 +132,7 @@ class _Attempt:
     """What became of an answer."""
 
     result: Result[Any]
+    is_only_here = False
 
     @property
     def reason(self) -> Reason | None:

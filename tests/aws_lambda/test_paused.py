@@ -118,6 +118,16 @@ def test_a_task_that_has_passed_the_step_or_cannot_be_started_is_answered_as_eve
         broken(bare("o-3"), context)
 
 
+@pytest.mark.parametrize(("given", "kept"), [(None, ["m-1"]), ("done", [])])
+def test_a_message_that_alone_starts_the_step_again_stays_in_its_queue(
+    context: Context, monkeypatch: pytest.MonkeyPatch, given: Any, kept: list[str]
+) -> None:
+    Order.create("o-1", state=Order.ship.pending)
+    monkeypatch.setattr(Order.confirm._definition, "also_from", {Order.ship.pending.code})
+    answer = once(replies=Replies(paused=given))(sqs(bare("o-1"), bare("o-3")), context)
+    assert names(answer) == kept, "the schedule finds o-3 alone"
+
+
 def test_a_paused_event_about_a_task_that_is_there_costs_one_read(context: Context) -> None:
     Order.create("o-1")
     handler = once(trigger="async")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from unittest import mock
 
@@ -235,7 +235,9 @@ def test_what_its_time_to_live_deleted_is_expired(recording: list[dict[str, Any]
     with bus() as sent:
         event_publisher(ShopTask, bus="shop")({"Records": [removed]}, None)
 
-    assert types(sent, "p-1") == ["send expired"]
+    [event] = details(sent)
+    deleted = datetime.fromtimestamp(removed["dynamodb"]["ApproximateCreationDateTime"], UTC)
+    assert (event["type"], event["time"]) == ("send expired", deleted.isoformat(timespec="microseconds"))
 
 
 def accept_all_but(task_id: str, times: int) -> Callable[[list[dict[str, Any]]], list[dict[str, str]]]:
@@ -273,6 +275,20 @@ def test_the_stream_redelivers_from_the_first_event_that_is_never_accepted(
     assert answer == {"batchItemFailures": [{"itemIdentifier": "000000000000000000002"}]}
     assert types(sent, "p-1") == ["pack created"], "nothing later is sent before that"
     assert "1 events could not be published on shop: ThrottlingException" in caplog.text
+
+
+@pytest.mark.usefixtures("stopped_clock")
+def test_the_first_of_the_events_of_a_request_that_failed_is_reported(recording: list[dict[str, Any]]) -> None:
+    def fail_with_two(request: list[dict[str, Any]]) -> None:
+        if len(request) == 2:
+            raise EndpointConnectionError(endpoint_url="https://events.us-east-1.amazonaws.com")
+
+    one, other = (each["dynamodb"]["SequenceNumber"] for each in recording[:2])
+    with bus(fail_with_two):
+        answer = event_publisher(ShopTask, bus="shop")({"Records": [recording[0], *recording[:2]]}, None)
+
+    assert one < other
+    assert answer == {"batchItemFailures": [{"itemIdentifier": one}]}
 
 
 @pytest.mark.usefixtures("stopped_clock")

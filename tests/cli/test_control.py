@@ -38,6 +38,7 @@ def test_a_pause_is_shown_and_holds_runs_of_what_is_due_until_it_is_resumed() ->
     assert (due.code, due.lines) == (0, [f"{ended.lines[0]}; tasks that are named are run all the same"])
     assert read("run", "pay", "tests.cli.shop:charge")["paused"] == ended.lines[0]
     assert run("run", "pay", "tests.cli.shop:charge", "o-1").code == 0
+    assert Order.get_task("o-1").state == Order.pay.succeeded
     Order.create("o-2", state=Order.pay.ignored)
     assert "paused" not in run("show", "o-2").out, "what has ended there waits for no pause"
     assert ended.lines[0] in run("top").lines

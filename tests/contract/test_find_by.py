@@ -196,16 +196,25 @@ def ids_of(refused: Any) -> list[str]:
     return [getattr(each, "task_id", each) for each in refused]
 
 
-def test_an_entry_that_is_older_than_its_row_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_entry_that_is_older_than_its_row_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, stopped_clock: StoppedClock
+) -> None:
     Quote.create("q-1", customer="c-1")
     Quote.create("q-2", customer="c-1")
+    Quote.create("q-3", customer="c-1")
     table = DeskTask.tracker.connection()
     stale = table.query("c-1", index_name="by-customer")
     assign("q-1", "c-2")
     Quote.delete_task("q-2")
+    Quote.delete_task("q-3")
+    stopped_clock.advance(timedelta(seconds=1))
+    Quote.create("q-3", customer="c-1")
+    fresh = table.query("c-1", index_name="by-customer")
     monkeypatch.setattr(table, "query", query := lambda *_, **__: stale)
     query.__name__ = "query"
     assert ids(Quote.by_customer.query("c-1")) == []
+    stale["Items"] += fresh["Items"]
+    assert ids(Quote.by_customer.query("c-1")) == ["q-3"], "created again, and found once"
 
 
 def test_wrong_arguments_are_refused_before_a_request() -> None:
