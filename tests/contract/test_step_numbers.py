@@ -153,6 +153,8 @@ def test_accepting_records_the_numbers_as_they_are_and_refuses_those_before(cloc
     before.ship.run_all(done)  # it compares at its start only
     with pytest.raises(DefinitionError, match=r"give back ship = Step\(300\)"):
         run(README)
+    with pytest.raises(DefinitionError, match=r"give back bill = Step\(900\)"):  # which the accepted program lacks
+        run({"confirm_payment": 100, "bill": 950})
     run({"confirm_payment": 100, "bill": 900})
     moved = {"confirm_payment": 100, "ship": 300, "deliver": 400, "bill": 950}
     numbers.accept(program(moved))
