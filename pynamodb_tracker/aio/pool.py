@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from pynamodb_tracker.batch.thread_pool import stopped_by
-from pynamodb_tracker.forking import in_forked_process
+from pynamodb_tracker.dynamodb.forking import in_forked_process
 from pynamodb_tracker.model.failure import add_note
 
 R = TypeVar("R")

@@ -24,7 +24,7 @@ from pynamodb.constants import NUMBER, STRING
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item, connection_until, get_items
-from pynamodb_tracker.forking import in_forked_process
+from pynamodb_tracker.dynamodb.forking import in_forked_process
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.overflow import GROUP_OF
 from pynamodb_tracker.model.row import TaskRow

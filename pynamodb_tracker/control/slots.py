@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 from pynamodb_tracker import clock
 from pynamodb_tracker.control.limit import LIFETIME, Limit, SlotTable, StoredSlot, Taken
 from pynamodb_tracker.dynamodb.backoff import RANDOM
-from pynamodb_tracker.forking import in_forked_process
+from pynamodb_tracker.dynamodb.forking import in_forked_process
 from pynamodb_tracker.instrumentation import RunDetails
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.schema import Table

@@ -17,8 +17,8 @@ from pynamodb.exceptions import PynamoDBException
 from pynamodb_tracker import clock
 from pynamodb_tracker.control import numbers
 from pynamodb_tracker.control.item import Pause, read
+from pynamodb_tracker.dynamodb.forking import in_forked_process
 from pynamodb_tracker.exceptions import DefinitionError, TrackerError
-from pynamodb_tracker.forking import in_forked_process
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.row import TaskRow
 

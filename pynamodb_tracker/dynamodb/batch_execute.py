@@ -33,7 +33,7 @@ from pynamodb_tracker.dynamodb.error_codes import (
     item_met,
     response_of,
 )
-from pynamodb_tracker.forking import in_forked_process
+from pynamodb_tracker.dynamodb.forking import in_forked_process
 
 log = logging.getLogger("pynamodb_tracker")
 

@@ -34,7 +34,7 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb import error_codes
 from pynamodb_tracker.dynamodb.advice import advise
 from pynamodb_tracker.dynamodb.backoff import jittered_pause
-from pynamodb_tracker.forking import in_forked_process
+from pynamodb_tracker.dynamodb.forking import in_forked_process
 
 Item = dict[str, dict[str, Any]]
 """An item of the table, or a part of one, in the form of DynamoDB's API."""

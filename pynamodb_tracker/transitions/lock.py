@@ -16,8 +16,8 @@ from types import MappingProxyType
 from typing import Any, Final, Generic, Literal, TypeVar
 
 from pynamodb_tracker import clock
+from pynamodb_tracker.dynamodb.forking import in_forked_process
 from pynamodb_tracker.exceptions import LockLostError, address_of
-from pynamodb_tracker.forking import in_forked_process
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.changes import Changes, mark_saved, read_again
 from pynamodb_tracker.model.failure import Failure
