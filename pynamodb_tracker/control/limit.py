@@ -16,7 +16,7 @@ its token is not later; the others, because somebody else has taken the slot mea
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta
 
 from pynamodb.connection.table import TableConnection
@@ -50,7 +50,7 @@ LATER = "#until < :until"
 STILL_TAKEN = "#lock = :token AND attribute_exists(#until)"
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True)
 class Limit:
     """How many tasks of the steps that share it run at once, whichever programs run them.
 
@@ -64,18 +64,19 @@ class Limit:
     """
 
     name: str
+    _: KW_ONLY
     at_once: int
 
-    @written_as('Limit("bank", at_once=20)')
-    def __init__(self, name: str, *, at_once: int) -> None:
+    def __post_init__(self) -> None:
         """Refuse what cannot be stored, and what is no limit."""
-        given: object = name
-        if not isinstance(given, str) or "#" in given or not 1 <= len(given.encode(errors="replace")) <= _LONGEST_NAME:
-            raise ValueError(f"Limit({shown(given)}): the name is text of 1 to {_LONGEST_NAME} bytes without '#'")
-        if type(at_once) is not int or not 1 <= at_once <= MOST_SLOTS:
-            raise ValueError(f"Limit({name!r}, at_once={shown(at_once)}): write a number from 1 to {MOST_SLOTS:,}")
-        object.__setattr__(self, "name", name)  # the class is frozen
-        object.__setattr__(self, "at_once", at_once)
+        name: object = self.name
+        if not isinstance(name, str) or "#" in name or not 1 <= len(name.encode(errors="replace")) <= _LONGEST_NAME:
+            raise ValueError(f"Limit({shown(name)}): the name is text of 1 to {_LONGEST_NAME} bytes without '#'")
+        if type(self.at_once) is not int or not 1 <= self.at_once <= MOST_SLOTS:
+            raise ValueError(f"Limit({name!r}, at_once={shown(self.at_once)}): write a number from 1 to {MOST_SLOTS:,}")
+
+
+Limit.__init__ = written_as('Limit("bank", at_once=20)')(Limit.__init__)  # type: ignore[method-assign]
 
 
 @dataclass(frozen=True, slots=True)

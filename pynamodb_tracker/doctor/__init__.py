@@ -9,9 +9,9 @@ __all__ = ["Finding", "NotExaminedError", "Severity", "examine", "examine_before
 _OF_ITEMS = (settings.check_pauses, settings.check_limits)
 """These read items, which a table with other keys, or one that is not active, does not answer."""
 
+_WHETHER_IT_ANSWERS = (settings.check_status, schema.check_keys)
+
 _CHECKS = (
-    settings.check_status,
-    schema.check_keys,
     schema.check_attribute_types,
     schema.check_indexes,
     settings.check_time_to_live,
@@ -30,10 +30,10 @@ def examine(model: type[Task]) -> list[Finding]:
     table does not exist or DynamoDB does not answer.
     """
     description = describe(model.tracker.table)
-    findings = [finding for check in _CHECKS for finding in check(description)]
-    unusable = (*settings.check_status(description), *schema.check_keys(description))
-    if not any(finding.severity is Severity.WRONG for finding in unusable):
-        findings += [finding for check in _OF_ITEMS for finding in check(description)]
+    findings = [finding for check in _WHETHER_IT_ANSWERS for finding in check(description)]
+    answers = all(finding.severity is not Severity.WRONG for finding in findings)
+    checks = (*_CHECKS, *_OF_ITEMS) if answers else _CHECKS
+    findings += [finding for check in checks for finding in check(description)]
     return sorted(findings, key=lambda finding: list(Severity).index(finding.severity))
 
 

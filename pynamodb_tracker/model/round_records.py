@@ -1,6 +1,6 @@
 """What the runs of a round leave in the row for the next attempt: the parts that are done, and the first failure.
 
-Each is stored with the round to which it belongs, so that it means nothing in another one, whoever began that.
+Each is stored with its round, and ignored in every other one.
 
     once            {"round": ..., "200/charge": JSON}, by the number of the step and the name of the part
     first_failure   "time 200 round"
@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.model.references import round_of
@@ -46,6 +46,12 @@ class DoneParts(NamedTuple):
     def stored(self) -> dict[str, str]:
         """The stored form."""
         return {_ROUND: self.round} | {f"{number}/{part}": text for (number, part), text in self.results.items()}
+
+    @property
+    def item(self) -> dict[str, Any]:
+        """The same in the form of DynamoDB's API."""
+        attribute: Any = TaskRow.once
+        return {attribute.attr_type: attribute.serialize(self.stored)}
 
 
 def _split(key: str) -> tuple[str, str]:

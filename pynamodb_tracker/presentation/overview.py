@@ -261,6 +261,13 @@ def pauses_of(model: type[TaskRow]) -> Sequence[Pause]:
     return in_force(model) if model.tracker.use_case.control else ()
 
 
+def pauses_at(task: Task) -> list[Pause]:
+    """Return the pause of the step that a task is at, if there is one and the task has not ended there."""
+    if task.state.status in {Status.SUCCEEDED, Status.IGNORED}:
+        return []
+    return [pause for pause in pauses_of(type(task)) if pause.step == task.state.step]
+
+
 def limits_in_use(model: type[TaskRow]) -> Sequence[Use]:
     """Return how much of each limit of a use case is in use; no request if it has none."""
     if all(step._definition.declared.within is None for step in model._bound_steps.values()):

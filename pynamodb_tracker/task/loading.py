@@ -6,13 +6,12 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
-from pynamodb.constants import LIST, MAP, NUMBER, STRING
+from pynamodb.constants import LIST, NUMBER, STRING
 
 from pynamodb_tracker import clock, transitions
 from pynamodb_tracker.arguments import check_group, check_task_id
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.model.round_records import DoneParts, first_failure_text, result_text
-from pynamodb_tracker.model.serialization import PartsAttribute
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.awaited import answer_named
 from pynamodb_tracker.step.state import State
@@ -64,7 +63,7 @@ def _of_round(model: type[Task], state: State[Any] | None, left: Mapping[str, An
             for step, results in once.items()
             for part, result in results.items()
         }
-        also["once"] = {MAP: PartsAttribute().serialize(DoneParts(creation, parts).stored)}
+        also["once"] = DoneParts(creation, parts).item
     if steps := left.get("passed_over"):
         also["passed_over"] = {LIST: [{NUMBER: str(number)} for number in sorted(_number_of(model, s) for s in steps)]}
     if "postponed" in left:

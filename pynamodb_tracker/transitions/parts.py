@@ -16,7 +16,6 @@ from pynamodb_tracker.exceptions import GiveUp
 from pynamodb_tracker.model.changes import check_row_size, mark_saved
 from pynamodb_tracker.model.round_records import DoneParts, result_text
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.model.serialization import PartsAttribute
 from pynamodb_tracker.transitions.lock import Journal
 from pynamodb_tracker.transitions.overflow_writes import send_counted
 from pynamodb_tracker.transitions.participants import Participant
@@ -64,7 +63,7 @@ class Parts(Participant):
             text = result_text(result)
             done = DoneParts(self._done.round, {**self._done.results, (self._step, name): text})
             _check_size(text, done.stored)
-            check_row_size(claim.task, {"once": {"M": PartsAttribute().serialize(done.stored)}})
+            check_row_size(claim.task, {"once": done.item})
         except (TypeError, ValueError, RecursionError) as error:
             raise self._given_up(name, error) from error
         self._done, self._unsaved = done, True
@@ -89,14 +88,8 @@ class Parts(Participant):
             journal, claim.statements.save_parts(claim.token, journal.saves, self._done.stored), "store a part of"
         )
         self._unsaved = False
-        self._show(self._done.stored)
-
-    def _show(self, parts: dict[str, str]) -> None:
-        """Let the task in memory be what its row is."""
-        task: TaskRow = self._journal.claim.task
-        task.attribute_values["once"] = parts
-        attribute: Any = TaskRow.once
-        mark_saved(task, {}, {"once": (attribute, {attribute.attr_type: attribute.serialize(parts)})})
+        claim.task.attribute_values["once"] = self._done.stored
+        mark_saved(claim.task, {}, {"once": (TaskRow.once, self._done.item)})
 
     @classmethod
     def of_success(cls, run: Journal[Any], row: TaskRow) -> Parts:  # noqa: ARG003 - only the run writes them

@@ -10,7 +10,7 @@ from typing import Any
 from pynamodb_tracker.model.references import round_of
 from pynamodb_tracker.model.row_state import readable_value, unreadable_in
 from pynamodb_tracker.presentation.children import Family, family_of
-from pynamodb_tracker.presentation.overview import pauses_of
+from pynamodb_tracker.presentation.overview import pauses_at
 from pynamodb_tracker.presentation.task_facts import (
     is_abandoned,
     is_aside,
@@ -123,11 +123,10 @@ def view(model: type[Task], task_id: str, *, hide: frozenset[str], known: Mappin
     family = family_of(task)
     step: BoundStep[Any] | None = None if ended or not state.step else model._bound_steps.get(state.step)
     blocked_by = family.blocked_by if family else None
-    paused = any(pause.step == state.step for pause in pauses_of(model))
     return TaskView(
         task,
         step,
-        "nothing: it is done" if ended else what_comes_next(task, step, blocked_by, paused=paused),
+        "nothing: it is done" if ended else what_comes_next(task, step, blocked_by, paused=bool(pauses_at(task))),
         is_abandoned(task),
         _events(task),
         _path(task, step),

@@ -67,7 +67,7 @@ def slots_above_the_number_are_not_taken(history: History) -> Iterator[str]:
 
 
 def slots_come_back(history: History, final: Final) -> Iterator[str]:  # noqa: ARG001 - as all checks of rows
-    """Expect that each slot can be taken, whoever died with it."""
+    """Expect that each slot can be taken in the end, also those of workers that died."""
     for number in final.lost_slots:
         yield f"slot {number} of {SCALE.name} can be taken by nobody"
 

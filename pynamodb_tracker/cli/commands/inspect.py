@@ -20,7 +20,7 @@ from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.children import Family, family_of, find_blocked
 from pynamodb_tracker.presentation.errors import ErrorGroup, ErrorGroups
 from pynamodb_tracker.presentation.listing import NO_ERROR
-from pynamodb_tracker.presentation.overview import pauses_of
+from pynamodb_tracker.presentation.overview import pauses_at
 from pynamodb_tracker.presentation.task_facts import (
     NEEDS_PERSON,
     UNKNOWN,
@@ -446,10 +446,8 @@ def _line(label: str, text: str) -> Text:
 
 
 def _pauses(task: Task) -> list[tuple[str, str]]:
-    """Return a line for the pause of the step that a task is at, if there is one and it has not ended there."""
-    if task.state.status in {Status.SUCCEEDED, Status.IGNORED}:
-        return []
-    return [("paused", escaped(str(pause))) for pause in pauses_of(type(task)) if pause.step == task.state.step]
+    """Return a line for each pause that holds a task back."""
+    return [("paused", escaped(str(pause))) for pause in pauses_at(task)]
 
 
 def _attributes(found: Mapping[str, Any]) -> Iterator[Text]:
