@@ -132,7 +132,7 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
         cancellation = await wait_for_call(begun) or cancellation
         if cancellation is None or run.is_cancelled:
             return begun.result()
-        if (unrecorded := begun.exception()) is not None:
+        if (unrecorded := begun.exception() or run.unrecorded) is not None:
             claim = None if run.journal is None else run.journal.claim
             add_note(cancellation, f"pynamodb_tracker: the end of {claim} raised {unrecorded!r}")
             raise cancellation from unrecorded

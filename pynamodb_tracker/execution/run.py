@@ -80,6 +80,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         "skip_error",
         "statements",
         "task_id",
+        "unrecorded",
     )  # no dataclass: building one takes time at every cold start
 
     def __init__(
@@ -113,6 +114,8 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         """Whether the claim has created the task."""
         self.concluded = False
         """Whether the end is recorded, or the error that says why it is not has been raised or noted."""
+        self.unrecorded: PynamoDBException | TrackerError | None = None
+        """Why a failure or a release is not on record, where the block's error has a note that says so."""
         self.finisher: dict[str, object] = {}
         """Which call ends the run, `__exit__` or `give_back`: the first one that sets the default."""
         self.is_used = False
@@ -236,7 +239,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         try:
             return self._end(error, call)
         except BaseException as raised:
-            if not self.concluded and self.journal is not None and is_interrupt(raised):
+            if self.journal is not None and is_interrupt(raised):
                 self._end_once_more(self.journal, error, call, raised)
             raise
         finally:
@@ -373,15 +376,19 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         self, journal: Journal[T], error: BaseException | None, call: object, interrupt: BaseException
     ) -> None:
         """Record the end after an interrupt stopped that, such as Ctrl-C or an exception of a signal handler."""
+        unrecorded: Exception | None = None
         try:
-            self._end(error, call)
-        except (PynamoDBException, TrackerError) as unrecorded:
-            if journal.outcome is None:  # otherwise a success that was impossible is recorded as a failure
-                self._note_unrecorded(journal, interrupt, str(unrecorded))
+            if not self.concluded:
+                self._end(error, call)
+        except (PynamoDBException, TrackerError) as raised:
+            unrecorded = raised
         except BaseException as second:
             if not self.concluded:
                 self._note_unrecorded(journal, second, stays_locked(journal.claim, second))
             raise
+        unrecorded = self.unrecorded or unrecorded
+        if unrecorded is not None and journal.outcome is None:  # a success that was impossible may be a failure by now
+            self._note_unrecorded(journal, interrupt, str(unrecorded))
 
     def _note_unrecorded(self, journal: Journal[T], error: BaseException, reason: str) -> None:
         """Say in a note and in the log that the end may not be recorded."""
@@ -443,7 +450,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         try:
             self._record(journal, finish)
         except (PynamoDBException, TrackerError) as unrecorded:
-            self.concluded = True
+            self.concluded, self.unrecorded = True, unrecorded
             add_note(error, f"pynamodb_tracker could not record this: {unrecorded}")
             return False
         return True

@@ -8,13 +8,14 @@ import signal
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
+from datetime import timedelta
 from typing import Any, cast
 from unittest import mock
 
 import anyio
 import pytest
 
-from pynamodb_tracker import AsyncContext, TaskNotFoundError
+from pynamodb_tracker import AsyncContext, GiveUp, LockLostError, RetryLater, TaskNotFoundError
 from pynamodb_tracker.aio import pool
 from pynamodb_tracker.model import hydration
 from tests.aio.slow_requests import held
@@ -249,12 +250,15 @@ def test_a_cancel_during_the_end_records_the_end_and_is_raised() -> None:
     assert state() == ("ship pending", 0)
 
 
-def test_a_cancel_during_an_end_that_is_refused_is_raised_with_a_note() -> None:
+@pytest.mark.parametrize("error", [None, RetryLater(timedelta(0)), GiveUp("no use")], ids=repr)
+def test_a_cancel_during_an_end_that_is_refused_is_raised_with_a_note(error: Exception | None) -> None:
     Order.create("o-1")
 
     async def main() -> None:
         async def lose(_ctx: object) -> None:
             await Order.confirm_payment.aignore("o-1", reason="wrong", even_running=True)
+            if error is not None:
+                raise error
 
         with held(3) as success:  # after the claim and the ignore
             task = asyncio.create_task(Order.confirm_payment.arun("o-1", lose))
@@ -264,6 +268,7 @@ def test_a_cancel_during_an_end_that_is_refused_is_raised_with_a_note() -> None:
             with pytest.raises(asyncio.CancelledError) as cancelled:
                 await task
             assert "wrong" in cancelled.value.__notes__[0]
+            assert isinstance(cancelled.value.__cause__, LockLostError)
 
     asyncio.run(main())
     assert state() == ("confirm_payment ignored", 1)

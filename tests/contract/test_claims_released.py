@@ -203,6 +203,27 @@ def test_an_end_that_is_interrupted_twice_is_noted_and_logged(
         assert "stays locked until" in told
 
 
+def test_an_interrupt_says_that_the_failure_which_it_hides_is_not_on_record(
+    network: Network, caplog: pytest.LogCaptureFixture
+) -> None:
+    Order.create("o-1")
+
+    def cut_short(_operation: str, _request: Any, _send: Callable[[], Any]) -> Any:
+        network.rule = passing
+        raise TimeLimit
+
+    def lose(_ctx: object) -> None:
+        Order.confirm_payment.ignore("o-1", reason="wrong address", even_running=True)
+        network.rule = cut_short
+        raise ValueError
+
+    with pytest.raises(TimeLimit) as left:
+        Order.confirm_payment.run("o-1", lose)
+    for told in (left.value.__notes__[-1], caplog.text):
+        assert "could not record how confirm_payment of Order 'o-1' (attempt 1) ended" in told
+        assert "wrong address" in told
+
+
 def test_a_time_limit_while_values_are_serialized_is_raised_after_the_success_is_recorded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
