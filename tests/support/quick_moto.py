@@ -1,4 +1,4 @@
-"""moto in half of its time: what it works out anew for each request, though it depends on no row, is kept.
+"""moto in less than half of its time: what it works out anew for each request, or each part of one, is kept.
 
 It answers as before. The names are those of moto 5.2.
 """
@@ -7,20 +7,25 @@ from __future__ import annotations
 
 import functools
 from collections import deque
+from copy import deepcopy
 from typing import Any
 
+from moto.core import responses, utils
 from moto.core.serialize import ResponseSerializer
 from moto.dynamodb.comparisons import ConditionExpressionParser
-from moto.dynamodb.parsing import ast_nodes, expressions
+from moto.dynamodb.models.dynamo_type import DynamoType
+from moto.dynamodb.parsing import ast_nodes, expressions, validators
 
 __all__ = ["hurry"]
 
-_Traverser, _Node, _UpdateParser = (  # moto keeps them from type checkers
+_Traverser, _Node, _UpdateParser, _Counts, _Overlaps = (  # moto keeps them from type checkers
     getattr(module, name)
     for module, name in (
         (ast_nodes, "DepthFirstTraverser"),
         (ast_nodes, "Node"),
         (expressions, "UpdateExpressionParser"),
+        (validators, "ActionCountValidator"),
+        (validators, "OverlappingPathsValidator"),
     )
 )
 
@@ -35,6 +40,9 @@ def hurry() -> None:
         (ConditionExpressionParser, "_lex_condition_expression", _lex),
         (_Traverser, "traverse_node_recursively", _traverse),
         (ResponseSerializer, "get_value", _value_of),
+        (responses, "method_names_from_class", functools.cache(utils.method_names_from_class)),
+        (validators, "deepcopy", _copied),
+        (DynamoType, "__deepcopy__", _copy_of_value),
     ):
         setattr(owner, name, quicker)
 
@@ -54,29 +62,71 @@ def _lex(parser: Any) -> deque[Any]:
     return deque(_lexed(parser.condition_expression))
 
 
-_processed: dict[tuple[type, type], bool | None] = {}
-"""Whether a traverser processes nodes of a class, or None where the class is none of a node."""
+_known: dict[tuple[type, type], tuple[bool | None, bool]] = {}
+"""For a traverser and a class: whether its nodes are processed (None: it is no node), and children looked at before."""
+
+
+def _ask(traverser: Any, kind: type) -> tuple[bool | None, bool]:
+    """Return what is known about a class, and keep it."""
+    is_node = issubclass(kind, _Node)
+    processed = issubclass(kind, traverser.nodes_to_be_processed()) if is_node else None
+    looks = type(traverser).pre_processing_of_child is not _Traverser.pre_processing_of_child
+    return _known.setdefault((type(traverser), kind), (processed, looks))
 
 
 def _traverse(traverser: Any, node: Any, child_id: int = -1) -> Any:
-    """Do what moto does, but ask once for each class of nodes, not for each node, whether it is to be processed."""
-    kinds = type(traverser), type(node)
-    if kinds not in _processed:
-        is_node = issubclass(kinds[1], _Node)
-        _processed[kinds] = issubclass(kinds[1], traverser.nodes_to_be_processed()) if is_node else None
-    processed = _processed[kinds]
+    """Do what moto does, but ask once for each class of nodes, not for each node, whether it is to be processed.
+
+    How many clauses there are, and which paths overlap, moto finds out for the whole and for each part of it.
+    """
+    if type(traverser) in {_Counts, _Overlaps}:
+        traverser.process(node)
+        return node
+    processed, looks = _known.get((type(traverser), type(node))) or _ask(traverser, type(node))
     if processed is None:
         return node
     parent = node.parent
     for number, child in enumerate(node.children or ()):
-        traverser.pre_processing_of_child(node, number)
-        _traverse(traverser, child, number)
+        if looks:
+            traverser.pre_processing_of_child(node, number)
+        if isinstance(child, _Node):
+            _traverse(traverser, child, number)
     if processed:
         node = traverser.process(node)
         node.parent = parent
         if parent:
             parent.children[child_id] = node
     return node
+
+
+def _copied(value: Any) -> Any:
+    """Copy an expression node by node, as deepcopy does; or anything else by that."""
+    if not isinstance(value, _Node):
+        return deepcopy(value)
+    copy = object.__new__(type(value))
+    copy.__dict__.update(value.__dict__)
+    copy.parent = None
+    if value.children is not None:
+        copy.children = [_copied(child) if isinstance(child, _Node) else child for child in value.children]
+        for child in copy.children:
+            if isinstance(child, _Node):
+                child.parent = copy
+    return copy
+
+
+def _copy_of_value(value: Any, _memo: object) -> Any:
+    """Copy a value of an attribute; moto changes lists, maps and sets, and replaces the rest."""
+    copy = object.__new__(type(value))
+    copy.type = value.type
+    inner = value.value
+    if value.type == "L":
+        inner = [_copy_of_value(each, None) for each in inner]
+    elif value.type == "M":
+        inner = {name: _copy_of_value(each, None) for name, each in inner.items()}
+    elif type(inner) is list:
+        inner = list(inner)
+    copy.value = inner
+    return copy
 
 
 def _value_of(serializer: Any, value: Any, key: str, shape: Any) -> Any:
