@@ -75,6 +75,16 @@ def pytest_configure() -> None:
     os.environ["AWS_ACCESS_KEY_ID"] += os.environ.get("PYTEST_XDIST_WORKER", "")
 
 
+@pytest.hookimpl(optionalhook=True, wrapper=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> Generator[None, int, int]:
+    """Start three processes for two cores: a quarter of their time, tests wait for an engine, or for processes.
+
+    Those of `--quick` hardly wait.
+    """
+    cores = yield
+    return cores if config.getoption("quick") else cores + cores // 2
+
+
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Start the DynamoDB Local of `--one-engine`, before the processes of pytest-xdist, which get its address.
 
