@@ -11,7 +11,7 @@ import pytest
 
 from tests.engine.dynamodb_local import HOW_TO_GET_ONE, VARIABLE, Engine, EngineUnavailable, start
 from tests.engine.proxy import Proxy
-from tests.support.untraced import leave_processes_out, leave_requests_out
+from tests.support.untraced import leave_processes_out, leave_requests_out, measuring
 
 NO_ENGINE = "no DynamoDB Local: "
 NO_BROWSER = "no browser: "
@@ -65,6 +65,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_configure() -> None:
     """Replace the developer's AWS settings, before any test module can read them, and trace the library alone."""
     leave_requests_out()
+    gc.disable()  # what is collected stays
     # A run in the background may have been started with Ctrl-C ignored, and so would all processes that tests start.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -147,13 +148,15 @@ def pytest_collection_finish() -> None:
     leave_processes_out()  # not before: those of pytest-xdist are measured
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _collected() -> Iterator[None]:
-    """Spare the collections of later modules what this one leaves; the library collects where names are used again."""
-    yield
-    gc.collect()
+def _spared(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Spare coverage some files, and the collections of garbage of later ones what this one leaves."""
+    with measuring(request.path):
+        yield
+    gc.collect()  # the library does where names are used again
     gc.freeze()
 
 

@@ -28,6 +28,8 @@ REOPENS = 0.1
 """How many actions of calm workers in one look for a part that a person has to reopen."""
 FIRST = {f"worker-{number}-1" for number in range(4)}
 """The first lives of some workers."""
+FIRST_BILL = 10
+"""The number of the first thing that a worker does: its bill waits for nothing at first."""
 SHORT = 0.1
 """Seconds of a rest of parcels that blocks of queues leave out: their tasks are few, and wait for one another."""
 
@@ -68,7 +70,7 @@ class QueueMoves:
         if self.log.worker in FIRST:
             self._create(self.queues.sale, 1)
             self._create(self.queues.report, 1)
-            self._create(self.queues.bill, 10)
+            self._create(self.queues.bill, FIRST_BILL)
 
     def one(self, number: int, draw: random.Random) -> bool:
         """Do one thing; return whether there was anything to do."""
@@ -95,6 +97,8 @@ class QueueMoves:
         return self._create(self.queues.member, number, group=groups.group_now(draw))
 
     def _bill(self, number: int, _: random.Random) -> bool:
+        if number == FIRST_BILL and self.log.worker in FIRST:  # `begin` has created it
+            return False
         task_id = f"{self.log.worker}-{number // 10}"
         return self._create(self.queues.bill, number, **answers.create_options(self.queues.bill, task_id))
 

@@ -4,6 +4,8 @@ The processes are forks of this one, which has imported what takes long. For eac
 """
 
 import asyncio
+import contextlib
+import gc
 import json
 import os
 import sys
@@ -39,6 +41,10 @@ def run(files: list[Path]) -> Iterator[dict[str, object]]:
     """Yield what became of each file: its exit code of pytest, and its output."""
     with local_table(WarmTask):
         Warm.create("w-1")
+    with contextlib.redirect_stdout(sys.stderr):
+        pytest.main(["--version", "-c", os.devnull])  # which imports pytest's own plugins
+    gc.collect()
+    gc.freeze()  # a child that collects would copy what it shares with this process
     waiting = files[::-1]
     running: dict[int, tuple[Path, IO[bytes]]] = {}
     while waiting or running:

@@ -1,4 +1,4 @@
-"""What coverage leaves out because it takes long and shows nothing: requests, and most processes."""
+"""What coverage leaves out because it takes long and shows nothing: requests, most processes, and some folders."""
 
 from __future__ import annotations
 
@@ -8,13 +8,18 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import botocore.client
 import botocore.session
 
-__all__ = ["leave_processes_out", "leave_requests_out", "measured"]
+__all__ = ["leave_processes_out", "leave_requests_out", "measured", "measuring"]
+
+_TESTS = Path(__file__).parents[1]
+FOLDERS = ("chaos", "compat", "infra", "machine", "model", "peer", "race")
+"""Tests of races, of faults and of many steps in a row, which run lines that the contract runs anyway."""
 
 
 def leave_requests_out() -> None:
@@ -62,3 +67,18 @@ def measured() -> Iterator[None]:
     """Have coverage measure the processes that are started meanwhile."""
     with mock.patch.dict(os.environ, _VARIABLES):
         yield
+
+
+@contextlib.contextmanager
+def measuring(file: Path) -> Iterator[None]:
+    """Have coverage pause while the tests of a file run, if it is in one of those folders."""
+    coverage = sys.modules.get("coverage")
+    measured_by = coverage.Coverage.current() if coverage else None
+    if measured_by is None or file.relative_to(_TESTS).parts[0] not in FOLDERS:
+        yield
+        return
+    measured_by.stop()
+    try:
+        yield
+    finally:
+        measured_by.start()
