@@ -39,6 +39,8 @@ QUICK = ("contract", "typing")
 """The folders of `--quick`, beside the files of tests/ itself; of these, what needs no engine."""
 SLOW = ("test_docs.py", "test_engine.py", "test_images.py", "test_site.py")
 """The files of tests/ that `--quick` leaves out."""
+LONG = ("race", "browser")
+"""The marks of tests in files that take long."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -121,7 +123,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     If a long file were the last one, all cores but one would wait for it. The mark lets `-m "not engine"` and `--quick`
     leave out all that needs the engine.
     """
-    long = {item.path for item in items if any(item.iter_markers("race"))} | {TESTS / name for name in SLOW}
+    long = {item.path for item in items if any(map(item.get_closest_marker, LONG))} | {TESTS / name for name in SLOW}
     items.sort(key=lambda item: item.path not in long)
     for item in items:
         if isinstance(item, pytest.Function) and "dynamodb_local" in item.fixturenames:

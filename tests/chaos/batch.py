@@ -54,8 +54,10 @@ class Batch:
         for task_id, block in self.blocks.items():
             if task_id in report.refused:
                 block.left(report.refused[task_id])
-            else:
-                block.ended("ok" if block.ending else "refused")
+            elif block.ending:
+                block.ended("ok")
+            else:  # ignored since it was found, or claimed so slowly that it was released before its block
+                block.ended("refused" if task_id in report.ignored else "unknown")
 
     @contextmanager
     def _freezing(self) -> Iterator[None]:
