@@ -53,7 +53,7 @@ def test_in_a_long_random_history_every_promise_is_kept(dynamodb_local: Engine, 
 
 
 def test_without_a_guard_the_same_history_breaks_promises(dynamodb_local: Engine, seed: int) -> None:
-    guard = "lock expired"  # the one that breaks soonest; tests/race removes all of them
+    guard = "MINE"  # the one that breaks soonest; tests/race removes all of them
     assert guard in NAMES
     outcomes = (run(dynamodb_local.endpoint, rough(seed + burst, guard)) for burst in range(BURSTS))
     found = ({violation.promise for violation in outcome.violations} for outcome in outcomes)
@@ -65,7 +65,7 @@ def rough(seed: int, guard: str) -> Settings:
     """Return a short run in which few tasks are often taken over: locks are short, and blocks outlast them."""
     return Settings(
         seed=seed,
-        seconds=6,
+        seconds=3,
         workers=8,
         on_loops=0,
         tasks=16,
