@@ -132,9 +132,12 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
         cancellation = await wait_for_call(begun) or cancellation
         if cancellation is None or run.is_cancelled:
             return begun.result()
-        if (unrecorded := begun.exception() or run.unrecorded) is not None:
+        unrecorded = begun.exception()
+        if unrecorded is None:
+            unrecorded = run.unrecorded
+        if unrecorded is not None:
             claim = None if run.journal is None else run.journal.claim
-            add_note(cancellation, f"pynamodb_tracker: the end of {claim} raised {unrecorded!r}")
+            add_note(cancellation, f"pynamodb_tracker: the end of {claim} failed with {unrecorded!r}")
             raise cancellation from unrecorded
         raise cancellation
 

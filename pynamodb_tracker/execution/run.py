@@ -239,7 +239,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         try:
             return self._end(error, call)
         except BaseException as raised:
-            if self.journal is not None and is_interrupt(raised):
+            if not self.concluded and self.journal is not None and is_interrupt(raised):
                 self._end_once_more(self.journal, error, call, raised)
             raise
         finally:
@@ -376,17 +376,17 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         self, journal: Journal[T], error: BaseException | None, call: object, interrupt: BaseException
     ) -> None:
         """Record the end after an interrupt stopped that, such as Ctrl-C or an exception of a signal handler."""
-        unrecorded: Exception | None = None
+        unrecorded: Exception | None
         try:
-            if not self.concluded:
-                self._end(error, call)
+            self._end(error, call)
         except (PynamoDBException, TrackerError) as raised:
             unrecorded = raised
         except BaseException as second:
             if not self.concluded:
                 self._note_unrecorded(journal, second, stays_locked(journal.claim, second))
             raise
-        unrecorded = self.unrecorded or unrecorded
+        else:
+            unrecorded = self.unrecorded
         if unrecorded is not None and journal.outcome is None:  # a success that was impossible may be a failure by now
             self._note_unrecorded(journal, interrupt, str(unrecorded))
 

@@ -274,6 +274,34 @@ def test_a_cancel_during_an_end_that_is_refused_is_raised_with_a_note(error: Exc
     assert state() == ("confirm_payment ignored", 1)
 
 
+class EmptyError(ValueError):
+    """Is false."""
+
+    def __len__(self) -> int:
+        return 0
+
+
+def test_a_cancel_during_an_end_has_the_error_of_that_as_its_cause_even_if_it_is_false() -> None:
+    Order.create("o-1")
+
+    async def catch(ctx: AsyncContext[Order]) -> None:
+        with suppress(EmptyError):
+            async with ctx.transaction(succeed=True):
+                raise EmptyError
+
+    async def main() -> None:
+        with held(2) as failure:
+            task = asyncio.create_task(Order.confirm_payment.arun("o-1", catch))
+            await failure.sent()
+            task.cancel()
+            failure.answer()
+            with pytest.raises(asyncio.CancelledError) as cancelled:
+                await task
+            assert isinstance(cancelled.value.__cause__, EmptyError)
+
+    asyncio.run(main())
+
+
 def test_a_cancel_while_a_claim_is_undone_is_raised_once_the_task_is_released() -> None:
     Order.create("o-1", data={"scan": "x" * 500_000})
 

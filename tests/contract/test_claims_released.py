@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -222,6 +223,19 @@ def test_an_interrupt_says_that_the_failure_which_it_hides_is_not_on_record(
     for told in (left.value.__notes__[-1], caplog.text):
         assert "could not record how confirm_payment of Order 'o-1' (attempt 1) ended" in told
         assert "wrong address" in told
+
+
+def test_the_error_of_a_transaction_that_a_block_has_caught_says_once_that_its_failure_is_not_on_record() -> None:
+    Order.create("o-1")
+
+    def lose(ctx: Any) -> None:
+        with suppress(TimeLimit), ctx.transaction(succeed=True):
+            raise TimeLimit
+        Order.confirm_payment.ignore("o-1", reason="wrong address", even_running=True)
+
+    with pytest.raises(TimeLimit) as left:
+        Order.confirm_payment.run("o-1", lose)
+    assert len([note for note in left.value.__notes__ if "could not record" in note]) == 1
 
 
 def test_a_time_limit_while_values_are_serialized_is_raised_after_the_success_is_recorded(
