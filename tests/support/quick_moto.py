@@ -1,6 +1,6 @@
 """moto in less than half of its time: what it works out anew for each request, or each part of one, is kept.
 
-It answers as before. The names are those of moto 5.2.
+It decides as before; where paths overlap, its error may name another pair of them. The names are those of moto 5.2.
 """
 
 from __future__ import annotations
@@ -89,8 +89,7 @@ def _traverse(traverser: Any, node: Any, child_id: int = -1) -> Any:
     for number, child in enumerate(node.children or ()):
         if looks:
             traverser.pre_processing_of_child(node, number)
-        if isinstance(child, _Node):
-            _traverse(traverser, child, number)
+        _traverse(traverser, child, number)
     if processed:
         node = traverser.process(node)
         node.parent = parent
@@ -99,18 +98,14 @@ def _traverse(traverser: Any, node: Any, child_id: int = -1) -> Any:
     return node
 
 
-def _copied(value: Any) -> Any:
+def _copied(value: Any, parent: Any = None) -> Any:
     """Copy an expression node by node, as deepcopy does; or anything else by that."""
     if not isinstance(value, _Node):
         return deepcopy(value)
     copy = object.__new__(type(value))
-    copy.__dict__.update(value.__dict__)
-    copy.parent = None
+    vars(copy).update(vars(value), parent=parent)
     if value.children is not None:
-        copy.children = [_copied(child) if isinstance(child, _Node) else child for child in value.children]
-        for child in copy.children:
-            if isinstance(child, _Node):
-                child.parent = copy
+        copy.children = [_copied(child, copy) for child in value.children]
     return copy
 
 
