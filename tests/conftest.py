@@ -67,7 +67,6 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_configure() -> None:
     """Replace the developer's AWS settings, before any test module can read them, and trace the library alone."""
     leave_requests_out()
-    gc.disable()  # what is collected stays
     # A run in the background may have been started with Ctrl-C ignored, and so would all processes that tests start.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -85,7 +84,8 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> Generator[None, int,
     Those of `--quick` hardly wait.
     """
     cores = yield
-    return cores if config.getoption("quick") else cores + cores // 2
+    is_given = "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ
+    return cores if is_given or config.getoption("quick") else cores + cores // 2
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -115,6 +115,16 @@ def in_ci() -> bool:
 def why_none(unavailable: EngineUnavailable) -> str:
     """Say why there is no DynamoDB Local, and how to get one."""
     return f"{NO_ENGINE}{unavailable}\nTo get one: {HOW_TO_GET_ONE}."
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage meanwhile: nearly all that is collected stays."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -150,7 +160,6 @@ def pytest_collection_finish() -> None:
     leave_processes_out()  # not before: those of pytest-xdist are measured
     gc.collect()
     gc.freeze()
-    gc.enable()
 
 
 @pytest.fixture(scope="module", autouse=True)
