@@ -56,6 +56,8 @@ class Batch:
                 block.left(report.refused[task_id])
             elif block.ending:
                 block.ended("ok")
+            elif task_id in report.succeeded:
+                block.tell("crash", trace="reported as succeeded, although its block has not ended")
             else:  # ignored since it was found, or claimed so slowly that it was released before its block
                 block.ended("refused" if task_id in report.ignored else "unknown")
 

@@ -6,26 +6,26 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-MEASURE = """
+MEASURE = f"""
 import json, sys
+sys.path.append({str(Path(__file__).parents[2])!r})  # behind the library that is installed
+from tests.support.counting import calls_of
 
-calls = [0]
+def pynamodb():
+    import pynamodb.models
 
-def counted(frame, event, argument):
-    calls[-1] += event in {"call", "c_call"}
+def tracker():
+    from pynamodb_tracker import ExecutionContext, Step, Task, UseCase
 
-sys.setprofile(counted)
-import pynamodb.models
-calls.append(0)
-from pynamodb_tracker import ExecutionContext, Step, Task, UseCase
-calls.append(0)
-import pynamodb_tracker.aws_lambda
-sys.setprofile(None)
-print(json.dumps(dict(zip(["pynamodb", "tracker", "aws_lambda"], calls))))
+def aws_lambda():
+    import pynamodb_tracker.aws_lambda
+
+print(json.dumps({{each.__name__: calls_of(each) for each in (pynamodb, tracker, aws_lambda)}}))
 """
 
 LOADED = """
