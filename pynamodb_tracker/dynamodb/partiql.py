@@ -26,6 +26,9 @@ from pynamodb.expressions.update import Action, RemoveAction, SetAction
 _KEY = ("task_id", "use_case_id")
 """The attributes of the table's key."""
 
+IF_ABSENT = {CONDITION_EXPRESSION: "attribute_not_exists (#0)", EXPRESSION_ATTRIBUTE_NAMES: {"#0": _KEY[0]}}
+"""The condition of a put that replaces nothing."""
+
 _LONGEST = 8_000
 """Characters of a statement; DynamoDB refuses more than 8,192."""
 
@@ -222,8 +225,7 @@ def _translated(
 def _insert(request: Mapping[str, Any]) -> Statement | None:
     """Return a put that must not replace an item; an INSERT never does."""
     item: Mapping[str, Typed] = request[ITEM]
-    names = list(request.get(EXPRESSION_ATTRIBUTE_NAMES, {}).values())
-    if request.get(CONDITION_EXPRESSION) != "attribute_not_exists (#0)" or names != [_KEY[0]]:
+    if not IF_ABSENT.items() <= request.items():
         return None
     shape = ("PutItem", request[TABLE_NAME], *item)
     if shape not in _texts:

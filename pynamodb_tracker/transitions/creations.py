@@ -13,6 +13,7 @@ from pynamodb_tracker import clock, instrumentation
 from pynamodb_tracker.dynamodb.connection import Item, Refused, missing_table, send
 from pynamodb_tracker.dynamodb.error_codes import is_missing_table
 from pynamodb_tracker.dynamodb.limits import check
+from pynamodb_tracker.dynamodb.partiql import IF_ABSENT
 from pynamodb_tracker.dynamodb.transact_write import transact_write
 from pynamodb_tracker.exceptions import (
     TaskAlreadyExistsError,
@@ -57,11 +58,10 @@ class NewTask(Generic[T]):
 
     def puts(self, table: TableConnection) -> list[dict[str, Any]]:
         """Return the actions of a transaction that creates it; the first one puts the row if there is none."""
-        request = table.get_operation_kwargs("", "", condition=TaskRow.task_id.does_not_exist())
-        request["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"  # without a charge
-        del request["Key"]
-        chunks = ({"Put": {"TableName": table.table_name, "Item": chunk}} for chunk in self.chunks)
-        return [{"Put": {**request, "Item": self.item}}, *chunks]
+        in_table = {"TableName": table.table_name}
+        refused = {"ReturnValuesOnConditionCheckFailure": "ALL_OLD"}  # without a charge
+        row = {**in_table, **IF_ABSENT, **refused, "Item": self.item}
+        return [{"Put": row}, *({"Put": {**in_table, "Item": chunk}} for chunk in self.chunks)]
 
 
 def create(

@@ -19,6 +19,7 @@ from pynamodb.expressions.update import Action as Change
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item, ending_by, get_items, pages
+from pynamodb_tracker.dynamodb.partiql import IF_ABSENT
 from pynamodb_tracker.dynamodb.transact_write import REFUSED, Unapplied, transact_write
 from pynamodb_tracker.exceptions import ValueNotStorableError
 from pynamodb_tracker.model.group_records import (
@@ -232,9 +233,7 @@ class GroupChange:
 
     def _put(self, place: Place) -> Action:
         table, item = self.model.tracker.connection(), stored_place(self.model.tracker.use_case.name, self.name, place)
-        request = table.get_operation_kwargs("", "", condition=TaskRow.task_id.does_not_exist())
-        del request["Key"]
-        return {"Put": {**request, "Item": item}}
+        return {"Put": {"TableName": table.table_name, **IF_ABSENT, "Item": item}}
 
     def _delete(self, place: Place) -> Action:
         return _leave_place(self.model, self.name, place.number)

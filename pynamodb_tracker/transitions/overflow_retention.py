@@ -15,6 +15,7 @@ from pynamodb.exceptions import PynamoDBException
 from pynamodb.expressions.operand import Path
 
 from pynamodb_tracker.dynamodb.connection import Item, Refused, get_items, pages, send
+from pynamodb_tracker.dynamodb.partiql import IF_ABSENT
 from pynamodb_tracker.dynamodb.transact_write import transact_write
 from pynamodb_tracker.exceptions import TaskNotFoundError
 from pynamodb_tracker.instrumentation import log_fields
@@ -97,11 +98,11 @@ def expire_again(model: type[T], task_id: str) -> None:
 def clear_orphans(model: type[TaskRow], task_id: str) -> None:
     """Delete the chunks of a row that was deleted; nothing while there is a row, such as one created since."""
     table = model.tracker.connection()
-    request = table.get_operation_kwargs("", "", condition=TaskRow.task_id.does_not_exist())
-    gone = {"ConditionCheck": {**request, "Key": model.tracker.key(task_id)}}
+    in_table = {"TableName": table.table_name}
+    gone = {"ConditionCheck": {**in_table, **IF_ABSENT, "Key": model.tracker.key(task_id)}}
     keys = list(_off_row_keys(model, task_id))
     for at in range(0, len(keys), _MOST_DELETES):
-        deletes = [{"Delete": {"TableName": table.table_name, "Key": key}} for key in keys[at : at + _MOST_DELETES]]
+        deletes = [{"Delete": {**in_table, "Key": key}} for key in keys[at : at + _MOST_DELETES]]
         unapplied = transact_write(table, [gone, *deletes])
         if unapplied and unapplied.refused:
             return
