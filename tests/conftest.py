@@ -4,6 +4,7 @@ import gc
 import os
 import signal
 from collections.abc import Generator, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from tests.engine.dynamodb_local import HOW_TO_GET_ONE, VARIABLE, Engine, EngineUnavailable, start
 from tests.engine.proxy import Proxy
-from tests.support.untraced import leave_processes_out, leave_requests_out, measuring
+from tests.support.untraced import leave_processes_out, leave_requests_out, measuring, unmeasured
 
 NO_ENGINE = "no DynamoDB Local: "
 NO_BROWSER = "no browser: "
@@ -119,10 +120,12 @@ def why_none(unavailable: EngineUnavailable) -> str:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Look for no garbage meanwhile: nearly all that is collected stays."""
+    """Look for no garbage meanwhile: nearly all that is collected stays; and measure what is imported only once."""
+    is_first = os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0"
     gc.disable()
     try:
-        return (yield)
+        with nullcontext() if is_first else unmeasured():
+            return (yield)
     finally:
         gc.enable()
 
