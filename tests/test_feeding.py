@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import NamedTuple
 
 import pytest
 
 from pynamodb_tracker import clock
+from pynamodb_tracker.batch.batch import TaskAttempt
 from pynamodb_tracker.batch.candidates import Feed
 from pynamodb_tracker.batch.feeding import Feeding
 from pynamodb_tracker.status import Codes
@@ -20,18 +20,6 @@ PAY, SHIP, DELIVER = Order.tracker.steps
 SOON, NOW = 30.0, clock.now()
 
 
-class Ended(NamedTuple):
-    """An attempt that has ended, and what it has made due."""
-
-    made: tuple[tuple[str, Codes, str], ...] = ()
-    """Ids, with the step that each is due at, and the token of its creation."""
-    was_refused: bool = False
-
-    @property
-    def made_due(self) -> Iterator[MadeDue]:
-        return (MadeDue(Order, task_id, codes.pending, token, NOW) for task_id, codes, token in self.made)
-
-
 def feed_of(*ids: str, selects: bool = False) -> Feed:
     """Return a feed for several threads, each of whose claims is answered at once."""
     feed = Feed(lambda *_: iter(ids), selects=selects)
@@ -39,8 +27,9 @@ def feed_of(*ids: str, selects: bool = False) -> Feed:
     return feed
 
 
-def after(*task_ids: str, at: Codes = SHIP, token: str = "") -> Ended:
-    return Ended(tuple((task_id, at, token) for task_id in task_ids))
+def after(*task_ids: str, at: Codes = SHIP, token: str = "") -> list[MadeDue]:
+    """Return what a run has made due at that step; the token is that of the creation."""
+    return [MadeDue(Order, task_id, at.pending, token, NOW) for task_id in task_ids]
 
 
 @pytest.fixture
@@ -106,7 +95,8 @@ def test_a_stop_ends_it_at_once(pool: ThreadPoolExecutor) -> None:
     tasks = iter(feeding)
     next(tasks)
     second = coming(pool, tasks)
-    with pytest.raises(KeyboardInterrupt), feeding.following(after("a")):
+    attempt: TaskAttempt[Order] = TaskAttempt(PAY, "a")
+    with pytest.raises(KeyboardInterrupt), attempt.followed_by(feeding):
         raise KeyboardInterrupt
     assert second.result(SOON) is None
 
@@ -116,7 +106,7 @@ def test_a_limit_counts_starts_and_waits_to_know_whether_one_was_refused(pool: T
     tasks = iter(feeding)
     assert [task_id for _, task_id in (next(tasks), next(tasks))] == ["a", "b"]
     third = coming(pool, tasks)
-    feeding.note_end(Ended(was_refused=True))
+    feeding.note_end([], was_refused=True)
     assert third.result(SOON) == (PAY, "c")
     feeding.note_end(after("b"))
     feeding.note_end(after("c"))

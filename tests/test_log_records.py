@@ -27,7 +27,7 @@ METHODS = {f"log.{level}" for level in ("log", "debug", "info", "warning", "erro
 ABOUT_NO_TASK = {
     "aws_lambda/publisher.py": "the bus has refused events",
     "aws_lambda/trigger.py": "a function of the payload raised: nothing is known of the task yet",
-    "batch/admission.py": "no slot of a limit can be taken",
+    "batch/batch.py": "no slot of a limit can be taken",
     "control/slots.py": "a slot could not be given back",
     "dynamodb/batch_execute.py": "what an engine or a policy allows",
     "model/failure.py": "an exception that takes no note",

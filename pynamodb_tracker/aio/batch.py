@@ -18,11 +18,9 @@ from pynamodb_tracker.aio.call import call
 from pynamodb_tracker.aio.context import AsyncContext
 from pynamodb_tracker.aio.pool import REQUESTS, in_thread, wait_for_call, wait_for_future
 from pynamodb_tracker.aio.run import AsyncRun
-from pynamodb_tracker.batch.admission import Admission
-from pynamodb_tracker.batch.batch import Report, StoppedError, TaskAttempt, log_failed_requests
-from pynamodb_tracker.batch.feeding import Feeding, Source
+from pynamodb_tracker.batch.batch import Admission, BatchOptions, Report, TaskAttempt, log_failed_requests
+from pynamodb_tracker.batch.feeding import Feeding
 from pynamodb_tracker.batch.thread_pool import Pace
-from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
 from pynamodb_tracker.execution.interrupts import is_cancellation
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import Codes
@@ -52,43 +50,26 @@ class AsyncTaskAttempt(TaskAttempt[T]):
         and kept as well, and then raised.
         """
         sending, pausing = self._sharing()
-        try:
+        with self._keeping_error():
             run = cast("AsyncRun[T]", start(self.task_id))
             self.follow(run.run)
             with sending:
                 async with run as ctx:
-                    self._note_answer()
+                    self.note_answer()
                     self._check_start()
                     with pausing:
                         self.value = await call(function, ctx)
-        except StoppedError:
-            self._note_stop()
-        except BaseException as error:
-            self.details.error = error
-            if isinstance(error, asyncio.CancelledError) and not is_cancellation(error):
-                return  # the function raised it itself: an attempt that has failed
-            if not isinstance(error, Exception):
-                raise
-        finally:
-            self._note_answer()
+
+    def _is_failure(self, error: BaseException) -> bool:
+        """Return that for a CancelledError, too, that the function has raised itself."""
+        is_own = isinstance(error, asyncio.CancelledError) and not is_cancellation(error)
+        return is_own or super()._is_failure(error)
 
 
 @dataclass(slots=True)
-class AsyncBatch(Generic[T]):
-    """The attempts of one step at many tasks."""
+class AsyncBatch(BatchOptions[AsyncStart[T], Callable[[AsyncContext[T]], Awaitable[object]]]):
+    """The attempts of one step at many tasks; it asks for the pause in a thread."""
 
-    codes: Codes
-    start: AsyncStart[T]
-    function: Callable[[AsyncContext[T]], Awaitable[object]]
-    feed: Source
-    pause: Callable[[], object] | None = None
-    """Returns the pause of the step that is in force, in a thread; None if the step is never paused."""
-    progress: Callable[[Report], object] | None = None
-    batcher: WriteBatcher | None = None
-    """What sends the writes of several tasks together."""
-    slots: StepSlots | None = None
-    """Those of the limit that the step is within."""
-    report: Report = field(default_factory=Report)
     _admission: Admission = field(init=False)
 
     def __post_init__(self) -> None:
@@ -122,11 +103,11 @@ class AsyncBatch(Generic[T]):
 
         def note_end(ended: asyncio.Task[None]) -> None:
             attempt.leave_slot()
-            attempt.skip()  # a task that is cancelled before its first line does nothing
+            attempt.note_answer()  # a task that is cancelled before its first line does nothing
             if ended.cancelled() or ended.exception() is not None:
                 feeding.stop()
             else:
-                feeding.note_end(attempt)
+                feeding.note_end(attempt.made_due, was_refused=attempt.was_refused)
 
         task = asyncio.create_task(self._run(attempt, feeding), name=f"pynamodb_tracker run of {attempt.task_id!r}")
         task.add_done_callback(note_end)
@@ -138,11 +119,7 @@ class AsyncBatch(Generic[T]):
             feeding.leave_out(self.codes)
             return
         await attempt.execute_async(self.start, self.function)
-        if (error := attempt.unexpected_error) is not None:
-            raise error
-        attempt.add_to(self.report)
-        if self.progress is not None:
-            self.progress(self.report)
+        self.add(attempt)
 
 
 async def _admitted(slots: StepSlots, admission: Admission, task: tuple[Codes, str]) -> None:

@@ -41,27 +41,22 @@ class Attempt(Protocol):
     @property
     def cause(self) -> BaseException | None:
         """Why the record has to be redelivered, if it has to."""
-        ...
 
     @property
     def reason(self) -> Reason | None:
         """Why it did not succeed, which decides the reply; None if it did."""
-        ...
 
     @property
     def result(self) -> Result[Any]:
         """What its caller is answered by."""
-        ...
 
     @property
     def is_broken(self) -> bool:
         """Whether the table or the next queue could not be used."""
-        ...
 
     @property
     def is_only_here(self) -> bool:
         """Whether the step is paused, and no worker and no schedule finds the task after that."""
-        ...
 
 
 class Runner(Protocol[A]):
@@ -70,28 +65,22 @@ class Runner(Protocol[A]):
     @property
     def replies(self) -> Replies:
         """What is an error to the caller, beside what its trigger makes one."""
-        ...
 
     @property
     def threads(self) -> int:
         """How many records of a batch are run at once."""
-        ...
 
     def run(self, record: Record, trigger: Trigger, invocation: Invocation, batcher: WriteBatcher | None) -> A:
         """Run a record; UnreadableEventError if it cannot be read."""
-        ...
 
     def report(self, log: InvocationLog, attempt: A, record: Record) -> None:
         """Log what became of a record."""
-        ...
 
     def answer_to(self, result: Result[Any]) -> Any:
         """Return what a caller gets."""
-        ...
 
     def response_to(self, event: Any, result: Result[Any]) -> dict[str, Any]:
         """Return what an HTTP client gets."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

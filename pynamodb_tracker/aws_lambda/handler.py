@@ -41,11 +41,9 @@ class Handler(Protocol):
     @property
     def __wrapped__(self) -> Callable[..., Any]:
         """The function of the context and the payload."""
-        ...
 
     def __call__(self, event: Any, context: LambdaContext | None) -> Any:
         """Return what the trigger expects, or raise the error that the caller is to get."""
-        ...
 
 
 class StepHandler(Protocol[T_co]):

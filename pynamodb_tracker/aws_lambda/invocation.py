@@ -53,11 +53,9 @@ class LambdaContext(Protocol):
     @property
     def aws_request_id(self) -> str:
         """The id of the invocation; the same when Lambda retries an event."""
-        ...
 
     def get_remaining_time_in_millis(self) -> int:
         """Return how many milliseconds are left until Lambda ends the function."""
-        ...
 
 
 class Invocation:
@@ -204,13 +202,7 @@ class InvocationAttempt(TaskAttempt[Any]):
         if "succeeded" not in (self.outcome, self.reason) or not self._leads_to_next:
             return
         sender = f"{self.task.use_case_id} {self.task.creation} {self.step.name} {self.task.fence}"
-        try:
-            entry = queue.entry("0", self.task_id, sender, group=group, task=self.task)
-            failed = queue.send([entry], until=self._invocation.deadline)
-            if failed:
-                raise queue.unsent(failed)  # noqa: TRY301 - kept like what the client raises
-        except Exception as error:  # noqa: BLE001 - after any error, the record has to be redelivered
-            self.unsent = error
+        self.unsent = queue.send_one(self.task, sender, group=group, until=self._invocation.deadline)
 
     @property
     def _leads_to_next(self) -> bool:

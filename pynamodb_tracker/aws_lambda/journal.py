@@ -59,8 +59,8 @@ class InvocationLog:
         level, message = _level_and_message(attempt)
         log.log(level, "%s %s", attempt, message, extra=self._fields(record, **fields), exc_info=attempt.claim_error)
 
-    def write(self, level: int, message: str, record: Record, **fields: object) -> None:
-        """Write a message about a record."""
+    def write(self, level: int, message: str, record: Record | None = None, **fields: object) -> None:
+        """Write a message, about a record or the whole invocation."""
         log.log(level, "%s", message, extra=self._fields(record, **fields))
 
     def unreadable(self, error: UnreadableEventError, record: Record | None = None) -> None:
@@ -90,10 +90,6 @@ class InvocationLog:
         """Report what became of the tasks of the whole invocation."""
         text = ", ".join(f"{count} {name}" for name, count in counts.items())
         log.info("%s", text, extra=self._fields(None, **counts))
-
-    def advise(self, message: str) -> None:
-        """Report a setting that somebody should change."""
-        log.warning("%s", message, extra=self._fields(None))
 
     def _fields(self, record: Record | None, **fields: object) -> dict[str, object]:
         about = {**self._about, "record": record.name} if record and record.name else self._about

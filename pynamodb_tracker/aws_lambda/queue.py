@@ -105,6 +105,15 @@ class Queue:
             clock.sleep(pause)
         raise AssertionError("the last try returns")
 
+    def send_one(self, task: Any, sender: str, *, group: str | None, until: datetime | None) -> Exception | None:
+        """Send a message about a task, and return why that failed: the record has to be redelivered then."""
+        try:
+            entry = self.entry("0", task.task_id, sender, group=group, task=task)
+            failed = self.send([entry], until=until)
+        except Exception as error:  # noqa: BLE001 - whatever it is
+            return error
+        return self.unsent(failed) if failed else None
+
     def unsent(self, failures: Sequence[dict[str, Any]]) -> TrackerError:
         """Return the error about messages that the queue did not accept."""
         why = ", ".join(sorted({f"{each['Code']}: {each.get('Message', '')}" for each in failures}))

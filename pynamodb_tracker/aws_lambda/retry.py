@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import islice
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NotRequired, Protocol, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NotRequired, Protocol, TypedDict, TypeVar
 
 from pynamodb.exceptions import PynamoDBException
 
@@ -22,12 +23,7 @@ from pynamodb_tracker.arguments import (
     check_threads,
 )
 from pynamodb_tracker.aws_lambda.handler import check_namespace, check_step
-from pynamodb_tracker.aws_lambda.invocation import (
-    Invocation,
-    InvocationAttempt,
-    LambdaContext,
-    prepare_in_lambda,
-)
+from pynamodb_tracker.aws_lambda.invocation import Invocation, InvocationAttempt, LambdaContext, prepare_in_lambda
 from pynamodb_tracker.aws_lambda.journal import InvocationLog
 from pynamodb_tracker.aws_lambda.queue import Queue
 from pynamodb_tracker.batch.feeding import Feeding
@@ -77,7 +73,6 @@ class RetryHandler(Protocol):
 
     def __call__(self, event: Any, context: LambdaContext | None, /) -> RetrySummary:
         """Run or send what is due, and return how many tasks had each outcome."""
-        ...
 
 
 def retry_handler(
@@ -205,9 +200,10 @@ class _Sweep:
         """Apply the action to the due tasks; return the counts, and whether time ran out."""
         self.action.process(self)
         if self.out_of_time and not self.counts.total():
-            next(iter(self.logs.values())).advise(
+            next(iter(self.logs.values())).write(
+                logging.WARNING,
                 f"no task was started, because the invocation had only {self.invocation.remaining} left and a task "
-                f"needs {self.action.min_time}: give the function a longer timeout, or set a lower time_per_task"
+                f"needs {self.action.min_time}: give the function a longer timeout, or set a lower time_per_task",
             )
         for step, log in self.logs.items():
             log.summary(dict(self._summary([step])))
@@ -285,9 +281,9 @@ class _RunTasks:
             attempt = InvocationAttempt(
                 steps[codes], task_id, sweep.invocation, feed=feeding.sources[codes], batcher=batcher
             )
-            with feeding.following(attempt):
+            with attempt.followed_by(feeding):
                 if sweep.is_paused(attempt.step):
-                    attempt.skip()
+                    attempt.note_answer()
                     feeding.leave_out(codes)
                 else:
                     self._run(sweep, attempt)
@@ -315,13 +311,12 @@ class _RunTasks:
             raise error
 
 
+@dataclass(frozen=True, slots=True)
 class _SendTasks:
     """Sends a message for each task to an SQS queue."""
 
-    min_time = timedelta(seconds=1)
-
-    def __init__(self, queue: Queue) -> None:
-        self.queue = queue
+    queue: Queue
+    min_time: ClassVar = timedelta(seconds=1)
 
     def process(self, sweep: _Sweep) -> None:
         """Send the due tasks, ten per request; TrackerError, once all others are sent, if the queue did not take some.

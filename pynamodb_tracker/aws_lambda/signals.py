@@ -67,7 +67,6 @@ class SignalHandler(Protocol):
 
     def __call__(self, event: Any, context: LambdaContext | None) -> Any:
         """Return what the trigger expects, or raise the error that the caller is to get."""
-        ...
 
 
 def handles_signal(
@@ -181,7 +180,8 @@ class _Sender(Generic[T]):
                 ) from error
         result = self._send(task_id, options)
         if self.then is not None and result.status in {"succeeded", "mismatch"} and (first := self._woken_by(result)):
-            unsent = _hand_on(self.then, result, f"{self.answer.name} {first.token}", record, invocation)
+            sender, until = f"{self.answer.name} {first.token}", invocation.deadline
+            unsent = self.then.send_one(result.task, sender, group=record.group, until=until)
             if unsent is not None:
                 result = replace(result, status="unavailable", error=unsent, retry_after=_TRY_AGAIN)
         return _Attempt(result)
@@ -230,15 +230,3 @@ class _Sender(Generic[T]):
             return http.response(event, result, {"statusCode": 200, "body": self.answer_to(result)})
         body, code = {"task_id": result.task_id, "error": result.status}, _CODES.get(result.status, 503)
         return http.response(event, result, {"statusCode": code, "body": body})
-
-
-def _hand_on(
-    queue: Queue, result: Result[Any], sender: str, record: Record, invocation: Invocation
-) -> Exception | None:
-    """Send the task to the queue, and return why that failed; a FIFO queue drops the message of a repetition."""
-    try:
-        entry = queue.entry("0", result.task_id, sender, group=record.group, task=result.task)
-        failed = queue.send([entry], until=invocation.deadline)
-    except Exception as error:  # noqa: BLE001 - after any error, the record has to be redelivered
-        return error
-    return queue.unsent(failed) if failed else None

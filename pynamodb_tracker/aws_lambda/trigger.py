@@ -214,34 +214,14 @@ class Replies:
         return "done" if reason is None else getattr(self, reason) or "error"
 
 
-_TO_CALLERS = Replies(
-    succeeded="done",
-    locked="error",
-    not_ready="error",
-    waits="error",
-    paused="error",
-    not_found="error",
-    mismatch="error",
-    ignored="error",
-    failed="error",
-    released="error",
-    unavailable="error",
-    batch="report",
-)
+def _replies_of(reply: Reply) -> Replies:
+    """Return that reply for every reason."""
+    return Replies(**{field.name: reply for field in fields(Replies) if field.name != "batch"}, batch="report")
+
+
+_TO_CALLERS = Replies(succeeded="done").over(_replies_of("error"))
 """For a caller that sees the error and decides what to do."""
-_TO_CLIENTS = Replies(
-    succeeded="done",
-    locked="done",
-    not_ready="done",
-    waits="done",
-    paused="done",
-    not_found="done",
-    mismatch="done",
-    ignored="done",
-    failed="done",
-    released="done",
-    unavailable="done",
-).over(_TO_CALLERS)
+_TO_CLIENTS = _replies_of("done")
 """For a client that gets each of them as a status code; an error of the function is a server error without a body."""
 _TO_RETRIES = Replies(waits="done", paused="done", ignored="done").over(_TO_CALLERS)
 """For a trigger that delivers again after an error. That is no use for an ignored task, and none for one that waits for

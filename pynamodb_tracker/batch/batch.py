@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.batch.admission import Admission
 from pynamodb_tracker.batch.feeding import Feeding, Source
 from pynamodb_tracker.batch.thread_pool import in_threads
+from pynamodb_tracker.dynamodb.error_codes import is_temporary
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
 from pynamodb_tracker.exceptions import (
     StepPausedError,
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from pynamodb_tracker.control.slots import Slot, StepSlots
 
 T = TypeVar("T", bound=TaskRow)
+S = TypeVar("S")
+F = TypeVar("F")
 
 log = logging.getLogger("pynamodb_tracker")
 
@@ -114,7 +116,7 @@ class TaskAttempt(Generic[T]):
         """
         self.codes = codes
         self.task_id = task_id
-        self.details = self.new_details()
+        self.details = RunDetails(codes.use_case_id, codes.step, task_id, clock.now())
         """What the run is, and what became of it, as hooks see it."""
         self.value: object = None
         """What the function returned."""
@@ -133,46 +135,53 @@ class TaskAttempt(Generic[T]):
         SystemExit, is recorded and kept as well, and then raised.
         """
         sending, pausing = self._sharing()
-        try:
+        with self._keeping_error():
             run = cast("Run[T]", start(self.task_id))
             self.follow(run)
             with sending, run as ctx:
-                self._note_answer()
+                self.note_answer()
                 self._check_start()
                 with pausing:
                     self.value = call(function, ctx)
+
+    @contextmanager
+    def _keeping_error(self) -> Iterator[None]:
+        """Keep what is raised in this block, and let the feed go on at its end."""
+        try:
+            yield
         except StoppedError:
-            self._note_stop()
+            not_released = "the worker was stopped, or its slot lost, and the attempt could not be released"
+            self.details.error = None if self.outcome == "released" else TrackerError(not_released)
         except BaseException as error:
             self.details.error = error
-            if not isinstance(error, Exception):
+            if not self._is_failure(error):
                 raise
         finally:
-            self._note_answer()
+            self.note_answer()
+
+    def _is_failure(self, error: BaseException) -> bool:
+        """Return whether an error is that of an attempt that has failed; any other one ends the caller, too."""
+        return isinstance(error, Exception)
 
     def _sharing(self) -> tuple[AbstractContextManager[object], AbstractContextManager[object]]:
         """Return what surrounds the run, whose requests are shared with others, and the function in it: its are not."""
         batcher = self._batcher
         return (nullcontext(), nullcontext()) if batcher is None else (batcher.sending(), batcher.pausing())
 
-    def new_details(self) -> RunDetails:
-        """Return what is known of a run before its claim."""
-        return RunDetails(self.codes.use_case_id, self.codes.step, self.task_id, clock.now())
-
     def follow(self, run: Run[T]) -> None:
         """Have a run, which has not begun yet, keep the details of this attempt up to date."""
         self._run = run
         run.observation = Observation(self.details)
 
-    def skip(self) -> None:
-        """Do not start the task; the feed counts on every task that it gave."""
-        self._note_answer()
-
     @contextmanager
-    def leaving_slot(self) -> Iterator[None]:
-        """Leave the slot at the end of this block."""
+    def followed_by(self, feeding: Feeding) -> Iterator[None]:
+        """Pass on to the feeding what was made due by the end of this block, which leaves the slot; or stop it."""
         try:
             yield
+            feeding.note_end(self.made_due, was_refused=self.was_refused)
+        except BaseException:
+            feeding.stop()
+            raise
         finally:
             self.leave_slot()
 
@@ -187,12 +196,7 @@ class TaskAttempt(Generic[T]):
         if self.is_stopped or not (self._slot is None or self._slot.is_held):
             raise StoppedError
 
-    def _note_stop(self) -> None:
-        """Keep an error if the attempt was not released then."""
-        not_released = TrackerError("the worker was stopped, or its slot lost, and the attempt could not be released")
-        self.details.error = None if self.outcome == "released" else not_released
-
-    def _note_answer(self) -> None:
+    def note_answer(self) -> None:
         """Let the feed go on, once: the claim was answered, or is not sent."""
         feed, self._feed = self._feed, None
         if feed is not None:
@@ -286,22 +290,86 @@ def log_failed_requests(codes: Codes, report: Report) -> None:
         )
 
 
+_GLANCE = 0.5
+"""Seconds after which a wait ends, so that the batch can be stopped."""
+
+
+class Admission:
+    """The slots of the tasks that a batch has begun to start; without a limit, it admits each task at once."""
+
+    def __init__(self, slots: StepSlots | None) -> None:
+        self.slots = slots
+        self._of: dict[Hashable, Slot] = {}
+        self._is_warned = False
+
+    def admit(self, task: Hashable) -> bool:
+        """Return whether a task may start now; if not, after a moment in which that may have changed."""
+        if self.slots is None or self.has(task):
+            return True
+        self.slots.wait(_GLANCE)
+        return self.has(task)
+
+    def has(self, task: Hashable) -> bool:
+        """Return whether a task has got a slot."""
+        if self.slots is None:
+            return True
+        try:
+            slot = self.slots.take()
+        except PynamoDBException as error:
+            if not is_temporary(error):
+                raise
+            if not self._is_warned:
+                log.warning("no slot of the limit %s can be taken; it is tried again: %s", self.slots.limit.name, error)
+            self._is_warned = True
+            clock.sleep(_GLANCE)
+            return False
+        if slot is not None:
+            self._of[task] = slot
+        return slot is not None
+
+    def slot_of(self, task: Hashable) -> Slot | None:
+        """Return the slot of a task, which leaves it at its end."""
+        return self._of.pop(task, None)
+
+    def end(self) -> None:
+        """Leave what no task has begun to use, and give back at once what none uses."""
+        while self._of:
+            self._of.popitem()[1].leave()
+        if self.slots is not None:
+            self.slots.give_back()
+
+
 @dataclass(slots=True)
-class Batch(Generic[T]):
-    """The attempts of one step at many tasks."""
+class BatchOptions(Generic[S, F]):
+    """What a batch is given, and its report."""
 
     codes: Codes
-    start: Start[T]
-    function: Callable[[ExecutionContext[T]], object]
+    start: S
+    """Returns the run of a task."""
+    function: F
     feed: Source
-    pause: Callable[[], object]
-    """Returns the pause of the step that is in force; None to go on."""
+    pause: Callable[[], object] | None = None
+    """Returns the pause of the step that is in force; None if the step is never paused."""
     progress: Callable[[Report], object] | None = None
     batcher: WriteBatcher | None = None
     """What sends the writes of several threads together."""
     slots: StepSlots | None = None
     """Those of the limit that the step is within."""
     report: Report = field(default_factory=Report)
+
+    def add(self, attempt: TaskAttempt[Any]) -> None:
+        """Add an attempt that has ended to the report; raise an unexpected error that kept it from being started."""
+        if (error := attempt.unexpected_error) is not None:
+            raise error
+        attempt.add_to(self.report)
+        if self.progress is not None:
+            self.progress(self.report)
+
+
+@dataclass(slots=True)
+class Batch(BatchOptions[Start[T], Callable[[ExecutionContext[T]], object]]):
+    """The attempts of one step at many tasks."""
+
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, *, limit: int | None, threads: int, rate: float | None) -> Report:
@@ -318,16 +386,12 @@ class Batch(Generic[T]):
     def _run(self, feeding: Feeding, admission: Admission, task: tuple[Codes, str]) -> None:
         slot = admission.slot_of(task)
         attempt: TaskAttempt[T] = TaskAttempt(*task, feed=self.feed, batcher=self.batcher, slot=slot)
-        with attempt.leaving_slot(), feeding.following(attempt):
-            if self.pause() is not None:
+        with attempt.followed_by(feeding):
+            if self.pause is not None and self.pause() is not None:
                 self.report.paused = True
-                attempt.skip()
+                attempt.note_answer()
                 feeding.leave_out(self.codes)
                 return
             attempt.execute(self.start, self.function)
-            if (error := attempt.unexpected_error) is not None:
-                raise error
             with self._guard:
-                attempt.add_to(self.report)
-                if self.progress is not None:
-                    self.progress(self.report)
+                self.add(attempt)

@@ -11,8 +11,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
 from pynamodb_tracker import clock
@@ -26,28 +25,12 @@ class Source(Protocol):
 
     def __iter__(self) -> Iterator[str]:
         """Yield them."""
-        ...
 
     def note_answer(self, *, was_taken: bool) -> None:
         """Note that a claim was answered, or is not sent any more, and whether another worker had the task first."""
 
     def count_in(self, task_id: str) -> bool:
         """Count a task as tried that a run has made due; False if it was tried before, or is not to be tried."""
-        ...
-
-
-class Attempt(Protocol):
-    """An attempt at a task that was given."""
-
-    @property
-    def was_refused(self) -> bool:
-        """Whether the state of the task did not allow it to start."""
-        ...
-
-    @property
-    def made_due(self) -> Iterator[MadeDue]:
-        """What its end has made due, or will have at a known time."""
-        ...
 
 
 class Feeding:
@@ -97,25 +80,15 @@ class Feeding:
             if was_empty and not self._is_more_due():
                 return
 
-    @contextmanager
-    def following(self, attempt: Attempt) -> Iterator[None]:
-        """Take note of what an attempt has made due by the end of this block; an exception stops the feeding."""
-        try:
-            yield
-            self.note_end(attempt)
-        except BaseException:
-            self.stop()
-            raise
-
-    def note_end(self, attempt: Attempt) -> None:
-        """Take note of what an attempt has made due, and of whether it was refused."""
+    def note_end(self, made_due: Iterable[MadeDue], *, was_refused: bool = False) -> None:
+        """Take note of what an attempt has made due, or will have at a known time, and of whether it was refused."""
         now = clock.now()
         with self._changed:
             self._running -= 1
-            if attempt.was_refused:
+            if was_refused:
                 self._started -= 1
             self._changed.notify()
-            for task in attempt.made_due:
+            for task in made_due:
                 codes = next((codes for codes in task.model.tracker.steps if codes.pending == task.status), None)
                 if codes in self._behind and task.creation < self._began and task.due_time <= now:
                     self._behind[codes].append(task.task_id)

@@ -51,7 +51,7 @@ class WorkerAttempt(TaskAttempt[Any], Hook):
     def run(self, function: Function) -> None:
         """Run the function on the task; only KeyboardInterrupt and SystemExit are raised."""
         if self.is_stopped:
-            self.skip()
+            self.note_answer()
             self._has_ended.set()
             return
         try:
@@ -69,11 +69,11 @@ class WorkerAttempt(TaskAttempt[Any], Hook):
 
     def on_end(self, run: RunDetails) -> None:  # noqa: ARG002 - these are the details of this attempt
         """Count what became of the task."""
-        self._count()
+        error = self.error if isinstance(self.error, Exception) else None
+        gave_up, postponed = self.details.gave_up_occurrence, self.details.postponed
+        self._poller.note_end(self.task_id, self.outcome, error, gave_up_occurrence=gave_up, postponed=postponed)
 
-    def on_refuse(self, run: RunDetails) -> None:  # noqa: ARG002 - as above
-        """Count a task that was not started."""
-        self._count()
+    on_refuse = on_end
 
     def on_lock_lost(self, run: RunDetails, error: Exception) -> None:  # noqa: ARG002 - as above
         """Pass on that the lock is lost."""
@@ -103,15 +103,10 @@ class WorkerAttempt(TaskAttempt[Any], Hook):
             text = "%s still ran at the end of the grace time: it stays locked until its lock expires"
             log.error(text, self, extra=fields)
 
-    def _count(self) -> None:
-        error = self.error if isinstance(self.error, Exception) else None
-        gave_up, postponed = self.details.gave_up_occurrence, self.details.postponed
-        self._poller.note_end(self.task_id, self.outcome, error, gave_up_occurrence=gave_up, postponed=postponed)
-
     def _note_end(self) -> None:
         """Log what became of the task, and let `give_back` know that it is too late."""
         if self._run is None:  # start itself has raised, which is no run
-            self._count()
+            self.on_end(self.details)
         self._log_end()
         self._has_ended.set()
 

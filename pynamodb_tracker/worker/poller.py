@@ -8,11 +8,11 @@ remembers for each shard when its first task will be due. While requests fail, t
 
 import logging
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import astuple, dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pynamodb.exceptions import PynamoDBException
 
@@ -208,14 +208,6 @@ def _drawn(time: timedelta) -> timedelta:
     return time * RANDOM.uniform(0.5, 1.5)
 
 
-class DueIds(Protocol):
-    """What is due in one shard."""
-
-    def ids(self, limit: int | None = None) -> Iterator[str]:
-        """Yield the ids, oldest first; `limit` is about how many are needed."""
-        ...
-
-
 class StepPoller:
     """The due tasks of one step; one thread at a time takes from it."""
 
@@ -245,7 +237,8 @@ class StepPoller:
         self._shards_per_poll = self._of.shards if eager else min(self._of.shards, _SHARDS_PER_POLL)
         self._backoff = Backoff(longest * self._shards_per_poll / self._of.shards)
         self._codes = self._of.codes
-        self._outage = Outage(self.name, longest, log_fields(self._codes.use_case_id, self._codes.step))
+        self._log_fields = log_fields(self._codes.use_case_id, self._codes.step)
+        self._outage = Outage(self.name, longest, self._log_fields)
         self._cooldown = Cooldown(eager=eager)
         self._guard = threading.Lock()
         self.feed = Feed(
@@ -267,8 +260,8 @@ class StepPoller:
         """Shards in which the scan has found some: they may have others that are due a little later."""
         self._failures = 0
         """Failed claims since the last poll that was answered."""
-        self._due: dict[int, DueIds] = {}
-        """What the scan reads, by shard."""
+        self._due_ids: dict[int, Callable[[int | None], Iterator[str]]] = {}
+        """What reads the ids of a shard for the scan, oldest first; the argument is about how many are needed."""
         self._next_due: dict[int, datetime] = {}
         """When the first task of a shard is due, if that was later than its last poll."""
         self._next_takeover: dict[int, datetime] = {}
@@ -311,7 +304,7 @@ class StepPoller:
             self.waits_for_slot = False
         if str(pause) != str(before):
             text = f"the worker starts no more tasks of it: {pause}" if pause else "its pause has ended"
-            log.info("%s: %s", self.name, text, extra=log_fields(self._codes.use_case_id, self._codes.step))
+            log.info("%s: %s", self.name, text, extra=self._log_fields)
 
     def note_end(
         self,
@@ -391,12 +384,12 @@ class StepPoller:
         """Look for a shard that has something due, and begin to scan there."""
         shards = self._shards_to_poll(now)
         self._is_cut = False
-        self._scan, self._due, self._found, self._drained = None, {}, 0, set()
+        self._scan, self._due_ids, self._found, self._drained = None, {}, 0, set()
         self._scan_ends = now + _SCAN_LIFETIME
         self._cooldown.forget(now)
         for shard in shards:
             if states := self._due_states(shard, now):
-                self._due[shard] = self._of.due_in(shard, only=states)
+                self._due_ids[shard] = self._of.due_in(shard, only=states).ids
                 self._scan = islice(self.feed.beginning_with(shard), _MOST_PER_SCAN)
                 break
         self._failures = 0
@@ -437,12 +430,12 @@ class StepPoller:
 
     def _ids_in(self, shard: int, limit: int | None) -> Iterator[str]:
         """Yield what is due in a shard; what a scan has read of abandoned tasks is not read again."""
-        if shard not in self._due:
+        if shard not in self._due_ids:
             states = [self.step.pending, self.step.failed]
             if self._may_take_over(shard, clock.now()):
                 states.append(self.step.in_progress)
-            self._due[shard] = self._of.due_in(shard, only=states)
-        return self._due[shard].ids(limit)
+            self._due_ids[shard] = self._of.due_in(shard, only=states).ids
+        return self._due_ids[shard](limit)
 
     def _end_scan(self, now: datetime) -> None:
         """End a scan, and set when to poll again."""

@@ -19,7 +19,7 @@ from pynamodb_tracker.worker import signals
 from pynamodb_tracker.worker.poller import Backoff, Tally
 from pynamodb_tracker.worker.settings import WorkerSettings
 from pynamodb_tracker.worker.shutdown import Message, Messages, print_to_stderr, run_to_the_end, sender
-from pynamodb_tracker.worker.thread_team import ThreadTeam
+from pynamodb_tracker.worker.team import ThreadTeam
 
 log = logging.getLogger("pynamodb_tracker")
 
@@ -280,16 +280,14 @@ class ProcessTeam:
         for each in self._supervisors:
             each.send(Message.STOP)
 
-    def cut_short(self) -> None:
-        """Kill those that are still there."""
-        self.abandon()
-
     def abandon(self) -> None:
-        """Kill them."""
+        """Kill those that are still there."""
         for each in self._supervisors:
             each.kill()
         for each in self._supervisors:
             each.join(_TIME_TO_DIE)
+
+    cut_short = abandon
 
     def print_status(self) -> None:
         """Print which processes there are, and let each print what it is doing."""

@@ -35,7 +35,11 @@ class WorkerSettings:
         """Refuse options that cannot work; `concurrency` has another name in each worker, which checks it."""
         arguments.check_flags(heartbeat=self.heartbeat, until_idle=self.until_idle)
         arguments.check_rate("rate", self.rate)
-        _check_grace(self.grace)
+        grace: object = self.grace
+        if not isinstance(grace, timedelta):
+            raise TypeError(f"grace must be a timedelta, not {arguments.shown(grace)}: write timedelta(seconds=...)")
+        if not timedelta(0) <= grace <= arguments.LONGEST:
+            raise ValueError(f"grace is zero or more and at most {arguments.LONGEST.days} days, not {grace!r}")
         arguments.check_duration("longest_pause", self.longest_pause)
 
 
@@ -52,14 +56,6 @@ def functions_by_step(given: object, choose: Callable[[BoundStep[Any], Any], F])
         if not isinstance(step, BoundStep):
             raise TypeError(f"{arguments.shown(step)} is no step of a use case: write Order.ship")
     return {step: choose(step, function) for step, function in given.items()}
-
-
-def _check_grace(grace: object) -> None:
-    """Refuse what is no duration from zero."""
-    if not isinstance(grace, timedelta):
-        raise TypeError(f"grace must be a timedelta, not {arguments.shown(grace)}: write timedelta(seconds=...)")
-    if not timedelta(0) <= grace <= arguments.LONGEST:
-        raise ValueError(f"grace is zero or more and at most {arguments.LONGEST.days} days, not {grace!r}")
 
 
 def check_tables(steps: Iterable[BoundStep[Any]]) -> None:

@@ -37,8 +37,8 @@ def sender(messages: Messages, message: Message) -> Handler:
     return lambda _number, _frame: messages.put(message)
 
 
-class Team(Protocol):
-    """The threads of a process, or several processes."""
+class Stoppable(Protocol):
+    """A team: the threads of a process, or several processes."""
 
     grace: timedelta
 
@@ -62,7 +62,7 @@ class Team(Protocol):
         """Print what is being done."""
 
 
-def run_to_the_end(team: Team, messages: Messages) -> None:
+def run_to_the_end(team: Stoppable, messages: Messages) -> None:
     """Run a team until it ends by itself or is stopped; KeyboardInterrupt at a second Ctrl-C."""
     deadline: float | None = None
     interrupts = 0

@@ -21,9 +21,9 @@ from pynamodb_tracker.aio.context import AsyncContext
 from pynamodb_tracker.aio.pool import REQUESTS, shielded, wait_for_call
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.worker.attempt import WorkerAttempt
-from pynamodb_tracker.worker.poller import StepPoller, Tally
+from pynamodb_tracker.worker.poller import StepPoller
 from pynamodb_tracker.worker.settings import WorkerSettings
-from pynamodb_tracker.worker.work import GIVE_BACK_WITHIN, Work
+from pynamodb_tracker.worker.team import GIVE_BACK_WITHIN, Team
 
 log = logging.getLogger("pynamodb_tracker")
 
@@ -56,14 +56,12 @@ class AsyncWorkerAttempt(WorkerAttempt, AsyncTaskAttempt[Any]):
             super()._log_end()
 
 
-class TaskTeam:
+class TaskTeam(Team):
     """What a worker runs on one event loop: start it there, and wait for its end."""
 
     def __init__(self, settings: WorkerSettings) -> None:
-        self.errors: list[BaseException] = []
-        self._settings = settings
+        super().__init__(settings)
         self._functions = cast("dict[BoundStep[Any], AsyncFunction]", dict(settings.functions))
-        self._work = Work(settings)
         self._loop = asyncio.get_running_loop()
         self._slots = threading.Semaphore(settings.concurrency)
         """A thread looks for a task only when there is room for one more."""
@@ -75,15 +73,6 @@ class TaskTeam:
         self._is_cut_short = False
         """Whether the grace time is over. Threads that still look for tasks are not waited for then."""
         self._deadline: asyncio.TimerHandle | None = None
-
-    @property
-    def tallies(self) -> list[Tally]:
-        """What became of the tasks, by step."""
-        return self._work.tallies
-
-    def print_status(self) -> None:
-        """Print what each task and each step is doing."""
-        self._work.print_status("tasks run")
 
     async def run_to_the_end(self) -> None:
         """Run until there is nothing to do, or `stop`; if this is cancelled, that stops it, and leaves at the end.
@@ -103,8 +92,8 @@ class TaskTeam:
         finally:
             if self._deadline is not None:
                 self._deadline.cancel()
-            if self._work.has_limits:
-                await wait_for_call(REQUESTS.submit(self._work.give_back_slots))
+            if any(poller.slots is not None for poller in self.pollers):
+                await wait_for_call(REQUESTS.submit(self.give_back_slots))
 
     async def _wait_on(self) -> None:
         """Wait for the end, after a cancellation."""
@@ -123,7 +112,7 @@ class TaskTeam:
         log.info("the worker stops: it starts no further task, and waits for those that run")
         self._stop_finding()
         self._cancel_lost()
-        self._deadline = self._loop.call_later(self._settings.grace.total_seconds(), self._cut_short)
+        self._deadline = self._loop.call_later(self.settings.grace.total_seconds(), self._cut_short)
 
     def _cancel_lost(self) -> None:
         """If the worker stops, cancel what has lost its lock: nothing of it can be recorded, so nobody waits for it."""
@@ -133,7 +122,7 @@ class TaskTeam:
 
     def _stop_finding(self) -> None:
         """Let each thread that looks for tasks, or waits for a slot, end."""
-        self._work.dispatcher.stop()
+        self.dispatcher.stop()
         self._slots.release(self._finding or 1)
 
     def _cut_short(self) -> None:
@@ -145,14 +134,14 @@ class TaskTeam:
             self._deadline.cancel()
         for task in self._tasks:
             task.cancel()
-        self._deadline = self._loop.call_later(GIVE_BACK_WITHIN, self._give_back)
+        self._deadline = self._loop.call_later(GIVE_BACK_WITHIN, self._leave_behind)
         self._check_end()
 
-    def _give_back(self) -> None:
+    def _leave_behind(self) -> None:
         """Release what ignores that it was cancelled, in a thread, and wait no longer for it."""
 
         def give_back() -> None:
-            self._work.give_back()
+            self.give_back()
             self._call(self._has_ended.set)
 
         threading.Thread(target=give_back, name="pynamodb_tracker release", daemon=True).start()
@@ -160,7 +149,7 @@ class TaskTeam:
     def _find(self) -> None:
         """Look for tasks on one thread, and hand them to the loop, until there are no more."""
         try:
-            while self._slots.acquire() and (taken := self._work.dispatcher.take()) is not None:
+            while self._slots.acquire() and (taken := self.dispatcher.take()) is not None:
                 if not self._call(self._begin, *taken):
                     poller, task_id = taken
                     if (slot := poller.slot_of(task_id)) is not None:
@@ -182,7 +171,7 @@ class TaskTeam:
 
     def _begin(self, poller: StepPoller, task_id: str) -> None:
         """Start an asyncio task."""
-        attempt = self._work.begin(AsyncWorkerAttempt, poller, task_id)
+        attempt = self.begin_attempt(AsyncWorkerAttempt, poller, task_id)
         running = self._run(attempt, self._functions[poller.step])
         task = self._loop.create_task(running, name=f"pynamodb_tracker {attempt}")
         self._tasks[task] = attempt
@@ -200,8 +189,8 @@ class TaskTeam:
     def _end(self, attempt: AsyncWorkerAttempt, task: asyncio.Task[None]) -> None:
         """Give the slot of a task to the next one."""
         del self._tasks[task]
-        attempt.skip()  # if it was not started, or cancelled before its first line
-        self._work.end(attempt)
+        attempt.note_answer()  # if it was not started, or cancelled before its first line
+        self.end_attempt(attempt)
         self._slots.release()
         self._check_end()
 

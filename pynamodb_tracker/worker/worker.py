@@ -19,7 +19,7 @@ from pynamodb_tracker.worker.poller import Tally
 from pynamodb_tracker.worker.process_team import ProcessTeam, parent_pipe
 from pynamodb_tracker.worker.settings import WorkerSettings, check_tables, functions_by_step
 from pynamodb_tracker.worker.shutdown import Message, Messages, run_to_the_end, sender
-from pynamodb_tracker.worker.thread_team import ThreadTeam
+from pynamodb_tracker.worker.team import ThreadTeam
 
 if TYPE_CHECKING:
     from pynamodb_tracker.step.functions import StepFunction

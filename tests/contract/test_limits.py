@@ -23,7 +23,7 @@ from pynamodb_tracker.control.limit import SlotTable, StoredSlot, Taken
 from pynamodb_tracker.control.slots import IDLE_FOR, LIFETIME, LOOK_EVERY, USED_FOR, LimitSlots
 from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.worker.settings import WorkerSettings
-from pynamodb_tracker.worker.work import Work
+from pynamodb_tracker.worker.team import Team
 from tests.support.processes import until as poll_until
 from tests.support.recorder import Requests, recorded
 from tests.support.rows import client, put
@@ -224,11 +224,11 @@ def test_a_worker_that_waits_says_so_and_runs_other_steps_meanwhile(
     Order.create("o-1")
     Order.create("o-2", state=Order.ship.pending)
     settings = WorkerSettings([(Order.pay, print), (Order.ship, print)], 1, False, None, SECOND, 30 * SECOND)  # noqa: FBT003 - as a worker makes it
-    work = Work(settings)
-    taken = work.dispatcher.take()
+    team = Team(settings)
+    taken = team.dispatcher.take()
     assert taken is not None
     assert (taken[0].step, taken[1]) == (Order.ship, "o-2")
-    work.print_status("threads are busy")
+    team.print_status()
     assert "Order.pay: 0 succeeded" in (said := capfd.readouterr().err)
     assert "; all 2 slots of the limit bank are taken; next look in " in said
 

@@ -329,7 +329,7 @@ def test_nothing_is_claimed_of_what_was_found_before_the_stop(
 def test_a_task_that_is_cancelled_before_its_first_line_is_answered_to_its_feed() -> None:
     async def main() -> None:
         team = task_team.TaskTeam(AsyncWorker({Order.confirm: nothing})._settings)
-        [poller] = team._work._pollers
+        [poller] = team.pollers
         poller.feed = Mock()
         team._begin(poller, "o-1")
         [task] = team._tasks

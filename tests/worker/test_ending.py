@@ -24,7 +24,7 @@ from pynamodb_tracker.worker.attempt import WorkerAttempt
 from pynamodb_tracker.worker.poller import Backoff, StepPoller
 from pynamodb_tracker.worker.process_team import READY, Ended, ProcessSupervisor, parent_pipe
 from pynamodb_tracker.worker.shutdown import Message, Messages, print_to_stderr, run_to_the_end
-from pynamodb_tracker.worker.thread_team import ThreadTeam
+from pynamodb_tracker.worker.team import ThreadTeam
 from tests.worker.shop import Order
 from tests.worker.test_stopping import AT_ONCE, WAIT, Ctx, Hanging, posix, stopping
 

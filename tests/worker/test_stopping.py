@@ -14,9 +14,9 @@ import pytest
 
 from pynamodb_tracker import ExecutionContext, LockLostError, Tally, Worker, transitions
 from pynamodb_tracker.execution.run import Run
-from pynamodb_tracker.worker import work
+from pynamodb_tracker.worker import team
 from pynamodb_tracker.worker.attempt import WorkerAttempt
-from pynamodb_tracker.worker.thread_team import ThreadTeam
+from pynamodb_tracker.worker.team import ThreadTeam
 from tests.support.processes import until
 from tests.worker.shop import Order
 
@@ -253,7 +253,7 @@ def test_a_function_whose_task_was_given_back_finds_that_its_lock_is_lost(order:
 def test_a_task_whose_success_is_promised_to_a_transaction_keeps_its_lock(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(work, "GIVE_BACK_WITHIN", 0.05)
+    monkeypatch.setattr(team, "GIVE_BACK_WITHIN", 0.05)
     Order.create("o-1")
 
     def commit(ctx: Ctx) -> None:
@@ -298,7 +298,7 @@ def test_a_release_that_gets_no_answer_does_not_keep_the_worker_from_ending(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     never = threading.Event()
-    monkeypatch.setattr(work, "GIVE_BACK_WITHIN", 0.05)
+    monkeypatch.setattr(team, "GIVE_BACK_WITHIN", 0.05)
     monkeypatch.setattr(Run, "give_back", lambda _: never.wait(WAIT) and False)
     Order.create("o-1")
     with hung(Hanging(), grace=AT_ONCE) as worker:

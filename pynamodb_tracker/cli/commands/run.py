@@ -16,8 +16,7 @@ import typer
 from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.batch.admission import Admission
-from pynamodb_tracker.batch.batch import Report, TaskAttempt, was_taken
+from pynamodb_tracker.batch.batch import Admission, Report, TaskAttempt, was_taken
 from pynamodb_tracker.batch.feeding import Feeding
 from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.cli import command, terminal
@@ -212,13 +211,13 @@ class WatchedBatch:
                 batcher=self._batcher,
                 slot=admission.slot_of(task),
             )
-            with attempt.leaving_slot(), feeding.following(attempt):
+            with attempt.followed_by(feeding):
                 if self.stop:  # a task that is claimed and released would be pending, whatever it was before
-                    attempt.skip()
+                    attempt.note_answer()
                     raise KeyboardInterrupt
                 if not self.selection.is_named and (pause := self.selection.step._definition.pause()) is not None:
                     self.pause = pause
-                    attempt.skip()
+                    attempt.note_answer()
                     feeding.leave_out(codes)
                     return
                 attempt.execute(tasks.start, self._call)

@@ -1,0 +1,157 @@
+"""What runs functions in one process of a worker: what finds due tasks, the attempts at them, and the threads."""
+
+import threading
+import time
+from typing import TypeVar
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.dynamodb.write_batcher import batcher_for
+from pynamodb_tracker.model.worker_name import this_worker
+from pynamodb_tracker.step.functions import for_threads
+from pynamodb_tracker.worker.attempt import WorkerAttempt
+from pynamodb_tracker.worker.dispatcher import Dispatcher
+from pynamodb_tracker.worker.poller import StepPoller, Tally
+from pynamodb_tracker.worker.settings import WorkerSettings
+from pynamodb_tracker.worker.shutdown import Message, Messages, print_to_stderr
+
+A = TypeVar("A", bound=WorkerAttempt)
+
+GIVE_BACK_WITHIN = 5.0
+"""Seconds that giving tasks back may take: if the network is down, their locks expire instead."""
+
+
+class Team:
+    """What the threads, or the asyncio tasks, of a process share."""
+
+    who_is_busy = "tasks run"
+    """What the status counts."""
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        self.errors: list[BaseException] = []
+        """What the worker raises, once all have ended."""
+        self.settings = settings
+        self.pollers = [
+            StepPoller(step, settings.longest_pause, threads=settings.concurrency, eager=settings.until_idle)
+            for step, _ in settings.functions
+        ]
+        self.dispatcher = Dispatcher(self.pollers, rate=settings.rate, until_idle=settings.until_idle)
+        self._batcher = batcher_for(settings.concurrency)
+        self._running: dict[WorkerAttempt, None] = {}
+
+    @property
+    def tallies(self) -> list[Tally]:
+        """What became of the tasks, by step."""
+        return [poller.tally for poller in self.pollers]
+
+    def begin_attempt(self, kind: type[A], poller: StepPoller, task_id: str) -> A:
+        """Return a new attempt at a task that the dispatcher has given."""
+        stopped, batcher = self.dispatcher.stopped, self._batcher
+        attempt = kind(poller, task_id, heartbeat=self.settings.heartbeat, stopped=stopped, batcher=batcher)
+        self._running[attempt] = None
+        return attempt
+
+    def end_attempt(self, attempt: WorkerAttempt) -> None:
+        """Note that an attempt has ended."""
+        del self._running[attempt]
+        attempt.leave_slot()
+        self.dispatcher.note_end()
+
+    @property
+    def lost(self) -> int:
+        """How many attempts still run although their locks are lost."""
+        return sum(attempt.has_lost_lock for attempt in list(self._running))
+
+    def give_back(self) -> None:
+        """Release what still runs; each on a thread of its own, because without a network that takes long."""
+        helpers = [
+            threading.Thread(target=attempt.give_back, args=(GIVE_BACK_WITHIN,), daemon=True)
+            for attempt in list(self._running)
+        ]
+        deadline = time.monotonic() + GIVE_BACK_WITHIN
+        for helper in helpers:
+            helper.start()
+        for helper in helpers:
+            helper.join(max(0.0, deadline - time.monotonic()))
+
+    def give_back_slots(self) -> None:
+        """Give back at once the slots of limits that no task uses, because no further one is started."""
+        for poller in self.pollers:
+            if poller.slots is not None:
+                poller.slots.give_back()
+
+    def print_status(self) -> None:
+        """Print what runs, and what each step is waiting for."""
+        now, running = clock.now(), list(self._running)
+        stopping = ", stopping" if self.dispatcher.stopped.is_set() else ""
+        lines = [f"worker {this_worker()}: {len(running)} of {self.settings.concurrency} {self.who_is_busy}{stopping}"]
+        lines += [f"  {attempt}: {(now - attempt.details.start_time).total_seconds():.1f} s" for attempt in running]
+        for poller in self.pollers:
+            wait = max(0.0, (poller.next_poll - now).total_seconds())
+            then = poller.pause or f"next poll {f'in {wait:.1f} s' if wait else 'now'}"
+            if poller.waits_for_slot and not poller.pause:
+                then = f"{poller.slots}; next look {f'in {wait:.1f} s' if wait else 'now'}"
+            lines.append(f"  {poller.name}: {poller.tally}; {then}")
+        print_to_stderr("\n".join([*lines, ""]))
+
+
+class ThreadTeam(Team):
+    """The threads; they are daemons, so that a function that hangs does not keep the process from ending."""
+
+    who_is_busy = "threads are busy"
+
+    def __init__(self, settings: WorkerSettings, messages: Messages) -> None:
+        """`messages` gets ENDED for each thread that has ended, and STOP if a function stops the worker."""
+        super().__init__(settings)
+        self.grace = settings.grace
+        self._functions = {step: for_threads(function) for step, function in settings.functions}
+        self._messages = messages
+        self._threads = [
+            threading.Thread(target=self._run, name=f"pynamodb_tracker worker {number + 1}", daemon=True)
+            for number in range(settings.concurrency)
+        ]
+        self._ended: list[None] = []
+
+    def start(self) -> None:
+        """Start to work."""
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether all threads have ended, apart from those that are to stop, and whose runs have lost their locks."""
+        left = len(self._threads) - len(self._ended)
+        return not left or (self.dispatcher.stopped.is_set() and left == self.lost)
+
+    def stop(self) -> None:
+        """Start no further task."""
+        self.dispatcher.stop()
+
+    def cut_short(self) -> None:
+        """Give back what still runs."""
+        self.give_back()
+
+    def abandon(self) -> None:
+        """Leave at once: the tasks that run stay locked until their locks expire."""
+        self.stop()
+
+    def _run(self) -> None:
+        """Run tasks on one thread until there are no more."""
+        try:
+            while (taken := self.dispatcher.take()) is not None:
+                self._try(*taken)
+        except BaseException as error:  # noqa: BLE001 - raised again by the worker, once all have ended
+            self.errors.append(error)
+            self.stop()
+            self._messages.put(Message.STOP)
+        finally:
+            self.give_back_slots()
+            self._ended.append(None)
+            self._messages.put(Message.ENDED)
+
+    def _try(self, poller: StepPoller, task_id: str) -> None:
+        attempt = self.begin_attempt(WorkerAttempt, poller, task_id)
+        attempt.on_loss = lambda: self._messages.put(Message.ENDED)
+        try:
+            attempt.run(self._functions[poller.step])
+        finally:
+            self.end_attempt(attempt)
