@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager
 from contextvars import copy_context
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
 from threading import Thread
@@ -70,35 +70,29 @@ class AsyncTaskAttempt(TaskAttempt[T]):
 class AsyncBatch(BatchOptions[AsyncStart[T], Callable[[AsyncContext[T]], Awaitable[object]]]):
     """The attempts of one step at many tasks; it asks for the pause in a thread."""
 
-    _admission: Admission = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Begin to admit tasks."""
-        self._admission = Admission(self.slots)
-
     async def run(self, *, limit: int | None, concurrency: int, rate: float | None) -> Report:
         """Try each task; if this is cancelled, the running ones are, and it ends once each of them has ended."""
-        feeding = Feeding({self.codes: self.feed}, limit=limit)
+        feeding, admission = Feeding({self.codes: self.feed}, limit=limit), Admission(self.slots)
         tasks = PacedTasks(iter(feeding), rate)
 
         async def next_task() -> tuple[Codes, str] | None:
             given = await tasks.next()
             if given is not None and self.slots is not None:
-                await _admitted(self.slots, self._admission, given)
+                await _admitted(self.slots, admission, given)
             return given
 
         try:
-            await in_tasks(partial(self._begin, feeding), next_task, concurrency)
+            await in_tasks(partial(self._begin, feeding, admission), next_task, concurrency)
         finally:
             feeding.stop()
             tasks.end()
             if self.slots is not None:
-                await wait_for_call(REQUESTS.submit(self._admission.end))
+                await wait_for_call(REQUESTS.submit(admission.end))
             log_failed_requests(self.codes, self.report)
         return self.report
 
-    def _begin(self, feeding: Feeding, given: tuple[Codes, str]) -> asyncio.Task[None]:
-        slot = self._admission.slot_of(given)
+    def _begin(self, feeding: Feeding, admission: Admission, given: tuple[Codes, str]) -> asyncio.Task[None]:
+        slot = admission.slot_of(given)
         attempt: AsyncTaskAttempt[T] = AsyncTaskAttempt(*given, feed=self.feed, batcher=self.batcher, slot=slot)
 
         def note_end(ended: asyncio.Task[None]) -> None:

@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Any
 
 from pynamodb_tracker.aws_lambda.invocation import Invocation, InvocationAttempt
-from pynamodb_tracker.aws_lambda.result import Reason
+from pynamodb_tracker.aws_lambda.result import ResultStatus
 from pynamodb_tracker.aws_lambda.trigger import Record, UnreadableEventError
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.instrumentation import log_fields
@@ -21,7 +21,7 @@ from pynamodb_tracker.model.row import TaskRow
 
 log = logging.getLogger("pynamodb_tracker")
 
-_LEVELS: dict[Reason | None, int] = {
+LEVELS: Mapping[ResultStatus | None, int] = {
     "succeeded": logging.INFO,
     "locked": logging.INFO,
     "not_ready": logging.INFO,
@@ -31,7 +31,7 @@ _LEVELS: dict[Reason | None, int] = {
     "mismatch": logging.WARNING,
     "ignored": logging.WARNING,
 }
-"""The level of the log for each reason why a task was not started; for any other it is ERROR."""
+"""The level of the log for each reason why a task did not succeed; for any other it is ERROR."""
 
 _COUNTS = ("Started", "Succeeded", "Failed", "Ignored", "TakenOver", "Refused", "Broken")
 _MILLISECOND = timedelta(milliseconds=1)
@@ -142,7 +142,7 @@ def _level_and_message(attempt: InvocationAttempt) -> tuple[int, str]:
         what = ignored if attempt.set_aside else "gave up its occurrence, and waits for the next one"
         return logging.ERROR, f"{what}: {task.last_error}"
     if not attempt.was_claimed:
-        return _LEVELS.get(attempt.reason, logging.ERROR), f"was not started: {error}"
+        return LEVELS.get(attempt.reason, logging.ERROR), f"was not started: {error}"
     if attempt.outcome == "succeeded":
         return logging.INFO, "succeeded"
     if attempt.outcome in ("failed", "released"):

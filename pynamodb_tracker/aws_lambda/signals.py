@@ -13,7 +13,7 @@ from pynamodb_tracker.aws_lambda import http
 from pynamodb_tracker.aws_lambda import trigger as triggers
 from pynamodb_tracker.aws_lambda.delivery import Delivery
 from pynamodb_tracker.aws_lambda.invocation import Invocation, LambdaContext, is_in_lambda
-from pynamodb_tracker.aws_lambda.journal import InvocationLog
+from pynamodb_tracker.aws_lambda.journal import LEVELS, InvocationLog
 from pynamodb_tracker.aws_lambda.queue import Queue
 from pynamodb_tracker.aws_lambda.result import Reason, Result, ResultStatus
 from pynamodb_tracker.aws_lambda.trigger import Record, Replies, TaskId, Trigger, TriggerName, UnreadableEventError
@@ -45,13 +45,6 @@ _TRY_AGAIN = timedelta(seconds=5)
 """When a sender is advised to try again."""
 _CODES: Mapping[ResultStatus, int] = {"unreadable": 400, "not_found": 404, "mismatch": 409, "failed": 500}
 """The status code of each result that is not done; 503 for any other."""
-_LEVELS: Mapping[ResultStatus, int] = {
-    "succeeded": logging.INFO,
-    "not_ready": logging.INFO,
-    "not_found": logging.WARNING,
-    "mismatch": logging.WARNING,
-}
-"""The level of the log for each result; ERROR for any other."""
 _REASONS: Mapping[type[Exception], Reason] = {
     TaskAlreadyAnsweredError: "mismatch",
     TaskAlreadySucceededError: "mismatch",
@@ -218,7 +211,7 @@ class _Sender(Generic[T]):
         if result.value is not None and result.error is not None:
             became += f", but its task was not sent to the queue of its step: {result.error}"
         message = f"{self.answer.name} of {model.__name__} {result.task_id!r} {became}"
-        journal.write(_LEVELS.get(result.status, logging.ERROR), message, record, **about, outcome=result.status)
+        journal.write(LEVELS.get(result.status, logging.ERROR), message, record, **about, outcome=result.status)
 
     def answer_to(self, result: Result[Any]) -> dict[str, Any]:
         """Return what a caller gets: `how` is what `send` returns, or "other" for an answer that does not count."""

@@ -35,7 +35,9 @@ class Dispatcher:
             poller, seconds = self._choose(woken)
             if poller is None:
                 clock.wait(woken, seconds)
-                self._end_wait(woken)
+                with self._guard:
+                    if woken in self._waiting:
+                        self._waiting.remove(woken)
                 continue
             task_id = poller.take()
             self._put_back(poller, found=task_id is not None)
@@ -114,8 +116,3 @@ class Dispatcher:
         with self._guard:
             if self._waiting:
                 self._waiting.pop(0).set()
-
-    def _end_wait(self, woken: threading.Event) -> None:
-        with self._guard:
-            if woken in self._waiting:
-                self._waiting.remove(woken)

@@ -110,7 +110,8 @@ class TaskTeam(Team):
             return
         self._is_stopping = True
         log.info("the worker stops: it starts no further task, and waits for those that run")
-        self._stop_finding()
+        self.dispatcher.stop()
+        self._slots.release(self._finding or 1)  # for threads that wait for one
         self._cancel_lost()
         self._deadline = self._loop.call_later(self.settings.grace.total_seconds(), self._cut_short)
 
@@ -119,11 +120,6 @@ class TaskTeam(Team):
         for task, attempt in self._tasks.items():
             if self._is_stopping and attempt.has_lost_lock and not task.cancelling():
                 task.cancel()
-
-    def _stop_finding(self) -> None:
-        """Let each thread that looks for tasks, or waits for a slot, end."""
-        self.dispatcher.stop()
-        self._slots.release(self._finding or 1)
 
     def _cut_short(self) -> None:
         """Cancel what still runs, which releases it; once, even if this is called again."""

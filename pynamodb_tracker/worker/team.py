@@ -126,13 +126,9 @@ class ThreadTeam(Team):
         """Start no further task."""
         self.dispatcher.stop()
 
-    def cut_short(self) -> None:
-        """Give back what still runs."""
-        self.give_back()
-
-    def abandon(self) -> None:
-        """Leave at once: the tasks that run stay locked until their locks expire."""
-        self.stop()
+    cut_short = Team.give_back
+    abandon = stop
+    """Leave at once: the tasks that run stay locked until their locks expire."""
 
     def _run(self) -> None:
         """Run tasks on one thread until there are no more."""

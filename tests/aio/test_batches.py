@@ -12,6 +12,7 @@ import pytest
 
 from pynamodb_tracker import AsyncContext, Report
 from pynamodb_tracker.aio.batch import AsyncBatch
+from pynamodb_tracker.batch.batch import Admission
 from pynamodb_tracker.batch.candidates import Feed
 from pynamodb_tracker.batch.feeding import Feeding
 from pynamodb_tracker.testing import StoppedClock
@@ -126,7 +127,7 @@ def test_a_task_that_is_cancelled_before_its_first_line_lets_the_feed_go_on() ->
         step = Order.confirm_payment
         batch = AsyncBatch(step._definition.codes, step.astart, nothing, Noting(lambda *_: iter(())))
         feeding = Feeding({step._definition.codes: Feed(lambda *_: iter(["o-2"]))})
-        task = batch._begin(feeding, (step._definition.codes, "o-1"))
+        task = batch._begin(feeding, Admission(None), (step._definition.codes, "o-1"))
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
