@@ -223,11 +223,18 @@ def pages(
 ) -> Iterator[dict[str, Any]]:
     """Yield the answers of a query or a scan of the table; each page is requested when it is needed."""
     while True:
-        page = read(table, methodcaller(query.__name__, *args, exclusive_start_key=start, **options))
-        yield page
-        start = page.get("LastEvaluatedKey")
+        answer = read_page(table, query, *args, start=start, **options)
+        yield answer
+        start = answer.get("LastEvaluatedKey")
         if not start:
             return
+
+
+def read_page(
+    table: TableConnection, query: Callable[..., dict[str, Any]], *args: Any, start: Any = None, **options: Any
+) -> dict[str, Any]:
+    """Return one answer of a query or a scan of the table, from `start` on."""
+    return read(table, methodcaller(query.__name__, *args, exclusive_start_key=start, **options))
 
 
 def get_items(table: TableConnection, keys: Sequence[Item], *, consistent: bool = True) -> Iterator[Item]:

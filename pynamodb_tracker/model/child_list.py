@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from pynamodb.constants import BINARY, STRING
 
 from pynamodb_tracker.dynamodb.connection import Item, get_items
-from pynamodb_tracker.model.overflow import CHUNK, VERSION, RowKey
+from pynamodb_tracker.model.hydration import rows_of_table
+from pynamodb_tracker.model.overflow import CHUNK, VERSION, RowKey, item_key
 from pynamodb_tracker.model.references import reference_to
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.row_state import readable_value
@@ -40,7 +41,7 @@ class Children(NamedTuple):
 def list_key(row: RowKey) -> Item:
     """Return the stored key of the list of a task."""
     task_id, use_case = row
-    return {"task_id": {STRING: task_id}, "use_case_id": {STRING: f"{use_case}#children"}}
+    return item_key(task_id, f"{use_case}#children")
 
 
 def as_item(row: RowKey, of_round: str, token: str, children: Keys) -> Item:
@@ -80,11 +81,11 @@ def children_of(parents: Sequence[TaskRow], *, most: int | None = None) -> dict[
     waiting = {(row.task_id, row.use_case_id): row for row in parents if awaited_tasks(row)}
     if not waiting:
         return {}
-    table = next(iter(waiting.values())).tracker.connection()
-    lists = {_owner(item): item for item in get_items(table, [list_key(key) for key in waiting])}
+    model = type(next(iter(waiting.values())))
+    lists = {_owner(item): item for item in get_items(model.tracker.connection(), [list_key(key) for key in waiting])}
     named = {key: keys_in(lists.get(key, {})) for key in waiting}
     wanted = list(dict.fromkeys(child for keys in named.values() for child in keys))[:most]
-    found = _read(next(iter(waiting.values())), wanted)
+    found = rows_of_table(model, wanted)
     children = {}
     for key, row in waiting.items():
         reference = reference_to(row)
@@ -92,14 +93,6 @@ def children_of(parents: Sequence[TaskRow], *, most: int | None = None) -> dict[
         tasks = [task for task in tasks if readable_value(task, "parent") == reference]
         children[key] = Children(tasks, max(awaited_tasks(row) - len(tasks), 0))
     return children
-
-
-def _read(parent: TaskRow, keys: Iterable[RowKey]) -> dict[RowKey, TaskRow]:
-    """Read rows of the parent's table; each is one of the class of its use case, if this program declares that."""
-    owner: Any = parent.tracker.table.owner
-    stored = [{"task_id": {STRING: task_id}, "use_case_id": {STRING: use_case}} for task_id, use_case in keys]
-    rows = (owner.from_raw_data(item) for item in get_items(parent.tracker.connection(), stored))
-    return {(row.task_id, row.use_case_id): row for row in rows}
 
 
 def _owner(item: Item) -> RowKey:

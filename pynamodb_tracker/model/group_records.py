@@ -14,7 +14,7 @@ from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.exceptions import TrackerError, ValueNotStorableError
 from pynamodb_tracker.model.data import to_json
-from pynamodb_tracker.model.overflow import GROUP_OF
+from pynamodb_tracker.model.overflow import GROUP_OF, item_key
 
 MAX_DATA_BYTES = 350_000
 """Bytes of a group's data as JSON: it has to fit into one item, with which every end in the group writes it."""
@@ -52,12 +52,12 @@ class Place(NamedTuple):
 
 def row_key(use_case: str, name: str) -> Item:
     """Return the stored key of a group's row."""
-    return {"task_id": {STRING: name}, "use_case_id": {STRING: range_key(use_case)}}
+    return item_key(name, range_key(use_case))
 
 
 def place_key(use_case: str, name: str, number: int) -> Item:
     """Return the stored key of a place; places sort by their numbers."""
-    return {"task_id": {STRING: name}, "use_case_id": {STRING: f"{_places(use_case)}{number:0{_DIGITS}d}"}}
+    return item_key(name, f"{_places(use_case)}{number:0{_DIGITS}d}")
 
 
 def range_key(use_case: str) -> str:

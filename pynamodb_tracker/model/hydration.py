@@ -12,7 +12,7 @@ from pynamodb_tracker.dynamodb.connection import get_items
 from pynamodb_tracker.exceptions import TaskError
 from pynamodb_tracker.model import failure_log
 from pynamodb_tracker.model.data import LeftOut
-from pynamodb_tracker.model.overflow import Pointer, RowKey, by_key, chunk_keys, key_of, log_key, texts_in
+from pynamodb_tracker.model.overflow import Pointer, RowKey, by_key, chunk_keys, item_key, key_of, log_key, texts_in
 from pynamodb_tracker.model.row import TaskRow, load
 from pynamodb_tracker.model.row_state import mark_unreadable, readable_value
 
@@ -27,6 +27,12 @@ def rows(model: type[T], task_ids: Iterable[str]) -> dict[str, T]:
     keys = [model.tracker.key(task_id) for task_id in dict.fromkeys(task_ids)]
     found = (load(model, item) for item in get_items(model.tracker.connection(), keys))
     return {row.task_id: row for row in found}
+
+
+def rows_of_table(model: type[T], keys: Iterable[RowKey]) -> dict[RowKey, T]:
+    """Read rows of any use case in the table of a class; each is one of its use case's class, if that is declared."""
+    distinct = [item_key(*key) for key in dict.fromkeys(keys)]
+    return {key_of(item): model.from_raw_data(item) for item in get_items(model.tracker.connection(), distinct)}
 
 
 def fill(model: type[T], found: Mapping[str, T]) -> dict[str, T]:

@@ -114,16 +114,18 @@ def split(text: str, slot: str, version: str) -> tuple[Pointer, list[bytes]]:
 def chunk_keys(row: RowKey, pointer: Pointer) -> list[Item]:
     """Return the stored keys of the chunks that a pointer refers to, in order; no use case has a `#` in its name."""
     task_id, use_case = row
-    return [
-        {"task_id": {STRING: task_id}, "use_case_id": {STRING: f"{use_case}#data#{pointer.slot}#{number}"}}
-        for number in range(pointer.chunks)
-    ]
+    return [item_key(task_id, f"{use_case}#data#{pointer.slot}#{number}") for number in range(pointer.chunks)]
 
 
 def log_key(row: RowKey) -> Item:
     """Return the stored key of the item that holds the failures of a task, if its row has no room for them."""
     task_id, use_case = row
-    return {"task_id": {STRING: task_id}, "use_case_id": {STRING: f"{use_case}#errors"}}
+    return item_key(task_id, f"{use_case}#errors")
+
+
+def item_key(task_id: str, range_key: str) -> Item:
+    """Return a key as it is stored."""
+    return {"task_id": {STRING: task_id}, "use_case_id": {STRING: range_key}}
 
 
 def by_key(items: Iterable[Item]) -> dict[RowKey, Item]:

@@ -11,7 +11,9 @@ from typing import Any, Generic, TypeVar
 from pynamodb.expressions.condition import Condition
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.dynamodb.connection import Item, get_items, pages
+from pynamodb_tracker.dynamodb.connection import Item, pages
+from pynamodb_tracker.model import hydration
+from pynamodb_tracker.model.overflow import key_of
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.query.state_scan import MOST_KEYS, PAGE, Window, is_kept, with_data_of
@@ -75,11 +77,8 @@ class AttributeScan(Generic[T]):
 
     def _with_rows(self, entries: Sequence[Item]) -> Iterator[tuple[Item, T | None]]:
         """Return the entries with their rows, those of all use cases in one request for 100."""
-        keys = [{name: entry[name] for name in ("task_id", "use_case_id")} for entry in entries]
-        distinct = {_place(entry)[1:]: key for entry, key in zip(entries, keys, strict=True)}
-        found = get_items(self.model.tracker.connection(), list(distinct.values()))
-        rows = {(item["task_id"]["S"], item["use_case_id"]["S"]): self.model.from_raw_data(item) for item in found}
-        pairs = deque((entry, self._if_wanted(rows.get(_place(entry)[1:]), entry)) for entry in entries)
+        rows = hydration.rows_of_table(self.model, map(key_of, entries))
+        pairs = deque((entry, self._if_wanted(rows.get(key_of(entry)), entry)) for entry in entries)
         rows.clear()
         return with_data_of(pairs, with_data=True)
 
@@ -125,4 +124,4 @@ class AttributeScan(Generic[T]):
 
 
 def _place(entry: Item) -> Place:
-    return entry["create_time"]["S"], entry["task_id"]["S"], entry["use_case_id"]["S"]
+    return entry["create_time"]["S"], *key_of(entry)

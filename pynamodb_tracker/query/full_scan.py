@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import NamedTuple, TypeVar
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.dynamodb.connection import Item, pages
+from pynamodb_tracker.dynamodb.connection import Item, pages, read_page
 from pynamodb_tracker.dynamodb.side_by_side import side_by_side
 from pynamodb_tracker.model.group_records import range_key
 from pynamodb_tracker.model.row import StatusIndex, TaskRow, load
@@ -70,7 +70,7 @@ class _IndexScan:
     def page(self, segments: int, at: tuple[int, Item | None]) -> tuple[Counter[tuple[int, bool]], Item | None]:
         """Count in the same way what a request reads; return where the next one of the segment begins, if any."""
         segment, start = at
-        found = pages(
+        found = read_page(
             self.table,
             self.table.scan,
             start=start,
@@ -79,8 +79,7 @@ class _IndexScan:
             index_name=INDEX,
             **({"segment": segment, "total_segments": segments} if segments > 1 else {}),
         )
-        page = next(found)
-        return Counter(self._codes(page["Items"])), page.get("LastEvaluatedKey")
+        return Counter(self._codes(found["Items"])), found.get("LastEvaluatedKey")
 
     def _codes(self, entries: list[Item]) -> Iterator[tuple[int, bool]]:
         begin, never = len(self.prefix), clock.stamp(clock.NEVER)

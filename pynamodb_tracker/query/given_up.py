@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import timedelta
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.dynamodb.connection import pages
+from pynamodb_tracker.dynamodb.connection import read_page
 from pynamodb_tracker.dynamodb.side_by_side import side_by_side
 from pynamodb_tracker.model import hydration
 from pynamodb_tracker.model.failure_log import failures_in_row
@@ -45,21 +45,19 @@ def _with_an_error(model: type[TaskRow], window: Window, most: int, status_key: 
     has_error = TaskRow.last_error.exists() & (TaskRow.attempt == 0)
     in_window = window.on_update_time()
     while True:
-        page: dict[str, Any] = next(
-            pages(
-                table,
-                table.query,
-                status_key,
-                start=start,
-                range_key_condition=due,
-                filter_condition=has_error if in_window is None else has_error & in_window,
-                index_name=INDEX,
-                limit=most,
-            )
+        found = read_page(
+            table,
+            table.query,
+            status_key,
+            start=start,
+            range_key_condition=due,
+            filter_condition=has_error if in_window is None else has_error & in_window,
+            index_name=INDEX,
+            limit=most,
         )
-        task_ids += (entry["task_id"]["S"] for entry in page["Items"])
-        most -= page["ScannedCount"]
-        start = page.get("LastEvaluatedKey")
+        task_ids += (entry["task_id"]["S"] for entry in found["Items"])
+        most -= found["ScannedCount"]
+        start = found.get("LastEvaluatedKey")
         if not start or most <= 0:
             return task_ids, not start
 

@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 from pynamodb.expressions.condition import Condition
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.dynamodb.connection import Item, pages
+from pynamodb_tracker.dynamodb.connection import Item, read_page
 from pynamodb_tracker.dynamodb.side_by_side import side_by_side
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.model import hydration
@@ -159,8 +159,8 @@ class StateScan(Generic[T]):
         keys = self.model.tracker.use_case.status_keys(self.code)
         if self.shard is not None:
             keys = [keys[self.shard]]
-        first, page = _share(limit, len(keys)), min(max(limit or PAGE, _ENTRIES_PER_UNIT), PAGE)
-        shards = [self._pages(key, first, page) for key in keys]
+        first, further = _share(limit, len(keys)), min(max(limit or PAGE, _ENTRIES_PER_UNIT), PAGE)
+        shards = [self._pages(key, first, further) for key in keys]
         found = side_by_side(next, shards)
         merged = (chain(first, chain.from_iterable(rest)) for first, rest in zip(found, shards, strict=True))
         yield from heapq.merge(*merged, key=position, reverse=self.latest_first)
@@ -172,26 +172,14 @@ class StateScan(Generic[T]):
         """
         at = self.positions.get(status_key)
         start = None if at is None else self._start_key(status_key, at)
-        table = self.model.tracker.connection()
         limit = first
         while True:
-            found = pages(
-                table,
-                table.query,
-                status_key,
-                start=start,
-                range_key_condition=self.window.on_due_time(self._last_due()),
-                filter_condition=self.window.on_update_time(),
-                index_name=INDEX,
-                scan_index_forward=not self.latest_first,
-                limit=limit,
-            )
-            page = next(found)
-            yield page["Items"]
-            start = page.get("LastEvaluatedKey")
+            found = self._page(status_key, start, self.window, limit, scan_index_forward=not self.latest_first)
+            yield found["Items"]
+            start = found.get("LastEvaluatedKey")
             if not start:
                 return
-            if len(page["Items"]) < limit:
+            if len(found["Items"]) < limit:
                 further = min(2 * further, PAGE)
             limit = further
 
@@ -217,10 +205,16 @@ class StateScan(Generic[T]):
         return found if most is None else min(found, most)
 
     def _counted(self, window: Window, limit: int | None, shard: tuple[str, Any]) -> dict[str, Any]:
-        """Count up to `limit` entries of a shard, in one request, behind the entry where the last one ended."""
+        """Count entries of a shard, behind the entry where the last request ended."""
         status_key, start = shard
+        return self._page(status_key, start, window, limit, select="COUNT")
+
+    def _page(
+        self, status_key: str, start: Item | None, window: Window, limit: int | None, **options: Any
+    ) -> dict[str, Any]:
+        """Read up to `limit` entries of a shard, in one request."""
         table = self.model.tracker.connection()
-        found = pages(
+        return read_page(
             table,
             table.query,
             status_key,
@@ -229,9 +223,8 @@ class StateScan(Generic[T]):
             filter_condition=window.on_update_time(),
             index_name=INDEX,
             limit=limit,
-            select="COUNT",
+            **options,
         )
-        return next(found)
 
     def _last_due(self) -> datetime | None:
         """Return the last due time of interest: a finished task's is when it finished, so `until` limits it."""
