@@ -26,7 +26,7 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item, connection_until, get_items
 from pynamodb_tracker.dynamodb.forking import in_forked_process
 from pynamodb_tracker.instrumentation import log_fields
-from pynamodb_tracker.model.overflow import GROUP_OF
+from pynamodb_tracker.model.overflow import GROUP_OF, item_key
 from pynamodb_tracker.model.row import TaskRow
 
 log = logging.getLogger("pynamodb_tracker")
@@ -130,7 +130,7 @@ def _send(model: type[TaskRow], counts: _Counts, hour: datetime, numbers: Counte
 def _key(model: type[TaskRow], hour: datetime) -> Item:
     """Return the key of the item of an hour; of no task, because no use case has a `#` in its name."""
     name = model.tracker.use_case.name
-    return {"task_id": {STRING: f"{name}#flow"}, "use_case_id": {STRING: f"#flow#{hour:%Y%m%d%H}"}}
+    return item_key(f"{name}#flow", f"#flow#{hour:%Y%m%d%H}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,24 @@
-"""What the control item holds, and how it is read.
+"""The control item of a use case: the pauses of its steps, and the numbers that its steps are stored with.
 
 paused#200   {token, until, reason, by, time}; without `until`, the step was resumed
 steps        JSON: {"200": ["ship"]}, the names that each number has had
+
+Each command of a person has a token, so that none is undone by a late copy of an earlier one; the later `until` wins:
+
+    pause    IF  no pause yet, or its token < :token and (it has no `until`, or that is earlier)
+    keep     IF  token = :seen          the pause that is there lasts longer: only the token is raised
+    resume   IF  no pause yet, or its token < :token
+
+Names are added to a number, never replaced. A name at another number than before is a step that was renumbered, so
+tasks stored at the old number would be at another step. A new name at a known number is a rename; together with new
+numbers, it is a renumbering, too.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import logging
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -15,16 +26,34 @@ from typing import Any, NamedTuple
 from pynamodb.constants import MAP, STRING
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.dynamodb.connection import Item, send
-from pynamodb_tracker.exceptions import TrackerError
+from pynamodb_tracker.arguments import shown
+from pynamodb_tracker.dynamodb.connection import Item, Refused, send
+from pynamodb_tracker.exceptions import DefinitionError, TrackerError
+from pynamodb_tracker.instrumentation import log_fields
+from pynamodb_tracker.model.overflow import GROUP_OF, item_key
 from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.serialization import TOKEN
+from pynamodb_tracker.model.worker_name import this_worker
+from pynamodb_tracker.transitions.lock import new_token
+
+log = logging.getLogger("pynamodb_tracker")
 
 Names = dict[int, list[str]]
 """The names of each number, the oldest first."""
 
-STEPS = "steps"
-PAUSED = "paused#"
+_STEPS = "steps"
+_PAUSED = "paused#"
 _RANGE_KEY = "#control"
+
+_TRIES = 6
+_LONGEST_REASON = 1_000
+
+_EARLIER = "attribute_not_exists(#pause) OR #pause.#token < :token"
+_KEEP = "SET #pause.#token = :token"
+_SHORTER = (
+    "attribute_not_exists(#pause) OR "
+    "(#pause.#token < :token AND (attribute_not_exists(#pause.#until) OR #pause.#until < :until))"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +95,12 @@ class Control(NamedTuple):
         return {int(number): names for number, names in json.loads(self.steps or "{}").items()}
 
 
-def key(model: type[TaskRow]) -> Item:
+def _key(model: type[TaskRow]) -> Item:
     """Return the stored key of the control item; of no task, because no use case has a `#` in its name."""
-    return {"task_id": {STRING: model.tracker.use_case.name}, "use_case_id": {STRING: _RANGE_KEY}}
+    return item_key(model.tracker.use_case.name, _RANGE_KEY)
 
 
-def check(model: type[TaskRow]) -> None:
+def _check(model: type[TaskRow]) -> None:
     """Raise a TrackerError if the use case has no control item."""
     use_case = model.tracker.use_case
     if not use_case.control:
@@ -83,10 +112,17 @@ def check(model: type[TaskRow]) -> None:
 
 def read(model: type[TaskRow], *, within: timedelta | None = None) -> Control:
     """Read the control item, strongly consistent; TrackerError if it is damaged. One request, of one read unit."""
-    check(model)
+    _check(model)
     until = None if within is None else clock.now() + within
-    request = {"Key": key(model), "ConsistentRead": True}
-    return parse(model, send(model.tracker.connection(), "GetItem", request, until=until).get("Item") or {})
+    request = {"Key": _key(model), "ConsistentRead": True}
+    item: Item = send(model.tracker.connection(), "GetItem", request, until=until).get("Item") or {}
+    try:
+        pauses = {pause.number: pause for pause in _pauses(model, item)}
+        control = Control(pauses, item[_STEPS][STRING] if _STEPS in item else None)
+        _ = control.names
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise _damaged(model, repr(error)) from error
+    return control
 
 
 def in_force(model: type[TaskRow]) -> list[Pause]:
@@ -94,18 +130,7 @@ def in_force(model: type[TaskRow]) -> list[Pause]:
     return [pause for _, pause in sorted(read(model).pauses.items()) if pause.is_in_force]
 
 
-def parse(model: type[TaskRow], item: Item) -> Control:
-    """Return what an item says."""
-    try:
-        pauses = {pause.number: pause for pause in _pauses(model, item)}
-        control = Control(pauses, item[STEPS][STRING] if STEPS in item else None)
-        _ = control.names
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise damaged(model, repr(error)) from error
-    return control
-
-
-def damaged(model: type[TaskRow], why: str) -> TrackerError:
+def _damaged(model: type[TaskRow], why: str) -> TrackerError:
     """Return the error for a control item that cannot be read."""
     name = model.tracker.use_case.name
     return TrackerError(f"cannot read the control item of {name!r}: another program has changed it: {why}")
@@ -113,14 +138,163 @@ def damaged(model: type[TaskRow], why: str) -> TrackerError:
 
 def _pauses(model: type[TaskRow], item: Item) -> Iterator[Pause]:
     for attribute, value in item.items():
-        if attribute.startswith(PAUSED) and "until" in value[MAP]:
-            yield pause_in(model, int(attribute.removeprefix(PAUSED)), value[MAP])
+        if attribute.startswith(_PAUSED) and "until" in value[MAP]:
+            yield _pause_in(model, int(attribute.removeprefix(_PAUSED)), value[MAP])
 
 
-def pause_in(model: type[TaskRow], number: int, stored: Mapping[str, Any]) -> Pause:
+def _pause_in(model: type[TaskRow], number: int, stored: Mapping[str, Any]) -> Pause:
     """Return a pause from its stored form."""
     text = {name: value[STRING] for name, value in stored.items()}
     step = next((codes.step for codes in model.tracker.steps if codes.pending == number), str(number))
     until = datetime.fromisoformat(text["until"])
     time = datetime.fromisoformat(text["time"])
     return Pause(step, number, None if until == clock.NEVER else until, text["reason"], text["by"], time)
+
+
+def pause(model: type[TaskRow], number: int, until: datetime | None, reason: str, by: str | None) -> Pause:
+    """Pause a step, and return its pause: the one that was there, if that lasts longer."""
+    if len(reason) > _LONGEST_REASON:
+        raise ValueError(f"the reason of a pause has at most {_LONGEST_REASON:,} characters, not {len(reason):,}")
+    stored = {"until": clock.stamp(until or clock.NEVER), "reason": reason, **_signed(by)}
+    command = _Command(model, number, stored)
+    return _pause_in(model, number, command.carry_out(_SHORTER))
+
+
+def resume(model: type[TaskRow], number: int, by: str | None) -> None:
+    """Resume a step, whether it is paused or not: a pause that is still on its way has no effect any more."""
+    _Command(model, number, _signed(by)).carry_out(_EARLIER)
+
+
+def _signed(by: str | None) -> dict[str, str]:
+    return {"by": by or this_worker(), "time": clock.stamp(clock.now())}
+
+
+class _Command:
+    """One call of `pause` or `resume`: the requests that it takes until one of them is known to be applied."""
+
+    def __init__(self, model: type[TaskRow], number: int, stored: dict[str, str]) -> None:
+        _check(model)
+        self._model = model
+        self._attribute = f"{_PAUSED}{number}"
+        self._stored = stored
+
+    def carry_out(self, condition: str) -> dict[str, Any]:
+        """Return what the step's attribute holds then."""
+        token = new_token()
+        for _ in range(_TRIES):
+            wanted: dict[str, Any] = {name: {STRING: value} for name, value in self._stored.items()}
+            wanted |= {"token": {STRING: token}}
+            found = self._send("SET #pause = :pause, #mark = :mark", condition, token, pause={MAP: wanted})
+            if found is None:
+                return wanted
+            seen = found.get("token", {}).get(STRING, "")
+            if TOKEN.fullmatch(seen) is None:
+                raise _damaged(self._model, f"{self._attribute} has no token, but {shown(seen)}; remove that attribute")
+            if seen > token:
+                token = new_token(above=seen)
+            elif self._send(_KEEP, "#pause.#token = :seen", token, seen={STRING: seen}) is None:
+                return found  # the pause that is there lasts longer, or it is this one, and its answer was lost
+        raise TrackerError(f"the pause of a step of {self._model.__name__} changed {_TRIES} times meanwhile; try again")
+
+    def _send(self, update: str, condition: str, token: str, **values: dict[str, Any]) -> dict[str, Any] | None:
+        """Send an update; if it is refused, return what the step's attribute holds."""
+        names = {"#pause": self._attribute, "#token": "token", "#until": "until", "#mark": GROUP_OF}
+        known = {"until": {STRING: self._stored.get("until", "")}, "token": {STRING: token}, **values}
+        known["mark"] = {STRING: self._model.tracker.use_case.name}
+        request = {
+            "Key": _key(self._model),
+            "UpdateExpression": update,
+            "ConditionExpression": condition,
+            "ExpressionAttributeNames": {name: each for name, each in names.items() if name in update + condition},
+            "ExpressionAttributeValues": {f":{n}": v for n, v in known.items() if f":{n}" in update + condition},
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        }
+        try:
+            send(self._model.tracker.connection(), "UpdateItem", request)
+        except Refused as refused:
+            found: dict[str, Any] = (refused.item or {}).get(self._attribute, {}).get(MAP, {})
+            return found
+        return None
+
+
+def forget(model: type[TaskRow]) -> None:
+    """Delete the control item."""
+    send(model.tracker.connection(), "DeleteItem", {"Key": _key(model)})
+
+
+def compare(model: type[TaskRow], control: Control) -> None:
+    """Compare the steps of a class with the recorded ones, and add its new names and numbers.
+
+    DefinitionError if a step was renumbered. One request if there is something to add, and none otherwise.
+    """
+
+    def added(known: Names) -> Names:
+        refuse_moved(model, known)
+        return known | {n: list(dict.fromkeys([*known.get(n, ()), name])) for n, name in _declared(model).items()}
+
+    _write(model, added, control)
+
+
+def accept(model: type[TaskRow]) -> None:
+    """Record the steps as the class declares them; numbers of steps that it lacks keep the other names."""
+
+    def replaced(known: Names) -> Names:
+        declared = _declared(model)
+        others = {number: [x for x in names if x not in declared.values()] for number, names in known.items()}
+        return {n: names for n, names in others.items() if names} | {n: [name] for n, name in declared.items()}
+
+    _write(model, replaced, read(model))
+
+
+def _declared(model: type[TaskRow]) -> dict[int, str]:
+    return {codes.pending: codes.step for codes in model.tracker.steps}
+
+
+def refuse_moved(model: type[TaskRow], known: Names) -> None:
+    """Raise a DefinitionError, with the numbers to give back, if the class has renumbered a step."""
+    declared, name = _declared(model), model.__name__
+    moved = {
+        n: step for n, names in known.items() for step in names if step in {*declared.values()} - {declared.get(n)}
+    }
+    renamed = {n: step for n, step in declared.items() if n in known and step not in known[n]}
+    new = [number for number in declared if number not in known]
+    if not (moved or (renamed and new)):
+        return
+    back = moved or {number: " or ".join(known[number]) for number in renamed}
+    given = ", ".join(f"{step} = Step({number})" for number, step in sorted(back.items()))
+    what = "other numbers" if moved else f"other names, together with new numbers ({', '.join(map(str, new))}),"
+    raise DefinitionError(
+        f"{name} declares {what} for steps that tasks are stored with: give back {given}; number a new step between "
+        "its neighbours, and rename a step in a deployment of its own. If no task is stored at these steps, "
+        f"pynamodb-tracker steps --accept records the numbers of {name} as they are"
+    )
+
+
+def _write(model: type[TaskRow], change: Callable[[Names], Names], control: Control) -> None:
+    """Write the names that `change` returns for those that are there, unless another program has changed these."""
+    for _ in range(_TRIES):
+        wanted = change(control.names)
+        if wanted == control.names:
+            return
+        if _has_written(model, control.steps, json.dumps({str(number): wanted[number] for number in sorted(wanted)})):
+            text = "recorded the numbers of the steps of %s: %s"
+            log.info(text, model.__name__, wanted, extra=log_fields(model.tracker.use_case.name))
+            return
+        control = read(model)
+    raise TrackerError(f"the recorded steps of {model.__name__} changed {_TRIES} times meanwhile; try again")
+
+
+def _has_written(model: type[TaskRow], seen: str | None, wanted: str) -> bool:
+    values = {"wanted": wanted, "mark": model.tracker.use_case.name} | ({} if seen is None else {"seen": seen})
+    request = {
+        "Key": _key(model),
+        "UpdateExpression": "SET #steps = :wanted, #mark = :mark",
+        "ConditionExpression": "attribute_not_exists(#steps)" if seen is None else "#steps = :seen",
+        "ExpressionAttributeNames": {"#steps": _STEPS, "#mark": GROUP_OF},
+        "ExpressionAttributeValues": {f":{name}": {STRING: value} for name, value in values.items()},
+    }
+    try:
+        send(model.tracker.connection(), "UpdateItem", request)
+    except Refused:  # or an earlier copy of the request was applied, which reading shows
+        return False
+    return True

@@ -25,7 +25,7 @@ from pynamodb.constants import STRING
 from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import shown, written_as
 from pynamodb_tracker.dynamodb.connection import Item, Refused, get_items, send
-from pynamodb_tracker.model.overflow import GROUP_OF
+from pynamodb_tracker.model.overflow import GROUP_OF, item_key
 from pynamodb_tracker.model.serialization import TOKEN
 from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.transitions.lock import new_token
@@ -169,7 +169,7 @@ class SlotTable:
         return f"{self.name}#{number:02}, {_RANGE_KEY}"
 
     def _key(self, number: int) -> Item:
-        return {"task_id": {STRING: f"{self.name}#{number:02}"}, "use_case_id": {STRING: _RANGE_KEY}}
+        return item_key(f"{self.name}#{number:02}", _RANGE_KEY)
 
     def _sent(
         self, number: int, update: str, condition: str, values: dict[str, str], *, until: datetime | None = None

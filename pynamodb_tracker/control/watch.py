@@ -15,8 +15,7 @@ from pynamodb.connection.table import TableConnection
 from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.control import numbers
-from pynamodb_tracker.control.item import Pause, read
+from pynamodb_tracker.control.item import Pause, compare, read
 from pynamodb_tracker.dynamodb.forking import in_forked_process
 from pynamodb_tracker.exceptions import DefinitionError, TrackerError
 from pynamodb_tracker.instrumentation import log_fields
@@ -69,7 +68,7 @@ class _Known:
             control = read(model, within=_WITHIN)
             self.pauses = control.pauses
             if not self.is_compared:
-                numbers.compare(model, control)
+                compare(model, control)
             self.is_compared, self.is_warned, self.mistake = True, False, ""
         except DefinitionError as error:
             self.mistake = str(error)

@@ -175,14 +175,14 @@ class StepCommands(Generic[T]):
         Examples:
             >>> Order.ship.pause(until=timedelta(hours=1), reason="no carrier", by="ada")
         """
-        from pynamodb_tracker.control import commands  # noqa: PLC0415 - few programs pause a step
+        from pynamodb_tracker.control import item  # noqa: PLC0415 - few programs pause a step
 
         reason, by = arguments.check_reason(reason), arguments.check_name("by", by)
         given, now = arguments.check_due_time(until, "until"), clock.now()
         end = now + given if isinstance(given, timedelta) else given
         if end is not None and end <= now:
             raise ValueError(f"until must be in the future, not {until!r}")
-        return commands.pause(self.model, self._definition.codes.pending, end, reason, by)
+        return item.pause(self.model, self._definition.codes.pending, end, reason, by)
 
     def resume(self, *, by: str | None = None) -> None:
         """End a pause of this step, if there is one: its tasks are started again within 5 seconds. One request.
@@ -190,9 +190,9 @@ class StepCommands(Generic[T]):
         Examples:
             >>> Order.ship.resume(by="ada")
         """
-        from pynamodb_tracker.control import commands  # noqa: PLC0415 - as above
+        from pynamodb_tracker.control import item  # noqa: PLC0415 - as above
 
-        commands.resume(self.model, self._definition.codes.pending, arguments.check_name("by", by))
+        item.resume(self.model, self._definition.codes.pending, arguments.check_name("by", by))
 
     apause = awaited(pause)
     aresume = awaited(resume)

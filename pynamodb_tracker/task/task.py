@@ -428,9 +428,9 @@ class Task(GuardedRow, metaclass=TaskMeta):
             for name in groups:
                 forget(cls, name)
         if cls.tracker.use_case.control and not report.refused:
-            from pynamodb_tracker.control import commands  # noqa: PLC0415 - few use cases are controlled
+            from pynamodb_tracker.control import item  # noqa: PLC0415 - few use cases are controlled
 
-            commands.forget(cls)
+            item.forget(cls)
         return report
 
     @classmethod

@@ -14,7 +14,7 @@ import pytest
 from pynamodb.exceptions import GetError, UpdateError
 
 from pynamodb_tracker import AsyncWorker, Report, Step, Task, TrackerError, UseCase, Worker
-from pynamodb_tracker.control import commands, item, watch
+from pynamodb_tracker.control import item, watch
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.network import Network, error
 from tests.support.recorder import recorded
@@ -206,7 +206,7 @@ def test_pauses_are_known_to_a_process_that_may_not_record_its_steps(monkeypatch
     def denied(*_: object, **__: object) -> Any:
         raise UpdateError("denied")
 
-    monkeypatch.setattr("pynamodb_tracker.control.numbers.send", denied)
+    monkeypatch.setattr(item, "_has_written", denied)
     assert Order.reserve.run_all(done).paused
 
 
@@ -296,11 +296,11 @@ def late_resume() -> bool:
 
 def late_resume_from_before_a_pause_that_was_kept() -> bool:
     pause(2 * HOUR)
-    token = commands.new_token()
+    token = item.new_token()
     pause()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(commands, "new_token", lambda: token)
-        patch.setattr(commands, "_TRIES", 1)
+        patch.setattr(item, "new_token", lambda: token)
+        patch.setattr(item, "_TRIES", 1)
         with suppress(TrackerError, TypeError):
             Order.ship.resume()
     return Order.pauses() == []
@@ -329,8 +329,8 @@ def test_with_its_guard_a_command_breaks_no_promise(trace: Callable[[], bool]) -
 @pytest.mark.parametrize("trace", GUARDS)
 def test_without_its_guard_it_does(trace: Callable[[], bool], monkeypatch: pytest.MonkeyPatch) -> None:
     name, guard, other = GUARDS[trace]
-    assert guard in getattr(commands, name)
-    monkeypatch.setattr(commands, name, getattr(commands, name).replace(guard, other))
+    assert guard in getattr(item, name)
+    monkeypatch.setattr(item, name, getattr(item, name).replace(guard, other))
 
     assert trace()
 
@@ -360,9 +360,9 @@ def test_a_command_whose_answer_was_lost_finds_itself(
 
 
 def test_a_command_whose_token_is_behind_takes_a_later_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = commands.new_token
+    real = item.new_token
     pause()
-    monkeypatch.setattr(commands, "new_token", lambda above=None: real(above) if above else "0" * 24)
+    monkeypatch.setattr(item, "new_token", lambda above=None: real(above) if above else "0" * 24)
     Order.ship.resume()
     assert Order.pauses() == []
     pause()

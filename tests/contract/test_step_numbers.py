@@ -13,7 +13,7 @@ from pynamodb.exceptions import GetError
 
 from pynamodb_tracker import AsyncWorker, DefinitionError, Step, Task, UseCase, Worker
 from pynamodb_tracker.aws_lambda import handles, retry_handler
-from pynamodb_tracker.control import item, numbers, watch
+from pynamodb_tracker.control import item, watch
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.network import Network
 from tests.support.recorder import recorded
@@ -46,7 +46,7 @@ def program(steps: dict[str, int]) -> Any:
 
 
 def run(steps: dict[str, int]) -> Any:
-    """Run a program once, which records its numbers."""
+    """Run a program once, which records its item."""
     order = program(steps)
     order.confirm_payment.run_all(done)
     return order
@@ -148,7 +148,7 @@ def test_accepting_records_the_numbers_as_they_are_and_refuses_those_before(cloc
         with pytest.raises(DefinitionError):
             order.ship.run_all(done)
         clock.advance(timedelta(seconds=5))
-    numbers.accept(order)
+    item.accept(order)
     order.ship.run_all(done)
     before.ship.run_all(done)  # it compares at its start only
     with pytest.raises(DefinitionError, match=r"give back ship = Step\(300\)"):
@@ -157,7 +157,7 @@ def test_accepting_records_the_numbers_as_they_are_and_refuses_those_before(cloc
         run({"confirm_payment": 100, "bill": 950})
     run({"confirm_payment": 100, "bill": 900})
     moved = {"confirm_payment": 100, "ship": 300, "deliver": 400, "bill": 950}
-    numbers.accept(program(moved))
+    item.accept(program(moved))
     run(moved)  # the number that bill had names no step any more
 
 
@@ -186,7 +186,7 @@ def rival_adds(network: Network) -> tuple[Any, Any]:
     def rule(operation: str, _request: Any, send: Callable[[], Any]) -> Any:
         if operation == "UpdateItem":
             network.rule = passing
-            numbers.compare(rival, numbers.read(rival))
+            item.compare(rival, item.read(rival))
         return send()
 
     passing = network.rule
@@ -201,7 +201,7 @@ def test_of_two_programs_that_begin_at_once_the_second_compares_again(network: N
 
 
 def test_without_that_comparison_both_would_run(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
-    written = numbers._has_written
-    monkeypatch.setattr(numbers, "_has_written", lambda *given: written(given[0], None, given[2]) or True)
+    written = item._has_written
+    monkeypatch.setattr(item, "_has_written", lambda *given: written(given[0], None, given[2]) or True)
     _, order = rival_adds(network)
     order.confirm_payment.run_all(done)

@@ -9,8 +9,7 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import FOUND, step_among, use_case, use_cases
 from pynamodb_tracker.cli.terminal import print_table, say, warn
-from pynamodb_tracker.control import numbers
-from pynamodb_tracker.control.item import in_force, read
+from pynamodb_tracker.control import item
 from pynamodb_tracker.exceptions import DefinitionError
 from pynamodb_tracker.presentation.text import escaped
 
@@ -49,7 +48,7 @@ def resume(step: opt.Step, *, by: opt.By, name: opt.App, use_case_name: opt.UseC
     """End the pause of a step, if there is one: its tasks are started again within 5 seconds."""
     with use_cases(name, use_case_name) as models:
         of = step_among(models, step)
-        ended = [pause for pause in in_force(of.model) if pause.step == of.name]
+        ended = [pause for pause in item.in_force(of.model) if pause.step == of.name]
         of.resume(by=by)
         why = "".join(f"; {pause.by} had paused it: {pause.reason}" for pause in ended)
         say(escaped(f"{of.name} is resumed{why}" if ended else f"{of.name} was not paused"))
@@ -69,12 +68,12 @@ def steps(
     """
     with use_case(name, use_case_name) as model:
         if accept:
-            numbers.accept(model)
-        known, declared = read(model).names, {codes.pending: codes.step for codes in model.tracker.steps}
+            item.accept(model)
+        known, declared = item.read(model).names, {codes.pending: codes.step for codes in model.tracker.steps}
         rows = ([str(n), declared.get(n, ""), ", ".join(known.get(n, ()))] for n in sorted({*known, *declared}))
         print_table(("number", "step", "recorded"), rows)
         try:
-            numbers.refuse_moved(model, known)
+            item.refuse_moved(model, known)
         except DefinitionError as error:
             warn(str(error))
             raise typer.Exit(FOUND) from None
