@@ -170,28 +170,25 @@ class _Support:
     """What is known of a client: whether its engine takes several statements, and applies each by its condition."""
 
     def __init__(self) -> None:
-        self._off: set[str] = set()
-        """The operations that are sent one by one."""
-        self._trusted: set[str] = set()
-        """The operations of which a statement was refused that had to be."""
+        self._together: dict[str, bool] = {}
+        """By operation: True once a statement was refused that had to be, and False for good if it is sent alone."""
         self._unclear = 0
         self._guard = threading.Lock()
 
     def is_off_for(self, operation: str) -> bool:
         """Return whether writes of that kind are sent one by one."""
-        return operation in self._off
+        return self._together.get(operation) is False
 
     def covers(self, operation: str) -> bool:
         """Return whether writes of that kind can be sent together with others."""
-        return operation in self._trusted and operation not in self._off
+        return self._together.get(operation, False)
 
     def find_out(self, write: BatchedWrite) -> None:
         """Find out whether writes like this one are covered.
 
         While another thread does that, nothing is known yet: waiting for it may take longer than a lock lasts.
         """
-        is_known = write.operation in self._trusted or write.operation in self._off
-        if not is_known and self._guard.acquire(blocking=False):
+        if write.operation not in self._together and self._guard.acquire(blocking=False):
             try:
                 self._probe(write)
             finally:
@@ -214,8 +211,8 @@ class _Support:
 
     def turn_off(self, why: str, level: int = logging.INFO, operations: Iterable[str] = _VERBS) -> None:
         """Send such writes of this client one by one from now on."""
-        if not self._off.issuperset(operations):
-            self._off.update(operations)
+        if not all(map(self.is_off_for, operations)):
+            self._together.update(dict.fromkeys(operations, False))
             log.log(level, "writes are sent one by one, not up to %d in a request: %s", MOST, why)
 
     def _probe(self, write: BatchedWrite) -> None:
@@ -225,17 +222,17 @@ class _Support:
                 write.answer = write.connection.dispatch(write.operation, write.request)
             except (BotoCoreError, ClientError) as error:
                 write.error = error
-                return
-            self._ask(write, write.operation, write.statement)
+            else:
+                self._ask(write, write.operation, write.statement)
             return
         # First what does no harm even if it is applied.
         self._ask(write, "UpdateItem", partiql.impossible("UpdateItem", write.request))
-        if write.operation == "DeleteItem" and "UpdateItem" in self._trusted | self._off:
+        if write.operation == "DeleteItem" and "UpdateItem" in self._together:
             self._ask(write, "DeleteItem", partiql.impossible("DeleteItem", write.request))
 
     def _ask(self, write: BatchedWrite, operation: str, probe: partiql.Statement | None) -> None:
         """Send the statement that has to be refused, and judge the answer."""
-        if probe is None or operation in self._trusted or operation in self._off:
+        if probe is None or operation in self._together:
             return
         try:
             answer = write.connection.dispatch("BatchExecuteStatement", {"Statements": [probe.as_entry()]})
@@ -255,7 +252,7 @@ class _Support:
         elif error is None:
             self.turn_off("the engine ignores the conditions of statements", logging.WARNING)
         elif code == "DuplicateItem" or (code == "ConditionalCheckFailed" and ITEM in error):
-            self._trusted.add(operation)
+            self._together.setdefault(operation, True)
             self.note_understood()
         elif code in _DENIED:
             self.note_denied(operation, error.get("Message", ""))
@@ -318,7 +315,7 @@ def _send(writes: Sequence[BatchedWrite], support: _Support) -> None:
     except ClientError as error:
         if is_retryable_answer(error):
             for write in writes:
-                write.error = _copied(error, write.operation)
+                write.error = ClientError(dict(response_of(error)), write.operation)  # each adds notes to its own
             return
         support.note_refused(error, *{write.operation for write in writes})
         for write in writes:
@@ -336,11 +333,6 @@ def _send(writes: Sequence[BatchedWrite], support: _Support) -> None:
         repeats = answer.get("ResponseMetadata", {}).get("RetryAttempts", 0)
         for write, response in zip(writes, responses, strict=False):
             write.take(response, repeats)
-
-
-def _copied(error: ClientError, operation: str) -> ClientError:
-    """Return the same error for one of several threads, because each adds notes and a traceback to its own."""
-    return ClientError(dict(response_of(error)), operation)
 
 
 def _error(operation: str, code: str, message: str, *, item: object = None, repeats: int = 0) -> ClientError:

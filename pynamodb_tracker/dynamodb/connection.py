@@ -32,7 +32,6 @@ from pynamodb.exceptions import (
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb import error_codes
-from pynamodb_tracker.dynamodb.advice import advise
 from pynamodb_tracker.dynamodb.backoff import jittered_pause
 from pynamodb_tracker.dynamodb.forking import in_forked_process
 
@@ -134,11 +133,8 @@ def send(
                 raise Refused(repeated=repeated, item=error_codes.item_met(error)) from None
             if error_codes.is_missing_table(error):
                 raise missing_table(table, error) from error
-            if not (
-                error_codes.is_retryable_answer(error)
-                and retries < TRIES - 1
-                and slept_before(until, jittered_pause(retries))
-            ):
+            may_retry = retries < TRIES - 1 and error_codes.is_retryable_answer(error)
+            if not (may_retry and slept_before(until, jittered_pause(retries))):
                 kind, message = _ERRORS[operation]
                 raise kind(f"{message}: {error}", error) from error
             retries += 1
@@ -204,9 +200,8 @@ def read(table: TableConnection, request: Callable[[TableConnection], R]) -> R:
         except PynamoDBConnectionError as error:
             if error_codes.is_missing_table(error.cause):
                 raise missing_table(table, error.cause) from error
-            if retries == TRIES - 1 or not error_codes.is_retryable_answer(error.cause):
-                raise
-            if not slept_before(deadline, jittered_pause(retries)):
+            may_retry = retries < TRIES - 1 and error_codes.is_retryable_answer(error.cause)
+            if not (may_retry and slept_before(deadline, jittered_pause(retries))):
                 raise
             retries += 1
 
@@ -303,7 +298,7 @@ class SharedConnection(Connection):
             with self.building: return super().client  # fmt: skip  # noqa: E701 - see the class
         except BotoCoreError as error:
             where = f"table {next(iter(self._tables))}"
-            if not advise(error, where):
+            if not error_codes.advise(error, where):
                 error.args = (f"{where}: {error}",)
             raise error.with_traceback(None) from None
 
@@ -312,14 +307,17 @@ class SharedConnection(Connection):
             return super()._make_api_call(operation_name, operation_kwargs)
         except ClientError as error:
             if "TransactItems" not in operation_kwargs:  # these may be about other tables as well
-                advise(error, f"table {next(iter(self._tables))} at {self.client.meta.endpoint_url}")
+                error_codes.advise(error, self._described())
             raise
         except BotoCoreError as error:
             if self._client is None:  # it cannot be built
                 raise
-            if advise(error, f"table {next(iter(self._tables))} at {self.client.meta.endpoint_url}"):
+            if error_codes.advise(error, self._described()):
                 raise error.with_traceback(None) from None  # its message says it all: 60 lines of the SDK less
             raise
+
+    def _described(self) -> str:
+        return f"table {next(iter(self._tables))} at {self.client.meta.endpoint_url}"
 
     def create_table(self, table_name: str, *args: Any, **options: Any) -> dict[str, Any]:
         """Create a table; a global index that declares no provisioned units gets as many as the table has.

@@ -1,11 +1,19 @@
-"""What a failed request means: whether it is temporary, may have been applied, or has invalid values."""
+"""What a failed request means: it is temporary, may have been applied, has invalid values, or settings are wrong."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from botocore.exceptions import ClientError, HTTPClientError
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    ConnectTimeoutError,
+    EndpointConnectionError,
+    HTTPClientError,
+    NoCredentialsError,
+    NoRegionError,
+)
 from botocore.exceptions import ConnectionError as NoConnectionError
 from pynamodb.exceptions import PynamoDBException, TransactWriteError
 
@@ -31,6 +39,17 @@ _TEMPORARY = {
 
 _TEMPORARY_REASONS = {"ProvisionedThroughputExceeded", "ThrottlingError", "TransactionConflict"}
 """https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html"""
+
+_OF_ANOTHER_SCHEMA = (
+    "does not have the specified index",
+    "Invalid index",  # as moto says it
+    "backfilling",  # the index is being created
+    "key element does not match the schema",
+    "Missing the key",
+    "Type mismatch for key",
+    "required keys was not given",  # as DynamoDB Local says it
+)
+"""Parts of DynamoDB's messages about keys and indexes that the table does not have."""
 
 
 def is_temporary(error: PynamoDBException) -> bool:
@@ -120,3 +139,43 @@ def _status(error: Exception) -> int:
 def was_repeated(error: Exception) -> bool:
     """Return whether the SDK sent the request more than once, so that an earlier copy may have been applied."""
     return int(response_of(error).get("ResponseMetadata", {}).get("RetryAttempts", 0)) > 0
+
+
+def advise(error: BotoCoreError | ClientError, where: str) -> bool:
+    """Add to the message of an error what to do, and which table it is about; False if settings did not cause it.
+
+    The error keeps its type: programs catch it by that, and retries are decided by it.
+    """
+    if isinstance(error, ClientError):
+        return _advise_on_answer(error, where)
+    if isinstance(error, NoRegionError):
+        text = "no region: set it in the Meta of the table's class, or set AWS_DEFAULT_REGION"
+    elif isinstance(error, NoCredentialsError):
+        text = "no credentials: set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+    elif isinstance(error, EndpointConnectionError | ConnectTimeoutError):
+        text = f"cannot connect{_reason(error)}: check host and region in its Meta, AWS_ENDPOINT_URL, and the network"
+    else:
+        return False
+    error.args = (f"{where}: {text}",)
+    return True
+
+
+def _advise_on_answer(error: ClientError, where: str) -> bool:
+    answer = error.response.get("Error", {})
+    is_about_tables = answer.get("Code") in ("ValidationException", "ResourceNotFoundException")  # the latter by moto
+    if not (is_about_tables and any(part in str(answer.get("Message")) for part in _OF_ANOTHER_SCHEMA)):
+        return False
+    text = f"{where} is not as its class declares it: pynamodb-tracker doctor says what differs, and what to do"
+    answer["Message"] = f"{answer['Message']}; {text}"
+    error.args = (f"{error}; {text}",)
+    return True
+
+
+def _reason(error: BaseException) -> str:
+    """Return why a connection failed in the words of the operating system, if it did not just take too long."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.strerror:
+            return f" ({cause.strerror})"
+        cause = cause.__cause__ or cause.__context__
+    return ""

@@ -90,21 +90,26 @@ _texts: dict[tuple[object, ...], _Text | None] = {}
 
 def statement(operation: str, request: Mapping[str, Any]) -> Statement | None:
     """Return the write as one statement; None if PartiQL cannot express it, or not in a text that is short enough."""
-    if operation == "PutItem":
-        return _insert(request)
-    key: Mapping[str, Typed] = request[KEY]
+    is_put = operation == "PutItem"
+    attributes: Mapping[str, Typed] = request[ITEM if is_put else KEY]
     update, condition = request.get(UPDATE_EXPRESSION), request.get(CONDITION_EXPRESSION)
-    if not (isinstance(condition, Rendered) and (update is None or isinstance(update, Rendered))):
+    if is_put:
+        is_possible = IF_ABSENT.items() <= request.items()  # an INSERT never replaces an item
+    else:
+        is_possible = isinstance(condition, Rendered) and (update is None or isinstance(update, Rendered))
+    if not is_possible:
         return None
-    names = request.get(EXPRESSION_ATTRIBUTE_NAMES, {})
-    shape = (operation, request[TABLE_NAME], update, condition, request.get(RETURN_VALUES), *key, *names.values())
+    names = request.get(EXPRESSION_ATTRIBUTE_NAMES, {}).values()
+    shape = (operation, request[TABLE_NAME], update, condition, request.get(RETURN_VALUES), *attributes, *names)
     if shape not in _texts:
-        _keep(shape, _translated(operation, request, update, condition))
+        if len(_texts) >= _MOST_TEXTS:
+            _texts.clear()
+        _texts[shape] = _inserted(request) if is_put else _translated(operation, request)
     text = _texts.get(shape)
     if text is None:
         return None
     values = request.get(EXPRESSION_ATTRIBUTE_VALUES, {})
-    return Statement(text.text, [values[place] if place[0] == ":" else key[place] for place in text.places])
+    return Statement(text.text, [values[place] if place[0] == ":" else attributes[place] for place in text.places])
 
 
 def item_key(request: Mapping[str, Any]) -> Mapping[str, Typed]:
@@ -129,13 +134,6 @@ def impossible(operation: str, request: Mapping[str, Any]) -> Statement | None:
         harmless = [RemoveAction(Path(["no such attribute"]))]
         return statement(operation, {**probe, UPDATE_EXPRESSION: Rendered.of("REMOVE nothing", harmless, {})})
     return statement(operation, {**probe, RETURN_VALUES: "ALL_OLD"})
-
-
-def _keep(shape: tuple[object, ...], text: _Text | None) -> None:
-    """Keep a translation for the next write of that shape."""
-    if len(_texts) >= _MOST_TEXTS:
-        _texts.clear()
-    _texts[shape] = text
 
 
 class _Inexpressible(Exception):  # noqa: N818 - no error: the write is sent alone
@@ -205,9 +203,9 @@ def _segment(segment: str) -> str:
     return f"{_quoted(name)}{bracket}{elements}"
 
 
-def _translated(
-    operation: str, request: Mapping[str, Any], update: Rendered | None, condition: Rendered
-) -> _Text | None:
+def _translated(operation: str, request: Mapping[str, Any]) -> _Text | None:
+    update: Rendered | None = request.get(UPDATE_EXPRESSION)
+    condition: Rendered = request[CONDITION_EXPRESSION]
     table, changed, guarded = _quoted(request[TABLE_NAME]), _Writer(update), _Writer(condition)
     try:
         changes = "" if update is None else changed.changes(cast("Sequence[Action]", update.source))
@@ -222,19 +220,11 @@ def _translated(
     return None if len(text) > _LONGEST else _Text(text, [*changed.places, *request[KEY], *guarded.places])
 
 
-def _insert(request: Mapping[str, Any]) -> Statement | None:
-    """Return a put that must not replace an item; an INSERT never does."""
-    item: Mapping[str, Typed] = request[ITEM]
-    if not IF_ABSENT.items() <= request.items():
-        return None
-    shape = ("PutItem", request[TABLE_NAME], *item)
-    if shape not in _texts:
-        attributes = ", ".join(f"'{name.replace(_QUOTE, 2 * _QUOTE)}': ?" for name in item)
-        text = f"INSERT INTO {_quoted(request[TABLE_NAME])} VALUE {{{attributes}}}"
-        is_possible = len(text) <= _LONGEST and all(map(_can_be_named, item))
-        _keep(shape, _Text(text, list(item)) if is_possible else None)
-    found = _texts.get(shape)
-    return None if found is None else Statement(found.text, [item[name] for name in found.places])
+def _inserted(request: Mapping[str, Any]) -> _Text | None:
+    attributes = ", ".join(f"'{name.replace(_QUOTE, 2 * _QUOTE)}': ?" for name in request[ITEM])
+    text = f"INSERT INTO {_quoted(request[TABLE_NAME])} VALUE {{{attributes}}}"
+    is_possible = len(text) <= _LONGEST and all(map(_can_be_named, request[ITEM]))
+    return _Text(text, list(request[ITEM])) if is_possible else None
 
 
 def _can_be_named(name: str) -> bool:

@@ -14,7 +14,7 @@ from botocore.exceptions import ClientError
 from pynamodb.exceptions import GetError, PynamoDBConnectionError, QueryError, UpdateError
 
 from pynamodb_tracker import Step, Task, UseCase
-from pynamodb_tracker.dynamodb.advice import advise
+from pynamodb_tracker.dynamodb.error_codes import advise
 
 
 class FarTask(Task):
