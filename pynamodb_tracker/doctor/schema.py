@@ -8,7 +8,7 @@ from typing import Any
 
 from pynamodb_tracker.doctor.description import Description, Finding, Severity
 from pynamodb_tracker.model.row import StatusIndex
-from pynamodb_tracker.model.table_keys import keys_in_words, types_of
+from pynamodb_tracker.model.schema import keys_in_words, types_of
 
 _STATUS_INDEX = StatusIndex.Meta.index_name
 

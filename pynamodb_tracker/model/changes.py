@@ -44,7 +44,7 @@ def changes_of(row: TaskRow) -> Changes:
         if isinstance(attribute, DataAttribute):
             if not attribute.is_untouched(row):
                 new = serialized(row, name, attribute)  # once: large data takes most of the time of a run
-                if not _is_same_data(row, attribute, old, new):
+                if not attribute.is_same(row, old, new):
                     changed[name] = (cast("Attribute[Any]", attribute), new)
             continue
         value = dict.get(values, name)
@@ -66,16 +66,6 @@ def _rewritten(row: TaskRow, name: str, attribute: Attribute[Any], old: dict[str
         return rewritten(row, name, attribute, old)
     except Exception:  # noqa: BLE001 - it cannot be read, so any value that the block assigned, even None, is a change
         return old
-
-
-def _is_same_data(
-    row: TaskRow, attribute: DataAttribute, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None
-) -> bool:
-    """Return whether the dictionary equals the stored one; replacing one that was not read is a change."""
-    if old is None or "NULL" in old or new is None:
-        return (old is None or "NULL" in old) and new is None
-    text = attribute.text_of(row, old)
-    return text is not None and (text == new[STRING] or attribute.is_rewritten(row, text, new[STRING]))
 
 
 def mark_saved(row: TaskRow, changes: Changes, sent: Changes) -> None:
@@ -133,8 +123,7 @@ def storable_changes(row: TaskRow, answer: tuple[Attribute[Any], str | None] | N
         for name, (attribute, value) in changes.items():
             if not isinstance(attribute, DataAttribute):
                 check(type(row).__name__, name, attribute, value)
-            elif needs_chunks := is_too_large_for_row(type(row), value):
-                check_data_size(type(row), row.task_id, value)
+            elif needs_chunks := belongs_in_chunks(type(row), row.task_id, value):
                 continue
             in_row[attribute.attr_name] = value
         if changes:
@@ -145,13 +134,11 @@ def storable_changes(row: TaskRow, answer: tuple[Attribute[Any], str | None] | N
     return changes, needs_chunks
 
 
-def is_too_large_for_row(model: type[TaskRow], data: Mapping[str, Any] | None) -> bool:
-    """Return whether `data`, in stored form, has to be stored in overflow chunks."""
-    return data is not None and len(data[STRING].encode()) > model.tracker.use_case.data_in_row
+def belongs_in_chunks(model: type[TaskRow], task_id: str, data: Mapping[str, Any] | None) -> bool:
+    """Return whether `data`, in stored form, has to be stored in overflow chunks.
 
-
-def check_data_size(model: type[TaskRow], task_id: str, data: Mapping[str, Any] | None) -> None:
-    """Raise a ValueNotStorableError if `data` is too large even for overflow chunks."""
+    A ValueNotStorableError if it is too large even for these.
+    """
     size = 0 if data is None else len(data[STRING].encode())
     if size > MAX_BYTES:
         raise ValueNotStorableError(
@@ -161,6 +148,7 @@ def check_data_size(model: type[TaskRow], task_id: str, data: Mapping[str, Any] 
             attribute="data",
             size=size,
         )
+    return size > model.tracker.use_case.data_in_row
 
 
 def check_row_size(row: TaskRow, new: dict[str, dict[str, Any] | None]) -> None:

@@ -61,18 +61,11 @@ class CronExpression:
         self._weekdays = {(day - 1) % 7 for day in weekdays}
         self._either_day = fields[2][0] not in "*?" and fields[4][0] not in "*?"
 
-    def occurrences(self, anchor: datetime, low: datetime) -> Iterator[tuple[int, datetime]]:  # noqa: ARG002 - as below
+    def occurrences(self, anchor: datetime, low: datetime) -> Iterator[tuple[int, datetime]]:  # noqa: ARG002 - as of a recurrence rule
         """Yield the times on the wall clock from `low` on, none of them counted, until 50 years have none.
 
         They depend on no anchor: a time that a gap of the clocks moves may even come before it.
         """
-        return ((0, wall) for wall in self._times_from(low))
-
-    def is_over(self, number: int, wall: datetime, time: datetime) -> bool:  # noqa: ARG002 - as of a recurrence rule
-        """Return False: a cron expression has no end."""
-        return False
-
-    def _times_from(self, low: datetime) -> Iterator[datetime]:
         day, earliest, last_year = low.date(), low.time(), low.year + _SEARCHED_YEARS
         while day.year <= last_year:
             if day.month not in self._months:
@@ -80,7 +73,7 @@ class CronExpression:
             else:
                 if self._has(day):
                     last_year = day.year + _SEARCHED_YEARS
-                    yield from (datetime.combine(day, at) for at in self._times if at >= earliest)
+                    yield from ((0, datetime.combine(day, at)) for at in self._times if at >= earliest)
                 day += timedelta(days=1)
             earliest = _MIDNIGHT
 

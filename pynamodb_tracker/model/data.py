@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pynamodb.attributes import Attribute
-from pynamodb.constants import MAP, STRING
+from pynamodb.constants import MAP, NULL, STRING
 
 from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.model.overflow import Pointer
@@ -123,22 +123,20 @@ class DataAttribute(Attribute[dict[str, Any]]):
         """Keep the text, or the pointer to it, until the dictionary is touched."""
         return LazyData(value) if isinstance(value, str) else LazyData(None, Pointer.loaded(value))
 
-    def text_of(self, instance: Any, stored: Mapping[str, Any] | None) -> str | None:
-        """Return the text that a stored value stands for; None if there is none, or it is not read yet."""
-        if stored is not None and MAP in stored:
-            text: str | None = instance._row_state.data_text
-            return text
-        return None if stored is None else stored.get(STRING)
-
-    def is_rewritten(self, instance: Any, text: str, new: str) -> bool:
-        """Return whether text that another program formatted is equal to the row's dictionary, whose text is `new`."""
-        if _differ_in_content(text, new):  # most often; parsing large data takes most of the time of a run
+    def is_same(self, instance: Any, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> bool:
+        """Return whether the dictionary, as `new`, equals the stored one; replacing one not read is a change."""
+        if old is None or NULL in old or new is None:
+            return (old is None or NULL in old) and new is None
+        text, new_text = instance._row_state.data_text if MAP in old else old.get(STRING), new[STRING]
+        if text is None or text == new_text:
+            return text is not None
+        if _differ_in_content(text, new_text):  # most often; parsing large data takes most of the time of a run
             return False
         try:
-            before = json.loads(text)
+            before = json.loads(text)  # another program may have formatted it
         except (ValueError, RecursionError):  # the block has replaced what cannot be read
             return False
-        return bool(before == self.__get__(instance, type(instance))) and _dumped(before) == new
+        return bool(before == self.__get__(instance, type(instance))) and _dumped(before) == new_text
 
     def serialize(self, value: Any) -> str | None:
         """Return compact JSON that reads back equal; a TypeError or ValueError names the entry that would not."""

@@ -1,4 +1,4 @@
-"""When a task that repeats is due again: its rule, and the occurrences of the rule."""
+"""When a task that repeats is due again: its rule, the occurrences of the rule, and how the last one has ended."""
 
 from __future__ import annotations
 
@@ -26,6 +26,9 @@ _LONGEST_RULE = 4000
 _LONGEST_GAP = timedelta(hours=25)
 """When a zone moved across the date line, its clocks skipped a day."""
 _MOMENT = timedelta(microseconds=1)
+
+OUTCOMES = ("succeeded", "failed", "skipped", "ignored")
+"""A success; its last attempt that failed; no attempt left, which a later run found; a person's command."""
 
 
 class Occurrence(NamedTuple):
@@ -225,11 +228,11 @@ class Repeat:
         try:
             for passed, wall in rule.occurrences(anchor, _lowest_wall(beyond, zone)):
                 time = _on_wall_clock(wall, zone)
-                if rule.is_over(number + passed, wall, time):
+                counted = rule if isinstance(rule, RecurrenceRule) else None  # the others have no end
+                if counted is not None and counted.is_over(number + passed, wall, time):
                     return None
                 if time > beyond:
-                    is_counted = isinstance(rule, RecurrenceRule) and rule.count is not None
-                    return Occurrence(time, number + passed if is_counted else None)
+                    return Occurrence(time, None if counted is None or counted.count is None else number + passed)
         except OverflowError:  # the years of datetime end
             return None
         return None
@@ -253,6 +256,44 @@ class Repeat:
         return f"{type(self).__name__}.{self.kind}({', '.join(given)})"
 
 
+@dataclass(frozen=True, slots=True)
+class LastRun:
+    """The end of a round; an older program leaves the one from before, whose time tells that."""
+
+    occurrence: datetime | None
+    """For which time of the rule it was; None if it was asked for before that."""
+    due: datetime
+    """When it was due: at its occurrence, or when that was asked for."""
+    outcome: str
+    """One of OUTCOMES."""
+    attempt: int
+    """Which attempt of its step was the last one."""
+    ended: datetime
+    """When it ended, to the second."""
+    created: int
+    """How many tasks its last success created."""
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """Return what a row has stored; a ValueError if that cannot be read."""
+        try:
+            stored = json.loads(text)
+            due, ended = (_time(stored[name]) for name in ("occurrence" if "occurrence" in stored else "due", "ended"))
+            outcome, attempt, created = stored["outcome"], int(stored["attempt"]), int(stored.get("created", 0))
+            if outcome not in OUTCOMES:
+                raise ValueError(f"{outcome!r} is no outcome")
+        except (KeyError, TypeError, OverflowError) as error:
+            raise ValueError(f"{text[:200]!r} says of no run how it ended: {error!r}") from error
+        return cls(due if "occurrence" in stored else None, due, outcome, attempt, ended, created)
+
+    def stored(self) -> str:
+        """Return the stored form, of at most 120 bytes."""
+        due = self.due.astimezone(UTC) if self.occurrence is None else self.occurrence
+        found: dict[str, Any] = {"due" if self.occurrence is None else "occurrence": _text(due)}
+        found |= {"outcome": self.outcome, "attempt": self.attempt, "ended": _text(self.ended.astimezone(UTC))}
+        return json.dumps(found | ({"created": self.created} if self.created else {}), separators=(",", ":"))
+
+
 class _Period:
     """A rule that counts elapsed time."""
 
@@ -266,10 +307,6 @@ class _Period:
         """Yield the times from `low` on, none of them counted."""
         passed = max(0, -((anchor - low) // self._period))
         return ((0, anchor + number * self._period) for number in count(passed))
-
-    def is_over(self, number: int, wall: datetime, time: datetime) -> bool:  # noqa: ARG002 - as of a recurrence rule
-        """Return False: a period has no end."""
-        return False
 
 
 def _checked_to_occur(repeat: R) -> R:
@@ -331,3 +368,14 @@ def _on_wall_clock(wall: datetime, zone: tzinfo) -> datetime:
 def _lowest_wall(beyond: datetime, zone: tzinfo) -> datetime:
     """Return a time on the wall clock before which no occurrence is beyond that time, recent changes included."""
     return min(_wall_of(beyond, zone), (beyond - _LONGEST_GAP).astimezone(zone).replace(tzinfo=None) + _LONGEST_GAP)
+
+
+def _text(time: datetime) -> str:
+    return f"{time:%Y%m%dT%H%M%S%z}".replace("+0000", "Z")
+
+
+def _time(text: str) -> datetime:
+    time = datetime.fromisoformat(text)
+    if time.tzinfo is None:
+        raise ValueError(f"{text!r} has no offset from UTC")
+    return time

@@ -1,4 +1,4 @@
-"""What a class of tasks declares: its table, its use case and its steps."""
+"""What a class of tasks declares: its table, its use case and its steps; and where an existing table has other keys."""
 
 from __future__ import annotations
 
@@ -42,6 +42,13 @@ _CONNECTION_SETTINGS = (
 )
 
 _MARGIN = timedelta(seconds=2)
+_INDEXES = {
+    "GlobalSecondaryIndexes": "global_secondary_indexes",
+    "LocalSecondaryIndexes": "local_secondary_indexes",
+}
+"""The kinds of indexes, as DynamoDB calls them, and as PynamoDB does."""
+
+_KEYS = {"HASH": "hash key", "RANGE": "range key"}
 
 
 class UseCase(UnicodeAttribute):
@@ -102,23 +109,22 @@ class UseCase(UnicodeAttribute):
 
     def mistakes(self) -> Iterator[str]:
         """Yield what is wrong with the declaration; called once the name of the class is known."""
-        name: object = self.name
-        in_row: object = self.data_in_row
-        flags: dict[str, object] = {"index_succeeded": self.index_succeeded, "control": self.control, "flow": self.flow}
+        given: Mapping[str, Any] = vars(self)
+        name, in_row = given["name"], given["data_in_row"]
         if not isinstance(name, str):
             yield f"UseCase({name!r}): the name is text"
         elif SEPARATOR in name or not 1 <= len(name.encode(errors="ignore")) <= _LONGEST or not _is_utf8(name):
             yield f"UseCase({name!r}): the name needs 1 to {_LONGEST} bytes and no {SEPARATOR!r}"
         yield from self._mistakes_in_shards()
-        kept: dict[str, object] = {"keep_for": self.keep_for, "keep_ignored_for": self.keep_ignored_for}
-        for option, time in kept.items():
+        for option in ("keep_for", "keep_ignored_for"):
+            time = given[option]
             if time is not None and not (isinstance(time, timedelta) and timedelta(0) < time <= LONGEST):
                 yield f"UseCase({name!r}, {option}={time!r}): write a timedelta above zero, or leave it out"
         if type(in_row) is not int or not 0 <= in_row <= _MOST_IN_ROW:
             yield f"UseCase({name!r}, data_in_row={in_row!r}): write a number of bytes from 0 to {_MOST_IN_ROW:,}"
-        for option, flag in flags.items():
-            if not isinstance(flag, bool):
-                yield f"UseCase({name!r}, {option}={shown(flag)}): write True or False"
+        for option in ("index_succeeded", "control", "flow"):
+            if not isinstance(given[option], bool):
+                yield f"UseCase({name!r}, {option}={shown(given[option])}): write True or False"
 
     def _mistakes_in_shards(self) -> Iterator[str]:
         shards: dict[str, object] = {"status_shards": self.status_shards, "read_shards": self.read_shards}
@@ -202,11 +208,8 @@ class Table:
     def _meta_table(self, table_name: str) -> MetaTable:
         schema: Any = self.owner._get_schema()  # noqa: SLF001 - what PynamoDB's own connection is given
         indexes = {
-            kind: [{"IndexName": index["index_name"], "KeySchema": index["key_schema"]} for index in schema[stored]]
-            for kind, stored in (
-                ("GlobalSecondaryIndexes", "global_secondary_indexes"),
-                ("LocalSecondaryIndexes", "local_secondary_indexes"),
-            )
+            kind: [{"IndexName": index["index_name"], "KeySchema": index["key_schema"]} for index in schema[declared]]
+            for kind, declared in _INDEXES.items()
         }
         return MetaTable(
             {
@@ -336,3 +339,35 @@ class Schema:
     def name_of(self, code: int) -> str:
         """Return a state in words, such as `ship pending`."""
         return name_of(code, self.steps)
+
+
+def types_of(definitions: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """Return the types of attributes by name, as DynamoDB writes them: S, N or B."""
+    return {each["AttributeName"]: each["AttributeType"] for each in definitions}
+
+
+def keys_in_words(schema: Iterable[Mapping[str, str]], types: Mapping[str, str]) -> dict[str, str]:
+    """Return the hash key and the range key in words; those of an index may have several attributes."""
+    keys: dict[str, list[str]] = {kind: [] for kind in _KEYS}
+    for key in schema:
+        name = key["AttributeName"]
+        keys[key["KeyType"]].append(f"{name} ({types[name]})")
+    return {_KEYS[kind]: " and ".join(names) or "none" for kind, names in keys.items()}
+
+
+def key_differences(declared: Mapping[str, Any], described: Mapping[str, Any]) -> Iterator[str]:
+    """Yield where keys of an existing table and its indexes differ from PynamoDB's schema of its class."""
+    expected, found = types_of(declared["attribute_definitions"]), types_of(described["AttributeDefinitions"])
+    indexes = {index["IndexName"]: index for kind in _INDEXES for index in described.get(kind) or ()}
+    pairs = [("", declared["key_schema"], described["KeySchema"])]
+    for index in (*declared["global_secondary_indexes"], *declared["local_secondary_indexes"]):
+        name = index["index_name"]
+        if name in indexes:
+            pairs.append((f" of {name}", index["key_schema"], indexes[name]["KeySchema"]))
+        else:
+            yield f"it has no index {name}"
+    for of, wanted, there in pairs:
+        actual = keys_in_words(there, found)
+        for subject, key in keys_in_words(wanted, expected).items():
+            if actual[subject] != key:
+                yield f"its {subject}{of} is {actual[subject]}, not {key}"

@@ -34,8 +34,7 @@ from pynamodb_tracker.dynamodb.limits import FOR_DECIMALS, MAX_DIGITS, SETS, is_
 from pynamodb_tracker.exceptions import ValueNotStorableError
 
 if TYPE_CHECKING:
-    from pynamodb_tracker.model.last_run import LastRun
-    from pynamodb_tracker.model.repeat import Repeat
+    from pynamodb_tracker.model.repeat import LastRun, Repeat
 
 _MOST = 9_999_999_999
 
@@ -169,7 +168,7 @@ class LastRunAttribute(Attribute["LastRun | None"]):
 
     def deserialize(self, value: str) -> LastRun:
         """Return the end; a ValueError for one that cannot be read."""
-        from pynamodb_tracker.model.last_run import LastRun  # noqa: PLC0415 - few tasks repeat
+        from pynamodb_tracker.model.repeat import LastRun  # noqa: PLC0415 - few tasks repeat
 
         return LastRun.read(value)
 

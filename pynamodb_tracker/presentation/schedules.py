@@ -13,8 +13,7 @@ from typing import Any
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.side_by_side import side_by_side
 from pynamodb_tracker.model.hydration import rows
-from pynamodb_tracker.model.last_run import LastRun
-from pynamodb_tracker.model.repeat import Repeat
+from pynamodb_tracker.model.repeat import LastRun, Repeat
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.presentation.task_facts import last_run_in_words, last_run_of, what_comes_next
 from pynamodb_tracker.presentation.text import age

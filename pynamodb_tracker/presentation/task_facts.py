@@ -18,9 +18,8 @@ from pynamodb_tracker.exceptions import LockLostError, TaskNotFoundError
 from pynamodb_tracker.model import hydration
 from pynamodb_tracker.model.again import PendingRequest
 from pynamodb_tracker.model.data import DataAttribute
-from pynamodb_tracker.model.last_run import LastRun
 from pynamodb_tracker.model.references import Reference, parse
-from pynamodb_tracker.model.repeat import Repeat
+from pynamodb_tracker.model.repeat import LastRun, Repeat
 from pynamodb_tracker.model.round_records import DoneParts, first_failure, round_of_runs
 from pynamodb_tracker.model.row import Membership, TaskRow, damages_of, membership_of
 from pynamodb_tracker.model.row_state import readable_value

@@ -21,8 +21,8 @@ from pynamodb_tracker.dynamodb.limits import check
 from pynamodb_tracker.model.changes import changes_of
 from pynamodb_tracker.model.overflow import CHUNK, GROUP_OF
 from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.schema import key_differences
 from pynamodb_tracker.model.serialization import check_map
-from pynamodb_tracker.model.table_keys import key_differences
 
 _PAUSE = 2.0
 """Seconds between two looks at a table that is being created."""

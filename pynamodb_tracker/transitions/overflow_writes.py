@@ -20,7 +20,7 @@ from pynamodb_tracker.dynamodb.connection import Item, Refused, get_items, send
 from pynamodb_tracker.exceptions import TrackerError, ValueNotStorableError
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model import overflow
-from pynamodb_tracker.model.changes import Changes, check_data_size, is_too_large_for_row
+from pynamodb_tracker.model.changes import Changes, belongs_in_chunks
 from pynamodb_tracker.model.failure_log import packed
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.serialization import same
@@ -128,9 +128,8 @@ def settle(journal: Journal[T]) -> None:
 def chunks_of_new_row(model: type[TaskRow], task_id: str, create_time: datetime, item: Item) -> list[Item]:
     """Replace too large `data` of a new row by a pointer; return the chunks to put in the same transaction."""
     value = item.get("data")
-    if value is None or not is_too_large_for_row(model, value):
+    if value is None or not belongs_in_chunks(model, task_id, value):
         return []
-    check_data_size(model, task_id, value)
     pointer, chunks = overflow.split(value[STRING], overflow.free_slot(None), overflow.version_of(create_time, 0, 0))
     size = sum(map(len, chunks))
     if size > MAX_AT_ONCE:

@@ -20,8 +20,7 @@ from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.exceptions import TaskError
 from pynamodb_tracker.model.again import PendingRequest
 from pynamodb_tracker.model.changes import Changes
-from pynamodb_tracker.model.last_run import LastRun
-from pynamodb_tracker.model.repeat import Occurrence, Repeat
+from pynamodb_tracker.model.repeat import LastRun, Occurrence, Repeat
 from pynamodb_tracker.model.row import FORMAT, TaskRow
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.status import END

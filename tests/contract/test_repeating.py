@@ -19,7 +19,7 @@ from pynamodb_tracker import (
 )
 from pynamodb_tracker.clock import stamp
 from pynamodb_tracker.exceptions import TaskError
-from pynamodb_tracker.model.last_run import LastRun
+from pynamodb_tracker.model.repeat import LastRun
 from tests.support.recorder import recorded
 from tests.support.rows import change, index_entries, stored
 from tests.support.shop import AppTask
