@@ -9,8 +9,7 @@ import pytest
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.batch.batch import TaskAttempt
-from pynamodb_tracker.batch.candidates import Feed
-from pynamodb_tracker.batch.feeding import Feeding
+from pynamodb_tracker.batch.candidates import Feed, Feeding
 from pynamodb_tracker.status import Codes
 from pynamodb_tracker.transitions.lock import new_token
 from pynamodb_tracker.transitions.participants import MadeDue

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pynamodb_tracker.worker.signals import MessageQueue, blocked, handling
+from pynamodb_tracker.worker.shutdown import MessageQueue, blocked, handling
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
 
@@ -106,7 +106,7 @@ def test_a_blocked_signal_arrives_after_the_block(sigusr1: list[int]) -> None:
 def test_a_process_that_is_started_in_the_block_gets_its_signals_once_it_unblocks_them() -> None:
     program = """if True:
         import os, signal
-        from pynamodb_tracker.worker.signals import unblock
+        from pynamodb_tracker.worker.shutdown import unblock
         os.kill(os.getpid(), signal.SIGTERM)
         print("blocked", flush=True)
         unblock()

@@ -19,7 +19,7 @@ from pynamodb_tracker.aio.context import AsyncContext
 from pynamodb_tracker.aio.pool import REQUESTS, in_thread, wait_for_call, wait_for_future
 from pynamodb_tracker.aio.run import AsyncRun
 from pynamodb_tracker.batch.batch import Admission, BatchOptions, Report, TaskAttempt, log_failed_requests
-from pynamodb_tracker.batch.feeding import Feeding
+from pynamodb_tracker.batch.candidates import Feeding
 from pynamodb_tracker.batch.thread_pool import Pace
 from pynamodb_tracker.execution.interrupts import is_cancellation
 from pynamodb_tracker.model.row import TaskRow

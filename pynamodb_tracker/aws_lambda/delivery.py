@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -213,7 +214,9 @@ class Delivery(Generic[A]):
         self._check_order(records)
         in_threads(self._run_in_order, self._lanes(records), self._runner.threads)
         if self._left:
-            self._log.no_time_for(self._left)
+            first = self._left[0]
+            text = f"no time is left for {len(self._left)} records, from {first.name} on: they will be redelivered"
+            self._log.write(logging.WARNING, text, first, outcome="left")
         broken = [attempt.cause for attempt in self._attempts if attempt.is_broken]
         if broken and broken[0] and len(broken) == len(self._attempts):
             raise broken[0]  # nothing was done, and an error is what alarms watch
@@ -260,7 +263,9 @@ class Delivery(Generic[A]):
                     self._undone += lane[place:]
                     if not self._trigger.is_stream:
                         for blocked in lane[place + 1 :]:
-                            self._log.group_blocked(blocked)
+                            why = "an earlier one of its group will be redelivered first"
+                            text = f"record {blocked.name} was not started: {why}"
+                            self._log.write(logging.INFO, text, blocked, outcome="left")
                 return
 
     def _run(self, record: Record) -> bool:

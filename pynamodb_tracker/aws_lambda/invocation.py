@@ -15,7 +15,7 @@ from pynamodb_tracker.aws_lambda.queue import Queue
 from pynamodb_tracker.aws_lambda.result import Reason, Result
 from pynamodb_tracker.aws_lambda.trigger import UnreadableEventError, shape_of
 from pynamodb_tracker.batch.batch import TaskAttempt
-from pynamodb_tracker.batch.feeding import Source
+from pynamodb_tracker.batch.candidates import Source
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
 from pynamodb_tracker.execution.call import call_for_answer
 from pynamodb_tracker.execution.context import ExecutionContext

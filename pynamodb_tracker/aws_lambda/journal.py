@@ -8,7 +8,7 @@ import json
 import logging
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -69,23 +69,6 @@ class InvocationLog:
         where = f"record {record.name}: " if record and record.name else ""
         log.error("%s%s", where, error, extra=self._fields(record, outcome="unreadable"))
 
-    def no_time_for(self, records: Sequence[Record]) -> None:
-        """Report records that were not started because the invocation is about to end."""
-        log.warning(
-            "no time is left for %d records, from %s on: they will be redelivered",
-            len(records),
-            records[0].name,
-            extra=self._fields(records[0], outcome="left"),
-        )
-
-    def group_blocked(self, record: Record) -> None:
-        """Report a message that was not started because an earlier one of its group will be redelivered."""
-        log.info(
-            "record %s was not started: an earlier one of its group will be redelivered first",
-            record.name,
-            extra=self._fields(record, outcome="left"),
-        )
-
     def summary(self, counts: dict[str, Any]) -> None:
         """Report what became of the tasks of the whole invocation."""
         text = ", ".join(f"{count} {name}" for name, count in counts.items())
@@ -96,8 +79,6 @@ class InvocationLog:
         return {**self._step, **about, **fields}
 
     def _count(self, attempt: InvocationAttempt) -> None:
-        if self._namespace is None:
-            return
         started = attempt.was_claimed
         counted = {
             "Started": started,

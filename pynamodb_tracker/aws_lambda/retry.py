@@ -26,7 +26,7 @@ from pynamodb_tracker.aws_lambda.handler import check_namespace, check_step
 from pynamodb_tracker.aws_lambda.invocation import Invocation, InvocationAttempt, LambdaContext, prepare_in_lambda
 from pynamodb_tracker.aws_lambda.journal import InvocationLog
 from pynamodb_tracker.aws_lambda.queue import Queue
-from pynamodb_tracker.batch.feeding import Feeding
+from pynamodb_tracker.batch.candidates import Feeding
 from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.dynamodb.connection import ending_by
 from pynamodb_tracker.dynamodb.write_batcher import batcher_for

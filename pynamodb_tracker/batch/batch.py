@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.batch.feeding import Feeding, Source
+from pynamodb_tracker.batch.candidates import Feeding, Source
 from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.dynamodb.error_codes import is_temporary
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher

@@ -15,7 +15,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppres
 from io import UnsupportedOperation
 from typing import Any, Protocol, TextIO
 
-from pynamodb_tracker.worker.signals import MessageQueue, handling
+from pynamodb_tracker.worker.shutdown import MessageQueue, handling
 
 _SIGPIPE = 13
 """Not every system has it: the signal that ends programs whose output nobody reads."""

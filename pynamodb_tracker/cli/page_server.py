@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pynamodb_tracker.cli.command import CannotRunError
 from pynamodb_tracker.cli.options import person
 from pynamodb_tracker.task.task import Task
-from pynamodb_tracker.worker.signals import handling
+from pynamodb_tracker.worker.shutdown import handling
 
 if TYPE_CHECKING:
     import uvicorn

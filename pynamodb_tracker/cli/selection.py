@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.batch.feeding import Source
+from pynamodb_tracker.batch.candidates import Source
 from pynamodb_tracker.presentation.text import between, count
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State

@@ -15,9 +15,9 @@ from pynamodb_tracker.aio.pool import REQUESTS
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.functions import async_function_of
 from pynamodb_tracker.task.task import Task
-from pynamodb_tracker.worker import signals
 from pynamodb_tracker.worker.poller import Tally
 from pynamodb_tracker.worker.settings import WorkerSettings, check_tables, functions_by_step
+from pynamodb_tracker.worker.shutdown import Handler, handling
 from pynamodb_tracker.worker.task_team import AsyncFunction, TaskTeam
 
 log = logging.getLogger("pynamodb_tracker")
@@ -124,7 +124,7 @@ def _receiving_signals(worker: AsyncWorker) -> Iterator[None]:
         yield
         return
     if not _receivers:
-        _handling.enter_context(signals.handling(_unhandled_signals()))
+        _handling.enter_context(handling(_unhandled_signals()))
     _receivers.append(worker)
     try:
         yield
@@ -134,7 +134,7 @@ def _receiving_signals(worker: AsyncWorker) -> Iterator[None]:
             _handling.close()
 
 
-def _unhandled_signals() -> dict[str, signals.Handler]:
+def _unhandled_signals() -> dict[str, Handler]:
     """Return what to do at signals for which there is no handler: a server, or the program, may have its own."""
 
     def stop(_number: int, _frame: object) -> None:
@@ -145,7 +145,7 @@ def _unhandled_signals() -> dict[str, signals.Handler]:
         for worker in _receivers:
             worker._print_status()  # noqa: SLF001 - of this module
 
-    handlers: dict[str, signals.Handler] = {"SIGTERM": stop, "SIGUSR1": print_status}
+    handlers: dict[str, Handler] = {"SIGTERM": stop, "SIGUSR1": print_status}
     return {
         name: handler
         for name, handler in handlers.items()

@@ -15,10 +15,19 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 
 from pynamodb_tracker.model.worker_name import this_worker
-from pynamodb_tracker.worker import signals
 from pynamodb_tracker.worker.poller import Backoff, Tally
 from pynamodb_tracker.worker.settings import WorkerSettings
-from pynamodb_tracker.worker.shutdown import Message, Messages, print_to_stderr, run_to_the_end, sender
+from pynamodb_tracker.worker.shutdown import (
+    Handler,
+    Message,
+    Messages,
+    blocked,
+    handling,
+    print_to_stderr,
+    run_to_the_end,
+    sender,
+    unblock,
+)
 from pynamodb_tracker.worker.team import ThreadTeam
 
 log = logging.getLogger("pynamodb_tracker")
@@ -84,13 +93,13 @@ def run_process(settings: WorkerSettings, pipe: Connection, parent: int) -> None
     """Work until the parent stops this process, or is gone."""
     messages: Messages = Messages()
     team = ThreadTeam(settings, messages)
-    handlers: dict[str, signals.Handler] = {
+    handlers: dict[str, Handler] = {
         "SIGTERM": sender(messages, Message.STOP),
         "SIGINT": signal.SIG_IGN,  # a terminal sends Ctrl-C to all processes; the parent tells this one what to do
         "SIGUSR1": sender(messages, Message.PRINT_STATUS),
     }
-    with signals.handling(handlers):
-        signals.unblock()
+    with handling(handlers):
+        unblock()
         threading.Thread(target=_listen, args=(pipe, messages, parent), daemon=True).start()
         parent_pipe.open(pipe, (step for step, _ in settings.functions))
         parent_pipe.send(READY)
@@ -210,7 +219,7 @@ class ProcessSupervisor:
         )
         resource_tracker.ensure_running()  # starting it later would unblock signals in this thread
         with self._guard:
-            with signals.blocked("SIGINT", "SIGTERM", "SIGUSR1"):
+            with blocked("SIGINT", "SIGTERM", "SIGUSR1"):
                 process.start()
             theirs.close()
             self._process, self._pipe, self.pid = process, ours, process.pid

@@ -20,10 +20,9 @@ from pynamodb_tracker.aio.batch import AsyncTaskAttempt
 from pynamodb_tracker.aio.context import AsyncContext
 from pynamodb_tracker.aio.pool import REQUESTS, shielded, wait_for_call
 from pynamodb_tracker.step.bound import BoundStep
-from pynamodb_tracker.worker.attempt import WorkerAttempt
 from pynamodb_tracker.worker.poller import StepPoller
 from pynamodb_tracker.worker.settings import WorkerSettings
-from pynamodb_tracker.worker.team import GIVE_BACK_WITHIN, Team
+from pynamodb_tracker.worker.team import GIVE_BACK_WITHIN, Team, WorkerAttempt
 
 log = logging.getLogger("pynamodb_tracker")
 

@@ -14,11 +14,10 @@ from pynamodb_tracker import arguments
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.functions import any_function_of
 from pynamodb_tracker.task.task import Task
-from pynamodb_tracker.worker import signals
 from pynamodb_tracker.worker.poller import Tally
 from pynamodb_tracker.worker.process_team import ProcessTeam, parent_pipe
 from pynamodb_tracker.worker.settings import WorkerSettings, check_tables, functions_by_step
-from pynamodb_tracker.worker.shutdown import Message, Messages, run_to_the_end, sender
+from pynamodb_tracker.worker.shutdown import Handler, Message, Messages, handling, run_to_the_end, sender
 from pynamodb_tracker.worker.team import ThreadTeam
 
 if TYPE_CHECKING:
@@ -88,12 +87,12 @@ class Worker:
         if self._is_stopped:
             return {step: Tally() for step in self._functions}
         check_tables(self._functions)  # before signals are handled: nothing runs yet, and a request may take minutes
-        handlers: dict[str, signals.Handler] = {
+        handlers: dict[str, Handler] = {
             "SIGINT": sender(self._messages, Message.INTERRUPT),
             "SIGTERM": sender(self._messages, Message.STOP),
             "SIGUSR1": sender(self._messages, Message.PRINT_STATUS),
         }
-        with signals.handling(handlers):
+        with handling(handlers):
             if self._processes == 1:
                 team: ThreadTeam | ProcessTeam = ThreadTeam(settings, self._messages)
             else:

@@ -13,8 +13,7 @@ import pytest
 from pynamodb_tracker import AsyncContext, Report
 from pynamodb_tracker.aio.batch import AsyncBatch
 from pynamodb_tracker.batch.batch import Admission
-from pynamodb_tracker.batch.candidates import Feed
-from pynamodb_tracker.batch.feeding import Feeding
+from pynamodb_tracker.batch.candidates import Feed, Feeding
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.shop import AppTask, Order
 from tests.support.through import Dispatch, through

@@ -20,11 +20,10 @@ import pytest
 from pynamodb_tracker import Tally, Worker, transitions
 from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.query import DueTasks
-from pynamodb_tracker.worker.attempt import WorkerAttempt
 from pynamodb_tracker.worker.poller import Backoff, StepPoller
 from pynamodb_tracker.worker.process_team import READY, Ended, ProcessSupervisor, parent_pipe
 from pynamodb_tracker.worker.shutdown import Message, Messages, print_to_stderr, run_to_the_end
-from pynamodb_tracker.worker.team import ThreadTeam
+from pynamodb_tracker.worker.team import ThreadTeam, WorkerAttempt
 from tests.worker.shop import Order
 from tests.worker.test_stopping import AT_ONCE, WAIT, Ctx, Hanging, posix, stopping
 

@@ -18,9 +18,9 @@ from pynamodb_tracker.dynamodb.backoff import RANDOM
 from pynamodb_tracker.status import Codes
 from pynamodb_tracker.step.definition import StepDefinition
 from pynamodb_tracker.testing import local_table
-from pynamodb_tracker.worker.attempt import WorkerAttempt
 from pynamodb_tracker.worker.dispatcher import Dispatcher
 from pynamodb_tracker.worker.poller import StepPoller
+from pynamodb_tracker.worker.team import WorkerAttempt
 from tests.support.engines import DynamoDBLocal
 from tests.support.recorder import recorded
 from tests.support.workers import die

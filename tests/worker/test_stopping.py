@@ -15,8 +15,7 @@ import pytest
 from pynamodb_tracker import ExecutionContext, LockLostError, Tally, Worker, transitions
 from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.worker import team
-from pynamodb_tracker.worker.attempt import WorkerAttempt
-from pynamodb_tracker.worker.team import ThreadTeam
+from pynamodb_tracker.worker.team import ThreadTeam, WorkerAttempt
 from tests.support.processes import until
 from tests.worker.shop import Order
 

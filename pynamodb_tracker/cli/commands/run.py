@@ -17,7 +17,7 @@ from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.batch.batch import Admission, Report, TaskAttempt, was_taken
-from pynamodb_tracker.batch.feeding import Feeding
+from pynamodb_tracker.batch.candidates import Feeding
 from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.cli import command, terminal
 from pynamodb_tracker.cli import options as opt

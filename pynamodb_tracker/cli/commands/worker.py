@@ -26,8 +26,7 @@ from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.functions import for_threads
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.worker.poller import Tally
-from pynamodb_tracker.worker.shutdown import AT_ONCE
-from pynamodb_tracker.worker.signals import handling
+from pynamodb_tracker.worker.shutdown import AT_ONCE, handling
 from pynamodb_tracker.worker.worker import Worker
 
 log = logging.getLogger("pynamodb_tracker")
