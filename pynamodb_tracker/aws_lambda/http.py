@@ -37,11 +37,9 @@ class Headers(dict[str, str]):
     """The headers of a request, by their names in lower case; they are found by any case."""
 
     def __getitem__(self, name: str) -> str:
-        """Return the value of a header."""
         return super().__getitem__(name.lower())
 
     def __contains__(self, name: object) -> bool:
-        """Return whether there is a header of that name."""
         return isinstance(name, str) and super().__contains__(name.lower())
 
     def get(self, name: str, default: Any = None) -> Any:

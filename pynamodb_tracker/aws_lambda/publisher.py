@@ -116,7 +116,6 @@ class _Transition:
 
     @property
     def detail(self) -> dict[str, Any]:
-        """The detail of the event."""
         return {
             "id": self.id,
             "use_case_id": self.row.use_case_id,

@@ -254,7 +254,6 @@ class _RunTasks:
     """The next step's."""
 
     def __post_init__(self) -> None:
-        """Refuse wrong arguments."""
         if self.function is not None:
             check_parameters(self.function, "ctx", may_be_async=True)
         check_threads(self.threads)

@@ -197,7 +197,6 @@ class Replies:
     https://docs.aws.amazon.com/lambda/latest/dg/kafka-retry-configurations.html"""
 
     def __post_init__(self) -> None:
-        """Refuse other values."""
         for field in fields(self):
             reply, allowed = getattr(self, field.name), get_args(BatchReply if field.name == "batch" else Reply)
             if reply is not None and reply not in allowed:

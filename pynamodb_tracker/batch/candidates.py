@@ -251,8 +251,7 @@ class Feed:
 class Source(Protocol):
     """The ids of the tasks of one step, each once."""
 
-    def __iter__(self) -> Iterator[str]:
-        """Yield them."""
+    def __iter__(self) -> Iterator[str]: ...
 
     def note_answer(self, *, was_taken: bool) -> None:
         """Note that a claim was answered, or is not sent any more, and whether another worker had the task first."""

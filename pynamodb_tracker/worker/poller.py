@@ -83,7 +83,6 @@ class Tally:
     """How many of those that failed were postponed, so that their attempts do not count."""
 
     def __add__(self, other: "Tally") -> "Tally":
-        """Return the sums."""
         return Tally(*map(sum, zip(astuple(self), astuple(other), strict=True)))
 
     def __str__(self) -> str:

@@ -165,7 +165,6 @@ class TaskTeam(Team):
         return True
 
     def _begin(self, poller: StepPoller, task_id: str) -> None:
-        """Start an asyncio task."""
         attempt = self.begin_attempt(AsyncWorkerAttempt, poller, task_id)
         running = self._run(attempt, self._functions[poller.step])
         task = self._loop.create_task(running, name=f"pynamodb_tracker {attempt}")

@@ -255,7 +255,6 @@ class ThreadTeam(Team):
     """Leave at once: the tasks that run stay locked until their locks expire."""
 
     def _run(self) -> None:
-        """Run tasks on one thread until there are no more."""
         try:
             while (taken := self.dispatcher.take()) is not None:
                 self._try(*taken)
