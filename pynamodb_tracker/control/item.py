@@ -131,7 +131,6 @@ def in_force(model: type[TaskRow]) -> list[Pause]:
 
 
 def _damaged(model: type[TaskRow], why: str) -> TrackerError:
-    """Return the error for a control item that cannot be read."""
     name = model.tracker.use_case.name
     return TrackerError(f"cannot read the control item of {name!r}: another program has changed it: {why}")
 
@@ -143,7 +142,6 @@ def _pauses(model: type[TaskRow], item: Item) -> Iterator[Pause]:
 
 
 def _pause_in(model: type[TaskRow], number: int, stored: Mapping[str, Any]) -> Pause:
-    """Return a pause from its stored form."""
     text = {name: value[STRING] for name, value in stored.items()}
     step = next((codes.step for codes in model.tracker.steps if codes.pending == number), str(number))
     until = datetime.fromisoformat(text["until"])

@@ -68,19 +68,6 @@ _UNHEARD = "InternalServerError"
 class BatchedWrite:
     """A write that may be sent together with others; its answer, or its error, is that of a single request."""
 
-    __slots__ = (
-        "_refused_with",
-        "alone",
-        "answer",
-        "connection",
-        "error",
-        "key",
-        "operation",
-        "request",
-        "shared",
-        "statement",
-    )
-
     def __init__(self, table: TableConnection, operation: str, request: dict[str, Any], until: datetime | None) -> None:
         self.shared = table.connection
         """The connection that all writes of the table share."""

@@ -108,7 +108,7 @@ def item_met(error: Exception) -> dict[str, Any] | None:
 
 def is_server_error(error: Exception) -> bool:
     """Return whether the server failed, perhaps after it had applied the request."""
-    return _status(error) >= _SERVER_ERROR
+    return _metadata(error, "HTTPStatusCode") >= _SERVER_ERROR
 
 
 def is_retryable_answer(error: Exception | None) -> bool:
@@ -132,13 +132,13 @@ def code_of(error: Exception) -> str:
     return str(response_of(error).get("Error", {}).get("Code"))
 
 
-def _status(error: Exception) -> int:
-    return int(response_of(error).get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
-
-
 def was_repeated(error: Exception) -> bool:
     """Return whether the SDK sent the request more than once, so that an earlier copy may have been applied."""
-    return int(response_of(error).get("ResponseMetadata", {}).get("RetryAttempts", 0)) > 0
+    return _metadata(error, "RetryAttempts") > 0
+
+
+def _metadata(error: Exception, name: str) -> int:
+    return int(response_of(error).get("ResponseMetadata", {}).get(name, 0))
 
 
 def advise(error: BotoCoreError | ClientError, where: str) -> bool:

@@ -15,7 +15,7 @@ from pynamodb.constants import BINARY, STRING
 
 from pynamodb_tracker.dynamodb.connection import Item, get_items
 from pynamodb_tracker.model.hydration import rows_of_table
-from pynamodb_tracker.model.overflow import CHUNK, VERSION, RowKey, item_key
+from pynamodb_tracker.model.overflow import CHUNK, VERSION, RowKey, key_beside
 from pynamodb_tracker.model.references import reference_to
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.row_state import readable_value
@@ -40,8 +40,7 @@ class Children(NamedTuple):
 
 def list_key(row: RowKey) -> Item:
     """Return the stored key of the list of a task."""
-    task_id, use_case = row
-    return item_key(task_id, f"{use_case}#children")
+    return key_beside(row, "children")
 
 
 def as_item(row: RowKey, of_round: str, token: str, children: Keys) -> Item:

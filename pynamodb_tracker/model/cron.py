@@ -89,7 +89,6 @@ def _first_of_next_month(day: date) -> date:
 
 
 def _values(field: str, about: tuple[str, int, int, dict[str, int]]) -> set[int]:
-    """Return the numbers that a field names."""
     return {number for part in field.split(",") for number in _numbers(part, *about)}
 
 

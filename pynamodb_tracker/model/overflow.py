@@ -112,15 +112,19 @@ def split(text: str, slot: str, version: str) -> tuple[Pointer, list[bytes]]:
 
 
 def chunk_keys(row: RowKey, pointer: Pointer) -> list[Item]:
-    """Return the stored keys of the chunks that a pointer refers to, in order; no use case has a `#` in its name."""
-    task_id, use_case = row
-    return [item_key(task_id, f"{use_case}#data#{pointer.slot}#{number}") for number in range(pointer.chunks)]
+    """Return the stored keys of the chunks that a pointer refers to, in order."""
+    return [key_beside(row, f"data#{pointer.slot}#{number}") for number in range(pointer.chunks)]
 
 
 def log_key(row: RowKey) -> Item:
     """Return the stored key of the item that holds the failures of a task, if its row has no room for them."""
+    return key_beside(row, "errors")
+
+
+def key_beside(row: RowKey, name: str) -> Item:
+    """Return the stored key of an item that belongs to a row; no use case has a `#` in its name."""
     task_id, use_case = row
-    return item_key(task_id, f"{use_case}#errors")
+    return item_key(task_id, f"{use_case}#{name}")
 
 
 def item_key(task_id: str, range_key: str) -> Item:

@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from functools import cached_property
+from inspect import signature
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from pynamodb.attributes import Attribute, AttributeContainer, UnicodeAttribute
@@ -26,20 +27,6 @@ _MOST_SHARDS = 10_000
 """Every query of a state sends a request for each of its shards."""
 _MOST_IN_ROW = 350_000
 """Bytes; a row holds 400 KB, and the tracker's and the user's other attributes need a part of it."""
-
-_CONNECTION_SETTINGS = (
-    "region",
-    "host",
-    "connect_timeout_seconds",
-    "read_timeout_seconds",
-    "max_retry_attempts",
-    "retry_configuration",
-    "max_pool_connections",
-    "extra_headers",
-    "aws_access_key_id",
-    "aws_secret_access_key",
-    "aws_session_token",
-)
 
 _MARGIN = timedelta(seconds=2)
 _INDEXES = {
@@ -199,7 +186,7 @@ class Table:
         return before
 
     def _connected(self, table_name: str) -> TableConnection:
-        settings = {name: getattr(self.owner.Meta, name, None) for name in _CONNECTION_SETTINGS}
+        settings = {name: getattr(self.owner.Meta, name, None) for name in signature(Connection).parameters}
         table = TableConnection(table_name)
         table.connection = self._connect(**settings)
         table.connection.add_meta_table(self._meta_table(table_name))

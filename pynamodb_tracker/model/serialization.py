@@ -328,8 +328,9 @@ def _serialized(value: Any, attribute: Attribute[Any], loaded: Item | None, name
     if isinstance(attribute, ListAttribute | MapAttribute):
         return attribute.serialize(value, null_check=complete)
     text = attribute.serialize(value)
-    if own is JSONAttribute and not _is_as_loaded(loaded, attribute, text):
-        check_json(value, text, name)
+    if own is JSONAttribute and not _is_as_loaded(loaded, attribute, text) and not reads_back(text, value):
+        refuse_json(value, name)
+        raise ValueError(f"{name} does not read back from JSON as it is")
     return text
 
 
@@ -373,13 +374,6 @@ def _has_decimal(value: object) -> bool:
         elif isinstance(each, list | tuple | set | frozenset):
             left += each
     return False
-
-
-def check_json(value: object, text: str, path: str) -> None:
-    """Raise unless the text is JSON that reads back equal; a TypeError or ValueError names the entry that does not."""
-    if not reads_back(text, value):
-        refuse_json(value, path)
-        raise ValueError(f"{path} does not read back from JSON as it is")
 
 
 def reads_back(text: str, value: object) -> bool:

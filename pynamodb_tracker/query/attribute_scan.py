@@ -8,8 +8,6 @@ from datetime import timedelta
 from itertools import chain, islice
 from typing import Any, Generic, TypeVar
 
-from pynamodb.expressions.condition import Condition
-
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item, pages
 from pynamodb_tracker.model import hydration
@@ -93,28 +91,21 @@ class AttributeScan(Generic[T]):
 
     def _read(self, limit: int | None) -> Iterator[Item]:
         table, tracker = self.model.tracker.connection(), self.model.tracker
+        until = self.window.until
+        last = None if until is None else until - timedelta(microseconds=1)  # times have no finer part
         of_use_case = TaskRow.use_case_id == tracker.use_case.name if tracker.has_use_case else None
         found = pages(
             table,
             table.query,
             self.value,
             start=self._start_key(),
-            range_key_condition=self._within(),
+            range_key_condition=self.window.key_condition(TaskRow.create_time, last),
             filter_condition=of_use_case,
             index_name=self.name,
             scan_index_forward=not self.latest_first,
             limit=PAGE if limit is None or self.code is not None else min(max(limit, MOST_KEYS), PAGE),
         )
         return chain.from_iterable(page["Items"] for page in found)
-
-    def _within(self) -> Condition | None:
-        since, until = self.window.since, self.window.until
-        last = None if until is None else until - timedelta(microseconds=1)  # times have no finer part
-        if since is not None and last is not None:
-            return TaskRow.create_time.between(since, last)
-        if since is not None:
-            return TaskRow.create_time >= since
-        return None if last is None else TaskRow.create_time <= last
 
     def _start_key(self) -> Any:
         if self.place is None:

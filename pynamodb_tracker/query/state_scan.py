@@ -24,6 +24,7 @@ from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.model import hydration
 from pynamodb_tracker.model.row import StatusIndex, TaskRow
 from pynamodb_tracker.model.row_state import readable_value
+from pynamodb_tracker.model.serialization import TimeAttribute
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -73,16 +74,13 @@ class Window:
             condition &= TaskRow.update_time < self.until
         return condition
 
-    def on_due_time(self, latest: datetime | None) -> Condition | None:
-        """Return the key condition that keeps a query from reading entries before the window, or after `latest`.
-
-        `update_time` is never later than `due_time`.
-        """
+    def key_condition(self, time: TimeAttribute, latest: datetime | None) -> Condition | None:
+        """Return what keeps a query from reading entries whose time is before the window, or after `latest`."""
         if self.since is not None and latest is not None:
-            return StatusIndex.due_time.between(self.since, max(self.since, latest))
+            return time.between(self.since, max(self.since, latest))
         if self.since is not None:
-            return StatusIndex.due_time >= self.since
-        return None if latest is None else StatusIndex.due_time <= latest
+            return time >= self.since
+        return None if latest is None else time <= latest
 
 
 class StateScan(Generic[T]):
@@ -135,7 +133,6 @@ class StateScan(Generic[T]):
                 return
 
     def _whole(self, chunk: Sequence[Item]) -> Iterator[tuple[Item, T | None]]:
-        """Yield each entry with its row."""
         rows = hydration.rows(self.model, (entry["task_id"]["S"] for entry in chunk))
         pairs = deque((entry, _indexed_row(entry, rows)) for entry in chunk)
         rows.clear()  # from here on, rows that were yielded can be freed
@@ -219,7 +216,7 @@ class StateScan(Generic[T]):
             table.query,
             status_key,
             start=start,
-            range_key_condition=window.on_due_time(self._last_due()),
+            range_key_condition=window.key_condition(StatusIndex.due_time, self._last_due()),  # no update_time is later
             filter_condition=window.on_update_time(),
             index_name=INDEX,
             limit=limit,
