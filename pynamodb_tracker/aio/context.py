@@ -14,6 +14,7 @@ from pynamodb_tracker.aio.pool import RUNS, in_thread
 from pynamodb_tracker.dynamodb.connection import sharing_requests
 from pynamodb_tracker.execution.context import TRIES, BlockContext, ExecutionContext, StepOfTask, hold
 from pynamodb_tracker.model import failure_log, hydration
+from pynamodb_tracker.model.data import unread_data
 from pynamodb_tracker.model.row import TaskRow
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
 
 def read_off_row(task: TaskRow) -> None:
     """Read what is stored off-row, which would block the loop where an async block touches it."""
-    if hydration.unread_data(task) is not None or failure_log.needs_log(task):
+    if unread_data(task) is not None or failure_log.needs_log(task):
         hydration.fill(type(task), {task.task_id: task})
 
 

@@ -49,7 +49,7 @@ class _Counts:
         self.table = table
         self.is_off = False
         """Whether the process may not write it, so that it sends nothing any more."""
-        self._numbers = Counter[tuple[datetime, str]]()
+        self._numbers: dict[datetime, Counter[str]] = {}
         self._gathered = 0
         self._since: datetime | None = None
         self._is_first = "AWS_LAMBDA_FUNCTION_NAME" in os.environ
@@ -62,15 +62,12 @@ class _Counts:
         with self._guard:
             self._since = self._since or now
             self._gathered += 1
-            self._numbers.update((hour, name) for name in names)
+            self._numbers.setdefault(hour, Counter()).update(names)
             if not self._is_first and self._gathered < _MOST and now - self._since < _LONGEST:
                 return {}
-            numbers, self._numbers = self._numbers, Counter()
+            numbers, self._numbers = self._numbers, {}
             self._gathered, self._since, self._is_first = 0, None, False
-        taken: dict[datetime, Counter[str]] = {}
-        for (of, name), number in numbers.items():
-            taken.setdefault(of, Counter())[name] = number
-        return taken
+            return numbers
 
 
 _counts: WeakKeyDictionary[type[TaskRow], _Counts] = WeakKeyDictionary()
@@ -152,5 +149,4 @@ def read(model: type[TaskRow], hours: int = 24) -> Sequence[Hour]:
 
 
 def _numbers_in(item: dict[str, Any]) -> dict[str, int]:
-    is_number = {name: value[NUMBER] for name, value in item.items() if name != "expire_time" and NUMBER in value}
-    return {name: int(text) for name, text in is_number.items()}
+    return {name: int(value[NUMBER]) for name, value in item.items() if name != "expire_time" and NUMBER in value}

@@ -10,7 +10,7 @@ from pynamodb_tracker.dynamodb.connection import pages
 from pynamodb_tracker.dynamodb.limits import MAX_KEY_BYTES
 from pynamodb_tracker.exceptions import TaskError
 from pynamodb_tracker.model.child_list import awaited_tasks
-from pynamodb_tracker.model.hydration import unread_data
+from pynamodb_tracker.model.data import unread_data
 from pynamodb_tracker.model.references import parse, reference_to, round_of
 from pynamodb_tracker.model.row import TaskRow, damages_of, has_later_format, load
 from pynamodb_tracker.model.row_state import readable_value, readable_values

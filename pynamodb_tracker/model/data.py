@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pynamodb.attributes import Attribute
+from pynamodb.attributes import Attribute, AttributeContainer
 from pynamodb.constants import MAP, NULL, STRING
 
 from pynamodb_tracker.arguments import shown
@@ -105,11 +105,6 @@ class DataAttribute(Attribute[dict[str, Any]]):
         if isinstance(value, LazyData):  # unless another thread has assigned something else
             instance._row_state.data_text = value.text = text
 
-    def unread(self, instance: Any) -> Pointer | None:
-        """Return the pointer to a dictionary that is not read yet; None if it is in the row, or read."""
-        value = raw_value(instance, "data")
-        return value.pointer if isinstance(value, LazyData) and value.text is None else None
-
     def is_untouched(self, instance: Any) -> bool:
         """Return whether the dictionary of a row was never touched, so that nothing in it can have changed."""
         value = dict.get(instance.attribute_values, "data")  # as it is held in memory: each run asks
@@ -152,6 +147,12 @@ class DataAttribute(Attribute[dict[str, Any]]):
         if not isinstance(value, dict):
             raise TypeError(f"data is a dictionary, not a {type(value).__name__}")
         return to_json(value, "data", known)
+
+
+def unread_data(row: AttributeContainer) -> Pointer | None:
+    """Return the pointer to the overflow chunks of a row's data; None if there are none, or they are read."""
+    value = raw_value(row, "data")
+    return value.pointer if isinstance(value, LazyData) and value.text is None else None
 
 
 def to_json(value: object, name: str, known: str | None = None) -> str:

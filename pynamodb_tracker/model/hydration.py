@@ -11,7 +11,7 @@ from pynamodb_tracker.dynamodb.backoff import jittered_pause
 from pynamodb_tracker.dynamodb.connection import get_items
 from pynamodb_tracker.exceptions import TaskError
 from pynamodb_tracker.model import failure_log
-from pynamodb_tracker.model.data import LeftOut
+from pynamodb_tracker.model.data import LeftOut, unread_data
 from pynamodb_tracker.model.overflow import Pointer, RowKey, by_key, chunk_keys, item_key, key_of, log_key, texts_in
 from pynamodb_tracker.model.row import TaskRow, load
 from pynamodb_tracker.model.row_state import mark_unreadable, readable_value
@@ -95,12 +95,6 @@ def leave_out_data(found: Iterable[TaskRow]) -> None:
     """Remove the data from rows that were queried without it."""
     for row in found:
         row.attribute_values["data"] = LeftOut()
-
-
-def unread_data(row: TaskRow) -> Pointer | None:
-    """Return the pointer to the overflow chunks of a row's data; None if there are none, or they are read."""
-    pointer: Pointer | None = type(row).data.unread(row)
-    return pointer
 
 
 def _key(row: TaskRow) -> RowKey:

@@ -22,6 +22,7 @@ from pynamodb_tracker.dynamodb.connection import Item, read_page
 from pynamodb_tracker.dynamodb.side_by_side import side_by_side
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.model import hydration
+from pynamodb_tracker.model.data import unread_data
 from pynamodb_tracker.model.row import StatusIndex, TaskRow
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.model.serialization import TimeAttribute
@@ -331,7 +332,7 @@ def _take_group(pairs: deque[tuple[Item, T | None]]) -> list[tuple[Item, T | Non
     room = _MOST_DATA
     while pairs:
         _, row = pairs[0]
-        pointer = None if row is None else hydration.unread_data(row)
+        pointer = None if row is None else unread_data(row)
         room -= 0 if pointer is None else pointer.size
         if group and room < 0:
             break

@@ -287,9 +287,7 @@ def given_up(
 
     They are pending at the first step. Up to `most` tasks that are due later are looked at: some 40 for a read unit.
     """
-    from pynamodb_tracker.query.given_up import given_up as search  # noqa: PLC0415 - for cold starts
-
-    return search(model, steps, window(since, until), most)
+    return index.given_up(model, steps, window(since, until), most)
 
 
 def all_tasks(model: type[T]) -> Iterator[T]:
