@@ -53,19 +53,11 @@ def changes_of(row: TaskRow) -> Changes:
         if type(value) in _UNCHANGING and value is claimed.get(name) and old is item.get(attribute.attr_name):
             continue
         new = serialized(row, name, attribute, loaded=before, complete=False)
-        if not (same(old, new) or (old is not None and same(_rewritten(row, name, attribute, old), new))):
+        if not (same(old, new) or (old is not None and same(rewritten(row, name, attribute, old), new))):
             if isinstance(attribute, ListAttribute | MapAttribute):
                 new = serialized(row, name, attribute, loaded=before)
             changed[name] = (attribute, new)
     return changed
-
-
-def _rewritten(row: TaskRow, name: str, attribute: Attribute[Any], old: dict[str, Any]) -> dict[str, Any] | None:
-    """Return what the stored value becomes when it is written again; itself if it cannot be read."""
-    try:
-        return rewritten(row, name, attribute, old)
-    except Exception:  # noqa: BLE001 - it cannot be read, so any value that the block assigned, even None, is a change
-        return old
 
 
 def mark_saved(row: TaskRow, changes: Changes, sent: Changes) -> None:
@@ -99,11 +91,6 @@ def as_stored(row: T) -> T:
     values = readable_values(row)
     copy.attribute_values.update({name: values[name] for name in row.tracker_attributes if name in values})
     return copy
-
-
-def close(row: TaskRow) -> None:
-    """Refuse all further assignments, because they would not be saved."""
-    row._row_state.closed = True
 
 
 def storable_changes(row: TaskRow, answer: tuple[Attribute[Any], str | None] | None = None) -> tuple[Changes, bool]:

@@ -436,8 +436,11 @@ def rewritten(
         return None
     copy = type(row).__new__(type(row))
     vars(copy)["attribute_values"] = {}
-    attribute.__set__(copy, attribute.deserialize(attribute.get_value(old)))
-    return serialized(copy, name, attribute, loaded={attribute.attr_name: old}, complete=False)
+    try:
+        attribute.__set__(copy, attribute.deserialize(attribute.get_value(old)))
+        return serialized(copy, name, attribute, loaded={attribute.attr_name: old}, complete=False)
+    except Exception:  # noqa: BLE001 - it cannot be read, so any value that the block assigned, even None, is a change
+        return old
 
 
 def of_default(

@@ -19,7 +19,7 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.dynamodb.transact_write import Unapplied, transact_write
 from pynamodb_tracker.exceptions import LockLostError
-from pynamodb_tracker.model.changes import close, raise_if_invalid, storable_changes
+from pynamodb_tracker.model.changes import raise_if_invalid, storable_changes
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions.lock import Claim, Journal, PendingSuccess, SentSuccess
@@ -212,4 +212,4 @@ def end_pending(journal: Journal[T], pending: PendingSuccess, success: SentSucce
     if journal.claim.statements.has_expiry:
         expire(journal.claim.statements, journal.claim.task)
     if pending.of_block:
-        close(journal.claim.task)
+        journal.claim.task._row_state.closed = True  # assignments would not be saved
