@@ -79,7 +79,6 @@ class BatchedWrite:
         """None if it cannot be sent together with others."""
         self.key = partiql.key_of(request)
         self.alone = False
-        """Whether it is to be sent alone."""
         self.answer: dict[str, Any] | None = None
         self.error: Exception | None = None
         self._refused_with: str | None = None

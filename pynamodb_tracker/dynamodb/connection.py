@@ -60,7 +60,7 @@ _deadline: ContextVar[datetime | None] = ContextVar("pynamodb_tracker_deadline",
 
 _shared: ContextVar[Batcher | None] = ContextVar("pynamodb_tracker_batcher", default=None)
 
-_MOST_KEYS = 100
+MOST_KEYS = 100
 """https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html"""
 
 
@@ -234,8 +234,8 @@ def read_page(
 
 def get_items(table: TableConnection, keys: Sequence[Item], *, consistent: bool = True) -> Iterator[Item]:
     """Read items by key, strongly consistent if not told otherwise; unprocessed keys are requested again."""
-    for at in range(0, len(keys), _MOST_KEYS):
-        left: Any = [_plain_key(key) for key in keys[at : at + _MOST_KEYS]]
+    for at in range(0, len(keys), MOST_KEYS):
+        left: Any = [_plain_key(key) for key in keys[at : at + MOST_KEYS]]
         retries = 0
         while left:
             answer = read(table, methodcaller("batch_get_item", left, consistent_read=consistent))

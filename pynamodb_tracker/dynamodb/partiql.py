@@ -24,7 +24,6 @@ from pynamodb.expressions.operand import Path, Value
 from pynamodb.expressions.update import Action, RemoveAction, SetAction
 
 _KEY = ("task_id", "use_case_id")
-"""The attributes of the table's key."""
 
 IF_ABSENT = {CONDITION_EXPRESSION: "attribute_not_exists (#0)", EXPRESSION_ATTRIBUTE_NAMES: {"#0": _KEY[0]}}
 """The condition of a put that replaces nothing."""

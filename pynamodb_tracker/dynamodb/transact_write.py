@@ -37,7 +37,6 @@ class Unapplied:
 
     def __init__(self, error: TransactWriteError, *, refused: bool, unheard: bool) -> None:
         self.error = error
-        """PynamoDB's own error."""
         self.refused = refused
         """Whether the condition of the first write did not hold."""
         self.unheard = unheard

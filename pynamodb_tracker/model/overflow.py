@@ -44,7 +44,6 @@ class Pointer(NamedTuple):
     version: str
     """Identifies the write: creation of the task, fence, number within the run."""
     chunks: int
-    """Number of chunks."""
     size: int
     """Bytes of the text."""
     compressed: bool

@@ -9,12 +9,12 @@ from itertools import chain, islice
 from typing import Any, Generic, TypeVar
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.dynamodb.connection import Item, pages
+from pynamodb_tracker.dynamodb.connection import MOST_KEYS, Item, pages
 from pynamodb_tracker.model import hydration
 from pynamodb_tracker.model.overflow import key_of
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.row_state import readable_value
-from pynamodb_tracker.query.state_scan import MOST_KEYS, PAGE, Window, is_kept, with_data_of
+from pynamodb_tracker.query.state_scan import PAGE, Window, is_kept, with_data_of
 
 T = TypeVar("T", bound=TaskRow)
 

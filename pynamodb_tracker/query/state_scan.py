@@ -18,7 +18,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from pynamodb.expressions.condition import Condition
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.dynamodb.connection import Item, read_page
+from pynamodb_tracker.dynamodb.connection import MOST_KEYS, Item, read_page
 from pynamodb_tracker.dynamodb.side_by_side import side_by_side
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.model import hydration
@@ -33,9 +33,6 @@ Position = tuple[str, str]
 """The due time and the task id of an index entry: how far a scan of a shard has come."""
 
 INDEX = StatusIndex.Meta.index_name
-
-MOST_KEYS = 100
-"""https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html"""
 
 _MOST_DATA = 4 * 1024 * 1024
 """Bytes of off-row data that are in memory at a time; a single task may have more."""
@@ -108,7 +105,6 @@ class StateScan(Generic[T]):
         self.latest = latest
         """The last due time that is of interest."""
         self.with_data = with_data
-        """Whether the data of the rows is read, too."""
         self.shard = shard
         """The only shard that is read; None for all of them."""
         self.positions: dict[str, Position] = {}
