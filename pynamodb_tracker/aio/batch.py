@@ -14,8 +14,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.aio.call import call
-from pynamodb_tracker.aio.context import AsyncContext
+from pynamodb_tracker.aio.context import AsyncContext, call
 from pynamodb_tracker.aio.pool import REQUESTS, in_thread, wait_for_call, wait_for_future
 from pynamodb_tracker.aio.run import AsyncRun
 from pynamodb_tracker.batch.batch import Admission, BatchOptions, Report, TaskAttempt, log_failed_requests

@@ -1,4 +1,4 @@
-"""What an async block gets: the context of its run, whose requests are awaited."""
+"""What an async block gets, the context of its run, whose requests are awaited; and the call of an async function."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pynamodb_tracker.aio.pool import RUNS, in_thread
+from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.dynamodb.connection import sharing_requests
+from pynamodb_tracker.execution.call import answer_of, check_done, expect_answer
 from pynamodb_tracker.execution.context import TRIES, BlockContext, ExecutionContext, StepOfTask, hold
 from pynamodb_tracker.model import failure_log, hydration
 from pynamodb_tracker.model.data import unread_data
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from pynamodb_tracker.transitions.groups import GroupOfRun
 
 R = TypeVar("R")
+T = TypeVar("T", bound=TaskRow)
 T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
 
 
@@ -195,3 +198,23 @@ class AsyncGroupOfRun:
     def replace_data(self, data: dict[str, Any]) -> None:
         """Let the group's tasks share another dictionary from the success on."""
         self._group.data = data
+
+
+async def call(function: Callable[[AsyncContext[T]], Awaitable[R]], ctx: AsyncContext[T]) -> R:
+    """Call a function and await what it returns; TypeError if that cannot be awaited, or the work is not done then."""
+    result: object = function(ctx)
+    if not isinstance(result, Awaitable):
+        check_done(result)  # raises for a generator
+        raise TypeError(
+            f"the function returned {shown(result)}, which cannot be awaited: write async def, or call run() or "
+            "run_all() with a function that is not async"
+        )
+    awaited: R = await result
+    check_done(awaited)
+    return awaited
+
+
+async def call_for_answer(function: Callable[[AsyncContext[T]], Awaitable[R]], ctx: AsyncContext[T]) -> R:
+    """Call a function, store what it returns with the success, and return what a repeated call gets."""
+    expect_answer(ctx)
+    return answer_of(ctx, await call(function, ctx))

@@ -1,15 +1,27 @@
-"""The methods that begin with `a`, made of those without it; asyncio is imported when one is called."""
+"""The methods that begin with `a`, made of those without it; asyncio is imported when one is called.
+
+What is read lazily, page by page, is iterated over asynchronously: some of it is read ahead, in a thread.
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from functools import partial, update_wrapper
 from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from pynamodb_tracker.model.row import TaskRow
 
 P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S")
 F = TypeVar("F", bound=Callable[..., object])
+
+_MOST = 100
+"""Items that are read ahead: as many rows as one request reads."""
+
+_MOST_DATA = 4 * 1024 * 1024
+"""Bytes of off-row data that are read ahead; a single task may have more."""
 
 
 def awaited(
@@ -36,7 +48,7 @@ def ahead(method: Callable[Concatenate[S, P], Iterator[R]]) -> Callable[Concaten
 
     def call(instance: S, /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[R]:
         bound: Callable[P, Iterator[R]] = getattr(instance, name)
-        return read_ahead(bound(*args, **kwargs))
+        return ReadAhead(bound(*args, **kwargs))
 
     return _named(call, method)
 
@@ -64,8 +76,33 @@ async def in_thread_until_cancelled(function: Callable[[], R]) -> R:
     return await pool.in_thread_until_cancelled(function)
 
 
-def read_ahead(items: Iterator[R]) -> AsyncIterator[R]:
-    """Iterate over what is read lazily, some of it at a time in a thread."""
-    from pynamodb_tracker.aio.iteration import ReadAhead  # noqa: PLC0415 - as above
+class ReadAhead(AsyncIterator[R]):
+    """An async iterator over an iterator that sends requests. One that is left early has nothing to clean up."""
 
-    return ReadAhead(items)
+    def __init__(self, items: Iterator[R]) -> None:
+        self._items = items
+        self._read: deque[R] = deque()
+        self._error: Exception | None = None
+        """What reading on has raised, after the items that were read before."""
+
+    async def __anext__(self) -> R:
+        """Return the next item."""
+        if not self._read:
+            if self._error is None:
+                await in_thread(self._read_on)
+            if not self._read:
+                error, self._error = self._error, None
+                raise error or StopAsyncIteration
+        return self._read.popleft()
+
+    def _read_on(self) -> None:
+        data = 0
+        try:
+            for item in self._items:
+                self._read.append(item)
+                if isinstance(item, TaskRow):
+                    data += len(item._row_state.data_text or "")
+                if len(self._read) >= _MOST or data >= _MOST_DATA:
+                    return
+        except Exception as error:  # noqa: BLE001 - raised when the items before it are consumed
+            self._error = error

@@ -13,7 +13,11 @@ import os
 import threading
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from functools import update_wrapper
 from typing import Any, Generic, TypeVar, cast
+
+from pynamodb_tracker.aio.context import AsyncContext, call, hold_on_loop, read_off_row
+from pynamodb_tracker.execution.context import ExecutionContext
 
 R = TypeVar("R")
 
@@ -120,3 +124,27 @@ def loop_thread() -> LoopThread:
         if found is not made:
             made.close()
     return found
+
+
+def awaited(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that awaits an async one on the event loop of this process, and returns its result.
+
+    It takes the context of a thread, and perhaps further arguments; the async function gets an AsyncContext instead.
+    """
+
+    def wait_for(ctx: ExecutionContext[Any], *arguments: object) -> Any:
+        read_off_row(ctx.task)
+        async_ctx = AsyncContext(ctx)
+        async_ctx.invocation = ctx.invocation
+
+        async def work() -> Any:
+            try:
+                await hold_on_loop(ctx)
+            except Exception as error:
+                ctx._journal.unstarted = error  # noqa: SLF001 - no name for it among what users see
+                raise
+            return await call(lambda given: function(given, *arguments), async_ctx)
+
+        return loop_thread().call(work)
+
+    return update_wrapper(wait_for, function)

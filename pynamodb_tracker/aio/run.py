@@ -1,22 +1,27 @@
-"""One run on an event loop: its requests leave from threads, its block and its hooks stay in the loop."""
+"""One run on an event loop: its requests leave from threads, its block, heartbeat and hooks stay in the loop."""
 
 from __future__ import annotations
 
 import asyncio
 import weakref
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from datetime import timedelta
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
 
+from pynamodb_tracker import clock
 from pynamodb_tracker.aio.context import AsyncContext, hold_on_loop, read_off_row
-from pynamodb_tracker.aio.heartbeat import AsyncHeartbeat
-from pynamodb_tracker.aio.pool import RUNS, in_thread, wait_for_call
+from pynamodb_tracker.aio.pool import HEARTBEATS, RUNS, in_thread, wait_for_call, wait_for_future
+from pynamodb_tracker.dynamodb.connection import sharing_requests
 from pynamodb_tracker.execution.context import ExecutionContext
+from pynamodb_tracker.execution.heartbeat import MOMENT, Beats
 from pynamodb_tracker.execution.interrupts import cancel_requests, is_cancellation
 from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.model.failure import add_note
 from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.transitions import Journal
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -152,3 +157,47 @@ def _task_of(run: weakref.ref[AsyncRun[T]]) -> asyncio.Task[object] | None:
     """Return the task of a run; None once the run is dropped."""
     found = run()
     return None if found is None else found.asyncio_task
+
+
+class AsyncHeartbeat(Generic[T]):
+    """The asyncio task that extends the lock of one run, until `end`, or until the lock is lost, whatever cancels it.
+
+    A loop that hangs sends no beats, so that another worker takes its tasks over.
+    """
+
+    def __init__(
+        self, journal: Journal[T], lock_for: timedelta, owner: Callable[[], asyncio.Task[object] | None]
+    ) -> None:
+        """Start the task; `owner` is the task of the run, and None once that is dropped, because nothing ends it."""
+        self._beats = Beats(journal, lock_for)
+        with sharing_requests(None):  # a beat does not wait for the writes of others
+            self._task = asyncio.create_task(
+                _beat(self._beats, owner), name=f"pynamodb_tracker heartbeat of {journal.claim.task.task_id!r}"
+            )
+
+    async def end(self) -> asyncio.CancelledError | None:
+        """Send no further beat, and wait a moment for one on its way; return a CancelledError that came meanwhile."""
+        self.stop()
+        return await wait_for_future(self._task, within=MOMENT)
+
+    def stop(self) -> None:
+        """Send no further beat."""
+        self._beats.stopped.set()
+        if not self._task.get_loop().is_closed():
+            self._task.cancel()
+
+
+async def _beat(beats: Beats[T], owner: Callable[[], asyncio.Task[object] | None]) -> None:
+    pause = beats.until_due()
+    while True:
+        try:
+            await clock.wait_async(pause)
+            if owner() is None or not beats.are_needed:
+                return
+            pause = beats.until_due() or await in_thread(beats.beat, HEARTBEATS)
+        except asyncio.CancelledError:
+            # Programs that end cancel all tasks, and the block may take long to clean up: it still needs its lock.
+            task = owner()
+            if task is None or task.done() or not beats.are_needed:
+                raise
+            pause = beats.until_due()

@@ -285,7 +285,7 @@ class BoundStep(StepCommands[T]):
         The options are those of `run`. Without a function, it is the async one that `does` has bound. A function that
         is not async raises a TypeError.
         """
-        from pynamodb_tracker.aio.call import call, call_for_answer  # noqa: PLC0415 - few programs have an event loop
+        from pynamodb_tracker.aio.context import call, call_for_answer  # noqa: PLC0415 - few programs have an event loop
 
         arguments.check_flags(store_answer=store_answer)
         chosen = async_function_of(self, function)

@@ -101,7 +101,7 @@ def for_threads(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that a thread can call: the one given, or one that awaits it on the process's event loop."""
     if not is_async(function):
         return function
-    from pynamodb_tracker.aio.blocking import awaited  # noqa: PLC0415 - few programs have async functions
+    from pynamodb_tracker.aio.loop_thread import awaited  # noqa: PLC0415 - few programs have async functions
 
     return awaited(function)
 

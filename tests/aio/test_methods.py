@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pynamodb_tracker import BoundStep, Group, LockLostError, State, Task, TaskAlreadyExistsError
-from pynamodb_tracker.aio import iteration
+from pynamodb_tracker.aio import lazy
 from tests.aio.slow_requests import held
 from tests.support.recorder import recorded
 from tests.support.shop import AppTask, Order
@@ -95,7 +95,7 @@ def rows(number: int) -> Iterator[int]:
 def test_what_was_read_before_an_error_is_returned_before_it_is_raised() -> None:
     async def main() -> None:
         seen = list[int]()
-        ahead = iteration.ReadAhead(rows(130))
+        ahead = lazy.ReadAhead(rows(130))
         with pytest.raises(OSError, match="no network"):
             async for row in ahead:
                 seen.append(row)
@@ -118,7 +118,7 @@ def test_an_iteration_that_is_left_early_has_read_a_hundred_rows_and_leaves_noth
             closed.append(True)
 
     async def main() -> None:
-        async for _ in iteration.ReadAhead(endless()):
+        async for _ in lazy.ReadAhead(endless()):
             break
         while not closed:  # the thread that read it may still hold it for a moment
             await asyncio.sleep(0.001)

@@ -11,7 +11,7 @@ from unittest import mock
 import pytest
 
 from pynamodb_tracker import transitions
-from pynamodb_tracker.aio import blocking
+from pynamodb_tracker.aio import loop_thread
 from pynamodb_tracker.aio import run as async_run
 from pynamodb_tracker.control import limit
 from pynamodb_tracker.dynamodb import error_codes
@@ -161,7 +161,7 @@ def enter_at_once(patch: Patch) -> None:
         pass
 
     patch.setattr(run, "hold", lambda _: None)
-    for module in (async_run, blocking):
+    for module in (async_run, loop_thread):
         patch.setattr(module, "hold_on_loop", at_once)
 
 
