@@ -40,15 +40,8 @@ TRIES = 3
 class StepOfTask(Protocol):
     """A step of a use case, as it is bound to its class."""
 
-    @property
-    def name(self) -> str:
-        """Its name."""
-        ...
-
-    @property
-    def number(self) -> int:
-        """Its number."""
-        ...
+    name: str
+    number: int
 
 
 @named_as("ctx")

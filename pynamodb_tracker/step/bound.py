@@ -53,6 +53,17 @@ class BoundStep(StepCommands[T]):
         """How long a claim locks a task, unless it asks for another time."""
         self.function: StepFunction[T] | None = None
         """What `does` has bound; a test may replace it by a stub of its own."""
+        states, codes = definition.states, definition.codes
+        self.pending: State[T] = states[codes.pending]
+        """Waits for an attempt."""
+        self.in_progress: State[T] = states[codes.in_progress]
+        """A worker holds the lock, or died while it did."""
+        self.failed: State[T] = states[codes.failed]
+        """The last attempt failed, and another one is allowed."""
+        self.ignored: State[T] = states[codes.ignored]
+        """Not tried any more; waits for a person."""
+        self.succeeded: State[T] = states[codes.succeeded]
+        """Done: pending of the next step, or the end."""
 
     if not TYPE_CHECKING:
 
@@ -61,31 +72,6 @@ class BoundStep(StepCommands[T]):
             hint = "" if name.startswith("_") else arguments.did_you_mean(name, dir(self))
             states = "its states are pending, in_progress, failed, ignored and succeeded"
             raise AttributeError(f"{vars(self).get('name')} has no {name!r}; {states}{hint}", name=name, obj=self)
-
-    @property
-    def pending(self) -> State[T]:
-        """Waits for an attempt."""
-        return self._definition.states[self._definition.codes.pending]
-
-    @property
-    def in_progress(self) -> State[T]:
-        """A worker holds the lock, or died while it did."""
-        return self._definition.states[self._definition.codes.in_progress]
-
-    @property
-    def failed(self) -> State[T]:
-        """The last attempt failed, and another one is allowed."""
-        return self._definition.states[self._definition.codes.failed]
-
-    @property
-    def ignored(self) -> State[T]:
-        """Not tried any more; waits for a person."""
-        return self._definition.states[self._definition.codes.ignored]
-
-    @property
-    def succeeded(self) -> State[T]:
-        """Done: pending of the next step, or the end."""
-        return self._definition.states[self._definition.codes.succeeded]
 
     if TYPE_CHECKING:
 
@@ -119,31 +105,17 @@ class BoundStep(StepCommands[T]):
         bind(self, function)
         return function
 
-    @overload
-    def start(
-        self,
-        task_id: str,
-        *,
-        lock_for: timedelta | None = None,
-        detailed_error: bool = True,
-        skip_error: Literal[True],
-        also_from: States = (),
-        heartbeat: bool = False,
-        same: object = None,
-    ) -> AbstractContextManager[ExecutionContext[T], bool]: ...
+    if TYPE_CHECKING:
 
-    @overload
-    def start(
-        self,
-        task_id: str,
-        *,
-        lock_for: timedelta | None = None,
-        detailed_error: bool = True,
-        skip_error: bool = False,
-        also_from: States = (),
-        heartbeat: bool = False,
-        same: object = None,
-    ) -> AbstractContextManager[ExecutionContext[T], bool | None]: ...
+        @overload
+        def start(
+            self, task_id: str, *, skip_error: Literal[True], **options: Unpack[StartOptions]
+        ) -> AbstractContextManager[ExecutionContext[T], bool]: ...
+
+        @overload
+        def start(
+            self, task_id: str, *, skip_error: bool = False, **options: Unpack[StartOptions]
+        ) -> AbstractContextManager[ExecutionContext[T], bool | None]: ...
 
     def start(
         self,

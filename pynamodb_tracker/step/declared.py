@@ -70,34 +70,19 @@ class Step:
         self.when_ignored = when_ignored
         self.aside = aside
         self.within = within
+        self.pending = DeclaredState(self, Status.PENDING)
+        """Pending of this step, for `also_from` of another one."""
+        self.in_progress = DeclaredState(self, Status.IN_PROGRESS)
+        """In progress at this step; no other step may start from it."""
+        self.failed = DeclaredState(self, Status.FAILED)
+        """Failed of this step, for `also_from` of another one."""
+        self.succeeded = DeclaredState(self, Status.SUCCEEDED)
+        """Succeeded of this step, for `also_from` of another one."""
+        self.ignored = DeclaredState(self, Status.IGNORED)
+        """Ignored of this step, for `also_from` of another one."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = self.name or name  # one under another name is refused by the metaclass, which can name the class
-
-    @property
-    def pending(self) -> DeclaredState:
-        """Pending of this step, for `also_from` of another one."""
-        return DeclaredState(self, Status.PENDING)
-
-    @property
-    def in_progress(self) -> DeclaredState:
-        """In progress at this step; no other step may start from it."""
-        return DeclaredState(self, Status.IN_PROGRESS)
-
-    @property
-    def failed(self) -> DeclaredState:
-        """Failed of this step, for `also_from` of another one."""
-        return DeclaredState(self, Status.FAILED)
-
-    @property
-    def succeeded(self) -> DeclaredState:
-        """Succeeded of this step, for `also_from` of another one."""
-        return DeclaredState(self, Status.SUCCEEDED)
-
-    @property
-    def ignored(self) -> DeclaredState:
-        """Ignored of this step, for `also_from` of another one."""
-        return DeclaredState(self, Status.IGNORED)
 
     if TYPE_CHECKING:  # the metaclass replaces each step of a use case by a bound one
 

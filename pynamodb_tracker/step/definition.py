@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypedDict, TypeVar, Unpack
 
 from pynamodb_tracker import arguments, clock, query, transitions
 from pynamodb_tracker.exceptions import StepPausedError, TaskNotStartableError
@@ -65,11 +65,10 @@ if TYPE_CHECKING:
         store_answer: bool
 
     class DueOptions(TypedDict, total=False):
-        """The options of `due_ids`."""
+        """The options of `due_ids`, and of `run_all`, that select tasks."""
 
         since: datetime | None
         until: datetime | None
-        limit: int | None
         only: States
         error_like: str | None
 
@@ -77,6 +76,7 @@ if TYPE_CHECKING:
         """The options of `run_all`."""
 
         threads: int
+        limit: int | None
         rate: float | None
         dry_run: bool
         progress: Callable[[Report], object] | None
@@ -136,18 +136,14 @@ class StepDefinition(Generic[T]):
         self,
         *,
         threads: int,
-        since: datetime | None = None,
-        until: datetime | None = None,
         limit: int | None = None,
-        only: States = (),
-        error_like: str | None = None,
         goes_on: Callable[[], bool] | None = None,
+        **which: Unpack[DueOptions],
     ) -> Feed:
         """Return the ids of what is due for that many threads of a worker, in an order that keeps workers apart."""
         from pynamodb_tracker.batch.candidates import Feed  # noqa: PLC0415 - for cold starts, which run one task
 
-        due = self.due(since=since, until=until, only=only, error_like=error_like, goes_on=goes_on)
-        selects = bool(since or until or only or error_like)
+        due, selects = self.due(goes_on=goes_on, **which), any(which.values())
         return Feed(due.ids_in, shards=self.shards, threads=threads, limit=limit, goes_on=goes_on, selects=selects)
 
     def pause(self) -> Pause | None:
