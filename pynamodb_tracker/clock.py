@@ -7,20 +7,6 @@ import threading
 import time
 from datetime import UTC, datetime, timedelta
 
-__all__ = [
-    "NEVER",
-    "Clock",
-    "StoppedClock",
-    "now",
-    "read",
-    "seconds_until",
-    "sleep",
-    "sleep_async",
-    "stamp",
-    "use",
-    "wait",
-]
-
 NEVER = datetime.max.replace(tzinfo=UTC)
 """The due time of a task that only another task's end makes due."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import StrEnum
 
-__all__ = ["END", "HIGHEST", "LOWEST", "SPACING", "Codes", "Status", "name_of"]
-
 LOWEST, HIGHEST, SPACING = 1, 990, 5
 """Numbers of steps are whole, within these bounds, and this far apart: four codes, and one in reserve."""
 
@@ -49,19 +47,6 @@ class Status(StrEnum):
 
 class Codes:
     """The codes of a step: its number, and the three that follow; `succeeded` belongs to what comes next."""
-
-    __slots__ = (
-        "aside",
-        "done_from",
-        "failed",
-        "ignored",
-        "in_progress",
-        "own",
-        "pending",
-        "step",
-        "succeeded",
-        "use_case_id",
-    )
 
     def __init__(
         self, use_case_id: str, step: str, pending: int, succeeded: int, *, aside: bool = False, done_from: int = END

@@ -61,28 +61,6 @@ class _GiveBack:
 class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
     """The context manager that `start` returns; it is entered once."""
 
-    __slots__ = (
-        "also_from",
-        "concluded",
-        "create",
-        "delay",
-        "detailed_error",
-        "finisher",
-        "has_created",
-        "heartbeat",
-        "is_cancelled",
-        "is_used",
-        "journal",
-        "lock_for",
-        "observation",
-        "payload",
-        "policy",
-        "skip_error",
-        "statements",
-        "task_id",
-        "unrecorded",
-    )  # no dataclass: building one takes time at every cold start
-
     def __init__(
         self,
         statements: StepStatements[T],
@@ -223,8 +201,18 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
 
     def undo_claim(self, error: BaseException) -> None:
         """Release the task, in any thread, if it was claimed; a note on the error says if that fails. Then `refuse`."""
-        if self.journal is not None:
-            self._release_unstarted(self.journal, error)
+        journal = self.journal
+        if journal is None:
+            return
+        self._stop_block(journal)
+        if issubclass(type(error), LockLostError):  # there is nothing to release
+            self.concluded = True
+            return
+        try:
+            self._record_after(journal, error, transitions.release)
+        except BaseException as interrupt:
+            self._note_unrecorded(journal, interrupt, stays_locked(journal.claim, interrupt))
+            raise
 
     def refuse(self, error: BaseException) -> None:
         """Call the hooks of a run whose block never starts, in the context that it was entered in."""
@@ -317,18 +305,6 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
             if self.observation is not None:
                 self.observation.end(reason)
         return released
-
-    def _release_unstarted(self, journal: Journal[T], error: BaseException) -> None:
-        """Release an attempt whose block never started; a note on the error says so if that is not possible."""
-        self._stop_block(journal)
-        if issubclass(type(error), LockLostError):  # there is nothing to release
-            self.concluded = True
-            return
-        try:
-            self._record_after(journal, error, transitions.release)
-        except BaseException as interrupt:
-            self._note_unrecorded(journal, interrupt, stays_locked(journal.claim, interrupt))
-            raise
 
     def _end(self, error: BaseException | None, call: object) -> bool:
         """Record how the block ended, and return whether its error is skipped; the same when it is called again."""

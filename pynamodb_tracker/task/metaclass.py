@@ -61,7 +61,8 @@ class TaskMeta(MetaModel):
             raise DefinitionError(f"{name}: {error}") from error
         _refuse(model, _mistakes_in_attributes(model))
         for index in model._indexes.values():  # noqa: SLF001 - PynamoDB's
-            _refuse(model, getattr(index, "mistakes", _no_mistakes)(model))  # FindBy, which few programs import
+            if hasattr(index, "mistakes"):  # a FindBy, which few programs import
+                _refuse(model, index.mistakes(model))
         if "Meta" in namespace:
             _refuse(model, _mistakes_in_table(model, declared))
             model.tracker = Schema(model, Table(model), reserved=model.tracker_attributes)
@@ -93,10 +94,6 @@ def _declared(cls: type, namespace: dict[str, Any]) -> dict[str, Any]:
 def _refuse(model: type[TaskRow], found: Iterator[str]) -> None:
     for mistake in found:
         raise DefinitionError(f"{model.__name__}{mistake}")
-
-
-def _no_mistakes(_model: type[TaskRow]) -> Iterator[str]:
-    return iter(())
 
 
 def _complete(meta: Any) -> None:
