@@ -137,13 +137,20 @@ async def wait_async(seconds: float) -> None:
     await _clock.wait_async(seconds)
 
 
+def parse(text: str) -> datetime:
+    """Return a time in ISO 8601; a ValueError for one without an offset from UTC."""
+    time = datetime.fromisoformat(text)
+    if time.tzinfo is None:
+        raise ValueError(f"{text!r} has no offset from UTC")
+    return time
+
+
 def read(text: str) -> datetime | None:
     """Return a stored time, or None for text that is no aware time."""
     try:
-        time = datetime.fromisoformat(text)
+        return parse(text)
     except ValueError:
         return None
-    return time if time.tzinfo is not None else None
 
 
 def in_words(time: datetime) -> str:

@@ -144,8 +144,7 @@ def _pauses(model: type[TaskRow], item: Item) -> Iterator[Pause]:
 def _pause_in(model: type[TaskRow], number: int, stored: Mapping[str, Any]) -> Pause:
     text = {name: value[STRING] for name, value in stored.items()}
     step = next((codes.step for codes in model.tracker.steps if codes.pending == number), str(number))
-    until = datetime.fromisoformat(text["until"])
-    time = datetime.fromisoformat(text["time"])
+    until, time = clock.parse(text["until"]), clock.parse(text["time"])
     return Pause(step, number, None if until == clock.NEVER else until, text["reason"], text["by"], time)
 
 

@@ -108,7 +108,7 @@ def _place(number: str, item: Item) -> Place:
     return Place(
         int(number),
         item["member"][STRING],
-        datetime.fromisoformat(item["starts"][STRING]),
+        clock.parse(item["starts"][STRING]),
         int(item.get("code", {}).get(NUMBER, 0)),
         item.get("creation", {}).get(STRING, ""),
     )

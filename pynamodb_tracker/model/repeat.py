@@ -278,7 +278,8 @@ class LastRun:
         """Return what a row has stored; a ValueError if that cannot be read."""
         try:
             stored = json.loads(text)
-            due, ended = (_time(stored[name]) for name in ("occurrence" if "occurrence" in stored else "due", "ended"))
+            when = "occurrence" if "occurrence" in stored else "due"
+            due, ended = clock.parse(stored[when]), clock.parse(stored["ended"])
             outcome, attempt, created = stored["outcome"], int(stored["attempt"]), int(stored.get("created", 0))
             if outcome not in OUTCOMES:
                 raise ValueError(f"{outcome!r} is no outcome")
@@ -372,10 +373,3 @@ def _lowest_wall(beyond: datetime, zone: tzinfo) -> datetime:
 
 def _text(time: datetime) -> str:
     return f"{time:%Y%m%dT%H%M%S%z}".replace("+0000", "Z")
-
-
-def _time(text: str) -> datetime:
-    time = datetime.fromisoformat(text)
-    if time.tzinfo is None:
-        raise ValueError(f"{text!r} has no offset from UTC")
-    return time

@@ -135,10 +135,7 @@ class WallTimeAttribute(Attribute[datetime | None]):
 
     def deserialize(self, value: str) -> datetime:
         """Return the aware time; a ValueError for one without an offset."""
-        time = datetime.fromisoformat(value)
-        if time.tzinfo is None:
-            raise ValueError(f"{value!r} has no offset from UTC")
-        return time
+        return clock.parse(value)
 
 
 class RepeatAttribute(Attribute["Repeat | None"]):

@@ -20,6 +20,7 @@ from pynamodb_tracker import (
     TaskAlreadyExistsError,
     TaskLockedError,
     TaskNotReadyError,
+    TrackerError,
     UseCase,
     ValueNotStorableError,
 )
@@ -309,6 +310,20 @@ def test_a_step_that_is_not_the_last_sends_nothing_for_the_group_unless_it_chang
 def stored_group() -> Any:
     key = {"task_id": {"S": "customer-7"}, "use_case_id": {"S": "#group#order"}}
     return client(GroupTable).get_item(TableName=GroupTable.Meta.table_name, Key=key, ConsistentRead=True)["Item"]
+
+
+def test_a_place_that_another_program_has_damaged_is_named() -> None:
+    create("o-1", "o-2")
+    key = {"task_id": {"S": "customer-7"}, "use_case_id": {"S": "#group#order##0000000002"}}
+    client(GroupTable).update_item(
+        TableName=GroupTable.Meta.table_name,
+        Key=key,
+        ConditionExpression="attribute_exists(starts)",
+        UpdateExpression="SET starts = :naive",
+        ExpressionAttributeValues={":naive": {"S": "2026-01-01T00:00:00"}},
+    )
+    with pytest.raises(TrackerError, match=r"cannot read the group 'customer-7' .*: another program has changed it"):
+        group().waiting()
 
 
 def test_a_task_that_has_ended_does_not_start_beside_the_one_that_has_the_turn() -> None:

@@ -246,8 +246,13 @@ def test_the_item_is_no_task_and_goes_with_the_use_case() -> None:
     assert list(keys(BankTask)) == []
 
 
-def test_an_item_that_another_program_has_damaged_is_named() -> None:
-    put(BankTask, {**CONTROL, "paused#200": {"M": {"until": {"S": "soon"}}}})
+@pytest.mark.parametrize(
+    "damage", [{"until": "soon"}, {"until": "2999-01-01T00:00:00"}, {"time": "2026-01-01T00:00:00"}]
+)
+def test_an_item_that_another_program_has_damaged_is_named(damage: dict[str, str]) -> None:
+    time = "2026-01-01T00:00:00+00:00"
+    texts = {"token": "0" * 24, "until": time, "reason": "", "by": "ada", "time": time} | damage
+    put(BankTask, {**CONTROL, "paused#200": {"M": {name: {"S": text} for name, text in texts.items()}}})
     with pytest.raises(TrackerError, match="cannot read the control item of 'order': another program has changed it"):
         Order.pauses()
 
