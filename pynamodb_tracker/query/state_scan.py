@@ -70,7 +70,10 @@ class Window(NamedTuple):
         return condition
 
     def key_condition(self, time: TimeAttribute, latest: datetime | None) -> Condition | None:
-        """Return what keeps a query from reading entries whose time is before the window, or after `latest`."""
+        """Return what keeps a query from reading entries whose time is before the window, or after `latest`.
+
+        `time` may be `due_time`, because `update_time` is never later than that.
+        """
         if self.since is not None and latest is not None:
             return time.between(self.since, max(self.since, latest))
         if self.since is not None:
@@ -210,7 +213,7 @@ class StateScan(Generic[T]):
             table.query,
             status_key,
             start=start,
-            range_key_condition=window.key_condition(StatusIndex.due_time, self._last_due()),  # no update_time is later
+            range_key_condition=window.key_condition(StatusIndex.due_time, self._last_due()),
             filter_condition=window.on_update_time(),
             index_name=INDEX,
             limit=limit,
