@@ -1,27 +1,38 @@
-"""A span for each run, related to the span in which its task was created."""
+"""A span for each run, the current one in its block, and related to the span in which its task was created.
+
+A task keeps that span in its `trace`, in the form of W3C Trace Context (https://www.w3.org/TR/trace-context/), which is
+independent of the propagators of the processes that create and run tasks: they may differ.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
+from types import TracebackType
 from weakref import WeakKeyDictionary
 
-from opentelemetry import trace
+from opentelemetry import context, trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, SpanKind, StatusCode, Tracer
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from pynamodb_tracker.instrumentation import Hook, RunDetails
 from pynamodb_tracker.model.failure import cut, message_of, scrubbed, type_of
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.opentelemetry import names
-from pynamodb_tracker.opentelemetry.current_run import CurrentRun, run_in
-from pynamodb_tracker.opentelemetry.trace_context import current_entries, span_context_in
 
 _MAX_DESCRIPTION = 200
 """Bytes of an error's message."""
 
+_TRACEPARENT, _TRACESTATE = "traceparent", "tracestate"
+
+_MAX_TRACESTATE = 256
+"""Characters of a tracestate: it and the traceparent leave a third of a task's 512 bytes to entries of users."""
+
+_PROPAGATOR = TraceContextTextMapPropagator()
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_RUN = context.create_key("pynamodb_tracker-run")
 
 
 class Spans(Hook):
@@ -39,12 +50,12 @@ class Spans(Hook):
 
     def on_create(self, use_case_id: str, task_id: str) -> Mapping[str, str] | None:  # noqa: ARG002 - of the hook
         """Return the current span for the `trace` of the task."""
-        around = run_in()
-        return current_entries(around.origin if around is not None else None)
+        around = _run_in()
+        return _current_entries(around.origin if around is not None else None)
 
     def on_start(self, run: RunDetails) -> AbstractContextManager[object]:
         """Start the span as of the time of the claim; it is the current one in the block."""
-        origin = span_context_in(readable_value(run.task, "trace"))
+        origin = _span_context_in(readable_value(run.task, "trace"))
         parent, linked = self._relatives(run, origin)
         destination = names.destination(run.use_case_id, run.step)
         span = self._tracer.start_span(
@@ -65,7 +76,7 @@ class Spans(Hook):
             },
         )
         self._open[run] = span
-        return CurrentRun(span, origin)
+        return _CurrentRun(span, origin)
 
     def on_end(self, run: RunDetails) -> None:
         """End the span, here and not as it is left: a worker may release a task whose block hangs."""
@@ -105,3 +116,80 @@ def error_of(run: RunDetails) -> BaseException | None:
 
 def _nanoseconds(time: datetime) -> int:
     return (time - _EPOCH) // timedelta(microseconds=1) * 1000
+
+
+class _CurrentRun(AbstractContextManager[None]):
+    """Makes the span of a run the current one, in the context of the block; `Spans` ends it.
+
+    Runs of one thread need not end in the reverse order in which they began. So the span stays current only until its
+    run is left: if another run is the current one then, that leaves both contexts when its turn comes.
+    """
+
+    __slots__ = ("_before", "_is_left", "_span", "origin")
+
+    def __init__(self, span: Span, origin: SpanContext | None) -> None:
+        self._span = span
+        self.origin = origin
+        """The span in which the task was created, if that is known."""
+        self._before = Context()
+        self._is_left = False
+
+    def __enter__(self) -> None:
+        """Make the span current."""
+        self._before = context.get_current()
+        context.attach(context.set_value(_RUN, self, trace.set_span_in_context(self._span, self._before)))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Restore the context from before, unless a span is current that began later and has not ended."""
+        self._is_left = True
+        if trace.get_current_span() is not self._span:
+            return
+        # Not by the token of `attach`: that could be the context of a run that was left meanwhile, or of another task.
+        before = self._before
+        while (outer := _run_in(before)) and outer._is_left and trace.get_current_span(before) is outer._span:  # noqa: SLF001 - of the same class
+            before = outer._before  # noqa: SLF001 - as above
+        context.attach(before)
+
+
+def _run_in(of: Context | None = None) -> _CurrentRun | None:
+    """Return the innermost run of a context, by default the current one."""
+    found = context.get_value(_RUN, of)
+    return found if isinstance(found, _CurrentRun) else None
+
+
+def _current_entries(creator: SpanContext | None) -> dict[str, str] | None:
+    """Return the entries for the `trace` of a task that is created now; None outside of a span.
+
+    `creator` is what the task in whose block it is created has in its own `trace`.
+    """
+    entries: dict[str, str] = {}
+    _PROPAGATOR.inject(entries)
+    if not entries:
+        return None
+    if len(entries.get(_TRACESTATE, "")) > _MAX_TRACESTATE:
+        entries[_TRACESTATE] = _shortened(entries[_TRACESTATE])
+    if creator is not None and creator.trace_state:  # which the new task would inherit, and which is of another trace
+        entries.setdefault(_TRACESTATE, "")
+    return entries
+
+
+def _span_context_in(entries: Mapping[str, str] | None) -> SpanContext | None:
+    """Return the span in which a task was created; None if its `trace` does not say, or cannot be read."""
+    if not entries or _TRACEPARENT not in entries:
+        return None
+    span_context = trace.get_current_span(_PROPAGATOR.extract(entries, Context())).get_span_context()
+    return span_context if span_context.is_valid else None
+
+
+def _shortened(tracestate: str) -> str:
+    """Leave out entries from the end, the oldest ones: https://www.w3.org/TR/trace-context/#tracestate-limits."""
+    kept: list[str] = []
+    left = _MAX_TRACESTATE
+    for entry in tracestate.split(","):
+        left -= len(entry) + 1
+        if left < 0:
+            break
+        kept.append(entry)
+    return ",".join(kept)
