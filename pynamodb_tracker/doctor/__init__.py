@@ -1,7 +1,8 @@
 """The doctor: compares a table with its class, and reports what differs and what that means."""
 
-from pynamodb_tracker.doctor import rows, schema, settings
+from pynamodb_tracker.doctor import schema, settings
 from pynamodb_tracker.doctor.description import Finding, NotExaminedError, Severity, describe
+from pynamodb_tracker.doctor.rows import examine_before_index, examine_rows
 from pynamodb_tracker.task.task import Task
 
 __all__ = ["Finding", "NotExaminedError", "Severity", "examine", "examine_before_index", "examine_rows", "use_cases"]
@@ -35,23 +36,6 @@ def examine(model: type[Task]) -> list[Finding]:
     checks = (*_CHECKS, *_OF_ITEMS) if answers else _CHECKS
     findings += [finding for check in checks for finding in check(description)]
     return sorted(findings, key=lambda finding: list(Severity).index(finding.severity))
-
-
-def examine_rows(model: type[Task]) -> list[Finding]:
-    """Check the tasks of all use cases in the table of this class, and return the findings.
-
-    It scans the whole table, strongly consistent, at one read unit per 4 KB, and reads again each task that seems to
-    wait for nobody.
-    """
-    return list(rows.check_rows(model))
-
-
-def examine_before_index(model: type[Task]) -> list[Finding]:
-    """Check, before the index of a FindBy is added to a live table, that every row can stay in it.
-
-    It scans the whole table, strongly consistent, at one read unit per 4 KB.
-    """
-    return list(rows.check_before_index(model))
 
 
 def use_cases(model: type[Task]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import cast
 
 from pynamodb_tracker import clock
@@ -29,9 +30,48 @@ _NAMED = 5
 _DAMAGED_NAMED = 20
 """The same of damaged tasks, each of which a person has to look at."""
 
+_WAITING_FOR_NOBODY = Finding(
+    Severity.DANGER,
+    "tasks that wait for others",
+    "waiting for more tasks than there are",
+    "as many tasks refer to a task as it waits for",
+    "They never become due: tasks that they wait for were deleted by other means than delete_task.",
+    "Ignore each of them, and start it from that state, as in Report.collect.run(task_id, "
+    "also_from=(Report.collect.ignored,)); or delete it.",
+)
+_STANDING_STILL = Finding(
+    Severity.DANGER,
+    "groups",
+    "standing still, because the task that has the turn has ended or is gone",
+    "the end of each task hands on its turn",
+    "The tasks that wait in them never become due: a row was deleted by other means than delete_task.",
+    "Hand on the turn: call Order.group(name).repair(), or pynamodb-tracker group NAME --repair.",
+)
+_AWAITING_WHAT_NOBODY_DECLARES = Finding(
+    Severity.DANGER,
+    "tasks that await answers",
+    "awaiting answers that no class declares",
+    "an Awaited of that stored name",
+    "Nobody can send such an answer: without a limit, they never become due.",
+    'Declare it again, as in paid = Awaited("paid"), or run each of them by also_from, which awaits no more.',
+)
+_ASKED_AFTER_THE_END = Finding(
+    Severity.DANGER,
+    "tasks that were asked for again",
+    "ended, without a run for later requests",
+    "the last success makes such a task pending again",
+    "A worker of an earlier version, which does not know create_or_merge, has ended them.",
+    "Deploy this version for all workers, and call create_or_merge for each of them once more.",
+)
+"""What is found of each kind of tasks that need help; their names follow."""
 
-def check_rows(model: type[Task]) -> Iterator[Finding]:
-    """Scan the table of this class, strongly consistent, and yield a finding for each kind of tasks that need help."""
+
+def examine_rows(model: type[Task]) -> list[Finding]:
+    """Check the tasks of all use cases in the table of this class, and return the findings.
+
+    It scans the whole table, strongly consistent, at one read unit per 4 KB, and reads again each task that seems to
+    wait for nobody.
+    """
     begun = clock.now()
     children, parked, asked = Counter[str](), list[TaskRow](), list[TaskRow]()
     groups: dict[tuple[type[TaskRow], str], TaskRow] = {}
@@ -51,18 +91,23 @@ def check_rows(model: type[Task]) -> Iterator[Finding]:
             unknown.append(f"{row.use_case_id} {row.task_id!r} ({', '.join(sorted(names))})")
         if "again" in row._row_state.stored and values.get("status") == END:
             asked.append(row)
-    for name, found in sorted(damaged.items()):
-        yield _damaged(name, found)
-    yield from _waiting_for_nobody([row for row in parked if children[reference_to(row)] < awaited_tasks(row)])
-    yield from _standing_still(
-        [f"{model.__name__}.group({name!r})" for model, name in groups if needs_repair(model, name)]
+    parked = [row for row in parked if children[reference_to(row)] < awaited_tasks(row) and _is_unchanged(row)]
+    still = [f"{model.__name__}.group({name!r})" for model, name in groups if needs_repair(model, name)]
+    in_need = (
+        (_WAITING_FOR_NOBODY, _names_of(parked)),
+        (_STANDING_STILL, still),
+        (_AWAITING_WHAT_NOBODY_DECLARES, unknown),
+        (_ASKED_AFTER_THE_END, _names_of(asked)),
     )
-    yield from _awaiting_what_nobody_declares(unknown)
-    yield from _asked_after_the_end(asked)
+    findings = [_damaged(name, found) for name, found in sorted(damaged.items())]
+    return findings + [replace(each, found=f"{each.found}: {_listed(names)}") for each, names in in_need if names]
 
 
-def check_before_index(model: type[Task]) -> Iterator[Finding]:
-    """Scan the table, strongly consistent, for values that the index of a FindBy cannot have as its key."""
+def examine_before_index(model: type[Task]) -> list[Finding]:
+    """Check, before the index of a FindBy is added to a live table, that every row can stay in it.
+
+    It scans the whole table, strongly consistent, at one read unit per 4 KB.
+    """
     table = model.tracker.connection()
     names = [index.attribute.attr_name for index in find_bys(cast("type[Task]", model.tracker.table.owner)).values()]
     wrong = defaultdict[str, list[str]](list)
@@ -74,8 +119,8 @@ def check_before_index(model: type[Task]) -> Iterator[Finding]:
                 if kind != "S" or not 1 <= len(value.encode()) <= MAX_KEY_BYTES:
                     why = f"{len(value.encode()):,} bytes" if kind == "S" else f"of type {kind}"
                     wrong[name].append(f"{item['use_case_id']['S']} {item['task_id']['S']!r} ({why})")
-    for name, found in wrong.items():
-        yield Finding(
+    return [
+        Finding(
             Severity.DANGER,
             f"values of {name}",
             _listed(found, _DAMAGED_NAMED),
@@ -84,6 +129,8 @@ def check_before_index(model: type[Task]) -> Iterator[Finding]:
             f"Deploy the class with FindBy({name}), so that no further one is written, and correct these rows, for "
             f"example with task.update([Order.{name}.remove()]), before you add the index.",
         )
+        for name, found in wrong.items()
+    ]
 
 
 def _damages_of(row: TaskRow) -> Iterator[tuple[str, object]]:
@@ -127,65 +174,11 @@ def _damaged(name: str, found: Sequence[str]) -> Finding:
     )
 
 
-def _waiting_for_nobody(suspected: Sequence[TaskRow]) -> Iterator[Finding]:
-    """Yield tasks for which too few others were found, and that have not changed since they were read."""
-    found = [row for row in suspected if _is_unchanged(row)]
-    if found:
-        yield Finding(
-            Severity.DANGER,
-            "tasks that wait for others",
-            f"waiting for more tasks than there are: {_named(found)}",
-            "as many tasks refer to a task as it waits for",
-            "They never become due: tasks that they wait for were deleted by other means than delete_task.",
-            "Ignore each of them, and start it from that state, as in Report.collect.run(task_id, "
-            "also_from=(Report.collect.ignored,)); or delete it.",
-        )
-
-
 def _undeclared(row: TaskRow) -> set[str]:
     """Return the answers that a task awaits, and that its class does not declare."""
     if not row._bound_steps or has_later_format(row):
         return set()
     return {*(readable_value(row, "awaits") or ())} - {each.stored_name for each in awaited_in(type(row))}
-
-
-def _awaiting_what_nobody_declares(found: Sequence[str]) -> Iterator[Finding]:
-    """Yield tasks that await answers which no program of this version can send."""
-    if found:
-        yield Finding(
-            Severity.DANGER,
-            "tasks that await answers",
-            f"awaiting answers that no class declares: {_listed(found)}",
-            "an Awaited of that stored name",
-            "Nobody can send such an answer: without a limit, they never become due.",
-            'Declare it again, as in paid = Awaited("paid"), or run each of them by also_from, which awaits no more.',
-        )
-
-
-def _standing_still(groups: Sequence[str]) -> Iterator[Finding]:
-    """Yield groups in which tasks wait for a turn that nobody hands on."""
-    if groups:
-        yield Finding(
-            Severity.DANGER,
-            "groups",
-            f"standing still, because the task that has the turn has ended or is gone: {_listed(groups)}",
-            "the end of each task hands on its turn",
-            "The tasks that wait in them never become due: a row was deleted by other means than delete_task.",
-            "Hand on the turn: call Order.group(name).repair(), or pynamodb-tracker group NAME --repair.",
-        )
-
-
-def _asked_after_the_end(asked: Sequence[TaskRow]) -> Iterator[Finding]:
-    """Yield tasks that have ended without a run for requests that arrived meanwhile."""
-    if asked:
-        yield Finding(
-            Severity.DANGER,
-            "tasks that were asked for again",
-            f"ended, without a run for later requests: {_named(asked)}",
-            "the last success makes such a task pending again",
-            "A worker of an earlier version, which does not know create_or_merge, has ended them.",
-            "Deploy this version for all workers, and call create_or_merge for each of them once more.",
-        )
 
 
 def _is_unchanged(row: TaskRow) -> bool:
@@ -197,8 +190,8 @@ def _is_unchanged(row: TaskRow) -> bool:
     return (now.waits, round_of(now)) == (row.waits, round_of(row))
 
 
-def _named(rows: Sequence[TaskRow]) -> str:
-    return _listed([f"{row.use_case_id} {row.task_id!r}" for row in rows])
+def _names_of(rows: Sequence[TaskRow]) -> list[str]:
+    return [f"{row.use_case_id} {row.task_id!r}" for row in rows]
 
 
 def _listed(names: Sequence[str], most: int = _NAMED) -> str:
