@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.apscheduler.items import DueItem, micros, time_of
-from pynamodb_tracker.apscheduler.job_table import JobTable
+from pynamodb_tracker.apscheduler.job_table import DueItem, JobTable, micros, time_of
 from pynamodb_tracker.model.worker_name import this_worker
 
 

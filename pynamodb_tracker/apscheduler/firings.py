@@ -16,10 +16,8 @@ from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.apscheduler.claims import Claim
-from pynamodb_tracker.apscheduler.codec import JobCodec
-from pynamodb_tracker.apscheduler.items import time_of
-from pynamodb_tracker.apscheduler.job_table import JobTable, tries
-from pynamodb_tracker.apscheduler.stored_job import StoredJob
+from pynamodb_tracker.apscheduler.job_table import JobTable, time_of, tries
+from pynamodb_tracker.apscheduler.stored_job import JobCodec, StoredJob
 from pynamodb_tracker.dynamodb.connection import ending_by
 from pynamodb_tracker.dynamodb.error_codes import is_temporary
 

@@ -1,32 +1,39 @@
-"""What a job store asks of the table: each method is one request, or the pages of a query."""
+"""The items of a job store, one for each job and one more for each time at which a job is due; and their requests.
+
+| hash key `task_id` | range key `use_case_id`                 | attributes                        |
+|--------------------|-----------------------------------------|-----------------------------------|
+| apscheduler#STORE  | #aps#job#JOB_ID                         | `state`, `next`, `write`, `piece` |
+| apscheduler#STORE  | #aps#due#MICROSECONDS#JOB_ID, 18 digits | `owner`, `until`, `piece`         |
+
+The job is the truth; its due item exists as long as the job has a `next` time, and is claimed by the scheduler that
+runs it. Each write puts another token into `write`, and replaces the job only if nobody has written it since. `piece`
+hides the items from `scan`, `query` and `count` of tasks, and without a `status_key` no index has them. No range key of
+a task begins with "#", because no use case has an empty name.
+"""
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, Self
 
 from pynamodb.connection.table import TableConnection
 
-from pynamodb_tracker.apscheduler.items import (
-    DUE,
-    JOB,
-    NEXT,
-    OWNER,
-    UNTIL,
-    WRITE,
-    DueItem,
-    JobItem,
-    due_key,
-    is_job_id,
-)
+from pynamodb_tracker.arguments import check_key
 from pynamodb_tracker.dynamodb.backoff import jittered_pause
 from pynamodb_tracker.dynamodb.connection import Item, Refused, get_items, missing_table, pages, send, slept_before
 from pynamodb_tracker.dynamodb.error_codes import is_missing_table
 from pynamodb_tracker.dynamodb.transact_write import REFUSED, transact_write
 from pynamodb_tracker.model.overflow import CHUNK
 from pynamodb_tracker.model.row import TaskRow
+
+JOB, DUE = "#aps#job#", "#aps#due#"
+STATE, NEXT, WRITE, OWNER, UNTIL = "state", "next", "write", "owner", "until"
+
+_LONGEST_JOB_ID = 990
+"""Bytes; a range key has up to 1024 of them: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html"""
 
 MOST_REMOVED = 50
 """Jobs in one transaction: each has up to two items, and a transaction has up to 100 of them.
@@ -40,9 +47,103 @@ _PAGE = 25
 _PAGE_UNTIL = 100
 """Due items in one answer to which jobs are due."""
 
-
 _ALWAYS: Mapping[str, Any] = {}
 """The condition of a write that is made in any case."""
+
+_DIGITS = 18
+_EPOCH = datetime(1, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def micros(time: datetime) -> int:
+    """Return a time as it is stored: whole microseconds since the year 1, which keep any datetime exactly."""
+    return (time.astimezone(UTC) - _EPOCH) // _MICROSECOND
+
+
+def time_of(stored: int) -> datetime:
+    """Return the time, in UTC."""
+    return _EPOCH + stored * _MICROSECOND
+
+
+_LATEST = micros(datetime.max.replace(tzinfo=UTC))
+_LATEST_CLAIM = micros(datetime(9999, 1, 1, tzinfo=UTC))
+"""No claim ends later: there is always a time at which it has expired."""
+
+
+def _check_job_id(job_id: str) -> str:
+    """Return the id of a job; ValueError if it does not fit into a key of the table."""
+    if len(check_key("job id", job_id).encode()) > _LONGEST_JOB_ID:
+        raise ValueError(f"a job id has at most {_LONGEST_JOB_ID} bytes: {job_id[:40]!r}")
+    return job_id
+
+
+def _due_key(time: int, job_id: str = "") -> str:
+    """Return the range key of a due item; without a job, one before all due items of that time."""
+    return f"{DUE}{time:0{_DIGITS}}{'#' if job_id else ''}{job_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class JobItem:
+    """A job as it is stored."""
+
+    job_id: str
+    state: bytes
+    """The job, serialized."""
+    next: int | None
+    """When it runs next; None while it is paused."""
+    write: str
+    """The token of the write that put it."""
+
+    @classmethod
+    def new(cls, job_id: str, state: bytes, next_run_time: datetime | None) -> Self:
+        """Return an item for the next write."""
+        time = None if next_run_time is None else micros(next_run_time)
+        return cls(_check_job_id(job_id), state, time, secrets.token_hex(8))
+
+    @classmethod
+    def load(cls, item: Item) -> Self:
+        """Return the job of an item; what somebody else has damaged reads as empty, so that it fails to load."""
+        return cls(
+            job_id=item["use_case_id"]["S"].removeprefix(JOB),
+            state=bytes(item.get(STATE, {}).get("B", b"")),
+            next=_whole(item.get(NEXT, {}).get("N", "")),
+            write=item.get(WRITE, {}).get("S", ""),
+        )
+
+    def dump(self) -> Item:
+        """Return its attributes, without the key."""
+        time: Item = {} if self.next is None else {NEXT: {"N": str(self.next)}}
+        return {STATE: {"B": self.state}, WRITE: {"S": self.write}, CHUNK: {"BOOL": True}, **time}
+
+
+@dataclass(frozen=True, slots=True)
+class DueItem:
+    """A time at which a job is due, and who has claimed it."""
+
+    job_id: str
+    time: int
+    owner: str | None = None
+    until: int = 0
+    """When the claim expires, by the clock of its owner."""
+
+    @classmethod
+    def load(cls, item: Item) -> Self | None:
+        """Return what an item says; None for one whose key is no due time, which this package has not written."""
+        key = item["use_case_id"]["S"].removeprefix(DUE)
+        time = _whole(key[:_DIGITS])
+        if time is None:
+            return None
+        return cls(
+            key[_DIGITS + 1 :],
+            time,
+            item.get(OWNER, {}).get("S"),
+            _whole(item.get(UNTIL, {}).get("N", ""), _LATEST_CLAIM) or 0,
+        )
+
+
+def _whole(text: str, most: int = _LATEST) -> int | None:
+    """Return a number of microseconds; None for what is no time, or too late a one."""
+    return int(text) if text.isdecimal() and int(text) <= most else None
 
 
 def tries(until: datetime | None = None) -> Iterator[None]:
@@ -78,8 +179,10 @@ class JobTable:
         return self._model.tracker.connection()
 
     def job(self, job_id: str) -> JobItem | None:
-        """Return a job, or None."""
-        if not is_job_id(job_id):
+        """Return a job, or None; what fits into no key is the id of a job in another store."""
+        try:
+            _check_job_id(job_id)
+        except ValueError:
             return None
         request = {"Key": self._key_of(job_id), "ConsistentRead": True}
         item = send(self._connection, "GetItem", request).get("Item")
@@ -103,7 +206,7 @@ class JobTable:
         if until is None:
             found = self._query(key.startswith(DUE), limit=_PAGE)
         else:
-            found = self._query(key.between(DUE, due_key(until + 1)), limit=_PAGE_UNTIL)
+            found = self._query(key.between(DUE, _due_key(until + 1)), limit=_PAGE_UNTIL)
         return filter(None, map(DueItem.load, found))
 
     def add(self, job: JobItem) -> bool:
@@ -135,7 +238,7 @@ class JobTable:
             "ExpressionAttributeNames": {"#next": NEXT},
             "ExpressionAttributeValues": {":time": {"N": str(due.time)}},
         }
-        self._write([{"ConditionCheck": check}, self._delete(self._key(due_key(due.time, due.job_id)))])
+        self._write([{"ConditionCheck": check}, self._delete(self._key(_due_key(due.time, due.job_id)))])
 
     def claim(self, due: DueItem, owner: str, until: int, *, expired_before: int) -> bool:
         """Claim a due item that nobody has claimed, or whose claim has expired; return whether that worked.
@@ -180,25 +283,21 @@ class JobTable:
 
     def _update(self, due: DueItem, update: str, condition: str, values: Item) -> bool:
         request = {
-            "Key": self._key(due_key(due.time, due.job_id)),
+            **self._of_table(self._key(_due_key(due.time, due.job_id))),
             "UpdateExpression": update,
             "ConditionExpression": condition,
             "ExpressionAttributeNames": {"#owner": OWNER, "#until": UNTIL},
             "ExpressionAttributeValues": values,
         }
-        try:
-            send(self._connection, "UpdateItem", request)
-        except Refused:
-            return False
-        return True
+        return self._write([{"Update": request}])
 
     def _due_puts(self, job: JobItem) -> list[dict[str, Any]]:
         if job.next is None:
             return []
-        return [self._put(self._key(due_key(job.next, job.job_id)), {CHUNK: {"BOOL": True}})]
+        return [self._put(self._key(_due_key(job.next, job.job_id)), {CHUNK: {"BOOL": True}})]
 
     def _due_deletes(self, job: JobItem) -> list[dict[str, Any]]:
-        return [] if job.next is None else [self._delete(self._key(due_key(job.next, job.job_id)))]
+        return [] if job.next is None else [self._delete(self._key(_due_key(job.next, job.job_id)))]
 
     def _put(self, key: Item, attributes: Item, condition: Mapping[str, Any] = _ALWAYS) -> dict[str, Any]:
         return {"Put": {"TableName": self._connection.table_name, "Item": {**key, **attributes}, **condition}}

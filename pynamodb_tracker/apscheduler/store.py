@@ -12,13 +12,19 @@ from apscheduler.util import maybe_ref
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.apscheduler.claims import Claims
-from pynamodb_tracker.apscheduler.codec import JobCodec
 from pynamodb_tracker.apscheduler.firings import Firings
-from pynamodb_tracker.apscheduler.items import DueItem, JobItem, micros, time_of
-from pynamodb_tracker.apscheduler.job_table import MOST_REMOVED, TRIES, JobTable, tries
+from pynamodb_tracker.apscheduler.job_table import (
+    MOST_REMOVED,
+    TRIES,
+    DueItem,
+    JobItem,
+    JobTable,
+    micros,
+    time_of,
+    tries,
+)
 from pynamodb_tracker.apscheduler.serializers import PickleSerializer, Serializer
-from pynamodb_tracker.apscheduler.stored_job import StoredJob, is_exiting
-from pynamodb_tracker.apscheduler.unloadable import UnloadableJobs
+from pynamodb_tracker.apscheduler.stored_job import JobCodec, StoredJob, UnloadableJobs, is_exiting
 from pynamodb_tracker.arguments import check_duration, check_key, shown
 from pynamodb_tracker.task.task import Task
 

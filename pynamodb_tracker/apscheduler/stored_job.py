@@ -1,17 +1,21 @@
-"""A job that was read from the store: its changes since then, and the claim under which it runs."""
+"""Jobs as they were read from the store: their changes since then, their claims, and which of them cannot be loaded."""
 
 from __future__ import annotations
 
 import logging
 import sys
-from datetime import datetime
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from apscheduler.job import Job
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.apscheduler.claims import Claim
-from pynamodb_tracker.apscheduler.items import JobItem, micros
+from pynamodb_tracker.apscheduler.job_table import JobItem, micros
+from pynamodb_tracker.apscheduler.serializers import JobKey, Serializer
+from pynamodb_tracker.dynamodb.limits import MAX_ITEM_BYTES, item_size
 
 _FIELDS = (
     *("trigger", "executor", "func", "func_ref", "args", "kwargs", "name"),
@@ -19,6 +23,10 @@ _FIELDS = (
 )
 """What `Job.modify` may change."""
 
+_LONGEST_KEY = 2048 + 1024
+
+_REST = timedelta(minutes=10)
+"""How long a job is not tried again: its code may come with a deployment that replaces this process anyway."""
 
 _EXITING = (("concurrent.futures.thread", "_shutdown"), ("concurrent.futures.process", "_global_shutdown"))
 
@@ -91,3 +99,78 @@ class StoredJob(Job):  # type: ignore[misc]  # APScheduler is untyped
     def __reduce__(self) -> Any:
         """Pickle as APScheduler's own class: processes of an executor need nothing of this one."""
         return object.__new__, (Job,), self.__getstate__()
+
+
+class JobCodec:
+    """Between jobs and their items: serializes the jobs of one store, and restores them for a scheduler."""
+
+    def __init__(self, serializer: Serializer, store: str) -> None:
+        self._serializer = serializer
+        self._store = store
+        self._scheduler: Any = None
+        self._alias: str | None = None
+
+    def bind(self, scheduler: Any, alias: str | None) -> None:
+        """Restore jobs for this scheduler, which calls the store by that alias."""
+        self._scheduler, self._alias = scheduler, alias
+
+    def dump(self, job: Job) -> JobItem:
+        """Return an item for the next write of the job; ValueError if DynamoDB would refuse it."""
+        state = self._serializer.dumps(job.__getstate__(), JobKey(self._store, job.id))
+        item = JobItem.new(job.id, state, job.next_run_time)
+        if (size := item_size(item.dump()) + _LONGEST_KEY) > MAX_ITEM_BYTES:
+            raise ValueError(
+                f"job {job.id!r} takes about {size:,} bytes, and an item has at most {MAX_ITEM_BYTES:,}: give it the "
+                "key of its data as an argument, not the data"
+            )
+        return item
+
+    def load(self, item: JobItem) -> StoredJob:
+        """Return the job of an item; what its serializer or its code raises leaves."""
+        state = self._serializer.loads(item.state, JobKey(self._store, item.job_id))
+        job = StoredJob.restore(item, state)
+        job._scheduler, job._jobstore_alias = self._scheduler, self._alias  # noqa: SLF001 - as the job store has to
+        return job
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    write: str
+    error: Exception
+    until: datetime
+
+
+class UnloadableJobs:
+    """What this process could not load, and why; such jobs are left alone, because others may have their code."""
+
+    def __init__(self) -> None:
+        self._failures: dict[str, _Failure] = {}
+
+    @property
+    def errors(self) -> dict[str, Exception]:
+        """The reasons by the ids of the jobs."""
+        return {job_id: failure.error for job_id, failure in list(self._failures.items())}
+
+    def record(self, item: JobItem, error: Exception) -> bool:
+        """Record why a job cannot be loaded; return whether that was not known for this version of it."""
+        before = self._failures.get(item.job_id)
+        self._failures[item.job_id] = _Failure(item.write, error, clock.now() + _REST)
+        return before is None or before.write != item.write
+
+    def rests(self, job_id: str) -> bool:
+        """Return whether the job failed to load lately."""
+        failure = self._failures.get(job_id)
+        return failure is not None and clock.now() < failure.until
+
+    def is_unchanged(self, item: JobItem) -> bool:
+        """Return whether the job rests, and nobody has written it since it failed to load."""
+        return self.rests(item.job_id) and self._failures[item.job_id].write == item.write
+
+    def forget(self, job_id: str) -> None:
+        """Forget a job that could be loaded, was replaced, or is gone."""
+        self._failures.pop(job_id, None)
+
+    def keep(self, job_ids: AbstractSet[str]) -> None:
+        """Forget all but these jobs."""
+        for job_id in self._failures.keys() - job_ids:
+            self.forget(job_id)

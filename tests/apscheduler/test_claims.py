@@ -10,7 +10,7 @@ from unittest import mock
 import pytest
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.apscheduler.items import micros
+from pynamodb_tracker.apscheduler.job_table import micros
 from pynamodb_tracker.testing import StoppedClock
 from tests.apscheduler.jobs import SECOND, at, due, modify, new_job, new_store
 from tests.support.network import Network, before, passing, silent
