@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeVar, Unpack, cast, overload
 
 from pynamodb_tracker import arguments, transitions
 from pynamodb_tracker.aio.lazy import ahead, awaited, in_thread
@@ -54,15 +54,15 @@ class BoundStep(StepCommands[T]):
         self.function: StepFunction[T] | None = None
         """What `does` has bound; a test may replace it by a stub of its own."""
         states, codes = definition.states, definition.codes
-        self.pending: State[T] = states[codes.pending]
+        self.pending: Final[State[T]] = states[codes.pending]
         """Waits for an attempt."""
-        self.in_progress: State[T] = states[codes.in_progress]
+        self.in_progress: Final[State[T]] = states[codes.in_progress]
         """A worker holds the lock, or died while it did."""
-        self.failed: State[T] = states[codes.failed]
+        self.failed: Final[State[T]] = states[codes.failed]
         """The last attempt failed, and another one is allowed."""
-        self.ignored: State[T] = states[codes.ignored]
+        self.ignored: Final[State[T]] = states[codes.ignored]
         """Not tried any more; waits for a person."""
-        self.succeeded: State[T] = states[codes.succeeded]
+        self.succeeded: Final[State[T]] = states[codes.succeeded]
         """Done: pending of the next step, or the end."""
 
     if not TYPE_CHECKING:
@@ -105,17 +105,33 @@ class BoundStep(StepCommands[T]):
         bind(self, function)
         return function
 
-    if TYPE_CHECKING:
+    # Written out, not as Unpack[StartOptions]: editors show these parameters while a call is typed.
 
-        @overload
-        def start(
-            self, task_id: str, *, skip_error: Literal[True], **options: Unpack[StartOptions]
-        ) -> AbstractContextManager[ExecutionContext[T], bool]: ...
+    @overload
+    def start(
+        self,
+        task_id: str,
+        *,
+        lock_for: timedelta | None = None,
+        detailed_error: bool = True,
+        skip_error: Literal[True],
+        also_from: States = (),
+        heartbeat: bool = False,
+        same: object = None,
+    ) -> AbstractContextManager[ExecutionContext[T], bool]: ...
 
-        @overload
-        def start(
-            self, task_id: str, *, skip_error: bool = False, **options: Unpack[StartOptions]
-        ) -> AbstractContextManager[ExecutionContext[T], bool | None]: ...
+    @overload
+    def start(
+        self,
+        task_id: str,
+        *,
+        lock_for: timedelta | None = None,
+        detailed_error: bool = True,
+        skip_error: bool = False,
+        also_from: States = (),
+        heartbeat: bool = False,
+        same: object = None,
+    ) -> AbstractContextManager[ExecutionContext[T], bool | None]: ...
 
     def start(
         self,
