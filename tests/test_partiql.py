@@ -93,7 +93,8 @@ def test_a_put_that_replaces_nothing_is_an_insert() -> None:
     put = {
         "TableName": "tasks",
         "Item": {**KEY, "it's": {"L": []}},
-        **partiql.IF_ABSENT,
+        "ConditionExpression": "attribute_not_exists (#0)",
+        "ExpressionAttributeNames": {"#0": "task_id"},
     }
     found = partiql.statement("PutItem", put)
     assert found is not None

@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 from pynamodb.attributes import UnicodeAttribute
 from pynamodb.connection.table import TableConnection
 
-from pynamodb_tracker.dynamodb import batch_execute, partiql
+from pynamodb_tracker.dynamodb import batch_execute
 from pynamodb_tracker.dynamodb.error_codes import is_server_error, was_repeated
 from pynamodb_tracker.dynamodb.partiql import Rendered
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
@@ -333,7 +333,8 @@ def put(task_id: str) -> dict[str, Any]:
     return {
         "TableName": "tasks",
         "Item": {"task_id": {"S": task_id}, "use_case_id": {"S": "order"}},
-        **partiql.IF_ABSENT,
+        "ConditionExpression": "attribute_not_exists (#0)",
+        "ExpressionAttributeNames": {"#0": "task_id"},
         "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
     }
 

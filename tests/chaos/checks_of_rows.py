@@ -14,8 +14,7 @@ from tests.chaos.settings import Settings
 
 __all__ = ["CHECKS"]
 
-CLOCKS_DIFFER = timedelta(seconds=Settings.skew)
-"""How far the clock of who created a task and that of who ended it are at most wrong, each."""
+CLOCKS_DIFFER = timedelta(seconds=Settings.margin_seconds)
 REMEMBERED_FENCES = 8
 """How many unfinished claims a row remembers."""
 
@@ -129,7 +128,7 @@ def the_index_is_exact(_: History, final: Final) -> Iterator[str]:
             yield f"{each.entry.task} is at {each.code} and indexed under {each.entry.status_key}"
     for task, row in final.rows.items():
         created, updated, due = map(datetime.fromisoformat, (row.create_time, row.update_time, row.entry.due_time))
-        if not created - 2 * CLOCKS_DIFFER <= updated <= due:
+        if not created - CLOCKS_DIFFER <= updated <= due:
             yield f"{task}: created {row.create_time}, updated {row.update_time}, due {row.entry.due_time}"
 
 

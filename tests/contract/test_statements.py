@@ -346,7 +346,8 @@ def test_a_put_stores_what_it_does_alone_and_never_replaces_an_item(rows: Rows) 
 
 def put_once(item: Item, its_key: Item) -> Item:
     return {
-        **partiql.IF_ABSENT,
+        "ConditionExpression": "attribute_not_exists (#0)",
+        "ExpressionAttributeNames": {"#0": "task_id"},
         "Item": {**its_key, **item},
     }
 

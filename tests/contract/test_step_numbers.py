@@ -46,7 +46,7 @@ def program(steps: dict[str, int]) -> Any:
 
 
 def run(steps: dict[str, int]) -> Any:
-    """Run a program once, which records its item."""
+    """Run a program once, which records its numbers."""
     order = program(steps)
     order.confirm_payment.run_all(done)
     return order
