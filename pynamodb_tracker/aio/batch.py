@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager
 from contextvars import copy_context
-from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
 from threading import Thread
@@ -17,7 +16,7 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.aio.context import AsyncContext, call
 from pynamodb_tracker.aio.pool import REQUESTS, in_thread, wait_for_call, wait_for_future
 from pynamodb_tracker.aio.run import AsyncRun
-from pynamodb_tracker.batch.batch import Admission, BatchOptions, Report, TaskAttempt, log_failed_requests
+from pynamodb_tracker.batch.batch import Admission, BaseBatch, Report, TaskAttempt, log_failed_requests
 from pynamodb_tracker.batch.candidates import Feeding
 from pynamodb_tracker.batch.thread_pool import Pace
 from pynamodb_tracker.execution.interrupts import is_cancellation
@@ -65,8 +64,7 @@ class AsyncTaskAttempt(TaskAttempt[T]):
         return is_own or super()._is_failure(error)
 
 
-@dataclass(slots=True)
-class AsyncBatch(BatchOptions[AsyncStart[T], Callable[[AsyncContext[T]], Awaitable[object]]]):
+class AsyncBatch(BaseBatch[AsyncStart[T], Callable[[AsyncContext[T]], Awaitable[object]]]):
     """The attempts of one step at many tasks; it asks for the pause in a thread."""
 
     async def run(self, *, limit: int | None, concurrency: int, rate: float | None) -> Report:

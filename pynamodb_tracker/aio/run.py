@@ -160,9 +160,10 @@ def _task_of(run: weakref.ref[AsyncRun[T]]) -> asyncio.Task[object] | None:
 
 
 class AsyncHeartbeat(Generic[T]):
-    """The asyncio task that extends the lock of one run, until `end`, or until the lock is lost, whatever cancels it.
+    """The asyncio task that extends the lock of one run until `end`, or until the lock is lost.
 
-    A loop that hangs sends no beats, so that another worker takes its tasks over.
+    A cancellation from elsewhere does not stop it. A loop that hangs sends no beats, so that another worker takes its
+    tasks over.
     """
 
     def __init__(

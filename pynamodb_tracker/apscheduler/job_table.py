@@ -25,6 +25,7 @@ from pynamodb_tracker.arguments import check_key
 from pynamodb_tracker.dynamodb.backoff import jittered_pause
 from pynamodb_tracker.dynamodb.connection import Item, Refused, get_items, missing_table, pages, send, slept_before
 from pynamodb_tracker.dynamodb.error_codes import is_missing_table
+from pynamodb_tracker.dynamodb.partiql import IF_ABSENT
 from pynamodb_tracker.dynamodb.transact_write import REFUSED, transact_write
 from pynamodb_tracker.model.overflow import CHUNK
 from pynamodb_tracker.model.row import TaskRow
@@ -211,8 +212,7 @@ class JobTable:
 
     def add(self, job: JobItem) -> bool:
         """Put a job and its due item; return whether there was none with its id."""
-        is_new = {"ConditionExpression": "attribute_not_exists(task_id)"}
-        put = self._put(self._key_of(job.job_id), job.dump(), is_new)
+        put = self._put(self._key_of(job.job_id), job.dump(), IF_ABSENT)
         return self._write([put, *self._due_puts(job)])
 
     def replace(self, before: JobItem, after: JobItem, until: datetime | None = None) -> bool:

@@ -31,7 +31,7 @@ LEVELS: Mapping[ResultStatus | None, int] = {
     "mismatch": logging.WARNING,
     "ignored": logging.WARNING,
 }
-"""The level of the log for each reason why a task did not succeed; for any other it is ERROR."""
+"""The level of the log for each result; for any other it is ERROR."""
 
 _COUNTS = ("Started", "Succeeded", "Failed", "Ignored", "TakenOver", "Refused", "Broken")
 _MILLISECOND = timedelta(milliseconds=1)

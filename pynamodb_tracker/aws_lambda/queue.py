@@ -110,7 +110,7 @@ class Queue:
         try:
             entry = self.entry("0", task.task_id, sender, group=group, task=task)
             failed = self.send([entry], until=until)
-        except Exception as error:  # noqa: BLE001 - whatever it is
+        except Exception as error:  # noqa: BLE001 - after any error, the record has to be redelivered
             return error
         return self.unsent(failed) if failed else None
 

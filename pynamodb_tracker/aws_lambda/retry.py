@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import islice
 from threading import Lock
-from typing import TYPE_CHECKING, Any, ClassVar, NotRequired, Protocol, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, NotRequired, Protocol, TypedDict, TypeVar
 
 from pynamodb.exceptions import PynamoDBException
 
@@ -310,12 +310,13 @@ class _RunTasks:
             raise error
 
 
-@dataclass(frozen=True, slots=True)
 class _SendTasks:
     """Sends a message for each task to an SQS queue."""
 
-    queue: Queue
-    min_time: ClassVar = timedelta(seconds=1)
+    min_time = timedelta(seconds=1)
+
+    def __init__(self, queue: Queue) -> None:
+        self.queue = queue
 
     def process(self, sweep: _Sweep) -> None:
         """Send the due tasks, ten per request; TrackerError, once all others are sent, if the queue did not take some.

@@ -340,8 +340,8 @@ class Admission:
 
 
 @dataclass(slots=True)
-class BatchOptions(Generic[S, F]):
-    """What a batch is given, and its report."""
+class BaseBatch(Generic[S, F]):
+    """What batches on threads and on an event loop share: what they are given, and the report."""
 
     codes: Codes
     start: S
@@ -366,24 +366,21 @@ class BatchOptions(Generic[S, F]):
             self.progress(self.report)
 
 
-@dataclass(slots=True)
-class Batch(BatchOptions[Start[T], Callable[[ExecutionContext[T]], object]]):
+class Batch(BaseBatch[Start[T], Callable[[ExecutionContext[T]], object]]):
     """The attempts of one step at many tasks."""
-
-    _guard: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, *, limit: int | None, threads: int, rate: float | None) -> Report:
         """Try each task; KeyboardInterrupt and SystemExit are recorded with the task, end the batch, and propagate."""
         feeding, admission = Feeding({self.codes: self.feed}, limit=limit), Admission(self.slots)
         try:
-            run = partial(self._run, feeding, admission)
+            run = partial(self._run, feeding, admission, threading.Lock())
             in_threads(run, feeding, threads, rate=rate, admit=admission.admit)
         finally:
             admission.end()
             log_failed_requests(self.codes, self.report)
         return self.report
 
-    def _run(self, feeding: Feeding, admission: Admission, task: tuple[Codes, str]) -> None:
+    def _run(self, feeding: Feeding, admission: Admission, guard: threading.Lock, task: tuple[Codes, str]) -> None:
         slot = admission.slot_of(task)
         attempt: TaskAttempt[T] = TaskAttempt(*task, feed=self.feed, batcher=self.batcher, slot=slot)
         with attempt.followed_by(feeding):
@@ -393,5 +390,5 @@ class Batch(BatchOptions[Start[T], Callable[[ExecutionContext[T]], object]]):
                 feeding.leave_out(self.codes)
                 return
             attempt.execute(self.start, self.function)
-            with self._guard:
+            with guard:
                 self.add(attempt)

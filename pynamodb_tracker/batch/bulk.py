@@ -8,7 +8,6 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import Generic, Literal, TypeVar
 
@@ -85,13 +84,15 @@ def in_threads_together(
     in_threads(change_together, senders.fed_with(map(groups.queue_with, items)), threads)
 
 
-@dataclass(slots=True)
 class _Queue(Generic[A]):
     """Items of which one is changed at a time, the first one first."""
 
-    group: object
-    items: deque[A] = field(default_factory=deque)
-    turn: threading.Lock = field(default_factory=threading.Lock)
+    __slots__ = ("group", "items", "turn")
+
+    def __init__(self, group: object) -> None:
+        self.group = group
+        self.items: deque[A] = deque()
+        self.turn = threading.Lock()
 
 
 class _InOrder(Generic[A]):

@@ -13,7 +13,7 @@ from functools import partial
 from hashlib import blake2b
 from itertools import chain, islice
 from math import ceil, sqrt
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pynamodb.expressions.condition import Condition
 
@@ -50,11 +50,14 @@ _RECENT = 4096
 """Ids that are kept in a set before they are sorted into an array."""
 
 
-class Window(NamedTuple):
+class Window:
     """`since <= update_time < until`: when a task came into its state."""
 
-    since: datetime | None = None
-    until: datetime | None = None
+    __slots__ = ("since", "until")  # no dataclass and no named tuple: building one takes time at every cold start
+
+    def __init__(self, since: datetime | None = None, until: datetime | None = None) -> None:
+        self.since = since
+        self.until = until
 
     def after(self, not_before: datetime | None) -> Window:
         """Return the part of this window that begins no earlier than `not_before`."""
