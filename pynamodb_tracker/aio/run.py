@@ -195,7 +195,7 @@ async def _beat(beats: Beats[T], owner: Callable[[], asyncio.Task[object] | None
             await clock.wait_async(pause)
             if owner() is None or not beats.are_needed:
                 return
-            pause = beats.until_due() or await in_thread(beats.beat, HEARTBEATS)
+            pause = beats.until_due() or await in_thread(beats.beat, HEARTBEATS) or beats.until_due()
         except asyncio.CancelledError:
             # Programs that end cancel all tasks, and the block may take long to clean up: it still needs its lock.
             task = owner()

@@ -68,7 +68,7 @@ class Beats(Generic[T]):
         try:
             pause = self.until_due()
             while not clock.wait(self.stopped, pause) and self.are_needed:
-                pause = self.until_due() or self.beat()
+                pause = self.until_due() or self.beat() or self.until_due()
         except BaseException:  # another thread may raise SystemExit here, which ends a thread without a word
             text = "the heartbeat of %s has ended: the lock is no longer extended"
             log.exception(text, self._claim, extra=self._claim.log_fields)
@@ -85,14 +85,17 @@ class Beats(Generic[T]):
         return max(0.0, (due - clock.now()).total_seconds())
 
     def beat(self) -> float:
-        """Extend the lock; return the seconds until it is checked again."""
+        """Extend the lock; return the seconds until the next try if that failed, else zero.
+
+        When the next beat is due is asked where it is waited for: a clock may move on before that.
+        """
         try:
             transitions.extend(self._claim, self._lock_for)
         except LockLostError as proof:
             self._note_refusal(proof)
         except Exception as error:  # noqa: BLE001 - after any error, the lock is worth another try
             return self._failed(error)
-        return self.until_due()
+        return 0.0
 
     def _note_refusal(self, proof: LockLostError) -> None:
         """Mark the lock as lost, unless the beat was refused because the run itself has ended."""
