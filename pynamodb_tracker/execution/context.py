@@ -369,7 +369,7 @@ class ExecutionContext(BlockContext[T_co]):
         """Let the next step start at that time, or so long from now, even if it still waits for tasks created here.
 
         It is due earlier once all of them have succeeded; `ctx.task.waits` says then how many have not. Nothing is
-        sent, and nothing changes without a `create(..., wait=True)`. ValueError at the last step.
+        sent, and nothing changes without a `create(..., wait=True)` or a `wait_for`. ValueError at the last step.
 
         Examples:
             >>> ctx.create(Order, f"{ctx.task.task_id}-gift", wait=True)

@@ -70,6 +70,8 @@ class Awaits(Participant):
         """For which answers the next step is to wait."""
         self.until: datetime | None = None
         """When it starts although one of them has not come."""
+        self._limit: datetime | None = None
+        """The same, or that of `ctx.wait_until`, also if no child is left for which it waits."""
         self._missing: frozenset[str] = frozenset()
         self._claimed: frozenset[str] = frozenset()
         """What the claimed row still awaited: its limit had passed."""
@@ -84,6 +86,7 @@ class Awaits(Participant):
         answered, claim = (readable_value(row, "signals") or {}).keys(), run.claim
         awaits._claimed = (readable_value(claim.task, "awaits") or frozenset()) - awaits.names
         awaits._missing = awaits.names - answered
+        awaits._limit = awaits.until or getattr(run.additions.get("follow_ups"), "wait_until", None)
         if came := awaits._claimed & answered:
             run.unstarted = TaskNotReadyError(
                 f"{claim} has decided without the answer {', '.join(sorted(came))}, which came during its run; nothing "
@@ -99,9 +102,8 @@ class Awaits(Participant):
         success.add(*(when.not_answered(name) for name in sorted(self._missing | self._claimed)))
         waits = success.values.get("waits") is not None or when.waits_for_others() in success.guards
         if self._missing or waits:
-            limit = self.until or success.values.get("wait_until")
-            success.due = limit or clock.NEVER
-            success.add(wait_until=limit)
+            success.due = self._limit or clock.NEVER
+            success.add(wait_until=self._limit)
         if self._missing:
             success.add(awaits=self._missing, signals=EMPTY_MAP, format_version=Constant(SIGNALS_FORMAT))
         elif self._claimed:

@@ -196,6 +196,15 @@ def test_a_step_waits_for_a_child_and_an_answer_with_one_limit(order: Any, stopp
     assert (task.waits, task.awaits, task.due_time) == (1, None, stopped_clock.now() + LIMIT)
 
 
+def test_a_limit_of_waiting_is_that_of_an_answer_without_any_child(order: Any, stopped_clock: StoppedClock) -> None:
+    order.create("o")
+    with order.confirm.start("o") as ctx:
+        ctx.wait_until(LIMIT)
+        ctx.wait_for(order.paid)
+    task = order.get_task("o")
+    assert task.due_time == task.wait_until == stopped_clock.now() + LIMIT
+
+
 def test_the_limit_of_an_answer_that_is_there_is_that_of_the_children_too(
     order: Any, stopped_clock: StoppedClock
 ) -> None:
