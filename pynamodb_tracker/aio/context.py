@@ -75,13 +75,19 @@ class AsyncContext(BlockContext[T_co]):
 
         As `ExecutionContext.once`; a cancelled one has stored nothing, and is called again.
         """
-        blocking = self._blocking
-        found = await in_thread(partial(blocking._begin_part, name), RUNS)  # noqa: SLF001 - as in the constructor
-        if found is None:
-            try:
+        blocking, begun = self._blocking, list[str | None]()
+
+        def begin() -> str | None:
+            begun.append(blocking._begin_part(name))  # noqa: SLF001 - as in the constructor
+            return begun[0]
+
+        try:
+            found = await in_thread(begin, RUNS)
+            if found is None:
                 result = await function()
                 found = await in_thread(partial(blocking._store_part, name, result), RUNS)  # noqa: SLF001 - as above
-            finally:
+        finally:
+            if begun == [None]:  # also if a timeout in the block has cancelled this before it knew
                 blocking._end_part(name)  # noqa: SLF001 - as above
         stored: R = json.loads(found)
         return stored

@@ -359,6 +359,20 @@ def test_an_async_run_awaits_its_parts() -> None:
     assert (asyncio.run(Bill.charge.arun("b", work)), calls) == ("paid", ["charge"])
 
 
+def test_an_async_part_that_a_timeout_has_cancelled_as_it_began_can_be_tried_again() -> None:
+    async def charge() -> str:
+        return "paid"
+
+    async def work(ctx: AsyncContext[Bill]) -> str:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0):
+                await ctx.once("charge", charge)
+        return await ctx.once("charge", charge)
+
+    Bill.create("b")
+    assert asyncio.run(Bill.charge.arun("b", work)) == "paid"
+
+
 def test_an_async_part_in_a_run_that_is_not_is_not_done() -> None:
     async def charge() -> int:
         return 1
