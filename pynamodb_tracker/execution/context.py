@@ -10,7 +10,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 from pynamodb_tracker import clock, transitions
-from pynamodb_tracker.arguments import check_due_time, check_duration, check_flags, check_text, named_as, shown
+from pynamodb_tracker.arguments import (
+    check_due_time,
+    check_duration,
+    check_flags,
+    check_key,
+    check_text,
+    named_as,
+    shown,
+)
 from pynamodb_tracker.exceptions import LockLostError
 from pynamodb_tracker.model.answers import answer_text
 from pynamodb_tracker.model.row import TaskRow
@@ -292,6 +300,7 @@ class ExecutionContext(BlockContext[T_co]):
 
         if not 0 < len(check_text("name", name) or "") <= _LONGEST_PART:
             raise ValueError(f"once takes a name of 1 to {_LONGEST_PART} characters for the part, such as 'charge'")
+        check_key("name of a part", name)  # before the part is done: it could not be stored
         with self._asking("run a part of"):
             return parts_of(self._journal).begin(name)
 

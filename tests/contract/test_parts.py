@@ -226,6 +226,13 @@ def test_a_part_has_a_short_name(name: str) -> None:
         ctx.once(name, lambda: 1)
 
 
+def test_a_name_that_cannot_be_stored_is_refused_before_the_part_is_done() -> None:
+    Bill.create("b")
+    with pytest.raises(ValueError, match="lone surrogate"), Bill.charge.start("b") as ctx:
+        ctx.once("\ud800", pytest.fail)
+    assert Bill.get_task("b").state == Bill.charge.failed
+
+
 def test_a_part_does_not_begin_within_itself() -> None:
     Bill.create("b")
     with pytest.raises(RuntimeError, match="is running"), Bill.charge.start("b") as ctx:
