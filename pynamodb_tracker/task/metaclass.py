@@ -30,7 +30,9 @@ threads open a connection for each request, and throw it away."""
 
 _UNITS = ("read_capacity_units", "write_capacity_units")
 
-_PARAMETERS_OF_CREATE = frozenset({"cls", "hash_key", "later", "merge", "range_key", "self", "wait"})
+_PARAMETERS_OF_CREATE = frozenset(
+    {"cls", "hash_key", "later", "merge", "range_key", "self", "until", "wait", "wait_for"}
+)
 """Parameters of `create`, of those like it, and of PynamoDB's constructor: they could not take such an attribute."""
 
 _ROUND = (100, 50, 10, 5, 1)

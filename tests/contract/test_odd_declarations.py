@@ -59,7 +59,10 @@ DEFINITIONS = [
     *each("step", lambda name: {name: Step(10)}, ["", "a b", "a\ud800", "1st", "a.b"], "not a valid name in Python"),
     *each("attribute", lambda name: {name: optional()}, ["", "a b"], "not a valid name in Python"),
     *each(
-        "attribute", lambda name: {name: optional()}, ["hash_key", "range_key", "cls", "self"], "clashes with a name"
+        "attribute",
+        lambda name: {name: optional()},
+        ["hash_key", "range_key", "cls", "self", "until", "wait_for"],
+        "clashes with a name",
     ),
     *each(
         "attr_name",
