@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from unittest.mock import Mock
 
 import pytest
 
@@ -98,6 +99,14 @@ def test_a_stop_ends_it_at_once(pool: ThreadPoolExecutor) -> None:
     with pytest.raises(KeyboardInterrupt), attempt.followed_by(feeding):
         raise KeyboardInterrupt
     assert second.result(SOON) is None
+
+
+def test_an_attempt_that_is_not_begun_because_of_an_error_answers_its_feed() -> None:
+    feed = Mock(spec=Feed)
+    attempt: TaskAttempt[Order] = TaskAttempt(PAY, "a", feed=feed)
+    with pytest.raises(LookupError), attempt.followed_by(Feeding({PAY: feed})):
+        raise LookupError
+    feed.note_answer.assert_called_once_with(was_taken=False)
 
 
 def test_a_limit_counts_starts_and_waits_to_know_whether_one_was_refused(pool: ThreadPoolExecutor) -> None:

@@ -183,6 +183,7 @@ class TaskAttempt(Generic[T]):
             feeding.stop()
             raise
         finally:
+            self.note_answer()  # an error may have come before the claim, and the feed waits for it
             self.leave_slot()
 
     def leave_slot(self) -> None:
