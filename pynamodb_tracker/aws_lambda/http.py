@@ -68,9 +68,11 @@ def response(event: Mapping[str, Any], result: Result[Any], answer: object) -> d
         headers["retry-after"] = str(max(1, math.ceil(result.retry_after.total_seconds())))
     given: Mapping[str, Any] = {"statusCode": _code_of(result), "body": answer}
     body: object = json.dumps(answer, ensure_ascii=False, default=str)
-    if isinstance(answer, Mapping) and type(answer.get("statusCode")) is int:
+    if isinstance(answer, Mapping) and _is_code(answer.get("statusCode")):
         given, body = answer, answer.get("body")
         body = "" if body is None else body
+        listed = {name.lower() for name in answer.get("multiValueHeaders") or {}}
+        headers = {name: value for name, value in headers.items() if name not in listed}
         headers |= {name.lower(): value for name, value in (answer.get("headers") or {}).items()}
         if not isinstance(body, str):
             body = json.dumps(body, ensure_ascii=False, default=str)
@@ -81,6 +83,10 @@ def response(event: Mapping[str, Any], result: Result[Any], answer: object) -> d
             given.get("multiValueHeaders") or {}
         )
     return answered
+
+
+def _is_code(number: object) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool)  # a member of HTTPStatus, too
 
 
 def _code_of(result: Result[Any]) -> int:

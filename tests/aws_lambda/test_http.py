@@ -8,6 +8,7 @@ import signal
 from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
+from http import HTTPStatus
 from typing import Any
 
 import pytest
@@ -279,6 +280,27 @@ def test_a_response_of_text_keeps_its_type_and_one_without_a_body_is_empty(conte
     shown = html(http_api(order()), context)
     assert (shown["headers"], shown["body"]) == ({"content-type": "text/html"}, "<p>")
     assert (empty(http_api(order()), context)["statusCode"], empty(http_api(order()), context)["body"]) == (204, "")
+
+
+def test_a_status_code_may_be_a_member_of_an_enumeration(context: Context) -> None:
+    ready()
+    told = {"statusCode": HTTPStatus.CREATED, "body": "done"}
+    create = handles(Order.ship, task_id="body.order_id", answer=lambda _: told)(print_label)
+
+    response = create(http_api(order()), context)
+    assert (json.dumps(response["statusCode"]), response["body"]) == ("201", "done")
+
+
+@pytest.mark.parametrize("headers", ["headers", "multiValueHeaders"])
+def test_a_header_with_a_list_of_values_has_no_other_one(headers: str, context: Context) -> None:
+    ready()
+    page = {"statusCode": 200, "multiValueHeaders": {"Content-Type": ["text/html"]}, "body": "<p>"}
+    html = handles(Order.ship, task_id="body.order_id", answer=lambda _: page)(print_label)
+    event = load_balancer(order())
+    event[headers] = event.pop("headers") if headers == "headers" else {k: [v] for k, v in event.pop("headers").items()}
+
+    response = html(event, context)
+    assert response.get("headers", {}) | response["multiValueHeaders"] == {"Content-Type": ["text/html"]}
 
 
 def test_answer_chooses_the_body_of_every_result(context: Context) -> None:
