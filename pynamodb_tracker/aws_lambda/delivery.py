@@ -217,7 +217,7 @@ class Delivery(Generic[A]):
             first = self._left[0]
             text = f"no time is left for {len(self._left)} records, from {first.name} on: they will be redelivered"
             self._log.write(logging.WARNING, text, first, outcome="left")
-        broken = [attempt.cause for attempt in self._attempts if attempt.is_broken]
+        broken = [each.cause for each in self._attempts if each.is_broken and self._replies.to(each.reason) == "error"]
         if broken and broken[0] and len(broken) == len(self._attempts):
             raise broken[0]  # nothing was done, and an error is what alarms watch
         undone = {id(record) for record in self._undone}

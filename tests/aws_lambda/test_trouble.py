@@ -47,6 +47,15 @@ def test_a_batch_of_which_one_record_was_run_is_no_error_of_the_function(
     assert names(handler(sqs(bare("o-1"), bare("o-2", **BROKEN), bare("o-3")), context)) == ["m-1", "m-2", "m-3"]
 
 
+def test_a_batch_whose_records_are_acknowledged_nevertheless_is_no_error_of_the_function(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Order.ship, "start", no_access)
+    scheduled = handles(Order.ship, task_id="order_id", replies=Replies(unavailable="done"))(ship)
+
+    assert names(scheduled(sqs(bare("o-1"), bare("o-2")), context)) == []
+
+
 def test_records_that_no_attempt_would_help_are_no_error_of_the_function(context: Context) -> None:
     assert names(handler(sqs("{", bare("missing")), context)) == ["m-1", "m-2"]
 
