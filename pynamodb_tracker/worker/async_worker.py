@@ -54,7 +54,7 @@ class AsyncWorker:
             functions=tuple(self._functions.items()),
             concurrency=arguments.check_threads(concurrency, "concurrency"),
             heartbeat=heartbeat,
-            rate=rate,
+            rate=arguments.check_rate("rate", rate),
             grace=grace,
             longest_pause=longest_pause,
         )

@@ -32,9 +32,8 @@ class WorkerSettings:
     until_idle: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse options that cannot work; `concurrency` has another name in each worker, which checks it."""
+        """Refuse options that cannot work; each worker checks `concurrency` by its own name, and the whole `rate`."""
         arguments.check_flags(heartbeat=self.heartbeat, until_idle=self.until_idle)
-        arguments.check_rate("rate", self.rate)
         grace: object = self.grace
         if not isinstance(grace, timedelta):
             raise TypeError(f"grace must be a timedelta, not {arguments.shown(grace)}: write timedelta(seconds=...)")

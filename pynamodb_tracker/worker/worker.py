@@ -61,7 +61,7 @@ class Worker:
             functions=tuple(self._functions.items()),
             concurrency=arguments.check_threads(threads),
             heartbeat=heartbeat,
-            rate=rate,
+            rate=arguments.check_rate("rate", rate),
             grace=grace,
             longest_pause=longest_pause,
         )

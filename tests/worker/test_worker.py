@@ -13,6 +13,8 @@ import pytest
 
 import pynamodb_tracker
 from pynamodb_tracker import Tally, Worker
+from pynamodb_tracker.worker.process_team import ProcessTeam
+from pynamodb_tracker.worker.shutdown import Messages
 from tests.support.recorder import recorded
 from tests.worker.shop import Order, Parcel, ShopTask
 
@@ -83,6 +85,11 @@ def test_a_worker_of_use_cases_runs_every_step_that_has_a_function(monkeypatch: 
 def test_wrong_options_are_refused(options: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
         Worker(FUNCTIONS, **options)
+
+
+def test_processes_share_the_lowest_rate() -> None:
+    team = ProcessTeam(Worker(FUNCTIONS, rate=0.001)._settings, 4, Messages())
+    assert [each._settings.rate for each in team._supervisors] == [0.00025] * 4
 
 
 @pytest.mark.usefixtures("shop")
