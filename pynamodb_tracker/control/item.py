@@ -30,6 +30,7 @@ from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.dynamodb.connection import Item, Refused, send
 from pynamodb_tracker.exceptions import DefinitionError, TrackerError
 from pynamodb_tracker.instrumentation import log_fields
+from pynamodb_tracker.model.failure import clean
 from pynamodb_tracker.model.overflow import GROUP_OF, item_key
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.serialization import TOKEN
@@ -152,7 +153,7 @@ def pause(model: type[TaskRow], number: int, until: datetime | None, reason: str
     """Pause a step, and return its pause: the one that was there, if that lasts longer."""
     if len(reason) > _LONGEST_REASON:
         raise ValueError(f"the reason of a pause has at most {_LONGEST_REASON:,} characters, not {len(reason):,}")
-    stored = {"until": clock.stamp(until or clock.NEVER), "reason": reason, **_signed(by)}
+    stored = {"until": clock.stamp(until or clock.NEVER), "reason": clean(reason), **_signed(by)}
     command = _Command(model, number, stored)
     return _pause_in(model, number, command.carry_out(_SHORTER))
 
@@ -163,7 +164,7 @@ def resume(model: type[TaskRow], number: int, by: str | None) -> None:
 
 
 def _signed(by: str | None) -> dict[str, str]:
-    return {"by": by or this_worker(), "time": clock.stamp(clock.now())}
+    return {"by": clean(by or this_worker()), "time": clock.stamp(clock.now())}
 
 
 class _Command:

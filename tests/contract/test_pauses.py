@@ -235,6 +235,11 @@ def test_a_reason_is_short() -> None:
         Order.ship.pause(until=None, reason="x" * 1_001)
 
 
+def test_a_character_that_utf_8_lacks_is_stored_escaped() -> None:
+    assert Order.ship.pause(until=None, reason="St\udcf6rung", by="\udcff").reason == "St\\udcf6rung"
+    assert Order.pauses()[0].by == "\\udcff"
+
+
 def test_the_item_is_no_task_and_goes_with_the_use_case() -> None:
     Order.create("o-1")
     Order.ship.pause(until=None, reason="", by="ada")
