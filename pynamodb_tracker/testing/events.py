@@ -282,6 +282,8 @@ def dynamodb_event(
     Examples:
         >>> event = dynamodb_event({"order_id": "o-1"}, keys=("order_id",))
     """
+    if isinstance(keys, str) or not all(name in item for item in items for name in keys):
+        raise ValueError(f'keys names the key attributes, which each item has, as in ("order_id",), not {keys!r}')
     image = "OldImage" if event_name == "REMOVE" else "NewImage"
     records = []
     for number, item in enumerate(items, 1):

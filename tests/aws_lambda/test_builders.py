@@ -71,6 +71,8 @@ def test_an_item_of_a_stream_is_in_the_form_of_dynamodb() -> None:
     assert new.dynamodb.new_image == old.dynamodb.old_image == {**item, "raw": "eA=="}
     with pytest.raises(TypeError, match="a value of an item is text"):
         testing.dynamodb_event({"order_id": object()}, keys=["order_id"])
+    with pytest.raises(ValueError, match=r"keys names the key attributes.*not 'order_id'"):
+        testing.dynamodb_event(item, keys="order_id")
 
 
 def test_messages_of_a_fifo_queue_have_their_groups() -> None:
