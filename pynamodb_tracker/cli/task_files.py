@@ -40,6 +40,8 @@ class Format(StrEnum):
     JSONL = "jsonl"
 
 
+TOO_DEEP = "its JSON is nested deeper than Python can walk"
+
 _FORMATS = {".csv": Format.CSV, ".tsv": Format.CSV}
 _FORMATS |= dict.fromkeys((".jsonl", ".ndjson", ".json"), Format.JSONL)
 
@@ -193,6 +195,8 @@ class LineReader:
                 found[key] = self._read(key, value)
             except (TypeError, ValueError) as error:
                 raise CannotRunError(f"{key}: {error}") from None
+            except RecursionError:
+                raise CannotRunError(f"{key}: {TOO_DEEP}") from None
         if not found.get("task_id"):
             raise CannotRunError("it has no task_id")
         if "repeat" in found and (state := found.pop("state", None)) is not None:

@@ -361,7 +361,7 @@ def _value_of(text: str) -> Any:
     """Return the answer that somebody wrote: JSON, or else the text itself."""
     try:
         return exact_json.with_floats(exact_json.loads(text))
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 

@@ -56,6 +56,7 @@ def test_the_round_of_a_task_that_has_started_over_is_to_be_named() -> None:
         (["o-1", "payed"], 2, "Order awaits no 'payed'; it awaits approved, paid"),
         (["o-1", "paid"], 1, "there is no Order 'o-1'"),
         (["o-1", "paid", "--value", "yes"], 2, "'yes' is not JSON"),
+        (["o-1", "paid", "--value", "[" * 100_000], 2, "its JSON is nested deeper than Python can walk"),
         (["", "paid"], 2, "a task id"),
     ],
 )

@@ -310,6 +310,13 @@ def test_export_of_a_state_takes_a_window(store: StoppedClock) -> None:
 
 
 @pytest.mark.usefixtures("store")
+def test_json_that_is_nested_too_deep_is_one_bad_line() -> None:
+    ended = load(f"task_id,name,extra\ns-1,x,{'[' * 100_000}\ns-2,x,\n", "--keep-going", of=SAMPLE)
+    assert ended.out == "1 task created, 1 bad line\n"
+    assert ended.err == "stdin:2: extra: its JSON is nested deeper than Python can walk\n"
+
+
+@pytest.mark.usefixtures("store")
 def test_a_line_that_is_not_csv_is_one_bad_line() -> None:
     ended = load('task_id,note\no-1,"a"b\no-2,c\n', "--keep-going")
     assert (ended.code, ended.out) == (1, "1 task created, 1 bad line\n")

@@ -6,6 +6,7 @@ import typer
 
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import CannotRunError, use_case
+from pynamodb_tracker.cli.task_files import TOO_DEEP
 from pynamodb_tracker.cli.terminal import say
 from pynamodb_tracker.model.references import round_of
 from pynamodb_tracker.model.row_state import readable_value
@@ -25,6 +26,8 @@ _HOW = {
 def _value(text: str) -> Any:
     try:
         return exact_json.with_floats(exact_json.loads(text))
+    except RecursionError:
+        raise typer.BadParameter(TOO_DEEP) from None
     except ValueError:
         raise typer.BadParameter(f"{text!r} is not JSON: write text in quotes, as in '\"yes\"'") from None
 
