@@ -38,6 +38,7 @@ def test_a_cron_expression_is_told_in_words_where_these_say_the_same(expression:
 
 def test_a_period_is_told_in_words() -> None:
     assert in_words(Repeat.every(timedelta(hours=1, minutes=30))) == "every 1h30m"
+    assert in_words(Repeat.every(timedelta(hours=12, minutes=30))) == "every 12:30:00"
 
 
 def test_only_the_first_tasks_are_looked_at_and_that_is_known(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from pynamodb_tracker.model.repeat import LastRun, Repeat
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.presentation.task_facts import last_run_in_words, last_run_of, what_comes_next
 from pynamodb_tracker.presentation.text import age
+from pynamodb_tracker.presentation.times import length
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
@@ -102,7 +103,9 @@ def _schedule(task: Task) -> Schedule:
 def in_words(rule: Repeat) -> str:
     """Return a rule for people; the expression itself where it says more than a sentence would."""
     if rule.kind == "every":
-        return f"every {age(timedelta(seconds=float(rule.expression)))}"
+        period = timedelta(seconds=float(rule.expression))
+        short = age(period)
+        return f"every {short if length(short) == period else period}"
     told = _cron_in_words(*rule.expression.split()) if rule.kind == "cron" else None
     return f"{told or rule.expression}, {rule.tz}"
 
