@@ -34,6 +34,9 @@ log = logging.getLogger("pynamodb_tracker")
 CREATED = "created"
 """What is counted of a new task; of a run, it is its outcome and the number of its step, as in `succeeded#200`."""
 
+LEFT, CAME = "left", "came"
+"""Counted besides, with the numbers of both steps, of a success that leads elsewhere than to the next step."""
+
 _MOST, _LONGEST = 60, timedelta(minutes=10)
 """Transitions that gather before they are sent, and how long the first of them waits for the next one."""
 _WITHIN = timedelta(seconds=0.5)

@@ -242,8 +242,11 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         if journal is None or journal.outcome in (None, "released") or journal.postponed:
             return
         codes, follow_ups = self.statements.codes, journal.additions.get("follow_ups")
-        created = [flow.CREATED] if self.has_created else []
-        flow.count(self.statements.model, f"{journal.outcome}#{codes.pending}", *created)
+        also = [flow.CREATED] if self.has_created else []
+        target = journal.additions.get("target")
+        if target is not None and journal.outcome == "succeeded":
+            also += [f"{flow.LEFT}#{codes.pending}", f"{flow.CAME}#{target}"]
+        flow.count(self.statements.model, f"{journal.outcome}#{codes.pending}", *also)
         for model in follow_ups.models if follow_ups and journal.outcome == "succeeded" else ():
             if model.tracker.use_case.flow:
                 flow.count(model, flow.CREATED)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import add, sub
 from typing import Any
 
 from pynamodb_tracker.control import flow
+from pynamodb_tracker.presentation.task_facts import is_aside
 from pynamodb_tracker.step.bound import BoundStep
 
 
@@ -16,7 +18,7 @@ class Passing:
 
     step: BoundStep[Any]
     came: Sequence[int]
-    """By hour, the oldest first: new tasks, or successes of the step before it."""
+    """By hour, the oldest first: new tasks, or successes of the step before it, and of runs that have chosen it."""
     succeeded: Sequence[int]
     failed: Sequence[int]
     """Attempts that failed, and are followed by another one."""
@@ -30,11 +32,12 @@ def find_passing(steps: Sequence[BoundStep[Any]]) -> list[Passing]:
     def by_hour(name: str) -> list[int]:
         return [hour.numbers.get(name, 0) for hour in hours]
 
-    came, found = by_hour(flow.CREATED), []
+    going_on, found = by_hour(flow.CREATED), []
     for step in steps:
-        succeeded, failed, ignored = (
-            by_hour(f"{outcome}#{step.number}") for outcome in ("succeeded", "failed", "ignored")
+        chosen, succeeded, failed, ignored, left = (
+            by_hour(f"{what}#{step.number}") for what in (flow.CAME, "succeeded", "failed", "ignored", flow.LEFT)
         )
+        came = chosen if is_aside(step.model, step.name) else list(map(add, going_on, chosen))
         found.append(Passing(step, came, succeeded, failed, ignored))
-        came = succeeded
+        going_on = list(map(sub, succeeded, left))
     return found

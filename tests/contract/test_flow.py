@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from pynamodb_tracker import GiveUp, RetryLater, Step, UseCase
+from pynamodb_tracker import ExecutionContext, GiveUp, RetryLater, Step, UseCase
+from pynamodb_tracker.cli.command import steps_of
 from pynamodb_tracker.control import flow
+from pynamodb_tracker.presentation.passing import find_passing
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.recorder import recorded
 from tests.support.rows import client, keys, stored
@@ -80,6 +82,35 @@ def test_what_has_gathered_for_ten_minutes_is_added_to_the_item_of_its_hour(cloc
         {"S": "counted letter"},
         {"N": str(int(datetime(2026, 12, 24, 9, tzinfo=UTC).timestamp()))},
     )
+
+
+class Parcel(AppTask):
+    use_case_id = UseCase("counted parcel", flow=True)
+
+    check = Step(10)
+    pack = Step(20)
+    send = Step(30)
+    refund = Step(90, aside=True)
+
+
+def test_tasks_come_to_the_step_that_their_runs_have_chosen(clock: StoppedClock) -> None:
+    def choose(ctx: ExecutionContext[Parcel]) -> None:
+        match ctx.task.task_id:
+            case "fraud":
+                ctx.skip_to(Parcel.refund)
+            case "voucher":
+                ctx.skip_to(Parcel.send)
+            case "test":
+                ctx.end_task()
+
+    Parcel.create_many(["p-1", "p-2", "fraud", "voucher", "test"])
+    Parcel.check.run_all(choose)
+    Parcel.pack.run_all(lambda _: None)
+    Parcel.send.run_all(lambda _: None)
+    clock.advance(11 * MINUTE)
+    Parcel.create("p-3")
+    came = {each.step.name: sum(each.came) for each in find_passing(steps_of(Parcel))}
+    assert came == {"check": 6, "pack": 2, "send": 3, "refund": 1}
 
 
 def stored_hour(task_id: str, range_key: str) -> dict[str, Any]:
