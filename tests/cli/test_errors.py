@@ -69,6 +69,8 @@ def test_a_window_chooses(store: StoppedClock) -> None:
 @pytest.mark.usefixtures("store")
 def test_no_errors_exit_with_0() -> None:
     assert run("errors", "ship").out == "no task of Order has failed or is ignored in ship\n"
+    nothing = "no matching task of Order has failed or is ignored in ship\n"
+    assert run("errors", "ship", "--since", "1h").out == nothing
     assert (run("errors").code, read("errors")) == (0, [])
 
 

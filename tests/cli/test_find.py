@@ -42,6 +42,8 @@ def test_tasks_of_all_use_cases_are_found_with_their_states() -> None:
     assert ended.lines[1].split()[:5] == ["l-0", "letter", "send.pending", "3h", "ago"]
     assert ended.lines[4].split()[:3] == ["p-1", "parcel", "send.ignored"]
     assert "no task of Letter has customer=c-8" in run("find", "customer=c-8", of=LETTER).out
+    filtered = run("find", "customer=c-7", "--until", "900d", of=LETTER)
+    assert filtered.out == "no matching task of Letter has customer=c-7\n"
 
 
 @pytest.mark.usefixtures("desk")

@@ -108,6 +108,7 @@ def test_it_says_when_there_are_more_than_it_shows() -> None:
 @pytest.mark.usefixtures("store")
 def test_a_state_without_tasks_is_reported_in_words_and_an_empty_array() -> None:
     assert run("list", "ship.ignored").out == "no task of Order is ship.ignored\n"
+    assert run("list", "ship.ignored", "--until", "2d").out == "no matching task of Order is ship.ignored\n"
     assert read("list", "ship.ignored") == []
 
 

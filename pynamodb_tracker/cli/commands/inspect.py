@@ -89,7 +89,7 @@ def list_tasks(
             found = of.query(since=since, until=until, latest_first=newest, limit=most_read, with_data=False)
         like = (error_like or "").casefold()
         found = (task for task in found if like in (readable_value(task, "last_error") or "").casefold())
-        _print(found, status, most, f"no task of {whose} {is_what}", as_json=as_json)
+        _print(found, status, most, f"{_no_task(since, until, error_like)} of {whose} {is_what}", as_json=as_json)
 
 
 def _print(found: Iterator[Task], kind: Status | str | None, most: int | None, none: str, *, as_json: bool) -> None:
@@ -105,6 +105,11 @@ def _print(found: Iterator[Task], kind: Status | str | None, most: int | None, n
     if most is not None and next(found, None) is not None:
         terminal.warn(f"these are the first {count(most)}: use --limit N or --all to see more")
     damaged.exit()
+
+
+def _no_task(*filters: object) -> str:
+    """Begin to say that nothing was found: others may be there if a filter was given."""
+    return "no matching task" if any(filters) else "no task"
 
 
 def _of_state(app: str, models: Sequence[type[Task]], state: str) -> tuple[type[Task], str]:
@@ -152,7 +157,8 @@ def find(
             found = index.query(value, state=of, since=since, until=until, latest_first=newest, limit=asked)
         except ValueError as error:
             raise command.CannotRunError(str(error)) from None
-        _print(found, tasks.FOUND_BY, most, f"no task of {model.__name__} has {what}", as_json=as_json)
+        none = f"{_no_task(since, until, state)} of {model.__name__} has {what}"
+        _print(found, tasks.FOUND_BY, most, none, as_json=as_json)
 
 
 def _waiting(
@@ -200,7 +206,8 @@ def errors(
         if as_json:
             terminal.say_json_array(map(_group_as_json, found[:limit]))
         elif not found:
-            terminal.say(f"no task of {_names(models)} has failed or is ignored{f' in {step}' if step else ''}")
+            none = f"{_no_task(since, until)} of {_names(models)} has failed or is ignored"
+            terminal.say(f"{none}{f' in {step}' if step else ''}")
         else:
             rows = (_group_row(group, with_step=not step or len(models) > 1) for group in found[:limit])
             terminal.print_table(("tasks", "state", "first", "newest", "example", "error"), rows)
