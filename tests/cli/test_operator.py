@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from datetime import timedelta
 
@@ -68,6 +69,20 @@ def test_what_is_in_a_group_keeps_to_its_own_time_when_it_is_reopened() -> None:
     before = Order.get_task("o-1")
     run("reopen", "ship.ignored", "--limit", "2", "--rate", "4/h")
     assert Order.get_task("o-1").due_time == before.update_time
+
+
+@pytest.mark.usefixtures("store")
+def test_a_rate_follows_the_order_of_the_tasks_whichever_thread_is_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    def backwards(change: Callable[[object], None], items: Iterable[object], _: int) -> None:
+        for item in reversed(list(items)):
+            change(item)
+
+    monkeypatch.setattr("pynamodb_tracker.cli.commands.manage.in_threads_together", backwards)
+    for first, then in (("new-2", "new-1"), ("new-4", "new-3")):
+        fail_at_ship(first, then)
+        named = (first, then) if first == "new-2" else ("-",)
+        ended = run("reopen", "ship", *named, "--rate", "30/m", text=f"{first}\n{then}\n")
+        assert ended.lines == [f"{first}: ship.pending", f"{then}: ship.pending, due in 2s"]
 
 
 def test_how_many_are_due_at_once_in_spite_of_a_rate_is_said(store: StoppedClock) -> None:

@@ -2,9 +2,10 @@
 
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Annotated, Any, TypeVar
+from itertools import repeat
+from typing import Annotated, Any
 
 import typer
 
@@ -24,8 +25,6 @@ from pynamodb_tracker.presentation.times import spread
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.task.task import Task
-
-A = TypeVar("A")
 
 _THREADS = 25
 """Tasks that are changed at the same time: as many as one request has room for."""
@@ -135,12 +134,10 @@ def reopen(
     """
     with use_case(name, use_case_name) as model:
         asked = Asked(since, until, error_like, limit, dry_run)
-        due_times = None if rate is None else spread(clock.now(), 60 * rate)
-        gate, at_once = threading.Lock(), list[str]()
+        due_times: Iterable[datetime | None] = repeat(None) if rate is None else spread(clock.now(), 60 * rate)
+        at_once = list[str]()
 
-        def reopen_one(of: BoundStep[Any], task: Task | None, task_id: str) -> str:
-            with gate:
-                due = None if due_times is None else next(due_times)
+        def reopen_one(of: BoundStep[Any], task: Task | None, task_id: str, due: datetime | None) -> str:
             reopened = of.reopen(task_id, by=by, due_time=due, forget=forget)
             as_before = ", as before" if task is not None and task.state == of.pending else ""
             waits = f"; it waits for {escaped(reopened.waits_for)}" if reopened.waits_for else ""
@@ -151,7 +148,7 @@ def reopen(
             return f"{name_of(reopened.state)}{as_before}{waits}{later}"
 
         try:
-            _for_each_target(model, targets, reopen_one, asked, (Status.FAILED, Status.IGNORED))
+            _for_each_target(model, targets, reopen_one, asked, (Status.FAILED, Status.IGNORED), given=zip(due_times))
         finally:
             if at_once:
                 are = "is" if len(at_once) == 1 else "are"
@@ -227,7 +224,7 @@ def cancel(
     """
     with use_case(name, use_case_name) as model:
 
-        def cancel_one(task_id: str, _found: None) -> str:
+        def cancel_one(task_id: str) -> str:
             try:
                 done = model.cancel(task_id, reason=reason, by=by, children=children, even_in_group=even_in_group)
             except TaskLockedError as error:
@@ -244,7 +241,7 @@ def cancel(
                 raise TrackerError(f"{escaped(task_id)}: {said}; refused: {refused}")
             return said
 
-        _for_each(((task_id, None) for task_id in ids_in(tasks)), cancel_one, 1)
+        _for_each(((task_id,) for task_id in ids_in(tasks)), cancel_one, 1)
 
 
 def release(
@@ -294,7 +291,7 @@ def delete(
         if not yes:
             _confirm(model.__name__, tasks)
 
-        def delete_one(task_id: str, _found: None) -> str:
+        def delete_one(task_id: str) -> str:
             try:
                 model.delete_task(task_id)
             except TaskNotFoundError:
@@ -302,7 +299,7 @@ def delete(
             return "deleted"
 
         threads = _THREADS if "-" in tasks else min(len(tasks), _THREADS)
-        _for_each(((task_id, None) for task_id in ids_in(tasks)), delete_one, threads)
+        _for_each(((task_id,) for task_id in ids_in(tasks)), delete_one, threads)
 
 
 def _confirm(what: str, tasks: Sequence[str]) -> None:
@@ -328,45 +325,55 @@ def _is_terminal() -> bool:
 def _for_each_target(
     model: type[Task],
     words: Sequence[str],
-    change: Callable[[BoundStep[Any], Task | None, str], str],
+    change: Callable[..., str],
     asked: Asked = NOTHING_ASKED,
     statuses: Sequence[Status] = (),
+    *,
+    given: Iterable[tuple[Any, ...]] = repeat(()),
 ) -> None:
     """Change each task at its step, or at the step that is named; without one, a task that is missing is refused.
 
-    If tasks are asked for by what they have in common, those are changed, or only named.
+    If tasks are asked for by what they have in common, those are changed, or only named. `change` takes the step, the
+    task, its id, and what is `given` for one task after the other, in their order.
     """
+
+    def with_given(tasks: Iterable[tuple[str, Task | None]]) -> Iterator[tuple[Any, ...]]:
+        return ((*task, *more) for task, more in zip(tasks, given, strict=False))
+
     if asked != NOTHING_ASKED:
         step, ids = asked.found_in(model, words, statuses)
         if asked.dry_run:
             for task_id in ids:
                 say_id(task_id)
             return
-        _for_each(with_rows(model, ids), lambda task_id, task: change(step, task, task_id), _THREADS)
+        tasks = with_given(with_rows(model, ids))
+        _for_each(tasks, lambda task_id, task, *more: change(step, task, task_id, *more), _THREADS)
         return
     targets = Targets.named(model, words)
 
-    def change_one(task_id: str, found: Task | None) -> str:
+    def change_one(task_id: str, found: Task | None, *more: object) -> str:
         task = targets.task(check_task_id(task_id)) if found is None else found
-        return change(targets.step_of(task, task_id), task, task_id)
+        return change(targets.step_of(task, task_id), task, task_id, *more)
 
     if "-" in targets.ids:  # a person who types them may take a while
-        _for_each(((task_id, None) for task_id in ids_in(targets.ids)), change_one, _THREADS)
+        _for_each(with_given((task_id, None) for task_id in ids_in(targets.ids)), change_one, _THREADS)
     else:
-        _for_each(with_rows(model, iter(targets.ids)), change_one, min(len(targets.ids), _THREADS))
+        tasks = with_given(with_rows(model, iter(targets.ids)))
+        _for_each(tasks, change_one, min(len(targets.ids), _THREADS))
 
 
-def _for_each(tasks: Iterable[tuple[str, A]], change: Callable[[str, A], str], threads: int) -> None:
-    """Change each task, given with its id, and print the result; one that is refused is reported, and the others go on.
+def _for_each(tasks: Iterable[tuple[Any, ...]], change: Callable[..., str], threads: int) -> None:
+    """Change each task, and print the result; one that is refused is reported, and the others go on.
 
-    Several tasks are changed at the same time, and the results are printed in the order in which they were named.
+    Of each task, `change` takes its id and what else is given. Several are changed at the same time, and the results
+    are printed in the order in which they were named.
     """
     results = _Results()
 
-    def change_one(numbered: tuple[int, tuple[str, A]]) -> None:
-        number, (task_id, given) = numbered
+    def change_one(numbered: tuple[int, tuple[Any, ...]]) -> None:
+        number, task = numbered
         try:
-            result: str | Exception = f"{escaped(task_id)}: {change(task_id, given)}"
+            result: str | Exception = f"{escaped(task[0])}: {change(*task)}"
         except (TrackerError, ValueError) as error:
             result = error
         results.add(number, result)
