@@ -13,7 +13,7 @@ from pynamodb_tracker import PayloadMismatchError, StepPausedError, TaskNotFound
 from pynamodb_tracker.aws_lambda import Replies, UnreadableEventError, handles, retry_handler
 from pynamodb_tracker.aws_lambda.queue import Queue
 from pynamodb_tracker.control import watch
-from pynamodb_tracker.testing import StoppedClock
+from pynamodb_tracker.testing import StoppedClock, http_event
 from tests.aws_lambda.events import bare, fifo, names, sqs
 from tests.aws_lambda.shop import Context, Order, ShopTask, ship
 from tests.aws_lambda.test_every_trigger import TRIGGERS
@@ -126,6 +126,8 @@ def test_a_message_that_alone_starts_the_step_again_stays_in_its_queue(
     monkeypatch.setattr(Order.confirm._definition, "also_from", {Order.ship.pending.code})
     answer = once(replies=Replies(paused=given))(sqs(bare("o-1"), bare("o-3")), context)
     assert names(answer) == kept, "the schedule finds o-3 alone"
+    told = once("body.order_id")(http_event(bare("o-1")), context)
+    assert (told["statusCode"], told["headers"]["retry-after"]) == (503, "60")
 
 
 def test_a_paused_event_about_a_task_that_is_there_costs_one_read(context: Context) -> None:
