@@ -227,7 +227,8 @@ class InvocationAttempt(TaskAttempt[Any]):
                 options = {**given}.keys() - self.step.model.tracker.own_attributes.keys()
                 if run is not None and options <= {"trace"}:
                     return run.new_task(given)
-                self.step.model.create(self.task_id, state=self.step.pending, **given)
+                is_first = self.codes is self.step.model.tracker.steps[0]  # where some options have to begin
+                self.step.model.create(self.task_id, state=None if is_first else self.step.pending, **given)
             except exceptions.TaskAlreadyExistsError:
                 log.debug("%s: another event has created it", self, extra=self.details.log_fields)
             except (TypeError, ValueError) as error:

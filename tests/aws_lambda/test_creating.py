@@ -15,6 +15,7 @@ import pytest
 from pynamodb_tracker import (
     ExecutionContext,
     PayloadMismatchError,
+    Repeat,
     TaskLockedError,
     TaskNotFoundError,
     TaskNotReadyError,
@@ -215,10 +216,11 @@ def test_a_worker_that_dies_in_the_function_is_taken_over(clock: StoppedClock, c
     [
         ({"due_time": timedelta(hours=1)}, TaskNotReadyError),
         ({"group": "customer-7"}, None),
+        ({"repeat": Repeat.cron("* * * * *"), "due_time": timedelta(minutes=1)}, TaskNotReadyError),
     ],
     ids=str,
 )
-def test_a_task_with_a_due_time_or_a_group_is_created_pending_and_runs_if_it_may(
+def test_a_task_with_options_is_created_pending_and_runs_if_it_may(
     context: Context, options: dict[str, Any], error: type[Exception] | None
 ) -> None:
     handler = handles(Order.confirm, task_id="order_id", create_if_missing=lambda _: options)(ship)
