@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from itertools import repeat
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
@@ -116,7 +116,7 @@ class StepCommands(Generic[T]):
             return "succeeded"
 
         at_once: list[str] = []
-        given: Iterable[datetime | None] = repeat(None) if due_times is None else due_times
+        given = repeat(None) if due_times is None else _one_for_each(due_times)
         report = report_of_each(zip(each_once(ids), given, strict=False), reopen_one, threads)
         report.at_once = len(at_once)
         return report
@@ -206,3 +206,9 @@ class StepCommands(Generic[T]):
     """
     aignore_many = awaited(ignore_many, stops=True)
     """As `areopen_many`."""
+
+
+def _one_for_each(due_times: Iterable[datetime]) -> Iterator[datetime | None]:
+    """Yield the times; ValueError if another one is needed, so that no task is left out."""
+    yield from due_times
+    raise ValueError("due_times has fewer times than task_ids has ids: give each task one; they may be endless")

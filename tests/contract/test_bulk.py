@@ -15,7 +15,7 @@ from pynamodb_tracker import (
     TaskNotFoundError,
     TaskNotReadyError,
 )
-from pynamodb_tracker.clock import StoppedClock
+from pynamodb_tracker.clock import StoppedClock, now
 from pynamodb_tracker.dynamodb import write_batcher
 from tests.support.network import Network, before, error, passing
 from tests.support.rows import keys
@@ -102,6 +102,12 @@ def test_reopening_takes_an_id_when_it_is_needed() -> None:
 
     STEP.reopen_many(task_ids(), threads=1)
     assert seen == [0, 1, 2]
+
+
+def test_a_task_for_which_no_due_time_is_given_is_not_left_out_silently() -> None:
+    with pytest.raises(ValueError, match="due_times has fewer times than task_ids has ids"):
+        STEP.reopen_many(["o-1", "o-2"], due_times=[now()], threads=2)
+    assert STEP.reopen_many(["o-1"], due_times=[now()]).refused.keys() == {"o-1"}
 
 
 def test_ctrl_c_ends_it_and_leaves_the_others_as_they_are() -> None:
