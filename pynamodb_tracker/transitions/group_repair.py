@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from pynamodb.constants import NUMBER, STRING
+from pynamodb.constants import STRING
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.backoff import jittered_pause
 from pynamodb_tracker.dynamodb.connection import Refused, get_items, send
 from pynamodb_tracker.dynamodb.transact_write import transact_write
 from pynamodb_tracker.model.group_records import row_key
-from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row import TaskRow, load
+from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.transitions.groups import TURN, GroupChange, read_queue
 from pynamodb_tracker.transitions.participants import Action, is_busy
 
@@ -62,13 +63,16 @@ def forget(model: type[TaskRow], name: str) -> None:
 
 
 def _if_ended(model: type[TaskRow], name: str, task_id: str) -> Action | None:
-    """Return the check that a task has ended or is gone; None if it has not: then it has the turn."""
+    """Return the check that a task has ended or is gone; None if it has the turn, which one that is damaged keeps."""
     key = model.tracker.key(task_id)
     condition, item = TaskRow.task_id.does_not_exist(), next(get_items(model.tracker.connection(), [key]), None)
     if item is not None:
-        status = int(item["status"][NUMBER])
+        row = load(model, item)
+        status, creation = readable_value(row, "status"), readable_value(row, "creation")
+        if status is None or creation is None:
+            return None
         if item.get("group") == {STRING: name} and "starts" not in item and not model.tracker.ends_at(status):
             return None
-        condition = (TaskRow.status == status) & (TaskRow.creation == item["creation"][STRING])
+        condition = (TaskRow.status == status) & (TaskRow.creation == creation)
     check = model.tracker.connection().get_operation_kwargs("", "", condition=condition)
     return {"ConditionCheck": {**check, "Key": key}}

@@ -57,6 +57,18 @@ def test_a_group_whose_turn_is_with_a_task_that_is_gone_is_found_and_repaired(st
     assert "Order.group('customer-7')" not in " ".join(run("doctor", "--rows").out.split())
 
 
+def test_a_turn_that_is_with_a_damaged_task_is_left_there(store: StoppedClock) -> None:
+    members("o-1", "o-2")
+    store.advance(timedelta(seconds=1))
+    change = {"UpdateExpression": "SET #status = :no", "ExpressionAttributeNames": {"#status": "status"}}
+    values = {":no": {"S": "paid"}}
+    client(Order).update_item(
+        TableName="store", Key=Order.tracker.key("o-1"), ExpressionAttributeValues=values, **change
+    )
+    assert "damaged tasks: status" in run("doctor", "--rows").out
+    assert "Order 'o-1' cannot be read: status" in run("group", "customer-7", "--repair").err
+
+
 def test_members_are_shown_listed_exported_and_loaded_with_their_group(store: StoppedClock) -> None:
     members("o-1")
     due = store.now() + timedelta(hours=1)
