@@ -219,7 +219,8 @@ class Decisions:
         asked = filter_of(model, query)
         _check_state(verb, asked)
         # What comes into the state after this look is left alone, however long the slices take.
-        what = Filter(asked.state, asked.since, asked.until or clock.now(), asked.error, asked.exactly)
+        now = clock.now()
+        what = Filter(asked.state, asked.since, min(asked.until or now, now), asked.error, asked.exactly)
         with page.metered(model) as spent:
             found = listing.find(what, limit=_MOST_IN_DRY_RUN, most_searched=_MOST_IN_DRY_RUN)
         return page.show(
@@ -233,7 +234,7 @@ class Decisions:
             cost=Spent(writes=_UNITS * len(found.entries)),
             slices=None,
             said=VERBS[verb],
-            given={name: query.get(name, "") for name in _FIELDS},
+            given={name: query.get(name, "") for name in _FIELDS} | {"begin": query.get("begin") or now.isoformat()},
             problems={} if problem is None else {problem.field: str(problem)},
             code=200 if problem is None else 400,
         )
@@ -250,13 +251,13 @@ class Decisions:
         _check_state(form.get("verb", ""), what)
         try:
             decision = self._decision(request, model, form, step_named(model, what.state.step))
-            progress = _Progress.of(form)
+            begin, progress = time_of(form, "begin") or clock.now(), _Progress.of(form)
         except FieldError as error:
             if error.field not in _FIELDS:
                 raise
             return self._plan(request, form, error)
         with page.changing(model) as spent:
-            slices = _next_slice(decision, what, form.get("cursor") or None, progress)
+            slices = _next_slice(decision, what, form.get("cursor") or None, progress, begin)
         return page.show(
             request,
             "bulk.html",
@@ -267,7 +268,7 @@ class Decisions:
             found=None,
             slices=slices,
             said=VERBS[decision.verb],
-            given={name: form.get(name, "") for name in _FIELDS},
+            given={name: form.get(name, "") for name in _FIELDS} | {"begin": begin.isoformat()},
         )
 
     def _decision(self, request: Request, model: type[Task], form: Form, step: BoundStep[Any]) -> Decision:
@@ -405,15 +406,15 @@ class _Progress:
         return None if self.first is None else max(self.first - self.done - self.refused, 0)
 
 
-def _next_slice(decision: Decision, what: Filter, cursor: str | None, progress: _Progress) -> Slices:
-    """Change tasks from the cursor on, for some seconds."""
+def _next_slice(decision: Decision, what: Filter, cursor: str | None, progress: _Progress, begin: datetime) -> Slices:
+    """Change tasks from the cursor on, for some seconds; with a rate, they become due from `begin` on."""
     examples: dict[str, str] = {}
     ends = time.monotonic() + SLICE_SECONDS
     while True:
         left = progress.left
         found = listing.find(what, cursor, limit=SLICE if left is None else min(left, SLICE))
         task_ids = [entry.task_id for entry in found.entries][:left]
-        outcome = decision.carry_out(task_ids, what.until, progress.done)
+        outcome = decision.carry_out(task_ids, begin, progress.done)
         progress.done += len(task_ids) - len(outcome.refused)
         progress.refused += len(outcome.refused)
         progress.at_once += outcome.at_once

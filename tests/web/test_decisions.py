@@ -382,6 +382,20 @@ def test_tasks_that_are_reopened_become_due_so_many_a_minute_over_all_slices(
     assert due == [0, 30, 60, 90]
 
 
+@pytest.mark.parametrize("until", ["1d", "2100-01-01"])
+def test_tasks_of_a_filter_by_time_become_due_from_the_dry_run_on(
+    open_page: Open, shop: StoppedClock, until: str
+) -> None:
+    failed("o-1", "o-2")
+    shop.advance(timedelta(days=2))
+    client, begin = open_page(), shop.now()
+    page = client.get("/Order/bulk", params={"verb": "reopen", "step": "ship", "state": "failed", "until": until})
+    shop.advance(timedelta(seconds=5))
+    run_slices(client, page, rate="2")
+    due = sorted((task.due_time - begin) / timedelta(seconds=1) for task in Order.ship.pending.query())
+    assert due == [5, 30]
+
+
 def test_how_many_are_due_at_once_in_spite_of_a_rate_is_said_over_all_slices(
     open_page: Open, shop: StoppedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
