@@ -277,7 +277,7 @@ class Decisions:
         if verb != "reopen" and not reason:
             raise FieldError("reason", "Write a reason, for people who look at the task later.")
         worker, even_in_group = form.get("worker") or None, bool(form.get("even_in_group"))
-        rate = whole_number(form, "rate", 0, _MOST_DONE) or None
+        rate = _limit_in(form, "rate")
         children = bool(form.get("children"))
         return Decision(verb, step, reason, who(request), worker, even_in_group, children, rate)
 
@@ -358,6 +358,14 @@ class Decisions:
         return page.show(request, "count.html", model=model, counts=counts, answer=answer, took=took, change=change)
 
 
+def _limit_in(form: Form, name: str) -> int | None:
+    """Return a number that somebody wrote to limit a decision; None for nothing, which is no limit."""
+    number = whole_number(form, name, 0, _MOST_DONE)
+    if form.get(name) and not number:
+        raise FieldError(name, "Write a number from 1, or nothing for all.")
+    return number or None
+
+
 def _value_of(text: str) -> Any:
     """Return the answer that somebody wrote: JSON, or else the text itself."""
     try:
@@ -398,7 +406,7 @@ class _Progress:
     def of(cls, form: Form) -> _Progress:
         """Read it from a form."""
         done, refused, at_once = (whole_number(form, name, 0, _MOST_DONE) for name in ("done", "refused", "at_once"))
-        return cls(done, refused, at_once, whole_number(form, "first", 0, _MOST_DONE) or None)
+        return cls(done, refused, at_once, _limit_in(form, "first"))
 
     @property
     def left(self) -> int | None:

@@ -382,6 +382,17 @@ def test_tasks_that_are_reopened_become_due_so_many_a_minute_over_all_slices(
     assert due == [0, 30, 60, 90]
 
 
+@pytest.mark.parametrize("field", ["first", "rate"])
+def test_a_limit_of_zero_is_not_taken_for_none(open_page: Open, shop: StoppedClock, field: str) -> None:
+    failed("o-1", "o-2")
+    shop.advance(timedelta(seconds=1))
+    client = open_page()
+    page = client.get("/Order/bulk?verb=reopen&step=ship&state=failed")
+    refused = client.post("/Order/bulk", data={**fields_of(page, "/Order/bulk"), field: "0"})
+    assert (refused.status_code, "Write a number from 1" in text_of(refused)) == (400, True)
+    assert Order.ship.failed.count() == 2
+
+
 @pytest.mark.parametrize("until", ["1d", "2100-01-01"])
 def test_tasks_of_a_filter_by_time_become_due_from_the_dry_run_on(
     open_page: Open, shop: StoppedClock, until: str
