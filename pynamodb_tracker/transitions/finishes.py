@@ -16,6 +16,8 @@ from pynamodb_tracker.model.changes import as_stored
 from pynamodb_tracker.model.failure import Failure, add_note, type_of
 from pynamodb_tracker.model.failure_log import failures_in_row, for_row, has_log, without_repeated
 from pynamodb_tracker.model.row import TaskRow, may_expire
+from pynamodb_tracker.model.row_state import readable_value
+from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions import features
 from pynamodb_tracker.transitions.lock import Claim, Journal
 from pynamodb_tracker.transitions.overflow_retention import expire
@@ -54,11 +56,13 @@ def fail(
     """Record the failure: the next attempt may start after `delay`, or there is none if it is `final`.
 
     One that is not `counted` uses up no attempt. One that comes later than `give_up_after` after the first is final.
+    If the block gives up without an answer that came meanwhile, the attempt is released.
     """
     claim = journal.claim
     task, statements = claim.task, claim.statements
     failure = journal.failure or _failure_of(journal, error)
     values: dict[str, Any] = {}
+    unanswered = _unanswered(journal) if final else ()
     counted = counted or final
     if not final and (give_up_after is not None or not counted):
         values, counted, final = features.of_failure(claim, failure, give_up_after, counted=counted)
@@ -72,17 +76,15 @@ def fail(
     if failed.code == statements.codes.ignored:
         participants = features.at_ignored(task, lambda: claim.expire_time)
         optional = _created_when_ignored(claim, failure, failures)
-    failed.add(errors=Stored(entries), last_error=last_error)
+    failed.add(*map(when.not_answered, unanswered), errors=Stored(entries), last_error=last_error)
     features.change_other_end(journal, failed)
     try:
-        send_until_landed(journal, failed, participants, optional)
-    except (PynamoDBConnectionError, TransactWriteError) as refused:
-        if not is_invalid(refused):
-            raise
-        failures, logged = [], False  # the row has no room for the failure, so only the status is recorded
-        failed.add(errors=Stored([]), last_error=failure.type)
-        failed.values.pop("last_run", None)
-        send_until_landed(journal, failed, participants)
+        if not _send_failure(journal, failed, failure, participants, optional):
+            failures, logged = [], False
+    except RowChanged:  # by an answer: nothing else is required of the row
+        add_note(error, f"pynamodb_tracker: {', '.join(unanswered)} came meanwhile, so the attempt is released")
+        release(journal)
+        return
     for problem in optional.problems if optional else ():
         add_note(error, f"pynamodb_tracker: {problem}")
     failed.apply_to(task)
@@ -96,6 +98,34 @@ def fail(
         expire(statements, task)
     if optional is not None and optional.interrupt is not None:
         raise optional.interrupt
+
+
+def _send_failure(
+    journal: Journal[T],
+    failed: Transition,
+    failure: Failure,
+    participants: Sequence[Participant],
+    optional: OptionalParticipant | None,
+) -> bool:
+    """Send a failure; return False if the row has no room for it, so that only the status is recorded."""
+    try:
+        send_until_landed(journal, failed, participants, optional)
+    except (PynamoDBConnectionError, TransactWriteError) as refused:
+        if not is_invalid(refused):
+            raise
+        failed.add(errors=Stored([]), last_error=failure.type)
+        failed.values.pop("last_run", None)
+        send_until_landed(journal, failed, participants)
+        return False
+    return True
+
+
+def _unanswered(journal: Journal[Any]) -> Sequence[str]:
+    """Return the answers that the task still awaited when it was claimed: without one of them, the block gives up.
+
+    None if another attempt would repeat a part.
+    """
+    return () if journal.has_stuck_part else sorted(readable_value(journal.claim.task, "awaits") or ())
 
 
 def _failures_after(journal: Journal[T], failure: Failure, *, counted: bool) -> tuple[list[Failure], Failure]:

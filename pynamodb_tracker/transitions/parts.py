@@ -76,6 +76,7 @@ class Parts(Participant):
         return text
 
     def _given_up(self, name: str, error: Exception) -> GiveUp:
+        self._journal.has_stuck_part = True
         return GiveUp(
             f"part {name!r} of {self._journal.claim} is done, and its result cannot be stored: {error}; another "
             "attempt would repeat the part, so the task is ignored, for a person to decide"

@@ -480,6 +480,7 @@ GUARDS = [
     Guard("REMOVE waits at the end", joins.next_round, leaving_out("claim from", "waits")),
     Guard("WAIT for what has not come", signals.answered_as_it_begins_to_wait, Without("not_answered", "succeed")),
     Guard("SUCCEED without an answer", signals.answered_while_it_is_cancelled, Without("not_answered", "succeed")),
+    Guard("GIVE UP without an answer", signals.answered_while_it_gives_up, Without("not_answered", "give up")),
     Guard("SEND the last one", signals.last_two_at_once, Without("awaits_more")),
     Guard("SEND while a child counts", signals.answer_and_child_at_once, Without("awaits_more")),
     Guard("COUNT while an answer comes", signals.child_and_answer_at_once, Without("awaits_seen")),

@@ -10,7 +10,14 @@ from typing import Any
 
 import pytest
 
-from pynamodb_tracker import Repeat, TaskAlreadyAnsweredError, TaskNotFoundError, TaskNotReadyError
+from pynamodb_tracker import (
+    ExecutionContext,
+    GiveUp,
+    Repeat,
+    TaskAlreadyAnsweredError,
+    TaskNotFoundError,
+    TaskNotReadyError,
+)
 from pynamodb_tracker.clock import NEVER, in_words
 from pynamodb_tracker.testing import StoppedClock
 from tests.engine.actions import DropAnswer, Duplicate, first
@@ -57,6 +64,36 @@ def test_an_order_that_is_paid_during_its_cancellation_is_shipped(order: Any, st
     task = order.get_task("o")
     assert (task.state, task.attempt, task.awaits) == (order.confirm.pending, 0, None)
     assert decide(order) == "shipped"
+
+
+def test_an_order_that_is_paid_while_its_run_gives_up_runs_again(order: Any, stopped_clock: StoppedClock) -> None:
+    order.create("o", wait_for=order.paid, until=LIMIT)
+    stopped_clock.advance(LIMIT)
+
+    def give_up(_: object) -> None:
+        order.paid.send("o", 1)
+        raise GiveUp("nobody has paid")
+
+    with pytest.raises(GiveUp) as given_up:
+        order.confirm.run("o", give_up)
+
+    assert (order.get_task("o").state, order.get_task("o").attempt) == (order.confirm.pending, 0)
+    assert "paid came meanwhile" in given_up.value.__notes__[0]
+    assert decide(order) == "shipped"
+
+
+def test_a_part_is_not_repeated_for_an_answer_that_comes_meanwhile(order: Any, stopped_clock: StoppedClock) -> None:
+    order.create("o", wait_for=order.paid, until=LIMIT)
+    stopped_clock.advance(LIMIT)
+
+    def do_a_part(ctx: ExecutionContext[Any]) -> None:
+        order.paid.send("o", 1)
+        ctx.once("part", lambda: "x" * 2000)
+
+    with pytest.raises(GiveUp, match="cannot be stored"):
+        order.confirm.run("o", do_a_part)
+
+    assert order.get_task("o").state == order.confirm.ignored
 
 
 def test_an_order_that_nobody_pays_is_cancelled_after_its_limit(order: Any, stopped_clock: StoppedClock) -> None:

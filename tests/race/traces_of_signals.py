@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from pynamodb_tracker import (
+    GiveUp,
     TaskAlreadyAnsweredError,
     TaskFormatError,
     TaskNotReadyError,
@@ -55,6 +56,17 @@ def answered_while_it_is_cancelled(world: World) -> bool:
     with contextlib.suppress(TaskNotReadyError), world.mine.ship.start("o"):
         world.theirs.paid.send("o", 1)
     return bool(world.task.state == world.mine.ship.succeeded)
+
+
+def answered_while_it_gives_up(world: World) -> bool:
+    """Return whether an order is ignored whose payment comes after its limit, during the run that gives it up."""
+    world.mine.create("o")
+    wait_for(world.mine, "paid", until=LIMIT)
+    world.clock.advance(2 * LIMIT)
+    with contextlib.suppress(GiveUp), world.mine.ship.start("o"):
+        world.theirs.paid.send("o", 1)
+        raise GiveUp
+    return bool(world.task.state == world.mine.ship.ignored)
 
 
 def last_two_at_once(world: World) -> bool:
