@@ -414,29 +414,30 @@ class GroupOfRun:
         """The name of the group."""
         self._row = row
         self._until = until
-        self._text = ""
-        """The stored data, as JSON; empty until it is touched."""
-        self._data: dict[str, Any] = {}
+        self._touched: dict[str, tuple[str, dict[str, Any]]] = {}
+        """The data as JSON, as it is stored, and as it is now; empty until it is touched."""
 
     @property
     def data(self) -> dict[str, Any]:
         """A dictionary that the group's tasks share; what the block changes in it is saved with the success.
 
-        It is read when it is first touched, with one request.
+        It is read when it is first touched, with one request. Two threads that ask at the same time get the same one.
         """
-        if not self._text:
+        if not self._touched:
             row, _ = read_queue(type(self._row), self.name, places=0, until=self._until())
             text = (row or _IDLE).data
-            self._data, self._text = data_in(text, self.name), text
-        return self._data
+            self._touched.setdefault("data", (text, data_in(text, self.name)))
+        return self._touched["data"][1]
 
     @data.setter
     def data(self, data: dict[str, Any]) -> None:
-        self._text, self._data = self._text or "?", data
+        text, _ = self._touched.get("data", ("?", {}))
+        self._touched["data"] = text, data
 
     def changed(self) -> str | None:
         """Return the data as JSON if the block has changed it."""
-        if not self._text:
+        if not self._touched:
             return None
-        text = data_text(self._data, self.name, self._row.task_id)
-        return None if text == self._text else text
+        before, data = self._touched["data"]
+        text = data_text(data, self.name, self._row.task_id)
+        return None if text == before else text

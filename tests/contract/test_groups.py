@@ -24,7 +24,7 @@ from pynamodb_tracker import (
     UseCase,
     ValueNotStorableError,
 )
-from pynamodb_tracker.transitions import follow_ups
+from pynamodb_tracker.transitions import follow_ups, groups
 from tests.support.engines import only_dynamodb_local
 from tests.support.network import Answer, Network, Request, error, unreached
 from tests.support.recorder import recorded
@@ -172,6 +172,22 @@ def test_every_end_hands_on_the_turn(end: Callable[[StoppedClock], None], clock:
 def test_a_task_of_a_group_that_repeats_is_refused_with_what_to_use_instead() -> None:
     with unreached(), pytest.raises(ValueError, match=r"create a task of the group at each occurrence, by ctx\.create"):
         Order.create("o-1", group="customer-7", repeat=Repeat.every(timedelta(hours=1)))
+
+
+def test_the_data_of_a_group_is_the_same_for_whoever_touches_it_while_it_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Order.create("o-1", group="g")
+    read, found = groups.read_queue, list[dict[str, Any]]()
+    with Order.pay.start("o-1") as ctx:
+
+        def reading(*args: Any, **options: Any) -> Any:
+            monkeypatch.setattr(groups, "read_queue", read)
+            found.append(ctx.group.data)
+            return read(*args, **options)
+
+        monkeypatch.setattr(groups, "read_queue", reading)
+        assert ctx.group.data is found[0]
 
 
 @only_dynamodb_local
