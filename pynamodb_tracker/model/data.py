@@ -96,7 +96,9 @@ class DataAttribute(Attribute[dict[str, Any]]):
             except (ValueError, RecursionError) as error:
                 raise unreadable_error(type(instance), instance.task_id, {"data": error}) from error
         if value is None:
-            value = values["data"] = values.get("data") or {}
+            value = values.setdefault("data", {})  # in one step, so that two threads get the same object
+        if value is None:  # it was assigned
+            value = values["data"] = {}
         return value
 
     def fill(self, instance: Any, text: str) -> None:

@@ -97,6 +97,20 @@ def test_two_threads_get_the_same_dictionary(meanwhile: Callable[[Callable[[], o
     assert first is later is row.data
 
 
+def test_two_threads_get_the_same_dictionary_of_a_task_without_data() -> None:
+    class Values(dict[str, Any]):
+        def get(self, name: str, default: Any = None) -> Any:
+            found = super().get(name, default)
+            if name == "data" and not others:
+                others.append(None)
+                others[0] = row.data
+            return found
+
+    row, others = Order.create("o-1"), list[Any]()
+    vars(row)["attribute_values"] = Values(row.attribute_values)
+    assert row.data is others[0]
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_process_that_is_forked_while_a_thread_looks_at_data_can_look_at_data(
     meanwhile: Callable[[Callable[[], object]], None],
