@@ -379,6 +379,12 @@ class StepPoller:
         """Return the slot that was taken for a task; its attempt leaves it."""
         return self._slots.pop(task_id, None)
 
+    def leave_slots(self) -> None:
+        """Leave the slots of tasks that were given, and whose attempts have not begun."""
+        for task_id in list(self._slots):
+            if (slot := self.slot_of(task_id)) is not None:
+                slot.leave()
+
     def _poll(self, now: datetime) -> None:
         """Look for a shard that has something due, and begin to scan there."""
         shards = self._shards_to_poll(now)

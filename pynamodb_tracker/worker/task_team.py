@@ -71,6 +71,8 @@ class TaskTeam(Team):
         self._is_stopping = False
         self._is_cut_short = False
         """Whether the grace time is over. Threads that still look for tasks are not waited for then."""
+        self._is_over = False
+        """Whether nothing is begun any more: the loop may be closed at any moment."""
         self._deadline: asyncio.TimerHandle | None = None
 
     async def run_to_the_end(self) -> None:
@@ -91,6 +93,7 @@ class TaskTeam(Team):
         finally:
             if self._deadline is not None:
                 self._deadline.cancel()
+            self._is_over = True
             if any(poller.slots is not None for poller in self.pollers):
                 await wait_for_call(REQUESTS.submit(self.give_back_slots))
 
@@ -113,6 +116,12 @@ class TaskTeam(Team):
         self._slots.release(self._finding or 1)  # for threads that wait for one
         self._cancel_lost()
         self._deadline = self._loop.call_later(self.settings.grace.total_seconds(), self._cut_short)
+
+    def give_back_slots(self) -> None:
+        """Give back the slots of tasks that were handed to the loop and not begun, too."""
+        for poller in self.pollers:
+            poller.leave_slots()
+        super().give_back_slots()
 
     def _cancel_lost(self) -> None:
         """If the worker stops, cancel what has lost its lock: nothing of it can be recorded, so nobody waits for it."""
@@ -145,7 +154,7 @@ class TaskTeam(Team):
         """Look for tasks on one thread, and hand them to the loop, until there are no more."""
         try:
             while self._slots.acquire() and (taken := self.dispatcher.take()) is not None:
-                if not self._call(self._begin, *taken):
+                if self._is_over or not self._call(self._begin, *taken):
                     poller, task_id = taken
                     if (slot := poller.slot_of(task_id)) is not None:
                         slot.leave()

@@ -23,6 +23,7 @@ from pynamodb_tracker.control.limit import SlotTable, StoredSlot, Taken
 from pynamodb_tracker.control.slots import IDLE_FOR, LIFETIME, LOOK_EVERY, USED_FOR, LimitSlots
 from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.worker.settings import WorkerSettings
+from pynamodb_tracker.worker.task_team import TaskTeam
 from pynamodb_tracker.worker.team import Team
 from tests.support.processes import until as poll_until
 from tests.support.recorder import Requests, recorded
@@ -331,6 +332,16 @@ def test_a_block_does_not_begin_once_its_slot_has_expired(
     assert run(lambda ctx: begun.append(ctx.task.task_id)) == Report()
     task = Order.get_task("o-1")
     assert (begun, task.state, task.attempt, task.release_count) == ([], Order.pay.pending, 0, 1)
+
+
+def test_a_slot_of_a_task_that_an_event_loop_does_not_begin_any_more_is_given_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Order.create("o-1")
+    worker = AsyncWorker({Order.pay: Counted().aio}, grace=timedelta(0))
+    monkeypatch.setattr(TaskTeam, "_begin", lambda *_: worker.stop())  # as if the loop were closed before it
+    asyncio.run(worker.run())
+    assert (held(), Order.get_task("o-1").attempt) == ([], 0)
 
 
 def test_slots_above_the_number_are_not_taken_also_if_they_are_idle_here() -> None:
