@@ -63,7 +63,7 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         self._look_every = check_duration("look_every", look_every)
         self._margin = model.tracker.margin
         self._table = JobTable(model, store)
-        self._codec = JobCodec(serializer or PickleSerializer(), store)
+        self._codec = JobCodec(_serializer(serializer), store)
         self._claims = Claims(self._table, self._lock_for, self._margin)
         self._firings = Firings(self._table, self._codec, self._lock_for / 6)
         self._unloadable = UnloadableJobs()
@@ -318,3 +318,12 @@ def _task_class(table: object) -> type[Task]:
             "'shop.tasks:AppTask'"
         )
     return found
+
+
+def _serializer(given: object) -> Any:
+    """Return the serializer, by default that of APScheduler; TypeError for its class, and for anything else."""
+    if given is None:
+        return PickleSerializer()
+    if isinstance(given, type) or not all(callable(getattr(given, name, None)) for name in ("dumps", "loads")):
+        raise TypeError(f"serializer must be one with dumps and loads, not {shown(given)}: write PickleSerializer()")
+    return given

@@ -19,7 +19,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from pynamodb.exceptions import TableDoesNotExist
 
 from pynamodb_tracker import Task
-from pynamodb_tracker.apscheduler import DynamoDBJobStore
+from pynamodb_tracker.apscheduler import DynamoDBJobStore, PickleSerializer
 from tests.apscheduler.jobs import due, new_job, new_store
 from tests.support.engines import only_moto
 from tests.support.network import unreached
@@ -61,10 +61,11 @@ def test_stores_of_other_names_share_no_jobs() -> None:
         ({"table": "tests.apscheduler.jobs:nothing"}, TypeError, "table must be a class of your table, not 'tests"),
         ({"table": "tests.support.shop.AppTask"}, TypeError, "table must be .* such as 'shop.tasks:AppTask'"),
         ({"table": AppTask, "store": ""}, ValueError, "a name of a store has 1 to 1024 bytes"),
+        ({"table": AppTask, "serializer": PickleSerializer}, TypeError, r"write PickleSerializer\(\)"),
         ({"table": AppTask, "lock_for": 60}, TypeError, "lock_for must be a timedelta"),
         ({"table": AppTask, "look_every": timedelta(0)}, ValueError, "look_every must be above zero"),
     ],
-    ids=["no table", "no class", "no colon", "no name", "no duration", "no time at all"],
+    ids=["no table", "no class", "no colon", "no name", "no instance", "no duration", "no time at all"],
 )
 def test_settings_that_cannot_work_are_refused_without_a_request(
     settings: dict[str, Any], kind: type[Exception], message: str
