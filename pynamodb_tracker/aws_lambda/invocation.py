@@ -169,11 +169,12 @@ class InvocationAttempt(TaskAttempt[Any]):
 
     def hold_back(self, pause: "Pause") -> None:
         """Leave the task as it is, because its step is paused; one that is missing is created if it is to be."""
-        of, payload = self.step._definition, None if self._same is None else fingerprint(self._same)
+        of = self.step._definition
         try:
+            payload = None if self._same is None else fingerprint(self._same)
             error = of.refusal(self.task_id, pause, payload)
             if self._attributes is not None and isinstance(error, exceptions.TaskNotFoundError):
-                self._create(None, self._attributes)
+                self._create(None, self._attributes, payload)
                 error = of.refusal(self.task_id, pause, payload)
             self.details.error = error
         except UnreadableEventError:
@@ -213,10 +214,12 @@ class InvocationAttempt(TaskAttempt[Any]):
         is_beside = codes.succeeded == END and codes.done_from <= task.status < END
         return not is_beside and not {codes.pending, codes.succeeded} & {*(task.passed_over or ())}
 
-    def _create(self, run: Run[Any] | None, attributes: Callable[[], Mapping[str, Any]]) -> Any:
+    def _create(
+        self, run: Run[Any] | None, attributes: Callable[[], Mapping[str, Any]], payload: str | None = None
+    ) -> Any:
         """Return the missing task, which the run then creates; None if it was created here, because of its options.
 
-        It is also created here if there is no run.
+        It is also created here if there is no run; without options, it then takes no other `payload`.
 
         UnreadableEventError if it has attributes that cannot be stored.
         """
@@ -225,8 +228,9 @@ class InvocationAttempt(TaskAttempt[Any]):
             given = attributes()
             try:
                 options = {**given}.keys() - self.step.model.tracker.own_attributes.keys()
-                if run is not None and options <= {"trace"}:
-                    return run.new_task(given)
+                if options <= {"trace"}:
+                    create = partial(self.step._definition.create, self.task_id, payload=payload)
+                    return create(given) if run is None else run.new_task(given)
                 is_first = self.codes is self.step.model.tracker.steps[0]  # where some options have to begin
                 self.step.model.create(self.task_id, state=None if is_first else self.step.pending, **given)
             except exceptions.TaskAlreadyExistsError:

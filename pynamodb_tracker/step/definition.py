@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypedDict, TypeVar, Unpack
+
+from pynamodb.constants import STRING
 
 from pynamodb_tracker import arguments, clock, query, transitions
 from pynamodb_tracker.exceptions import StepPausedError, TaskNotStartableError
@@ -165,6 +167,17 @@ class StepDefinition(Generic[T]):
         from pynamodb_tracker.control.slots import StepSlots  # noqa: PLC0415 - few steps have a limit
 
         return StepSlots(self.model, self.codes.step, self.declared.within)
+
+    def create(self, task_id: str, attributes: Mapping[str, Any], payload: str | None) -> None:
+        """Create a task, pending at this step, that starts with no other payload than that; errors as of `create`."""
+        own = {**attributes}
+        also = None if payload is None else {self.statements.payload.attr_name: {STRING: payload}}
+        trace = own.pop("trace", None)
+        transitions.create(self.model, task_id, self.codes.pending, None, own, trace=trace, also=also)
+        if self.model.tracker.use_case.flow:
+            from pynamodb_tracker.control import flow  # noqa: PLC0415 - few use cases count what passes through
+
+            flow.count(self.model, flow.CREATED)
 
     def refusal(self, task_id: str, pause: Pause, payload: str | None) -> TaskNotStartableError:
         """Read a task while its step is paused, and return the error that its claim would raise, or StepPausedError."""

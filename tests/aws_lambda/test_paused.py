@@ -118,6 +118,14 @@ def test_a_task_that_has_passed_the_step_or_cannot_be_started_is_answered_as_eve
         broken(bare("o-3"), context)
 
 
+def test_a_task_that_is_created_meanwhile_takes_no_other_payload(context: Context, clock: StoppedClock) -> None:
+    handler = once(store_answer=True, same="body.size", trigger="http", where="body.order_id")
+    codes = [handler(http_event(bare("o-1", size=size)), context)["statusCode"] for size in (1, 2, 1)]
+    clock.advance(HOUR)
+    codes += [handler(http_event(bare("o-1", size=size)), Context(clock))["statusCode"] for size in (2, 1)]
+    assert codes == [503, 422, 503, 422, 200]
+
+
 @pytest.mark.parametrize(("given", "kept"), [(None, ["m-1"]), ("done", [])])
 def test_a_message_that_alone_starts_the_step_again_stays_in_its_queue(
     context: Context, monkeypatch: pytest.MonkeyPatch, given: Any, kept: list[str]
