@@ -14,7 +14,7 @@ import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from pynamodb_tracker import ExecutionContext, State, Task, clock
+from pynamodb_tracker import BoundAwaited, ExecutionContext, State, Task, clock
 from pynamodb_tracker.cli import app
 from pynamodb_tracker.dynamodb import write_batcher
 from pynamodb_tracker.step.bound import BoundStep
@@ -175,7 +175,7 @@ def test_the_items_of_a_store_are_what_the_policy_of_a_scheduler_names() -> None
 
 
 def test_every_method_and_every_command_that_asks_the_table_is_done_by_a_role() -> None:
-    kinds: list[type] = [BoundStep, StepCommands, ExecutionContext, State, Task]
+    kinds: list[type] = [BoundAwaited, BoundStep, StepCommands, ExecutionContext, State, Task]
     methods = {
         name
         for kind in kinds

@@ -13,6 +13,7 @@ from pynamodb.transactions import TransactWrite
 from pynamodb_tracker import (
     ExecutionContext,
     GiveUp,
+    TaskAlreadyAnsweredError,
     TaskAlreadyExistsError,
     TaskAlreadySucceededError,
     TaskIgnoredError,
@@ -20,7 +21,7 @@ from pynamodb_tracker import (
     TaskNotReadyError,
     Worker,
 )
-from pynamodb_tracker.aws_lambda import handles, retry_handler
+from pynamodb_tracker.aws_lambda import handles, handles_signal, retry_handler
 from pynamodb_tracker.testing import stopped_clock
 from tests.cli.command import run
 from tests.infra.operations import row
@@ -283,3 +284,15 @@ def update_attributes_of_its_own(record: Record) -> None:
     parcel = Parcel.create("p-8")
     with record:
         parcel.update([Parcel.weight.set(5)])
+
+
+@row("Worker", "`send`, `aws_lambda.handles_signal`; `pynamodb-tracker answer`")
+def send_an_answer(record: Record) -> None:
+    Payout.create("pay-2", wait_for=Payout.approved)
+    with record:
+        assert handles_signal(Payout.approved, task_id="id", value="ok")({"id": "pay-2", "ok": True}, None)
+        with pytest.raises(TaskAlreadyAnsweredError):
+            Payout.approved.send("pay-2", value=False)
+        with pytest.raises(TaskNotFoundError):
+            Payout.approved.send("pay-3", value=True)
+        assert run("answer", "pay-2", "approved", "--value", "true", of="tests.infra.shop:Payout").code == 0
