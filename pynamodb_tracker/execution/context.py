@@ -397,7 +397,7 @@ class ExecutionContext(BlockContext[T_co]):
     def wait_for(self, answer: AnswerName[Any], *, until: datetime | timedelta | None = None) -> None:
         """Let the next step start when this answer is there, such as `Order.approved`, or at `until`.
 
-        At once if it is there already; `ctx.task.approved` is then its value, and None after the limit. Several
+        At once if it is there already; `ctx.task.approved` is then the answer, and None after the limit. Several
         calls wait for several answers, with one limit. Nothing is sent. ValueError at the last step.
 
         Examples:

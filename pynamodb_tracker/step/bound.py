@@ -467,7 +467,7 @@ class BoundStep(StepCommands[T]):
         """Return the answer that the step's last success has stored, of a task or of a task id; None if it has none.
 
         It is None as well until the step succeeds, or while it runs again. An id costs one consistent read, and raises
-        TaskNotFoundError if there is no such task. TaskError if another program has damaged the answer.
+        TaskNotFoundError if there is no such task. TrackerError if another program has damaged the answer.
 
         Examples:
             >>> with Order.ship.start("o-2") as ctx:
