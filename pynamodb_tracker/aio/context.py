@@ -84,7 +84,9 @@ class AsyncContext(BlockContext[T_co]):
         try:
             found = await in_thread(begin, RUNS)
             if found is None:
-                result = await function()
+                result: object = function()
+                if isinstance(result, Awaitable):  # otherwise it is done all the same, and must not be repeated
+                    result = await result
                 found = await in_thread(partial(blocking._store_part, name, result), RUNS)  # noqa: SLF001 - as above
         finally:
             if begun == [None]:  # also if a timeout in the block has cancelled this before it knew

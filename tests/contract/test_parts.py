@@ -380,6 +380,17 @@ def test_an_async_part_that_a_timeout_has_cancelled_as_it_began_can_be_tried_aga
     assert asyncio.run(Bill.charge.arun("b", work)) == "paid"
 
 
+def test_a_part_of_an_async_run_that_is_not_async_itself_is_not_repeated() -> None:
+    calls = Calls()
+
+    async def work(ctx: AsyncContext[Bill]) -> object:
+        part: Any = partial(calls.append, "charge")
+        return await ctx.once("charge", part)
+
+    Bill.create("b")
+    assert (asyncio.run(Bill.charge.arun("b", work)), calls) == (None, ["charge"])
+
+
 def test_an_async_part_in_a_run_that_is_not_is_not_done() -> None:
     async def charge() -> int:
         return 1
