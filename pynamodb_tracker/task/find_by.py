@@ -116,7 +116,8 @@ class FindBy(GlobalSecondaryIndex[T]):  # type: ignore[no-untyped-call]  # Pynam
         """
         check_limit("limit", limit)
         scan = self._scan(value, state, since, until, latest_first=latest_first)
-        scan_id = [self.Meta.index_name, value, scan.code, latest_first, *map(str, (since, until))]
+        times = scan.window.since, scan.window.until  # in UTC, in whichever zone they were given
+        scan_id = [self.Meta.index_name, value, scan.code, latest_first, *map(str, times)]
         scan_id.append(scan.model.tracker.use_case.name if scan.model.tracker.has_use_case else None)
         if cursor is not None:
             scan.place = read_cursor(cursor, scan_id, _checked_place, f"{self.attribute.attr_name}={value}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from datetime import timedelta
+from datetime import timedelta, timezone
 from typing import Any
 
 import pytest
@@ -137,6 +137,15 @@ def test_pages_go_on_behind_the_last_task_and_know_when_they_end(stopped_clock: 
     ):
         with pytest.raises(ValueError, match="cursor"):
             other()
+
+
+def test_a_cursor_goes_on_in_the_same_window_of_another_time_zone(stopped_clock: StoppedClock) -> None:
+    begun = stopped_clock.now()
+    for number in range(2):
+        Quote.create(f"q-{number}", customer="c-1")
+    cursor = Quote.by_customer.page("c-1", limit=1, since=begun).cursor
+    there = begun.astimezone(timezone(timedelta(hours=2)))
+    assert ids(Quote.by_customer.page("c-1", since=there, cursor=cursor).tasks) == ["q-1"]
 
 
 def test_a_cursor_that_points_outside_its_window_is_refused(stopped_clock: StoppedClock) -> None:
