@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import chain, islice
 from typing import Any, Generic, TypeVar
 
@@ -17,6 +17,11 @@ from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.query.state_scan import PAGE, Window, is_kept, with_data_of
 
 T = TypeVar("T", bound=TaskRow)
+
+_MOMENT = timedelta(microseconds=1)
+"""Times have no finer part."""
+
+_SECOND_MOMENT = datetime.min.replace(tzinfo=UTC) + _MOMENT
 
 Place = tuple[str, str, str]
 """The time of creation, the task id and the use case of an index entry: how far a scan has come."""
@@ -92,7 +97,7 @@ class AttributeScan(Generic[T]):
     def _read(self, limit: int | None) -> Iterator[Item]:
         table, tracker = self.model.tracker.connection(), self.model.tracker
         until = self.window.until
-        last = None if until is None else until - timedelta(microseconds=1)  # times have no finer part
+        last = None if until is None else max(until, _SECOND_MOMENT) - _MOMENT
         of_use_case = TaskRow.use_case_id == tracker.use_case.name if tracker.has_use_case else None
         found = pages(
             table,

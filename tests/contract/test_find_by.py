@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from datetime import timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -102,6 +102,7 @@ def test_the_window_is_of_the_creation_and_the_limit_counts_what_is_returned(sto
     assert ids(query("c-1", since=at[1], until=at[3])) == ["q-1", "q-2"]
     assert ids(query("c-1", since=at[4])) == ["q-4", "q-5"]
     assert ids(query("c-1", until=at[1])) == ["q-0"]
+    assert ids(query("c-1", until=datetime.min.replace(tzinfo=UTC))) == []
     assert ids(query("c-1", latest_first=True, limit=2)) == ["q-5", "q-4"]
     assert ids(query("c-1", state=Quote.send.pending, limit=2)) == ["q-1", "q-4"]
     Quote.send.run("q-1", lambda _: None)
