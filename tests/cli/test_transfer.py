@@ -373,6 +373,14 @@ def test_a_dry_run_refuses_what_a_load_refuses(line: str) -> None:
 
 
 @pytest.mark.usefixtures("store")
+def test_a_dry_run_takes_tasks_of_a_group() -> None:
+    lines = '{"task_id": "o-1", "group": "c-7"}\n{"task_id": "o-2", "group": "c-7", "state": "ship.pending"}\n'
+    ended = load(lines, "--dry-run")
+    assert (ended.code, ended.out) == (0, "2 tasks to create\n")
+    assert Order.group("c-7").turn is None
+
+
+@pytest.mark.usefixtures("store")
 def test_a_dry_run_of_a_large_task_creates_nothing() -> None:
     line = json.dumps({"task_id": "o-1", "data": {"text": "x" * 500_000}})
     assert load(line, "--dry-run").out == "1 task to create\n"

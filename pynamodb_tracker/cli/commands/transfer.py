@@ -181,11 +181,11 @@ class _Load:
 
 @contextmanager
 def _no_requests(model: type[Task]) -> Iterator[None]:
-    """Let `create` do everything except send its request, so that it refuses what it would refuse."""
+    """Let `create` do everything except send requests, as if the table was empty: it refuses what it would refuse."""
     events, answer = model.tracker.connection().connection.client.meta.events, SimpleNamespace(status_code=200)
 
     def answered(**_request: object) -> tuple[SimpleNamespace, dict[str, Any]]:
-        return answer, {}
+        return answer, {"Items": []}
 
     events.register_first("before-call.dynamodb", answered)
     try:
