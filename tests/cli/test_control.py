@@ -57,6 +57,19 @@ def test_a_pause_that_would_have_ended_is_refused_without_a_traceback() -> None:
     assert "'soon' is not a time: write how long from now, as in 30d" in wrong.err
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["pause", "pay", "--until", "1h", "--reason", "x" * 1001], "a pause has at most 1,000 characters, not 1,001"),
+        (["pause", "pay", "--until", "1h", "--reason", "x", "--by", ""], "by is empty: leave it out"),
+        (["resume", "pay", "--by", ""], "by is empty: leave it out"),
+    ],
+)
+def test_a_wrong_reason_or_name_is_one_line(words: list[str], message: str) -> None:
+    ended = run(*words)
+    assert (ended.code, ended.out, message in ended.err) == (2, "", True)
+
+
 def test_its_help_says_what_a_pause_does_not_stop() -> None:
     assert "Running tasks go on, and tasks that are named are run all the same." in " ".join(
         run("pause", "--help").out.split()
