@@ -31,7 +31,7 @@ from pynamodb_tracker.execution.observation import Observation
 from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.instrumentation import RunDetails, log_fields
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.status import Codes
+from pynamodb_tracker.status import Codes, Status
 from pynamodb_tracker.transitions import Journal
 from pynamodb_tracker.transitions.participants import MadeDue
 
@@ -270,8 +270,11 @@ _NOT_TAKEN = (StepPausedError, TaskFormatError, TaskIgnoredError, TaskNotFoundEr
 
 
 def was_taken(error: BaseException | None) -> bool:
-    """Return whether a task was refused because another worker had it first."""
-    return isinstance(error, TaskNotStartableError) and not isinstance(error, _NOT_TAKEN)
+    """Return whether a task was refused because another worker had it first; one that is still ignored was not."""
+    if not isinstance(error, TaskNotStartableError) or isinstance(error, _NOT_TAKEN):
+        return False
+    state = None if error.task is None else error.task.state
+    return getattr(state, "status", None) is not Status.IGNORED
 
 
 def log_failed_requests(codes: Codes, report: Report) -> None:

@@ -95,6 +95,15 @@ def test_ignored_ones_are_taken_with_a_fresh_set_of_attempts_when_asked_for(stor
     assert Order.get_task("spent").attempt == 1
 
 
+def test_an_ignored_task_whose_turn_in_a_group_has_passed_is_refused_and_not_taken(store: StoppedClock) -> None:
+    Order.create("o-1", state=Order.ship.pending, group="c-7")
+    Order.ship.ignore("o-1", reason="lost")
+    store.advance(timedelta(seconds=1))
+    ended = run("retry", "ship", REFUSE, "--reopen-ignored")
+    assert (ended.code, ended.lines[:2]) == (1, ["ship: 1 refused", "1 refused: TaskNotReadyError"])
+    assert "its turn has passed: reopen lets an ignored one enter at the end" in ended.out
+
+
 @pytest.mark.usefixtures("store")
 def test_what_this_retry_itself_ignores_is_not_run_again() -> None:
     Order.create("spent", state=Order.ship.pending)
