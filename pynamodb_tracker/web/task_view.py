@@ -175,6 +175,7 @@ def _events(task: Task) -> list[Event]:
 def _path(task: Task, step: BoundStep[Any] | None) -> list[Place]:
     """Return the steps of the use case, and where the task is."""
     names, left_out = list(task._bound_steps), passed_over(task)
+    model, never_ran = type(task), readable_value(task, "fence") == 0
     is_done = task.state.status is Status.SUCCEEDED
     at = len(names) if is_done else names.index(step.name) if step is not None else -1
     status = (task.state.status or "").replace("_", " ")
@@ -183,9 +184,9 @@ def _path(task: Task, step: BoundStep[Any] | None) -> list[Place]:
     )
     return [
         Place(name, "was", "passed over" if name in left_out else "done")
-        if number < at
+        if number < at and not (never_ran and is_aside(model, name))
         else Place(name, "here", here)
         if number == at
-        else Place(name, "ahead", "" if at < 0 else "aside" if is_aside(type(task), name) else "to come")
+        else Place(name, "ahead", "" if at < 0 else "aside" if is_aside(model, name) else "to come")
         for number, name in enumerate(names)
     ]

@@ -201,6 +201,8 @@ def test_a_task_of_a_branch_says_what_was_passed_over(open_page: Open, monkeypat
     Order.create("o-1")
     page = open_page(Order)
     assert "reserve_stock to come ship aside" in text_of(page.get("/Order/task?id=o-1"))
+    Order.create("o-2", state=Order.ship.succeeded)
+    assert "reserve_stock done ship aside" in text_of(page.get("/Order/task?id=o-2"))
     change(Order, "o-1", passed_over={"L": [{"N": "20"}]}, status={"N": "30"})
     text = text_of(page.get("/Order/task?id=o-1"))
     assert "confirm_payment done reserve_stock passed over ship pending" in text
