@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import secrets
 import socket
@@ -37,7 +38,8 @@ class PageServer:
             self._socket = socket.create_server((host, port), family=family)
         except OSError as error:
             why = f"cannot listen on {host} port {port}: {error.strerror}"
-            raise CannotRunError(f"{why}: choose another one with --port") from None
+            option = "--host" if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL else "--port"
+            raise CannotRunError(f"{why}: choose another one with {option}") from None
         self._names = [*names, host, *LOCAL]
         self._token = secrets.token_urlsafe(32)
 

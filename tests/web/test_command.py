@@ -47,6 +47,9 @@ def test_a_port_that_is_taken_is_reported_in_one_line() -> None:
         ended = run("web", "--port", str(port), of=APP)
     assert ended.code == 2
     assert ended.err.startswith(f"cannot listen on 127.0.0.1 port {port}: Address already in use")
+    assert ended.err.endswith("choose another one with --port\n")
+    elsewhere = run("web", "--host", "192.0.2.1", "--host-name", "ops.internal", "--port", "0", of=APP)
+    assert (elsewhere.code, elsewhere.err.endswith("choose another one with --host\n")) == (2, True)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "ops.internal"])  # noqa: S104 - refused
