@@ -13,6 +13,7 @@ from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import Screen, run, run_on
 from tests.cli.shop import Invoice, Order, StoreTask, charge
 from tests.support.recorder import recorded
+from tests.support.rows import change
 
 RESTORED = "store-restored"
 STORE = "tests.cli.shop:StoreTask"
@@ -146,6 +147,13 @@ def test_equal_tables_exit_with_0(client: Any) -> None:
 
 
 @pytest.mark.usefixtures("client")
+@pytest.mark.usefixtures("store")
+def test_a_damaged_status_is_one_that_no_step_declares() -> None:
+    Order.create("o-1")
+    change(Order, "o-1", status={"N": "1.5"})
+    assert run("compare", "store", "store", of=STORE).out == "no differences\n"
+
+
 def test_what_cannot_be_compared_is_reported_on_one_line() -> None:
     ended = run("compare", "store", "stroe")
     assert (ended.code, ended.out, ended.err.startswith("there is no table 'stroe' at https://")) == (2, "", True)

@@ -142,7 +142,8 @@ class _Table:
             texts = (item.get(each, {}) for each in ("update_time", "create_time"))
             update_time, create_time = (text.get("S", "") for text in texts)
             fence = item.get("fence", {}).get("N", "")
-            status = int(item.get("status", {}).get("N", "0"))
+            code = item.get("status", {}).get("N", "")
+            status = int(code) if code.isdecimal() else 0  # a damaged one is a state that no step declares
             answers, parts = (tuple(sorted(item.get(each, {}).get("M", ()))) for each in ("signals", "once"))
             cancelled = item.get("cancel_time", {}).get("S", "")
             yield (
