@@ -227,8 +227,7 @@ class InvocationAttempt(TaskAttempt[Any]):
         with pausing:
             given = attributes()
             try:
-                options = {**given}.keys() - self.step.model.tracker.own_attributes.keys()
-                if options <= {"trace"}:
+                if self._options(given) <= {"trace"}:
                     create = partial(self.step._definition.create, self.task_id, payload=payload)
                     return create(given) if run is None else run.new_task(given)
                 is_first = self.codes is self.step.model.tracker.steps[0]  # where some options have to begin
@@ -238,6 +237,13 @@ class InvocationAttempt(TaskAttempt[Any]):
             except (TypeError, ValueError) as error:
                 raise self._not_storable(error, f" with {shape_of(given)}") from error
         return None
+
+    def _options(self, given: Mapping[str, Any]) -> set[str]:
+        """Return the names that are no attributes; a TypeError for those of the id and of the state."""
+        options: set[str] = {**given}.keys() - self.step.model.tracker.own_attributes.keys()
+        if options & {"task_id", "state"}:
+            raise TypeError("the event has the id of a new task, and the handler its step: leave both out")
+        return options
 
     def _not_storable(self, error: Exception, given: str = "") -> UnreadableEventError:
         """Return the error for a task that cannot be created; a message may contain a value that is confidential."""

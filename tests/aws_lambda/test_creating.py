@@ -81,6 +81,14 @@ def test_attributes_that_the_class_does_not_have_are_reported(
     assert "did you mean 'amount'" in caplog.text
 
 
+@pytest.mark.parametrize("name", ["state", "task_id"])
+def test_the_id_and_the_state_of_a_new_task_are_no_attributes_of_it(context: Context, name: str) -> None:
+    handler = handles(Order.confirm, task_id="order_id", create_if_missing=lambda _: {name: "o-2"})(ship)
+
+    with pytest.raises(UnreadableEventError, match=rf"cannot be created with an object with \['{name}'\]: TypeError"):
+        handler(bare("o-1"), context)
+
+
 def test_an_attribute_that_cannot_be_stored_is_named(context: Context) -> None:
     with pytest.raises(UnreadableEventError, match="ValueNotStorableError for 'amount'"):
         with_amount(bare("o-1", amount="4111 1111"), context)
