@@ -59,12 +59,15 @@ class GuardedRow(TaskRow):
     def create_table(cls, wait: bool = False, *args: Any, **options: Any) -> None:  # noqa: FBT001, FBT002 - PynamoDB's
         """Create the table as its class declares it, as PynamoDB does; an existing table is not changed.
 
-        TableError if that has other keys or lacks an index. With `wait`, it returns once the table is active.
+        TableError if that has other keys or lacks an index. With `wait`, it returns once the table is active. It is on
+        demand, unless Meta or the call sets `read_capacity_units` and `write_capacity_units`.
 
         Examples:
             >>> AppTask.create_table(wait=True)
         """
         if not cls.exists():
+            if {"read_capacity_units", "write_capacity_units"} & options.keys():
+                options = {"billing_mode": "PROVISIONED"} | options
             super().create_table(wait, *args, **options)
         table = cls.tracker.connection()
         described = table.describe_table()

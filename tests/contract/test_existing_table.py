@@ -73,6 +73,13 @@ def test_a_table_is_created_once_with_units_for_its_index_and_a_second_call_chan
     assert described(shop) == before
 
 
+def test_units_that_the_call_gives_are_those_of_the_table(shop: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shop.Meta, "billing_mode", "PAY_PER_REQUEST", raising=False)  # as of a Meta that has no units
+    shop.create_table(wait=True, read_capacity_units=1, write_capacity_units=2)
+    units = described(shop)["ProvisionedThroughput"]
+    assert (units["ReadCapacityUnits"], units["WriteCapacityUnits"]) == (1, 2)
+
+
 def test_a_table_that_somebody_else_is_creating_is_waited_for(
     shop: Any, stopped_clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
