@@ -429,6 +429,10 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         try:
             self._record(journal, finish)
         except (PynamoDBException, TrackerError) as unrecorded:
+            if unrecorded is journal.unstarted:  # the failure would be wrong
+                add_note(error, f"pynamodb_tracker: {unrecorded}")
+                self._record_after(journal, error, transitions.release)
+                return False
             self.concluded, self.unrecorded = True, unrecorded
             add_note(error, f"pynamodb_tracker could not record this: {unrecorded}")
             return False

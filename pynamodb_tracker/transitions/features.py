@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pynamodb_tracker.model.failure import Failure
 from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.transitions.conditions import Guard
 from pynamodb_tracker.transitions.lock import Claim, Journal
 from pynamodb_tracker.transitions.participants import Participant, Until
 from pynamodb_tracker.transitions.transition import Transition
@@ -80,6 +81,18 @@ def change_other_end(journal: Journal[Any], end: Transition) -> None:
     for names, feature in _FEATURES if journal.additions else ():
         if not names.isdisjoint(journal.additions):
             _feature(feature).change_other_end(journal, end)
+
+
+def guards_of_giving_up(journal: Journal[Any]) -> Sequence[Guard]:
+    """Return what the row still has to be like if the block gives the task up."""
+    row = journal.claim.task
+    taken = () if NAMES.isdisjoint(row._row_state.stored) else _taken(row)
+    return [guard for feature in taken for guard in feature.guards_of_giving_up(journal)]
+
+
+def check_decision(journal: Journal[Any], row: TaskRow) -> None:
+    """Raise a TaskNotReadyError if the run has decided without what its row has now."""
+    _feature("Awaits").of_success(journal, row)
 
 
 def after_last_failure(row: TaskRow, now: datetime, claim: Claim[Any] | None = None) -> Transition | None:

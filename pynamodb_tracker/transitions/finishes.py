@@ -16,8 +16,6 @@ from pynamodb_tracker.model.changes import as_stored
 from pynamodb_tracker.model.failure import Failure, add_note, type_of
 from pynamodb_tracker.model.failure_log import failures_in_row, for_row, has_log, without_repeated
 from pynamodb_tracker.model.row import TaskRow, may_expire
-from pynamodb_tracker.model.row_state import readable_value
-from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions import features
 from pynamodb_tracker.transitions.lock import Claim, Journal
 from pynamodb_tracker.transitions.overflow_retention import expire
@@ -56,13 +54,13 @@ def fail(
     """Record the failure: the next attempt may start after `delay`, or there is none if it is `final`.
 
     One that is not `counted` uses up no attempt. One that comes later than `give_up_after` after the first is final.
-    If the block gives up without an answer that came meanwhile, the attempt is released.
+    Raises TaskNotReadyError if the block gives up without what has come during the run: the attempt is to be released.
     """
     claim = journal.claim
     task, statements = claim.task, claim.statements
     failure = journal.failure or _failure_of(journal, error)
     values: dict[str, Any] = {}
-    unanswered = _unanswered(journal) if final else ()
+    guards = features.guards_of_giving_up(journal) if final else ()
     counted = counted or final
     if not final and (give_up_after is not None or not counted):
         values, counted, final = features.of_failure(claim, failure, give_up_after, counted=counted)
@@ -76,15 +74,14 @@ def fail(
     if failed.code == statements.codes.ignored:
         participants = features.at_ignored(task, lambda: claim.expire_time)
         optional = _created_when_ignored(claim, failure, failures)
-    failed.add(*map(when.not_answered, unanswered), errors=Stored(entries), last_error=last_error)
+    failed.add(*guards, errors=Stored(entries), last_error=last_error)
     features.change_other_end(journal, failed)
     try:
         if not _send_failure(journal, failed, failure, participants, optional):
             failures, logged = [], False
-    except RowChanged:  # by an answer: nothing else is required of the row
-        add_note(error, f"pynamodb_tracker: {', '.join(unanswered)} came meanwhile, so the attempt is released")
-        release(journal)
-        return
+    except RowChanged as changed:
+        features.check_decision(journal, changed.row)
+        raise lost(claim, "finish", changed.row) from None  # it is damaged
     for problem in optional.problems if optional else ():
         add_note(error, f"pynamodb_tracker: {problem}")
     failed.apply_to(task)
@@ -118,14 +115,6 @@ def _send_failure(
         send_until_landed(journal, failed, participants)
         return False
     return True
-
-
-def _unanswered(journal: Journal[Any]) -> Sequence[str]:
-    """Return the answers that the task still awaited when it was claimed: without one of them, the block gives up.
-
-    None if another attempt would repeat a part.
-    """
-    return () if journal.has_stuck_part else sorted(readable_value(journal.claim.task, "awaits") or ())
 
 
 def _failures_after(journal: Journal[T], failure: Failure, *, counted: bool) -> tuple[list[Failure], Failure]:

@@ -184,8 +184,6 @@ class Journal(Generic[T]):
     unstarted: Exception | None = None
     """Why an async function does not begin although its thread is in the block, or why its success would be wrong; the
     attempt is released then."""
-    has_stuck_part = False
-    """Whether a part is done whose result cannot be stored, so that another attempt would repeat it."""
     answer: str | None = None
     """The answer, as JSON, that is stored with the success."""
     expects_answer = False

@@ -18,6 +18,7 @@ from pynamodb_tracker.dynamodb.connection import Refused, slept_before
 from pynamodb_tracker.dynamodb.error_codes import is_temporary
 from pynamodb_tracker.dynamodb.transact_write import CONFLICT, REFUSED, Deadline, Unapplied, transact_write
 from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.transitions.conditions import Guard
 from pynamodb_tracker.transitions.transition import Transition
 
 Until = Callable[[], datetime]
@@ -93,6 +94,11 @@ class Participant:
     def change_other_end(cls, run: Any, end: Transition) -> None:  # noqa: ARG003 - as above
         """Change the failure or the release of a run that has asked for it."""
         return
+
+    @classmethod
+    def guards_of_giving_up(cls, run: Any) -> Sequence[Guard]:  # noqa: ARG003 - as above
+        """Return what the row still has to be like if the block of a run gives the task up."""
+        return ()
 
     def made_due(self) -> Iterable[MadeDue]:
         """Return the tasks that its last writes have made due."""

@@ -38,6 +38,8 @@ class Parts(Participant):
         self._running = set[str]()
         self._unsaved = False
         """Whether a write of them got no answer: the end of the run writes them as well."""
+        self.is_stuck = False
+        """Whether one is done whose result cannot be stored: another attempt would repeat it."""
 
     def begin(self, name: str) -> str | None:
         """Return the stored result of a part; if there is none, the part begins. RuntimeError if it runs already."""
@@ -76,7 +78,7 @@ class Parts(Participant):
         return text
 
     def _given_up(self, name: str, error: Exception) -> GiveUp:
-        self._journal.has_stuck_part = True
+        self.is_stuck = True
         return GiveUp(
             f"part {name!r} of {self._journal.claim} is done, and its result cannot be stored: {error}; another "
             "attempt would repeat the part, so the task is ignored, for a person to decide"

@@ -7,7 +7,7 @@ of the two. An answer counts once in a round, and stays in it: `signals`.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Generic, Literal, TypeVar
@@ -31,6 +31,7 @@ from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.model.signals import Answer, check_label, value_text
 from pynamodb_tracker.status import END
 from pynamodb_tracker.transitions import conditions as when
+from pynamodb_tracker.transitions.conditions import Guard
 from pynamodb_tracker.transitions.lock import Journal, new_token
 from pynamodb_tracker.transitions.participants import Participant
 from pynamodb_tracker.transitions.prepared import PreparedWrite, fill, slot
@@ -96,6 +97,15 @@ class Awaits(Participant):
             )
             raise run.unstarted
         return awaits
+
+    @classmethod
+    def guards_of_giving_up(cls, run: Journal[Any]) -> Sequence[Guard]:
+        """Require that no answer has come since the claim; none if another attempt would repeat a part."""
+        if getattr(run.additions.get("once"), "is_stuck", False):
+            return ()
+        awaits: Awaits = run.additions.setdefault("awaits", cls())  # as above
+        claimed = (readable_value(run.claim.task, "awaits") or frozenset()) - awaits.names
+        return [when.not_answered(name) for name in sorted(claimed)]
 
     def change(self, success: Transition) -> None:
         """Let the next step wait; what the row awaited so far is replaced by that, or removed."""
