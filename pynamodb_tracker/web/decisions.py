@@ -234,7 +234,7 @@ class Decisions:
             cost=Spent(writes=_UNITS * len(found.entries)),
             slices=None,
             said=VERBS[verb],
-            given={name: query.get(name, "") for name in _FIELDS} | {"begin": query.get("begin") or now.isoformat()},
+            given={name: query.get(name, "") for name in _FIELDS} | {"begin": query.get("begin", "")},
             problems={} if problem is None else {problem.field: str(problem)},
             code=200 if problem is None else 400,
         )
@@ -256,6 +256,8 @@ class Decisions:
             if error.field not in _FIELDS:
                 raise
             return self._plan(request, form, error)
+        # A form that has waited for its person does not make the tasks of the meantime due at once.
+        begin = max(begin, clock.now() - timedelta(minutes=progress.done / (decision.rate or 1)))
         with page.changing(model) as spent:
             slices = _next_slice(decision, what, form.get("cursor") or None, progress, begin)
         return page.show(

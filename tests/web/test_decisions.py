@@ -394,7 +394,7 @@ def test_a_limit_of_zero_is_not_taken_for_none(open_page: Open, shop: StoppedClo
 
 
 @pytest.mark.parametrize("until", ["1d", "2100-01-01"])
-def test_tasks_of_a_filter_by_time_become_due_from_the_dry_run_on(
+def test_tasks_of_a_filter_by_time_become_due_from_the_first_slice_on(
     open_page: Open, shop: StoppedClock, until: str
 ) -> None:
     failed("o-1", "o-2")
@@ -404,7 +404,24 @@ def test_tasks_of_a_filter_by_time_become_due_from_the_dry_run_on(
     shop.advance(timedelta(seconds=5))
     run_slices(client, page, rate="2")
     due = sorted((task.due_time - begin) / timedelta(seconds=1) for task in Order.ship.pending.query())
-    assert due == [5, 30]
+    assert due == [5, 35]
+
+
+def test_slices_that_wait_for_a_person_make_no_burst_of_due_tasks(
+    open_page: Open, shop: StoppedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decisions, "SLICE", 2)
+    monkeypatch.setattr(decisions, "SLICE_SECONDS", -1)
+    failed(*(f"o-{number}" for number in range(4)))
+    shop.advance(timedelta(seconds=1))
+    client = open_page()
+    page, begin = client.get("/Order/bulk?verb=reopen&step=ship&state=failed"), shop.now()
+    shop.advance(timedelta(hours=1))
+    page = client.post("/Order/bulk", data={**fields_of(page, "/Order/bulk"), "rate": "1"})
+    shop.advance(timedelta(hours=1))
+    run_slices(client, page)
+    due = sorted((task.due_time - begin) / timedelta(minutes=1) for task in Order.ship.pending.query())
+    assert due == [60, 61, 120, 121]
 
 
 def test_how_many_are_due_at_once_in_spite_of_a_rate_is_said_over_all_slices(
