@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 from pynamodb_tracker import clock, transitions
@@ -59,8 +60,8 @@ class BlockContext(Generic[T_co]):
     invocation: Any = None
     """Lambda's context object, if a handler of `aws_lambda` runs the function; otherwise None."""
 
-    _given_limit: tuple[timedelta, datetime] | None = None
-    """The duration that the block has given as a limit of waiting, and the time that was."""
+    _given_limits: Mapping[timedelta, datetime] = MappingProxyType({})
+    """The durations that the block has given as limits of waiting, and the times that were."""
 
     def __init__(self, journal: transitions.Journal[T_co], lock_for: timedelta) -> None:
         self._journal = journal
@@ -352,10 +353,10 @@ class ExecutionContext(BlockContext[T_co]):
     ) -> None:
         """Create a task of the same table together with the success of this run, or not at all; no further request.
 
-        It takes the arguments of `create` of that use case, and checks them at once. A task that exists because this
-        one has created it, in an earlier attempt or before a reopen, counts as created. Any other one makes the attempt
-        fail with a TaskAlreadyExistsError, so let ids follow from this task's: f"{ctx.task.task_id}/invoice". Without a
-        `trace`, it gets that of this task. Costs 2 write units per started KB of the new row, and 1 for its index
+        It takes the arguments of `create` of that use case without `state` and `wait_for`, and checks them at once. A
+        task that exists because this one has created it, in an earlier attempt or before a reopen, counts as created.
+        Any other one makes the attempt fail with a TaskAlreadyExistsError, so let ids follow from this task's:
+        f"{ctx.task.task_id}/invoice". Without a `trace`, it gets that of this task. Costs 2 write units per started KB of the new row, and 1 for its index
         entry; with it, the success costs twice its write units. If there are more than 98, the first ones are created
         before the success, while the lock is held. ValueError for another table, or an id that is used twice.
 
@@ -503,14 +504,12 @@ class ExecutionContext(BlockContext[T_co]):
 
     def _limit(self, given: datetime | timedelta, name: str) -> datetime:
         """Return until when the next step waits; the same duration, given again, is the same time."""
-        if self._given_limit is not None and self._given_limit[0] == given:
-            return self._given_limit[1]
         until = check_due_time(given, name)
         if until is None:
             raise TypeError(f"{name} takes an aware datetime, not None: without a limit, leave it out")
         if isinstance(until, timedelta):
-            self._given_limit = until, clock.now() + until
-            return self._given_limit[1]
+            self._given_limits = {until: clock.now() + until, **self._given_limits}
+            return self._given_limits[until]
         return until
 
     @contextmanager

@@ -328,4 +328,5 @@ def test_a_duration_that_is_given_for_each_answer_is_one_limit(order: Any, stopp
         ctx.wait_until(LIMIT)
         with pytest.raises(ValueError, match="at the latest, and cannot have"):
             ctx.wait_for(order.paid, until=2 * LIMIT)
+        ctx.wait_for(order.paid, until=LIMIT)
     assert order.get_task("o").wait_until == limit
