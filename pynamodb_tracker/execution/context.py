@@ -356,9 +356,10 @@ class ExecutionContext(BlockContext[T_co]):
         It takes the arguments of `create` of that use case without `state` and `wait_for`, and checks them at once. A
         task that exists because this one has created it, in an earlier attempt or before a reopen, counts as created.
         Any other one makes the attempt fail with a TaskAlreadyExistsError, so let ids follow from this task's:
-        f"{ctx.task.task_id}/invoice". Without a `trace`, it gets that of this task. Costs 2 write units per started KB of the new row, and 1 for its index
-        entry; with it, the success costs twice its write units. If there are more than 98, the first ones are created
-        before the success, while the lock is held. ValueError for another table, or an id that is used twice.
+        f"{ctx.task.task_id}/invoice". Without a `trace`, it gets that of this task. Costs 2 write units per started KB
+        of the new row, and 1 for its index entry; with it, the success costs twice its write units. If there are more
+        than 98, the first ones are created before the success, while the lock is held. ValueError for another table, or
+        an id that is used twice.
 
         With `wait`, the next step of this task is due once the new task, and all others created like that, have
         succeeded at their last step, or were deleted. While one of them is ignored, it waits for a person. At most 97,
