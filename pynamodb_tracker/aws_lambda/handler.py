@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, overload
 
-from pynamodb_tracker.arguments import check_flags, check_parameters, check_threads, shown
+from pynamodb_tracker.arguments import check_flags, check_parameters, check_threads, is_async, shown
 from pynamodb_tracker.aws_lambda import trigger as triggers
 from pynamodb_tracker.aws_lambda.delivery import Delivery, RecordRunner, Same
 from pynamodb_tracker.aws_lambda.invocation import Invocation, LambdaContext, prepare_in_lambda
@@ -176,6 +176,9 @@ def _check(runner: RecordRunner[Any]) -> None:
     check_flags(store_answer=runner.store_answer)
     if not isinstance(runner.replies, Replies):
         raise TypeError(f"replies are Replies(...), not {shown(runner.replies)}")
+    for name in ("task_id", "payload", "create_if_missing", "same", "answer"):
+        if is_async(given := getattr(runner, name)):
+            raise TypeError(f"{name} is not awaited, so it is not the async {shown(given)}: write def, without async")
     for name, function in {"payload": runner.payload, "answer": runner.answer}.items():
         if not (function is None or callable(function)):
             raise TypeError(f"{name} is a function, not {shown(function)}")

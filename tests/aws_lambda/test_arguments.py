@@ -19,6 +19,10 @@ async def later(_ctx: object, _event: object) -> AsyncIterator[int]:
     yield 1
 
 
+async def told(_result: object) -> str:
+    return "told"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -29,6 +33,7 @@ async def later(_ctx: object, _event: object) -> AsyncIterator[int]:
         ({"task_id": "detail..order_id"}, "task_id is keys with dots"),
         ({"payload": "detail"}, "payload is a function"),
         ({"answer": {}}, "answer is a function"),
+        ({"answer": told}, "answer is not awaited"),
         ({"create_if_missing": "yes"}, "create_if_missing is True, False, or a function"),
         ({"replies": {"locked": "done"}}, r"replies are Replies\(...\)"),
     ],
