@@ -260,7 +260,7 @@ class Trigger:
             raise self._refusal(event)
         try:
             return [self.read(record) for record in found.records if not (self.is_stream and _is_beside_tasks(record))]
-        except (KeyError, TypeError) as error:
+        except (AttributeError, KeyError, TypeError) as error:
             raise self._refusal(event) from error
 
     def _refusal(self, event: object) -> UnreadableEventError:

@@ -83,7 +83,7 @@ def http_event(
             "timeEpoch": _MILLISECONDS,
         },
         "isBase64Encoded": False,
-        **({} if path_parameters is None else {"pathParameters": dict(path_parameters)}),
+        **({"pathParameters": dict(path_parameters)} if path_parameters is not None and source == "http_api" else {}),
         **({} if text is None else {"body": text}),
     }
 

@@ -75,6 +75,11 @@ def test_an_item_of_a_stream_is_in_the_form_of_dynamodb() -> None:
         testing.dynamodb_event(item, keys="order_id")
 
 
+def test_a_function_url_and_a_load_balancer_have_no_path_parameters() -> None:
+    for source in ("function_url", "load_balancer"):
+        assert "pathParameters" not in testing.http_event(source=source, path_parameters={"id": "o-1"})
+
+
 def test_messages_of_a_fifo_queue_have_their_groups() -> None:
     one = testing.sqs_event("a", "b", queue="orders.fifo")["Records"]
     each = testing.sqs_event("a", "b", queue="orders.fifo", group=["x", "y"])["Records"]

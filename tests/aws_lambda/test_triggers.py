@@ -153,6 +153,7 @@ def test_items_beside_tasks_are_acknowledged_in_the_stream_of_the_tasks_own_tabl
         {"eventSource": "aws:mq", "records": {}},
         {"Records": [{"EventSource": "aws:sns"}]},
         {"Records": [{"eventSource": "aws:s3", "s3": {}}]},
+        {"Records": [{"eventSource": "aws:dynamodb", "dynamodb": None}]},
         {"Records": [], "isFinalInvokeForWindow": True},
     ],
     ids=str,
