@@ -341,7 +341,9 @@ def test_a_slot_of_a_task_that_an_event_loop_does_not_begin_any_more_is_given_ba
     worker = AsyncWorker({Order.pay: Counted().aio}, grace=timedelta(0))
     monkeypatch.setattr(TaskTeam, "_begin", lambda *_: worker.stop())  # as if the loop were closed before it
     asyncio.run(worker.run())
-    assert (held(), Order.get_task("o-1").attempt) == ([], 0)
+    poll_until(lambda: not any("finder" in each.name for each in threading.enumerate()))
+    assert Order.get_task("o-1").attempt == 0
+    assert {slot.user for slot in mine()._mine.values()} <= {None}, "what is idle, the thread of slots gives back"
 
 
 def test_slots_above_the_number_are_not_taken_also_if_they_are_idle_here() -> None:
