@@ -84,6 +84,9 @@ class Report:
         ) + (", and then the step was paused" if self.paused else "")
 
 
+_NO_SLOT = nullcontext()
+
+
 class StoppedError(KeyboardInterrupt):
     """Raised in a block to release its attempt, which is what a run does on KeyboardInterrupt."""
 
@@ -141,7 +144,7 @@ class TaskAttempt(Generic[T]):
             with sending, run as ctx:
                 self.note_answer()
                 self._check_start()
-                with pausing:
+                with pausing, self._slot.used() if self._slot is not None else _NO_SLOT:
                     self.value = call(function, ctx)
 
     @contextmanager
@@ -327,9 +330,11 @@ class Admission:
             self._is_warned = True
             clock.sleep(_GLANCE)
             return False
-        if slot is not None:
-            self._of[task] = slot
-        return slot is not None
+        if slot is None:
+            self.slots.check_caller()
+            return False
+        self._of[task] = slot
+        return True
 
     def slot_of(self, task: Hashable) -> Slot | None:
         """Return the slot of a task, which leaves it at its end."""

@@ -11,6 +11,9 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from weakref import WeakKeyDictionary
@@ -19,6 +22,7 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.control.limit import LIFETIME, Limit, SlotTable, StoredSlot, Taken
 from pynamodb_tracker.dynamodb.backoff import RANDOM
 from pynamodb_tracker.dynamodb.forking import in_forked_process
+from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.instrumentation import RunDetails
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.schema import Table
@@ -41,6 +45,10 @@ _GLANCE = 0.25
 """Seconds between two looks at which slots are to be renewed or given back; no request is sent for that."""
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
+
+
+_of_block: ContextVar[Sequence[LimitSlots]] = ContextVar("pynamodb_tracker_slots", default=())
+"""What the block that runs in this context has a slot of; empty once it has ended, also where it has left a copy."""
 
 
 class Slot:
@@ -76,6 +84,17 @@ class Slot:
     def is_due_for_renewal(self) -> bool:
         """Whether a third of its lifetime has passed."""
         return clock.now() >= self.until - LIFETIME + USED_FOR
+
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        """Use it for what is called within this block."""
+        used = [self._slots]
+        before = _of_block.set(used)
+        try:
+            yield
+        finally:
+            used.clear()
+            _of_block.reset(before)
 
     def leave(self) -> None:
         """Leave it to the next task of this process, or give it back."""
@@ -323,6 +342,14 @@ class StepSlots:
     def take(self) -> Slot | None:
         """Take a slot, and return it; None if there is none now. No request if one is idle in this process."""
         return self._slots.take(self.limit, self._user)
+
+    def check_caller(self) -> None:
+        """Raise a TrackerError in a block that has a slot of this limit: it would wait for its own end."""
+        if self._slots in _of_block.get():
+            raise TrackerError(
+                f"{self._user} waits for a slot of the limit {self.limit.name}, and the block that calls it has one, "
+                "so both might wait for ever: run these tasks after the block, or leave them to a worker"
+            )
 
     def wait(self, seconds: float) -> None:
         """Wait until it is worth trying, at most that long."""

@@ -334,6 +334,24 @@ def test_a_block_does_not_begin_once_its_slot_has_expired(
     assert (begun, task.state, task.attempt, task.release_count) == ([], Order.pay.pending, 0, 1)
 
 
+def test_a_block_does_not_wait_for_a_slot_of_the_limit_that_it_uses_itself(
+    clock: StoppedClock, other: LimitSlots
+) -> None:
+    async def apay_back(_ctx: object) -> None:
+        await Refund.pay.arun_all(Counted().aio)
+
+    assert other.take(bank, "") is not None
+    Order.create_many(["o-1", "o-2"])
+    Refund.create("r-1")
+    with without_waiting(clock):
+        Order.pay.run_all(lambda _: Refund.pay.run_all(print), limit=1)
+        clock.advance(2 * LOOK_EVERY)
+        asyncio.run(Order.pay.arun_all(apay_back, only=[Order.pay.pending]))
+    text = "Refund.pay waits for a slot of the limit bank, and the block that calls it has one"
+    assert [text in str(order.last_error) for order in Order.get_many(["o-1", "o-2"])] == [True, True]
+    assert len(held()) == 1
+
+
 def test_a_slot_of_a_task_that_an_event_loop_does_not_begin_any_more_is_given_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
