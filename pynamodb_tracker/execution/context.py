@@ -170,7 +170,8 @@ class BlockContext(Generic[T_co]):
         It describes a block that runs: a run whose end is recorded holds no lock, and has not lost one.
         """
         claim = self._claim
-        return self._journal.lost is not None or claim.is_foreign or claim.expire_time <= clock.now()
+        has_expired = self.outcome is None and claim.expire_time <= clock.now()
+        return self._journal.lost is not None or claim.is_foreign or has_expired
 
     def store_answer(self, answer: object) -> None:
         """Store a JSON value with the success, as the answer to repeated calls; `step.answer` reads it.

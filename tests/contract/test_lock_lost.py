@@ -201,10 +201,12 @@ def test_a_row_that_moved_on_with_the_token_of_the_run_proves_no_loss(
     assert caplog.records == []
 
 
-def test_a_run_that_ends_normally_has_not_lost_its_lock() -> None:
+def test_a_run_that_ends_normally_has_not_lost_its_lock(clock: PacedClock) -> None:
     Order.create("o-1")
     with Order.confirm_payment.start("o-1", heartbeat=True) as ctx:
         ctx.save()
     with pytest.raises(LockLostError, match="the block has ended"):
         ctx.save()
+    assert not ctx.lock_lost
+    clock.advance(OVER)
     assert not ctx.lock_lost
