@@ -212,7 +212,7 @@ class TaskRow(Model):
     def waits_for(self) -> str | None:
         """What the task waits for before it becomes due, in words, such as "3 tasks"; None if it waits for none.
 
-        A task that waits no longer than until some time says so: "3 tasks, or until 2026-01-31 12:00:00+00:00".
+        A task that waits no longer than until some time says so: "3 tasks, or until 2026-01-31 12:00:00 UTC".
         """
         waits, awaits = readable_value(self, "waits"), readable_value(self, "awaits")
         due_time = readable_value(self, "due_time")

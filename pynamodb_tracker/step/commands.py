@@ -34,7 +34,7 @@ class StepCommands(Generic[T]):
     ) -> T:
         """Give a failed or ignored task a fresh set of attempts, and return it; a pending one stays as it is.
 
-        It is due now, or at `due_time`, unless it waits for other tasks, repeats or is in a group.
+        It is due now, or at `due_time`, unless it waits, repeats or is in a group.
         Its next start may have another payload, if it was started with `same`. With `forget`, it repeats the parts of
         its runs whose results `ctx.once` has stored.
         With `by`, such as a person's name, an entry in its `errors` says who did it. A task in another state raises
