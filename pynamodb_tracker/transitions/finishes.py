@@ -75,7 +75,8 @@ def fail(
         participants = features.at_ignored(task, lambda: claim.expire_time)
         optional = _created_when_ignored(claim, failure, failures)
     failed.add(*guards, errors=Stored(entries), last_error=last_error)
-    features.change_other_end(journal, failed)
+    if journal.additions:
+        features.change_other_end(journal, failed)
     try:
         if not _send_failure(journal, failed, failure, participants, optional):
             failures, logged = [], False
