@@ -88,10 +88,11 @@ class Observation:
         if self._journal is not None:
             self._journal.on_loss = None  # otherwise only the garbage collector could free both, and the row
         interrupt: BaseException | None = None
+        left = (None, None, None) if error is None else (type(error), error, error.__traceback__)  # it may be falsy
         while self._entered:
             hook, manager = self._entered.pop()
             try:
-                manager.__exit__(type(error) if error else None, error, error.__traceback__ if error else None)
+                manager.__exit__(*left)
             except BaseException as raised:
                 if raised is error:
                     continue

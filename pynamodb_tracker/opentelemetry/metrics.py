@@ -65,7 +65,7 @@ class Metrics(Hook):
         """Record how long it took, and how it ended."""
         attributes = _of_step(run)
         attributes[names.OUTCOME] = outcome_of(run)
-        if error := error_of(run):
+        if (error := error_of(run)) is not None:
             attributes[names.ERROR_TYPE] = type_of(error)
         self._duration.record(run.duration.total_seconds(), attributes)
         self._count_given_up(run)

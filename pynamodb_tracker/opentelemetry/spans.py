@@ -85,7 +85,7 @@ class Spans(Hook):
             return
         if span.is_recording():
             span.set_attribute(names.OUTCOME, outcome_of(run))
-            if error := error_of(run):
+            if (error := error_of(run)) is not None:
                 span.set_attribute(names.ERROR_TYPE, type_of(error))
                 # No record_exception: messages and tracebacks contain secrets, which `redact` is there to remove.
                 span.set_status(StatusCode.ERROR, cut(scrubbed(message_of(error), run.task.redact), _MAX_DESCRIPTION))

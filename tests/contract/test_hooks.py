@@ -284,6 +284,29 @@ def test_a_hook_cannot_suppress_the_error_of_the_block(hooked: Callable[[Hook], 
     fail(STEP, "o-1")
 
 
+def test_an_error_that_is_falsy_is_that_with_which_a_hook_is_left(hooked: Callable[[Hook], object]) -> None:
+    left: list[object] = []
+
+    class Problems(Exception):  # noqa: N818 - a user's own
+        def __len__(self) -> int:
+            return 0
+
+    class Leaving(Hook):
+        def on_start(self, run: RunDetails) -> AbstractContextManager[object]:  # noqa: ARG002
+            class Around(AbstractContextManager[None]):
+                def __exit__(self, *error: object) -> None:
+                    left.extend(error)
+
+            return Around()
+
+    hooked(Leaving())
+    Order.create("o-1")
+    error = Problems()
+    with pytest.raises(Problems), STEP.start("o-1"):
+        raise error
+    assert left[:2] == [Problems, error]
+
+
 def test_a_run_keeps_the_hooks_with_which_it_began(hooked: Callable[[Hook], Callable[[], None]]) -> None:
     first, second = Diary(), Diary()
     remove = hooked(first)

@@ -156,6 +156,22 @@ def test_an_error_is_there_as_the_row_has_it_and_never_with_its_traceback(teleme
     assert (attributes["error.type"], attributes["pynamodb_tracker.outcome"]) == ("ValueError", "failed")
 
 
+def test_an_error_that_is_falsy_is_one(telemetry: Telemetry) -> None:
+    class Problems(Exception):  # noqa: N818 - a user's own
+        def __len__(self) -> int:
+            return 0
+
+    telemetry.instrument()
+    Order.create("o-1")
+    with pytest.raises(Problems), Order.ship.start("o-1"):
+        raise Problems
+
+    [run] = telemetry.runs
+    assert (run.status.status_code, (run.attributes or {})["error.type"]) == (StatusCode.ERROR, "Problems")
+    [point] = telemetry.points("messaging.process.duration")
+    assert point.attributes["error.type"] == "Problems"
+
+
 @pytest.mark.parametrize(
     ("error", "outcome", "status"),
     [
