@@ -11,6 +11,7 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item, Refused, send
 from pynamodb_tracker.exceptions import TaskLockedError, TaskNotFoundError
 from pynamodb_tracker.model.row import Membership, TaskRow, membership_of
+from pynamodb_tracker.status import END, Status
 from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions import features
 from pynamodb_tracker.transitions.conditions import seen_values
@@ -44,7 +45,7 @@ def delete(model: type[T], task_id: str, *, repeated: bool = False) -> None:
             )
         check_format(row, "delete")
         meant = row
-        held = any(row.status == codes.in_progress for codes in model.tracker.steps)
+        held = _is_held(row)
         if held and row.lock_expire_time >= now - model.tracker.margin:
             raise TaskLockedError(
                 f"cannot delete {model.__name__} {task_id!r}: it is {row.tracker.name_of(row.status)}, {holder(row)}",
@@ -63,6 +64,14 @@ def delete(model: type[T], task_id: str, *, repeated: bool = False) -> None:
     )
 
 
+def _is_held(row: TaskRow) -> bool:
+    """Return whether a worker may hold the task; at a step that this program does not declare, no code says it."""
+    steps = row.tracker.steps
+    if row.status == END or any(row.status in codes.own for codes in steps):
+        return any(row.status == codes.in_progress for codes in steps)
+    return row.fence in (row.unfinished or ())
+
+
 class SeenDeletes(Generic[T]):
     """Deletes tasks as a consistent scan has just seen them, without reading them again."""
 
@@ -70,6 +79,9 @@ class SeenDeletes(Generic[T]):
         self._model = model
         self._writes: dict[bool, PreparedWrite] = {}
         """By whether the row has a lock."""
+        own = (each for codes in model.tracker.steps for each in codes.own.items())
+        self._at_rest = {str(END), *(str(code) for code, status in own if status is not Status.IN_PROGRESS)}
+        """The codes in which no worker holds a task; it may at a step that only other programs declare."""
 
     def delete(self, task_id: str, seen: Item | None) -> None:
         """Delete a task as `delete` does; `seen` is what `to_delete` has of its row."""
@@ -90,8 +102,8 @@ class SeenDeletes(Generic[T]):
         values = {f"seen_{name}": seen.get(name, {}).get(kind) for name, kind in _SEEN.items()}
         values["seen_creation"] = seen.get("creation", {}).get(STRING, "")
         is_whole = all(value is not None for name, value in values.items() if has_lock or name != "seen_lock")
-        in_progress = {str(codes.in_progress) for codes in tracker.steps}
-        if not is_whole or values["seen_status"] in in_progress or not seen.keys().isdisjoint({"group", "parent"}):
+        at_rest = values["seen_status"] in self._at_rest
+        if not (is_whole and at_rest) or not seen.keys().isdisjoint({"group", "parent"}):
             return False
         if has_lock not in self._writes:
             self._writes[has_lock] = deletion_as_seen(self._model, has_lock=has_lock)

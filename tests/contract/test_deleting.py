@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pynamodb_tracker import Report, TaskLockedError, TaskNotFoundError
-from tests.support.rows import put, stored
+from tests.support.rows import change, put, stored
 from tests.support.shop import AppTask, Ord, Order, Order2
 from tests.support.workers import die, fail, succeed
 
@@ -40,6 +40,17 @@ def test_a_task_in_progress_is_not_deleted() -> None:
         assert caught.value.task is not None
         assert caught.value.task.state == Order.confirm_payment.in_progress
     assert Order.get_task("o-1").state == Order.ship.pending
+
+
+def test_a_task_in_progress_at_a_step_that_only_newer_programs_declare_is_not_deleted(clock: StoppedClock) -> None:
+    Order.create("o-1")
+    die(Order.confirm_payment, "o-1")
+    change(Order, "o-1", status={"N": "26"})
+    with pytest.raises(TaskLockedError, match=r"cannot delete Order 'o-1': it is unknown 26, held by"):
+        Order.delete_task("o-1")
+    assert list(Order.delete_use_case().refused) == ["o-1"]
+    clock.advance(timedelta(minutes=5, seconds=3))
+    assert Order.delete_use_case().succeeded == ["o-1"]
 
 
 def test_an_abandoned_task_can_be_deleted(clock: StoppedClock) -> None:
