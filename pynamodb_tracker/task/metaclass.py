@@ -18,6 +18,7 @@ from pynamodb_tracker.model.answers import is_reserved
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.schema import Schema, Table, UseCase
 from pynamodb_tracker.model.serialization import of_default
+from pynamodb_tracker.model.signals import AnswerName
 from pynamodb_tracker.status import END, HIGHEST, LOWEST, SPACING, Codes, Status
 from pynamodb_tracker.step import BoundStep, State, Step
 from pynamodb_tracker.step.awaited import Awaited, awaited_in
@@ -177,6 +178,7 @@ def _mistakes_in_name(base: type[TaskRow], name: str, value: object, *, is_users
     taken = getattr(base, name, None)
     declared = value._definition.declared if isinstance(value, BoundStep) else value
     is_step = isinstance(taken, BoundStep | Step)
+    is_again = isinstance(taken, AnswerName) and isinstance(value, Awaited)
     if name == "use_case_id" and isinstance(value, UseCase):
         return
     if not name.isidentifier():
@@ -185,7 +187,7 @@ def _mistakes_in_name(base: type[TaskRow], name: str, value: object, *, is_users
         yield '.use_case_id: write use_case_id = UseCase("..."), with the name to store'
     elif isinstance(value, UseCase):
         yield f".{name}: write use_case_id = UseCase({value.name!r})"
-    elif (hasattr(base, name) and not (is_step or is_users)) or (
+    elif (hasattr(base, name) and not (is_step or is_users or is_again)) or (
         isinstance(value, Attribute) and name in _PARAMETERS_OF_CREATE
     ):
         yield f".{name} clashes with a name of the model: choose another one, such as my_{name}"

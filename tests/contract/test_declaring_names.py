@@ -14,7 +14,7 @@ from pynamodb.attributes import (
     VersionAttribute,
 )
 
-from pynamodb_tracker import Step, Task, UseCase
+from pynamodb_tracker import Awaited, Step, Task, UseCase
 from tests.support.declaring import declare, new_table, refusal
 
 PUBLIC = sorted(
@@ -95,6 +95,13 @@ def test_an_attribute_of_another_use_case_may_be_declared_anew_by_a_subclass() -
     order = declare(customer=UnicodeAttribute(null=True))
     express = declare("Express", order, use_case_id=UseCase("express"), customer=UnicodeAttribute())
     assert express.customer.null is False
+
+
+def test_an_answer_of_another_use_case_may_come_again_by_a_mixin_or_be_declared_anew_by_a_subclass() -> None:
+    mixin = type("Approving", (), {"approved": Awaited("approved")})
+    order = declare("Order", mixin, new_table(), paid=Awaited())
+    express = declare("Express", order, use_case_id=UseCase("express"), paid=Awaited("paid_at_once"))
+    assert (express.approved.name, express.paid.name, order.paid.name) == ("approved", "paid_at_once", "paid")
 
 
 def test_a_step_named_like_an_attribute_of_the_table_is_refused() -> None:
