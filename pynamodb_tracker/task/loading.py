@@ -24,6 +24,7 @@ OF_ROUND = ("once", "passed_over", "postponed", "first_failure", "cancel_time")
 
 def load_task(
     model: type[Task],
+    /,
     *,
     task_id: str,
     awaits: Collection[str] = (),

@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from pynamodb.attributes import UnicodeAttribute
 
 from pynamodb_tracker import (
     GiveUp,
@@ -44,6 +45,8 @@ class Payout(PayoutTask):
     book = Step(30, also_from=(pay.ignored,))
     refund = Step(90, aside=True)
 
+    model = UnicodeAttribute(null=True)  # the library has parameters of that name
+
 
 @pytest.fixture(autouse=True)
 def table(store: StoppedClock) -> Iterator[StoppedClock]:
@@ -66,7 +69,7 @@ def moved() -> list[dict[str, Any]]:
 
 def test_parts_that_are_done_are_not_repeated_and_passed_steps_stay_passed() -> None:
     calls: list[str] = []
-    Payout.create("p")
+    Payout.create("p", model="instant")
     with Payout.check.start("p") as ctx:
         ctx.skip_to(Payout.book)
     with suppress(ZeroDivisionError), Payout.book.start("p") as ctx:
