@@ -9,6 +9,7 @@ from hashlib import sha256
 import pytest
 
 from pynamodb_tracker.model.answers import fingerprint
+from tests.support.rows import nested
 
 
 class Currency(str, Enum):  # noqa: UP042 - its text as JSON is not what str() returns, unlike that of StrEnum
@@ -55,3 +56,8 @@ def test_a_fingerprint_is_stored_with_its_version_and_never_changes() -> None:
     canonical = '{"amount":"n1e2","currency":"sEUR"}'
 
     assert fingerprint({"currency": "EUR", "amount": 100}) == f"1:{sha256(canonical.encode()).hexdigest()[:32]}"
+
+
+def test_a_payload_that_is_nested_too_deep_is_refused_in_one_line() -> None:
+    with pytest.raises(ValueError, match=r"^same is nested too deep"):
+        fingerprint(nested(10_000))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -157,14 +158,24 @@ def _read_same(where: Same, payload: object) -> object:
         same = triggers.call_on(payload, "same", where)
         if same is None:
             raise UnreadableEventError(f"same returned None for {triggers.shape_of(payload)}")
+        with suppress(TypeError):  # a mistake in the function, which the run raises
+            _check_depth(same)
         return same
     paths = (where,) if isinstance(where, str) else where
     found = {path: triggers.value_at(path, payload) for path in paths}
     try:
-        fingerprint(found)
-    except (TypeError, RecursionError) as error:  # a body that is binary, or nested to exhaust the stack
+        _check_depth(found)
+    except TypeError as error:  # a body that is binary
         raise UnreadableEventError(f"same cannot compare what {shown(paths)} have: {type(error).__name__}") from error
     return found
+
+
+def _check_depth(same: object) -> None:
+    """Raise UnreadableEventError for what is nested to exhaust the stack; TypeError for what JSON does not have."""
+    try:
+        fingerprint(same)
+    except ValueError as error:
+        raise UnreadableEventError(f"same cannot compare it: {error}") from error
 
 
 class Delivery(Generic[A]):

@@ -48,7 +48,7 @@ def answer_text(value: object, task_id: str) -> str | None:
         return None
     try:
         text = to_json(value, "the answer")
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise ValueNotStorableError(
             f"the answer of {task_id!r} cannot be stored: {error}", task_id=task_id, attribute="answer"
         ) from error
@@ -76,9 +76,12 @@ def answer_in(row: TaskRow, number: int) -> Any:
 def fingerprint(payload: object) -> str:
     """Return a short text that is equal for equal payloads: JSON with its keys in any order, and numbers by value.
 
-    A TypeError names a value that JSON does not have; Decimal counts as a number.
+    A TypeError names a value that JSON does not have; Decimal counts as a number. ValueError if it is nested too deep.
     """
-    text = json.dumps(_canonical(payload, "same"), sort_keys=True, separators=(",", ":"))
+    try:
+        text = json.dumps(_canonical(payload, "same"), sort_keys=True, separators=(",", ":"))
+    except RecursionError:
+        raise ValueError("same is nested too deep, or contains itself: give a part of it") from None
     return f"{_VERSION}:{hashlib.sha256(text.encode()).hexdigest()[:32]}"
 
 

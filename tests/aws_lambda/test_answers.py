@@ -18,6 +18,7 @@ from pynamodb_tracker import (
 from pynamodb_tracker.aws_lambda import Replies, Result, UnreadableEventError, handles
 from tests.aws_lambda.events import bare, eventbridge, names, sqs
 from tests.aws_lambda.shop import Broken, Context, Order
+from tests.support.rows import nested
 from tests.support.workers import die
 
 LABEL = {"label": "L-1"}
@@ -225,6 +226,7 @@ def test_a_missing_task_is_created_and_keeps_the_payload_of_its_first_event(cont
         ("size", "there is no key 'size'"),
         (lambda event: event["size"], "same raised KeyError"),
         (lambda _: None, "same returned None for an object"),
+        (lambda _: nested(10_000), "same is nested too deep"),
     ],
 )
 def test_a_payload_without_what_is_compared_is_refused(same: Any, why: str, context: Context) -> None:

@@ -17,7 +17,7 @@ from pynamodb_tracker import (
 )
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.recorder import recorded
-from tests.support.rows import change, stored
+from tests.support.rows import change, nested, stored
 from tests.support.shop import Order, Parcel
 from tests.support.workers import Broken, die, fail, succeed
 
@@ -159,8 +159,9 @@ def test_saved_progress_has_no_answer_yet() -> None:
         ((1, 2), "the answer is a tuple"),
         (float("nan"), "which JSON does not have"),
         ("x" * 262_143, "has 262,145 bytes as JSON, and at most 262,144 are stored"),
+        (nested(10_000), "maximum recursion depth"),
     ],
-    ids=["object", "decimal", "key", "tuple", "nan", "large"],
+    ids=["object", "decimal", "key", "tuple", "nan", "large", "deep"],
 )
 def test_an_answer_that_cannot_be_stored_fails_the_attempt(answer: object, why: str) -> None:
     Order.create("o-1")

@@ -9,7 +9,7 @@ from typing import Any
 from pynamodb_tracker import Task
 from pynamodb_tracker.clock import NEVER, stamp
 
-__all__ = ["change", "client", "index_entries", "item_bytes", "keys", "park", "put", "stored"]
+__all__ = ["change", "client", "index_entries", "item_bytes", "keys", "nested", "park", "put", "stored"]
 
 Item = dict[str, Any]
 
@@ -77,3 +77,11 @@ def item_bytes(item: Item) -> int:
 
 def _key(use_case: type[Task], task_id: str) -> Item:
     return {"task_id": {"S": task_id}, "use_case_id": {"S": use_case.tracker.use_case.name}}
+
+
+def nested(depth: int) -> list[object]:
+    """Return a list in a list, so many times."""
+    value: list[object] = []
+    for _ in range(depth):
+        value = [value]
+    return value
