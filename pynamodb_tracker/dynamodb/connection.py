@@ -56,6 +56,9 @@ _SHORTEST_TIMEOUT = 0.5
 _TRIES_OF_SDK = {"legacy": 10, "standard": 4, "adaptive": 4}
 """How often the SDK sends a request to DynamoDB in each retry mode, unless a number was set."""
 
+_LONGEST_EXPONENT = 30
+"""Of the SDK's pauses; more would be no number any more where it is to try a thousand times."""
+
 _deadline: ContextVar[datetime | None] = ContextVar("pynamodb_tracker_deadline", default=None)
 
 _shared: ContextVar[Batcher | None] = ContextVar("pynamodb_tracker_batcher", default=None)
@@ -415,7 +418,8 @@ _Rung = tuple[float, float, SharedConnection]
 
 
 def _rung(tries: int, connect: float, read: float, connection: SharedConnection) -> _Rung:
-    return tries * (connect + read), 2.0 ** (tries - 1) - 1, connection  # it pauses up to 1, 2, 4 seconds and so on
+    pauses = 2.0 ** min(tries - 1, _LONGEST_EXPONENT) - 1  # up to 1, 2, 4 seconds and so on
+    return tries * (connect + read), pauses, connection
 
 
 _connections: weakref.WeakSet[SharedConnection] = weakref.WeakSet()

@@ -166,8 +166,13 @@ def test_no_timeout_is_longer_than_the_users(worker: Worker, timeouts: list[tupl
 
 @pytest.mark.parametrize(
     ("environment", "longest"),
-    [({}, 32), ({"AWS_MAX_ATTEMPTS": "2"}, 16), ({"AWS_RETRY_MODE": "legacy"}, 80)],
-    ids=["as the SDK has it", "a number", "a mode"],
+    [
+        ({}, 32),
+        ({"AWS_MAX_ATTEMPTS": "2"}, 16),
+        ({"AWS_MAX_ATTEMPTS": "3000"}, 24_000),
+        ({"AWS_RETRY_MODE": "legacy"}, 80),
+    ],
+    ids=["as the SDK has it", "a number", "a large number", "a mode"],
 )
 def test_the_number_of_retries_in_the_environment_is_used_and_not_changed(
     monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], longest: float
