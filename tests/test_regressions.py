@@ -147,7 +147,7 @@ def test_a_further_state_that_is_not_due_is_reported_as_not_due() -> None:
 
 
 def test_one_state_instead_of_a_sequence_is_reported() -> None:
-    with pytest.raises(TypeError, match=r"write also_from=\(ship failed,\)"):
+    with pytest.raises(TypeError, match=r"write also_from=\(Order\.ship\.failed,\)"):
         Order.confirm_payment.start("o-1", also_from=Order.ship.failed)  # type: ignore[call-overload]  # it is wrong
 
 

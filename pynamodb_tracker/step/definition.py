@@ -245,7 +245,10 @@ def _when_ignored(declared: DeclaredStep) -> Callable[[Any], Any] | None:
 def _sequence(name: str, states: object) -> Iterable[object]:
     """Return states that are given as a sequence; TypeError for anything else, a single state included."""
     if isinstance(states, State | DeclaredState):
-        raise TypeError(f"{name} must be a sequence of states, not one: write {name}=({states},)")
+        written = str(states)
+        if isinstance(states, State) and states.status is not None:
+            written = f"{states.model.__name__}.{states.step}.{states.status}"
+        raise TypeError(f"{name} must be a sequence of states, not one: write {name}=({written},)")
     if isinstance(states, str) or not isinstance(states, Iterable):
         raise TypeError(
             f"{name} must be a sequence of states, not {arguments.shown(states)}: write {name}=(ship.failed,)"
