@@ -106,7 +106,8 @@ class UseCase(UnicodeAttribute):
         for option in ("keep_for", "keep_ignored_for"):
             time = given[option]
             if time is not None and not (isinstance(time, timedelta) and timedelta(0) < time <= LONGEST):
-                yield f"UseCase({name!r}, {option}={time!r}): write a timedelta above zero, or leave it out"
+                limits = f"a timedelta above zero, at most {LONGEST.days} days"
+                yield f"UseCase({name!r}, {option}={time!r}): write {limits}, or leave it out"
         if type(in_row) is not int or not 0 <= in_row <= _MOST_IN_ROW:
             yield f"UseCase({name!r}, data_in_row={in_row!r}): write a number of bytes from 0 to {_MOST_IN_ROW:,}"
         for option in ("index_succeeded", "control", "flow"):

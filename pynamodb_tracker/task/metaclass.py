@@ -370,7 +370,7 @@ def _mistakes_in_settings(step: Step) -> Iterator[str]:
         ("give_up_after", timedelta(1) if step.give_up_after is None else step.give_up_after),
     ):
         if not (isinstance(given, timedelta) and timedelta(0) < given <= LONGEST):
-            yield f"{name}={given!r}; write a timedelta above zero"
+            yield f"{name}={given!r}; write a timedelta above zero, at most {LONGEST.days} days"
     if not (delay is None or callable(delay) or (isinstance(delay, timedelta) and delay >= timedelta(0))):
         yield f"retry_delay={delay!r}; write a timedelta, or a function that takes the attempt's number and returns one"
     if not isinstance(step.give_up_on, tuple | list) or not all(map(_is_exception, step.give_up_on)):

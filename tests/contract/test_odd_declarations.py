@@ -45,7 +45,7 @@ def optional() -> UnicodeAttribute:
 DEFINITIONS = [
     *steps("number", [INF, -INF, Level.HIGH, 10**30, 10**5000], "write a whole number from 1 to"),
     *steps("max_attempts", [1.0, NAN, INF, Level.HIGH, 2**63, 10**40 + 1], "max_attempts=.*write a whole number from"),
-    *steps("lock_for", [timedelta.min, CENTURY, NAN, True], "lock_for=.*write a timedelta above"),
+    *steps("lock_for", [timedelta.min, CENTURY, NAN, True], "lock_for=.*write .* at most 36500 days"),
     *steps("retry_delay", [timedelta(microseconds=-1), NAN, True, {}], "retry_delay=.*write a timedelta"),
     *steps("give_up_on", [{KeyError}, ((KeyError,),), (None,), (Status,), 5], "give_up_on=.*write"),
     *steps("also_from", [{STATE}, iter(()), ((),), 5], "also_from"),
@@ -53,7 +53,7 @@ DEFINITIONS = [
     *use_cases("name", [["order"], Level.HIGH], r"UseCase\(.*the name is text"),
     *use_cases("status_shards", [NAN, INF, Level.HIGH, 10_001, 10**5000], "write a whole number from 1 to 10,000"),
     *use_cases("keep_for", [timedelta.min, CENTURY, NAN, True], "write a timedelta above zero"),
-    *use_cases("keep_ignored_for", [timedelta.min, CENTURY], "write a timedelta above zero"),
+    *use_cases("keep_ignored_for", [timedelta.min, CENTURY], "write a timedelta above zero, at most 36500 days"),
     *use_cases("index_succeeded", [0, 1, "no", None], "write True or False"),
     *use_cases("data_in_row", [-1, 350_001, 1.0, NAN, True, "1024", None], "write a number of bytes from 0 to 350,000"),
     *each("step", lambda name: {name: Step(10)}, ["", "a b", "a\ud800", "1st", "a.b"], "not a valid name in Python"),
