@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -20,6 +19,7 @@ from weakref import WeakKeyDictionary
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.control.limit import LIFETIME, Limit, SlotTable, StoredSlot, Taken
+from pynamodb_tracker.dynamodb.around import around
 from pynamodb_tracker.dynamodb.backoff import RANDOM
 from pynamodb_tracker.dynamodb.forking import in_forked_process
 from pynamodb_tracker.exceptions import TrackerError
@@ -85,7 +85,7 @@ class Slot:
         """Whether a third of its lifetime has passed."""
         return clock.now() >= self.until - LIFETIME + USED_FOR
 
-    @contextmanager
+    @around
     def used(self) -> Iterator[None]:
         """Use it for what is called within this block."""
         used = [self._slots]

@@ -6,7 +6,6 @@ import math
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy
 from datetime import datetime, timedelta
@@ -32,6 +31,7 @@ from pynamodb.exceptions import (
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb import error_codes
+from pynamodb_tracker.dynamodb.around import around
 from pynamodb_tracker.dynamodb.backoff import jittered_pause
 from pynamodb_tracker.dynamodb.forking import in_forked_process
 
@@ -144,7 +144,7 @@ def send(
             repeated = repeated or error_codes.is_server_error(error)  # the request that failed may have been applied
 
 
-@contextmanager
+@around
 def ending_by(time: datetime | None) -> Iterator[None]:
     """Let requests that are sent in this block end by that time; None changes nothing."""
     before = _deadline.set(time or _deadline.get())
@@ -160,7 +160,7 @@ def latest_answer(until: datetime | None) -> datetime | None:
     return deadline if until is None else min(until, deadline or until)
 
 
-@contextmanager
+@around
 def sharing_requests(batcher: Batcher | None) -> Iterator[None]:
     """Let the writes of this block, and of what it calls, leave together with those of other threads."""
     before = _shared.set(batcher)

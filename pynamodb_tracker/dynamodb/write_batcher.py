@@ -13,13 +13,13 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime
 from queue import Empty, SimpleQueue
 from typing import Any
 
 from pynamodb.connection.table import TableConnection
 
+from pynamodb_tracker.dynamodb.around import around
 from pynamodb_tracker.dynamodb.batch_execute import MOST, BatchedWrite, execute
 from pynamodb_tracker.dynamodb.connection import sharing_requests
 
@@ -52,7 +52,7 @@ class WriteBatcher:
         self._in_flight = set[_Waiting]()
         """Writes that were sent and are not answered yet."""
 
-    @contextmanager
+    @around
     def sending(self) -> Iterator[None]:
         """Send the writes of this block together with those of other threads, which wait for them."""
         self.add_senders(1)
@@ -62,7 +62,7 @@ class WriteBatcher:
         finally:
             self.add_senders(-1)
 
-    @contextmanager
+    @around
     def pausing(self) -> Iterator[None]:
         """Within `sending`, send the writes of this block alone, so that no other thread waits for them."""
         self.add_senders(-1)

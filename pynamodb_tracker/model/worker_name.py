@@ -6,8 +6,9 @@ import functools
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
+
+from pynamodb_tracker.dynamodb.around import around
 
 
 @functools.cache
@@ -23,7 +24,7 @@ def this_worker() -> str:
     return _name.get() or f"{_host()}:{os.getpid()}"
 
 
-@contextmanager
+@around
 def working_as(name: str | None) -> Iterator[None]:
     """Use that name for tasks that are claimed in this block; None changes nothing."""
     before = _name.set(name or _name.get())

@@ -23,7 +23,7 @@ from pynamodb_tracker.aws_lambda import Replies, Result, UnreadableEventError, h
 from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.events import bare, eventbridge
 from tests.aws_lambda.shop import REQUEST, Broken, Context, Order, ship
-from tests.support.workers import die
+from tests.support.workers import FrozenError, die
 
 DONE = {"task_id": "o-1", "use_case_id": "order", "state": "deliver pending"}
 
@@ -155,6 +155,16 @@ def test_an_ignored_task_is_an_error_to_a_caller_and_none_to_a_trigger_that_retr
         direct(bare("o-1"), context)
     assert asynchronous(bare("o-1"), context) == answer
     assert by_bus(eventbridge("o-1"), context) == answer
+
+
+def test_a_frozen_exception_leaves_as_it_is(context: Context) -> None:
+    @handles(Order.ship, task_id="order_id")
+    def handler(*_: object) -> None:
+        raise FrozenError("it broke")
+
+    ready("o-1")
+    with pytest.raises(FrozenError):
+        handler({"order_id": "o-1"}, context)
 
 
 def test_a_failure_leaves_and_the_next_event_is_the_next_attempt(context: Context) -> None:

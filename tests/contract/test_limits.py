@@ -28,6 +28,7 @@ from pynamodb_tracker.worker.team import Team
 from tests.support.processes import until as poll_until
 from tests.support.recorder import Requests, recorded
 from tests.support.rows import client, put
+from tests.support.workers import FrozenError
 
 bank = Limit("bank", at_once=2)
 SECOND = timedelta(seconds=1)
@@ -583,3 +584,13 @@ def test_slots_are_no_tasks(other: LimitSlots) -> None:
     assert Order.delete_use_case().succeeded == ["o-1"]
     assert len(held()) == 1
     assert StoredSlot(0).is_free(SECOND)
+
+
+@MOTO
+def test_a_frozen_exception_of_a_block_that_has_a_slot_is_recorded() -> None:
+    def refuse(_: object) -> None:
+        raise FrozenError("it broke")
+
+    Order.create("o-1")
+    Order.pay.run_all(refuse, limit=1)
+    assert Order.get_task("o-1").errors[-1].type == "FrozenError"

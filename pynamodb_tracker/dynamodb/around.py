@@ -1,0 +1,39 @@
+"""What is done before and after a block, whatever exception leaves that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from functools import wraps
+from types import TracebackType
+from typing import ParamSpec
+
+P = ParamSpec("P")
+
+
+def around(steps: Callable[P, Iterator[None]]) -> Callable[P, AbstractContextManager[None]]:
+    """Make a context manager of a generator that yields once, as contextlib does, but leave a block's exception alone.
+
+    contextlib sets the traceback of that; one that cannot be changed, such as a frozen dataclass, becomes another one.
+    """
+
+    @wraps(steps)
+    def surround(*args: P.args, **kwargs: P.kwargs) -> AbstractContextManager[None]:
+        return _Around(steps(*args, **kwargs))
+
+    return surround
+
+
+class _Around(AbstractContextManager[None]):
+    __slots__ = ("_steps",)
+
+    def __init__(self, steps: Iterator[None]) -> None:
+        self._steps = steps
+
+    def __enter__(self) -> None:
+        next(self._steps)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        next(self._steps, None)
