@@ -6,6 +6,7 @@ Only transitions write a status.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from pynamodb.attributes import MapAttribute
@@ -231,6 +232,14 @@ class GuardedRow(TaskRow):
         raise TypeError(
             f"{cls.__name__}.batch_write has no conditions: use create_many, delete_task or delete_use_case"
         )
+
+    def __copy__(self) -> Self:
+        """Return a copy with values of its own: PynamoDB keeps them in a dictionary, which both would share."""
+        other = type(self).__new__(type(self))
+        vars(other).update(vars(self), attribute_values=copy(self.attribute_values))
+        if "_row_state" in vars(self):
+            vars(other)["_row_state"] = copy(self._row_state)
+        return other
 
     def __dir__(self) -> list[str]:
         return offered(super().__dir__())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -147,3 +148,15 @@ def test_a_row_that_a_query_found_is_guarded_as_well() -> None:
     task = next(Order.confirm_payment.pending.query())
     with pytest.raises(AttributeError, match="status"):
         task.status = 1000
+
+
+def test_a_copy_of_a_task_keeps_its_values_when_the_task_gets_others() -> None:
+    Order.create("o-1", amount=1)
+    with Order.confirm_payment.start("o-1") as ctx:
+        before = copy.copy(ctx.task)
+        ctx.task.amount = 2
+        ctx.save()
+        before.tracking_no = "not saved"
+        assert (before.amount, ctx.task.amount) == (1, 2)
+    assert Order.get_task("o-1").amount == 2
+    assert not Order.get_task("o-1").tracking_no
