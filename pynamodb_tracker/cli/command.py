@@ -44,6 +44,15 @@ class CannotRunError(Exception):
 
 
 @contextmanager
+def refusing(*kinds: type[Exception]) -> Iterator[None]:
+    """Take errors of these kinds for what the command was asked to do wrongly: CannotRunError with their text."""
+    try:
+        yield
+    except kinds as error:
+        raise CannotRunError(str(error)) from None
+
+
+@contextmanager
 def exit_on_error(model: type[Task] | None = None) -> Iterator[None]:
     """Report an error in one line on stderr and exit: with 1 for a refusal, with 2 if the command cannot run.
 

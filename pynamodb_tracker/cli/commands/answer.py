@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from pynamodb_tracker.cli import options as opt
-from pynamodb_tracker.cli.command import CannotRunError, use_case
+from pynamodb_tracker.cli.command import CannotRunError, refusing, use_case
 from pynamodb_tracker.cli.task_files import TOO_DEEP
 from pynamodb_tracker.cli.terminal import say
 from pynamodb_tracker.model.references import round_of
@@ -55,7 +55,7 @@ def answer(
     task, or if it has ended.
     """
     with use_case(name, use_case_name) as model:
-        try:
+        with refusing(TypeError, ValueError):
             awaited = answer_named(model, answer_name)
             if (
                 of_round is None
@@ -66,6 +66,4 @@ def answer(
                     "what it does now"
                 )
             sent = awaited.send(task_id, value, by=by, key=key, round=of_round)
-        except (TypeError, ValueError) as error:
-            raise CannotRunError(str(error)) from None
         say(f"{escaped(task_id)}: {name_of(sent.task.state)}; {_HOW[sent.how]}")

@@ -1,7 +1,5 @@
 """`pause`, `resume` and `steps`: what holds for all programs of a use case that has a control item."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime
 from typing import Annotated
 
@@ -9,7 +7,7 @@ import typer
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.cli import options as opt
-from pynamodb_tracker.cli.command import FOUND, CannotRunError, step_among, use_case, use_cases
+from pynamodb_tracker.cli.command import FOUND, refusing, step_among, use_case, use_cases
 from pynamodb_tracker.cli.terminal import print_table, say, warn
 from pynamodb_tracker.control import item
 from pynamodb_tracker.exceptions import DefinitionError
@@ -39,7 +37,7 @@ def pause(
     """
     with use_cases(name, use_case_name) as models:
         of, end = step_among(models, step), None if until == clock.NEVER else until
-        with _wrong_words():
+        with refusing(ValueError):
             paused = of.pause(until=end, reason=reason, by=by)
         say(escaped(str(paused)))
         warn(
@@ -53,19 +51,10 @@ def resume(step: opt.Step, *, by: opt.By, name: opt.App, use_case_name: opt.UseC
     with use_cases(name, use_case_name) as models:
         of = step_among(models, step)
         ended = [pause for pause in item.in_force(of.model) if pause.step == of.name]
-        with _wrong_words():
+        with refusing(ValueError):
             of.resume(by=by)
         why = "".join(f"; {pause.by} had paused it: {pause.reason}" for pause in ended)
         say(escaped(f"{of.name} is resumed{why}" if ended else f"{of.name} was not paused"))
-
-
-@contextmanager
-def _wrong_words() -> Iterator[None]:
-    """Report what is wrong with a reason or a name in one line."""
-    try:
-        yield
-    except ValueError as error:
-        raise CannotRunError(str(error)) from None
 
 
 def steps(

@@ -54,10 +54,8 @@ def group(
 
 
 def _named(model: type[Task], name: str) -> Any:
-    try:
+    with command.refusing(ValueError):
         return model.group(name)
-    except ValueError as error:
-        raise command.CannotRunError(str(error)) from None
 
 
 def _is_over(task: Task | None) -> bool:

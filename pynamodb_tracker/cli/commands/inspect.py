@@ -152,11 +152,9 @@ def find(
             model, state = _of_state(name, models, state.replace(" ", "."))
             of = command.state_named(model, state)
         asked = None if most is None else most + 1
-        try:
+        with command.refusing(ValueError):
             index, value = find_by_text(model, what)
             found = index.query(value, state=of, since=since, until=until, latest_first=newest, limit=asked)
-        except ValueError as error:
-            raise command.CannotRunError(str(error)) from None
         none = f"{_no_task(since, until, state)} of {model.__name__} has {what}"
         _print(found, tasks.FOUND_BY, most, none, as_json=as_json)
 

@@ -13,7 +13,7 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import check_task_id
 from pynamodb_tracker.batch.bulk import in_threads_together, with_rows
 from pynamodb_tracker.cli import options as opt
-from pynamodb_tracker.cli.command import CANNOT_RUN, FOUND, INTERRUPTED, CannotRunError, ids_in, use_case
+from pynamodb_tracker.cli.command import CANNOT_RUN, FOUND, INTERRUPTED, CannotRunError, ids_in, refusing, use_case
 from pynamodb_tracker.cli.targets import NOTHING_ASKED, Asked, Targets
 from pynamodb_tracker.cli.task_files import Format, LineReader
 from pynamodb_tracker.cli.terminal import say, say_id, warn
@@ -93,15 +93,13 @@ def create(
                 what = f"{key} is given twice" if equals else f"{pair!r} gives no attribute a value"
                 raise CannotRunError(f"{what}: write each as NAME=VALUE, as in amount=4200")
             given[key] = text
-        try:
+        with refusing(TypeError, ValueError):
             arguments = LineReader(model, Format.CSV, None).arguments(given)
             if merge:
                 merged = model.create_or_merge(**arguments)
                 task, how = merged.task, _HOW[merged.how]
             else:
                 task, how = model.create(**arguments), ""
-        except (TypeError, ValueError) as error:
-            raise CannotRunError(str(error)) from None
         say(f"{escaped(task.task_id)}: {name_of(task.state)}{how}")
 
 

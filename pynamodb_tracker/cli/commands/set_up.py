@@ -18,7 +18,7 @@ import typer
 from rich.text import Text
 
 from pynamodb_tracker.cli import options as opt
-from pynamodb_tracker.cli.command import CANNOT_RUN, FOUND, CannotRunError, exit_on_error, location, table_class
+from pynamodb_tracker.cli.command import CANNOT_RUN, FOUND, exit_on_error, location, refusing, table_class
 from pynamodb_tracker.cli.interrupts import StoppedError, StopRequest, run_stoppable
 from pynamodb_tracker.cli.page_server import LOCAL, PageServer
 from pynamodb_tracker.cli.terminal import console, say, warn
@@ -79,11 +79,9 @@ def doctor(
     cannot read the settings.
     """
     with table_class(name) as model:
-        try:
+        with refusing(NotExaminedError):
             findings = examine(model) + (examine_rows(model) if rows else [])
             findings += examine_before_index(model) if before_index else []
-        except NotExaminedError as error:
-            raise CannotRunError(str(error)) from None
         _print(model, findings, as_json=as_json)
     if any(finding.severity is not Severity.ADVICE for finding in findings):
         raise typer.Exit(FOUND)

@@ -16,7 +16,7 @@ from pynamodb_tracker.batch.bulk import in_threads_together
 from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.cli import command, completion
 from pynamodb_tracker.cli import options as opt
-from pynamodb_tracker.cli.command import CannotRunError
+from pynamodb_tracker.cli.command import CannotRunError, refusing
 from pynamodb_tracker.cli.interrupts import StoppedError, StopRequest, last_output, run_stoppable, safe_stderr
 from pynamodb_tracker.cli.task_files import File, Format, Line, LineReader, open_tasks, state_to_load
 from pynamodb_tracker.cli.tasks import Damaged
@@ -249,10 +249,8 @@ def _found(
 def _with_ids(model: type[Task], ids: Iterator[str], damaged: Damaged) -> Iterator[Task]:
     """Yield the tasks with these ids, each once; one that does not exist is reported."""
     for task_id in dict.fromkeys(ids):
-        try:
+        with refusing(ValueError):
             found = hydration.rows(model, [check_task_id(task_id)])
-        except ValueError as error:
-            raise CannotRunError(str(error)) from None
         if not found:
             damaged.report(task_id, {"task": ValueError("it does not exist")})
         yield from found.values()

@@ -101,10 +101,8 @@ def worker(
     options |= {key: value for key, value in times.items() if value is not None}
     with command.use_cases(name, use_case_name) as models:
         functions = _functions(models, name, assigned or [])
-        try:
+        with command.refusing(ValueError):
             built = Worker(functions, **options)
-        except ValueError as error:
-            raise CannotRunError(str(error)) from None
         try:  # an error that will not pass, such as a missing table, is reported before the worker says that it runs
             next(iter(functions))._definition.check_index()
         except PynamoDBException as error:
