@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager
 from contextvars import copy_context
 from functools import partial
 from queue import SimpleQueue
@@ -55,7 +55,7 @@ class AsyncTaskAttempt(TaskAttempt[T]):
                 async with run as ctx:
                     self.note_answer()
                     self._check_start()
-                    with pausing, self._slot.used() if self._slot is not None else nullcontext():
+                    with pausing, self._using_slot():
                         self.value = await call(function, ctx)
 
     def _is_failure(self, error: BaseException) -> bool:

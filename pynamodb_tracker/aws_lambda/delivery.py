@@ -300,8 +300,8 @@ class Delivery(Generic[A]):
     def _error_of(self, attempt: A, record: Record) -> BaseException | None:
         """Return what the caller is to get as an error; None if it gets an answer."""
         keeps_order = attempt.reason == "paused" and self._trigger.keeps_groups and record.group is not None
-        is_delivered_once = self._trigger is not triggers.HTTP  # a client is told to send its request again
-        is_lost = attempt.is_only_here and self._runner.replies.paused is None and is_delivered_once
+        is_event = self._trigger is not triggers.HTTP  # the client of a request sends it again
+        is_lost = is_event and attempt.is_only_here and self._runner.replies.paused is None
         if self._replies.to(attempt.reason) == "done" and not (keeps_order or is_lost):
             return None
         return attempt.cause or TrackerError(f"it is not known how {attempt} ended")

@@ -84,9 +84,6 @@ class Report:
         ) + (", and then the step was paused" if self.paused else "")
 
 
-_NO_SLOT = nullcontext()
-
-
 class StoppedError(KeyboardInterrupt):
     """Raised in a block to release its attempt, which is what a run does on KeyboardInterrupt."""
 
@@ -144,7 +141,7 @@ class TaskAttempt(Generic[T]):
             with sending, run as ctx:
                 self.note_answer()
                 self._check_start()
-                with pausing, self._slot.used() if self._slot is not None else _NO_SLOT:
+                with pausing, self._using_slot():
                     self.value = call(function, ctx)
 
     @contextmanager
@@ -188,6 +185,10 @@ class TaskAttempt(Generic[T]):
         finally:
             self.note_answer()  # an error may have come before the claim, and the feed waits for it
             self.leave_slot()
+
+    def _using_slot(self) -> AbstractContextManager[None]:
+        """Use the slot that was taken for the task within this block, if there is one."""
+        return nullcontext() if self._slot is None else self._slot.used()
 
     def leave_slot(self) -> None:
         """Leave the slot of the limit to the next task; without one, do nothing."""

@@ -1,4 +1,4 @@
-"""What is done before and after a block, whatever exception leaves that."""
+"""Context managers made of generators, which leave the exception of their block as it is."""
 
 from __future__ import annotations
 

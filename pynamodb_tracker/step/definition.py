@@ -175,9 +175,7 @@ class StepDefinition(Generic[T]):
         trace = own.pop("trace", None)
         transitions.create(self.model, task_id, self.codes.pending, None, own, trace=trace, also=also)
         if self.model.tracker.use_case.flow:
-            from pynamodb_tracker.control import flow  # noqa: PLC0415 - few use cases count what passes through
-
-            flow.count(self.model, flow.CREATED)
+            count_created(self.model)
 
     def refusal(self, task_id: str, pause: Pause, payload: str | None) -> TaskNotStartableError:
         """Read a task while its step is paused, and return the error that its claim would raise, or StepPausedError."""
@@ -231,6 +229,13 @@ class StepDefinition(Generic[T]):
         if isinstance(state, State):
             return state.code if state.use_case_id == self.model.tracker.use_case.name else None
         return None
+
+
+def count_created(model: type[TaskRow]) -> None:
+    """Count a new task, in a use case that counts what passes through."""
+    from pynamodb_tracker.control import flow  # noqa: PLC0415 - few use cases count
+
+    flow.count(model, flow.CREATED)
 
 
 def _when_ignored(declared: DeclaredStep) -> Callable[[Any], Any] | None:

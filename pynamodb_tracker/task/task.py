@@ -31,6 +31,7 @@ from pynamodb_tracker.model.row_state import readable_value, unreadable_in
 from pynamodb_tracker.model.signals import check_awaited
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step import BoundStep, State
+from pynamodb_tracker.step.definition import count_created
 from pynamodb_tracker.step.state import counted
 from pynamodb_tracker.task.guarded import GuardedRow
 from pynamodb_tracker.task.metaclass import TaskMeta
@@ -165,7 +166,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
             cls, task_id, code, due_time, attributes, group=group, trace=trace, repeat=repeat, also=also
         )
         if cls.tracker.use_case.flow:
-            _count_created(cls)
+            count_created(cls)
         return task
 
     @classmethod
@@ -223,7 +224,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
             first, task_id, attributes, merge=merge, due_time=due_time, later=later, trace=trace, repeat=repeat
         ).carry_out()
         if merged.how == "created" and cls.tracker.use_case.flow:
-            _count_created(cls)
+            count_created(cls)
         return merged
 
     @classmethod
@@ -522,12 +523,6 @@ class Task(GuardedRow, metaclass=TaskMeta):
         If this is cancelled, no further task is deleted, and CancelledError is raised once the requests have ended.
         """
         return await in_thread_until_cancelled(partial(cls.delete_use_case, threads=threads))
-
-
-def _count_created(model: type[Task]) -> None:
-    from pynamodb_tracker.control import flow  # noqa: PLC0415 - few use cases count
-
-    flow.count(model, flow.CREATED)
 
 
 def _arguments(task: object) -> dict[str, Any]:

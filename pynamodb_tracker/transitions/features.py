@@ -78,7 +78,7 @@ def of_failure(
 
 def change_other_end(journal: Journal[Any], end: Transition) -> None:
     """Let what the run has asked for change an end other than success."""
-    for names, feature in _FEATURES if journal.additions else ():
+    for names, feature in _FEATURES:
         if not names.isdisjoint(journal.additions):
             _feature(feature).change_other_end(journal, end)
 

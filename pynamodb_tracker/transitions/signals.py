@@ -83,9 +83,8 @@ class Awaits(Participant):
 
         The attempt is released then.
         """
-        awaits: Awaits = run.additions.setdefault("awaits", cls())  # it stays, although an answer removes the attribute
+        awaits: Awaits = cls._of_run(run)
         answered, claim = (readable_value(row, "signals") or {}).keys(), run.claim
-        awaits._claimed = (readable_value(claim.task, "awaits") or frozenset()) - awaits.names
         awaits._missing = awaits.names - answered
         awaits._limit = awaits.until or getattr(run.additions.get("follow_ups"), "wait_until", None)
         if came := awaits._claimed & answered:
@@ -103,9 +102,15 @@ class Awaits(Participant):
         """Require that no answer has come since the claim; none if another attempt would repeat a part."""
         if getattr(run.additions.get("once"), "is_stuck", False):
             return ()
-        awaits: Awaits = run.additions.setdefault("awaits", cls())  # as above
-        claimed = (readable_value(run.claim.task, "awaits") or frozenset()) - awaits.names
-        return [when.not_answered(name) for name in sorted(claimed)]
+        awaits: Awaits = cls._of_run(run)
+        return [when.not_answered(name) for name in sorted(awaits._claimed)]
+
+    @classmethod
+    def _of_run(cls, run: Journal[Any]) -> Awaits:
+        """Return what the run has asked for, with what its claimed row still awaited."""
+        awaits: Awaits = run.additions.setdefault("awaits", cls())  # it stays, although an answer removes the attribute
+        awaits._claimed = (readable_value(run.claim.task, "awaits") or frozenset()) - awaits.names
+        return awaits
 
     def change(self, success: Transition) -> None:
         """Let the next step wait; what the row awaited so far is replaced by that, or removed."""

@@ -382,8 +382,12 @@ class StepPoller:
     def leave_slots(self) -> None:
         """Leave the slots of tasks that were given, and whose attempts have not begun."""
         for task_id in list(self._slots):
-            if (slot := self.slot_of(task_id)) is not None:
-                slot.leave()
+            self.leave_slot(task_id)
+
+    def leave_slot(self, task_id: str) -> None:
+        """Leave the slot of a task whose attempt does not begin, if one was taken."""
+        if (slot := self.slot_of(task_id)) is not None:
+            slot.leave()
 
     def _poll(self, now: datetime) -> None:
         """Look for a shard that has something due, and begin to scan there."""

@@ -156,8 +156,7 @@ class TaskTeam(Team):
             while self._slots.acquire() and (taken := self.dispatcher.take()) is not None:
                 if self._is_over or not self._call(self._begin, *taken):
                     poller, task_id = taken
-                    if (slot := poller.slot_of(task_id)) is not None:
-                        slot.leave()
+                    poller.leave_slot(task_id)
                     return
         except BaseException as error:  # noqa: BLE001 - raised again by the worker, once all have ended
             self.errors.append(error)
