@@ -80,14 +80,6 @@ class Odd(AppTask):
     picky = Picky(null=True)
 
 
-def nested(depth: int) -> list[Any]:
-    """Return so many lists in each other, and an empty one in the innermost."""
-    value: list[Any] = []
-    for _ in range(depth):
-        value = [value]
-    return value
-
-
 def nested_map(depth: int) -> dict[str, Any]:
     """Return so many maps in each other, and one with a number in the innermost."""
     value: dict[str, Any] = {"end": 1}

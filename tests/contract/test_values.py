@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from tests.contract.odd_rows import Address, Anything, Line, Odd, check_equal, nested, nested_map, plain
+from tests.contract.odd_rows import Address, Anything, Line, Odd, check_equal, nested_map, plain
 from tests.contract.odd_values import EARLIER, LATER, Colour, Level, Member, Text, columns, of_value
 from tests.support.engines import only_dynamodb_local
 from tests.support.recorder import recorded
-from tests.support.rows import change, stored
+from tests.support.rows import change, nested, stored
 
 pytestmark = pytest.mark.usefixtures("table")
 

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from pynamodb_tracker import ValueNotStorableError
-from tests.contract.odd_rows import Address, Odd, nested, nested_map, recursive
+from tests.contract.odd_rows import Address, Odd, nested_map, recursive
 from tests.contract.odd_values import EAST, INF, NAN, WEST, Colour, Plain, Point, columns, of_value, refuses
 from tests.support.engines import only_dynamodb_local
 from tests.support.network import unreached
 from tests.support.recorder import recorded
+from tests.support.rows import nested
 
 DEEP = "deeper than the 32 levels"
 

@@ -48,11 +48,16 @@ def answered_as_it_begins_to_wait(world: World) -> bool:
     return not taken(world.mine.ship)
 
 
-def answered_while_it_is_cancelled(world: World) -> bool:
-    """Return whether an order is cancelled whose payment comes after its limit, during the run that cancels it."""
+def wait_past_limit(world: World) -> None:
+    """Let a task wait for its payment until the limit has passed."""
     world.mine.create("o")
     wait_for(world.mine, "paid", until=LIMIT)
     world.clock.advance(2 * LIMIT)
+
+
+def answered_while_it_is_cancelled(world: World) -> bool:
+    """Return whether an order is cancelled whose payment comes after its limit, during the run that cancels it."""
+    wait_past_limit(world)
     with contextlib.suppress(TaskNotReadyError), world.mine.ship.start("o"):
         world.theirs.paid.send("o", 1)
     return bool(world.task.state == world.mine.ship.succeeded)
@@ -60,9 +65,7 @@ def answered_while_it_is_cancelled(world: World) -> bool:
 
 def answered_while_it_gives_up(world: World) -> bool:
     """Return whether an order is ignored whose payment comes after its limit, during the run that gives it up."""
-    world.mine.create("o")
-    wait_for(world.mine, "paid", until=LIMIT)
-    world.clock.advance(2 * LIMIT)
+    wait_past_limit(world)
     with contextlib.suppress(GiveUp), world.mine.ship.start("o"):
         world.theirs.paid.send("o", 1)
         raise GiveUp
@@ -125,9 +128,7 @@ def asked_for_before_it_is_stored(world: World) -> bool:
 
 def limit_passes_meanwhile(world: World) -> bool:
     """Return whether an answer moves the due time of a task in progress, which the limit has started since."""
-    world.mine.create("o")
-    wait_for(world.mine, "paid", until=LIMIT)
-    world.clock.advance(2 * LIMIT)
+    wait_past_limit(world)
     lives = world.freeze(world.theirs.ship, "o")
     before = world.task.due_time
     world.mine.paid.send("o", 1)

@@ -80,7 +80,7 @@ def _key(use_case: type[Task], task_id: str) -> Item:
 
 
 def nested(depth: int) -> list[object]:
-    """Return a list in a list, so many times."""
+    """Return so many lists in each other, and an empty one in the innermost."""
     value: list[object] = []
     for _ in range(depth):
         value = [value]

@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 from pynamodb_tracker import Task
 from pynamodb_tracker.control import flow
 from pynamodb_tracker.testing import StoppedClock
-from pynamodb_tracker.web import dashboard
+from pynamodb_tracker.web import dashboard, decisions
 from tests.support.engines import Engine, Moto
 from tests.web.shop import Order, ShopTask
 
@@ -19,6 +19,12 @@ OWN = {"Sec-Fetch-Site": "same-origin"}
 """What a browser says of a request from a page's own form."""
 
 Open = Callable[..., TestClient]
+
+
+def slices_of(monkeypatch: pytest.MonkeyPatch, tasks: int) -> None:
+    """Let each request change so many of the tasks that a decision is about."""
+    monkeypatch.setattr(decisions, "SLICE", tasks)
+    monkeypatch.setattr(decisions, "SLICE_SECONDS", -1)
 
 
 @pytest.fixture(scope="package")

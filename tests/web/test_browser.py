@@ -14,10 +14,11 @@ import pytest
 
 from pynamodb_tracker import Repeat, Report, Status
 from pynamodb_tracker.testing import StoppedClock
-from pynamodb_tracker.web import dashboard, decisions
+from pynamodb_tracker.web import dashboard
 from pynamodb_tracker.web.words import visible
 from tests.support.rows import change
 from tests.web.browser import Visitor, chromium, serving
+from tests.web.conftest import slices_of
 from tests.web.shop import CarrierError, Nightly, Order, Refund, ShopTask, leave
 from tests.web.test_views import HOSTILE, every_state, fail
 
@@ -252,8 +253,7 @@ def test_selected_tasks_are_reopened_and_one_is_ignored(visit: Visit) -> None:
 def test_slices_go_on_by_themselves_until_somebody_stops_them(
     visit: Visit, shop: StoppedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(decisions, "SLICE", 1)
-    monkeypatch.setattr(decisions, "SLICE_SECONDS", -1)
+    slices_of(monkeypatch, 1)
     failed(*(f"o-{number}" for number in range(4)))
     shop.advance(timedelta(seconds=1))
     third, go_on, reopen = threading.Event(), threading.Event(), Order.ship.reopen_many
@@ -281,8 +281,7 @@ def test_slices_go_on_by_themselves_until_somebody_stops_them(
 def test_slices_end_where_the_server_does_not_know_the_browser_any_more(
     visit: Visit, shop: StoppedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(decisions, "SLICE", 1)
-    monkeypatch.setattr(decisions, "SLICE_SECONDS", -1)
+    slices_of(monkeypatch, 1)
     failed("o-1", "o-2")
     shop.advance(timedelta(seconds=1))
     with visit() as visitor:
@@ -332,8 +331,7 @@ def test_a_view_refreshes_itself_unless_somebody_uses_it(visit: Visit, shop: Sto
 
 
 def test_everything_works_without_a_script(visit: Visit, monkeypatch: pytest.MonkeyPatch, shop: StoppedClock) -> None:
-    monkeypatch.setattr(decisions, "SLICE", 2)
-    monkeypatch.setattr(decisions, "SLICE_SECONDS", -1)
+    slices_of(monkeypatch, 2)
     failed("two\nlines", *(f"o-{number}" for number in range(4)))
     shop.advance(timedelta(seconds=1))
     with visit(java_script_enabled=False) as visitor:

@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 from pynamodb_tracker import ExecutionContext, Report, Status
 from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.web import decisions
-from tests.web.conftest import Open
+from tests.web.conftest import Open, slices_of
 from tests.web.shop import CarrierError, Order, leave
 from tests.web.test_views import text_of
 
@@ -227,8 +227,7 @@ def test_a_dry_run_changes_nothing_and_says_what_it_would_cost(open_page: Open, 
 def test_all_tasks_that_match_are_changed_in_slices(
     open_page: Open, shop: StoppedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(decisions, "SLICE", 2)
-    monkeypatch.setattr(decisions, "SLICE_SECONDS", -1)
+    slices_of(monkeypatch, 2)
     failed(*(f"o-{number}" for number in range(5)))
     shop.advance(timedelta(seconds=1))
     client = open_page()
@@ -370,8 +369,7 @@ def test_what_was_changed_is_seen_at_once(open_page: Open) -> None:
 def test_tasks_that_are_reopened_become_due_so_many_a_minute_over_all_slices(
     open_page: Open, shop: StoppedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(decisions, "SLICE", 2)
-    monkeypatch.setattr(decisions, "SLICE_SECONDS", -1)
+    slices_of(monkeypatch, 2)
     failed(*(f"o-{number}" for number in range(5)))
     shop.advance(timedelta(seconds=1))
     client, begin = open_page(), shop.now()
@@ -410,8 +408,7 @@ def test_tasks_of_a_filter_by_time_become_due_from_the_first_slice_on(
 def test_slices_that_wait_for_a_person_make_no_burst_of_due_tasks(
     open_page: Open, shop: StoppedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(decisions, "SLICE", 2)
-    monkeypatch.setattr(decisions, "SLICE_SECONDS", -1)
+    slices_of(monkeypatch, 2)
     failed(*(f"o-{number}" for number in range(4)))
     shop.advance(timedelta(seconds=1))
     client = open_page()
@@ -427,8 +424,7 @@ def test_slices_that_wait_for_a_person_make_no_burst_of_due_tasks(
 def test_how_many_are_due_at_once_in_spite_of_a_rate_is_said_over_all_slices(
     open_page: Open, shop: StoppedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(decisions, "SLICE", 2)
-    monkeypatch.setattr(decisions, "SLICE_SECONDS", -1)
+    slices_of(monkeypatch, 2)
     for number in range(5):
         Order.create(f"o-{number}", group=f"g-{number}" if number in (1, 2, 4) else None)
         Order.confirm_payment.ignore(f"o-{number}", reason="lost")
