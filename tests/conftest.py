@@ -1,4 +1,4 @@
-"""What every test can rely on: AWS settings that reach nobody, and DynamoDB Local where there is one."""
+"""What every test relies on: AWS settings that reach no account, and a DynamoDB in a process of its own."""
 
 import gc
 import os
@@ -10,22 +10,22 @@ from typing import Any
 
 import pytest
 
-from tests.engine.dynamodb_local import HOW_TO_GET_ONE, VARIABLE, Engine, EngineUnavailable, start
+from tests.engine.dynoxide import PATH_VARIABLE
+from tests.engine.engine import HOW_TO_GET_ONE, VARIABLE, Engine, EngineUnavailable, find, start
 from tests.engine.proxy import Proxy
 from tests.support.untraced import leave_processes_out, leave_requests_out, measuring, unmeasured
 
-NO_ENGINE = "no DynamoDB Local: "
+NO_ENGINE = "no engine: "
 NO_BROWSER = "no browser: "
 HOW_TO_GET_A_BROWSER = "install Chromium (apt-get install chromium), and playwright and axe-playwright-python from PyPI"
 NO_NODE = "no Node: "
 HOW_TO_GET_NODE = "install Node 18 or later (apt-get install nodejs)"
-ENGINE = pytest.StashKey[Engine]()
-ENGINES = pytest.StashKey[list[str]]()
+ENGINE = pytest.StashKey[str]()
 TESTS = Path(__file__).parent
 CONTRACT = TESTS / "contract"
 
 AWS_SETTINGS = {
-    "AWS_ACCESS_KEY_ID": "testing",  # letters and digits only, or DynamoDB Local refuses it
+    "AWS_ACCESS_KEY_ID": "testing",
     "AWS_SECRET_ACCESS_KEY": "testing",
     "AWS_REGION": "us-east-1",
     "AWS_DEFAULT_REGION": "us-east-1",
@@ -52,8 +52,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--one-engine",
         action="store_true",
-        help="where there is a DynamoDB Local, share it between all processes, and leave out what --quick runs on moto "
-        "of the contract and it can run, too",
+        help="if dynoxide can be had, run the contract on it alone, and not on moto as well",
     )
 
 
@@ -74,38 +73,34 @@ def pytest_configure() -> None:
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         del os.environ[name]
     os.environ |= AWS_SETTINGS
-    # DynamoDB Local keeps the tables of each key apart, and processes of pytest-xdist may share one.
-    os.environ["AWS_ACCESS_KEY_ID"] += os.environ.get("PYTEST_XDIST_WORKER", "")
 
 
 @pytest.hookimpl(optionalhook=True, wrapper=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> Generator[None, int, int]:
     """Start three processes for two cores: a quarter of their time, tests wait for an engine, or for processes.
 
-    Those of `--quick` hardly wait.
+    Those of `--quick` hardly wait. Processes that share the one given endpoint would meet each other's tables.
     """
     cores = yield
+    if VARIABLE in os.environ:
+        return 1
     is_given = "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ
     return cores if is_given or config.getoption("quick") else cores + cores // 2
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Start the DynamoDB Local of `--one-engine`, before the processes of pytest-xdist, which get its address.
+    """Find the engine of `--one-engine`, or build it, before the processes of pytest-xdist start one each.
 
-    Without one, the contract runs on moto; in CI, and where an address was given, that is an error.
+    Without one, the contract runs on moto. In CI, and where one was named, that is an error.
     """
     config = session.config
     if not config.getoption("one_engine") or hasattr(config, "workerinput"):
         return
     try:
-        engine = start()
+        find()
     except EngineUnavailable as unavailable:
-        if in_ci() or VARIABLE in os.environ:
+        if in_ci() or {VARIABLE, PATH_VARIABLE} & os.environ.keys():
             raise pytest.UsageError(why_none(unavailable)) from unavailable
-        return
-    config.add_cleanup(engine.stop)
-    config.stash[ENGINE] = engine
-    os.environ[VARIABLE] = engine.endpoint
 
 
 def in_ci() -> bool:
@@ -114,7 +109,7 @@ def in_ci() -> bool:
 
 
 def why_none(unavailable: EngineUnavailable) -> str:
-    """Say why there is no DynamoDB Local, and how to get one."""
+    """Return why there is no engine, and how to get one."""
     return f"{NO_ENGINE}{unavailable}\nTo get one: {HOW_TO_GET_ONE}."
 
 
@@ -139,12 +134,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     long = {item.path for item in items if any(map(item.get_closest_marker, LONG))} | {TESTS / name for name in SLOW}
     items.sort(key=lambda item: item.path not in long)
     for item in items:
-        if isinstance(item, pytest.Function) and "dynamodb_local" in item.fixturenames:
+        if isinstance(item, pytest.Function) and "dynamodb" in item.fixturenames:
             item.add_marker("engine")
     left_out: set[pytest.Item] = set()
     if config.getoption("quick"):
         left_out = {item for item in items if any(item.iter_markers("engine")) or any(item.iter_markers("race"))}
-    elif config.getoption("one_engine") and VARIABLE in os.environ:
+    elif config.getoption("one_engine") and {VARIABLE, PATH_VARIABLE} & os.environ.keys():
         on_engine = {item.nodeid for item in items if any(item.iter_markers("engine"))}
         left_out = {item for item in items if item.path.parent == CONTRACT and other_engine(item.nodeid) in on_engine}
     if left_out:
@@ -153,9 +148,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def other_engine(nodeid: str) -> str:
-    """Return what a test on moto is called on DynamoDB Local."""
+    """Return what a test on moto is called on dynoxide."""
     name, _, parameters = nodeid.partition("[")
-    return f"{name}[{parameters.replace('moto', 'dynamodb_local')}" if "moto" in parameters else ""
+    return f"{name}[{parameters.replace('moto', 'dynoxide')}" if "moto" in parameters else ""
 
 
 def pytest_collection_finish() -> None:
@@ -175,17 +170,17 @@ def _spared(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def dynamodb_local(pytestconfig: pytest.Config) -> Iterator[Engine]:
-    """One DynamoDB Local for the whole session; without one, tests are skipped, and fail where CI is set."""
+def dynamodb(pytestconfig: pytest.Config) -> Iterator[Engine]:
+    """Start one engine for this process; without one, tests are skipped, or fail where CI is set."""
     try:
         engine = start()
     except EngineUnavailable as unavailable:
         if in_ci():
             pytest.fail(why_none(unavailable), pytrace=False)
         pytest.skip(f"{NO_ENGINE}{unavailable}")
-    pytestconfig.stash.setdefault(ENGINE, engine)  # the one that this process shares is known by how it was started
+    pytestconfig.stash[ENGINE] = engine.how
     if hasattr(pytestconfig, "workeroutput"):  # a process of pytest-xdist, whose parent prints the summary
-        pytestconfig.workeroutput["engine"] = f"{engine.how} at {engine.endpoint}"
+        pytestconfig.workeroutput["engine"] = engine.how
     yield engine
     engine.stop()
 
@@ -194,13 +189,13 @@ def dynamodb_local(pytestconfig: pytest.Config) -> Iterator[Engine]:
 def pytest_testnodedown(node: Any) -> None:
     """Keep the name of the engine that a process of pytest-xdist has used."""
     if engine := getattr(node, "workeroutput", {}).get("engine"):
-        node.config.stash.setdefault(ENGINES, []).append(engine)
+        node.config.stash[ENGINE] = engine
 
 
 @pytest.fixture
-def proxy(dynamodb_local: Engine) -> Iterator[Proxy]:
-    """Put a proxy in front of DynamoDB Local that forwards everything until its `rule` is set."""
-    with Proxy(dynamodb_local.endpoint) as proxy:
+def proxy(dynamodb: Engine) -> Iterator[Proxy]:
+    """Put a proxy in front of the engine that forwards everything until its `rule` is set."""
+    with Proxy(dynamodb.endpoint) as proxy:
         yield proxy
 
 
@@ -219,14 +214,10 @@ def pytest_terminal_summary(
         terminalreporter.section("Node", yellow=True)
         terminalreporter.write_line(f"SKIPPED for want of Node: {len(without)} of the tests.")
         terminalreporter.write_line(f"To run them, {HOW_TO_GET_NODE}.")
-    skipped = [report for report in all_skipped if NO_ENGINE in str(report.longrepr)]
-    engine = config.stash.get(ENGINE, None)
-    if skipped:
-        terminalreporter.section("DynamoDB Local", yellow=True)
-        terminalreporter.write_line(f"SKIPPED for want of DynamoDB Local: {len(skipped)} of the tests.")
+    if skipped := [report for report in all_skipped if NO_ENGINE in str(report.longrepr)]:
+        terminalreporter.section("Engine", yellow=True)
+        terminalreporter.write_line(f"SKIPPED because there is no dynoxide: {len(skipped)} of the tests.")
         terminalreporter.write_line(f"To run them, {HOW_TO_GET_ONE}.")
-        return
-    used = [f"{engine.how} at {engine.endpoint}"] if engine else config.stash.get(ENGINES, [])
-    if used:
-        terminalreporter.section("DynamoDB Local")
-        terminalreporter.write_line("\n".join(used))
+    elif engine := config.stash.get(ENGINE, None):
+        terminalreporter.section("Engine")
+        terminalreporter.write_line(engine)

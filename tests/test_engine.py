@@ -22,7 +22,7 @@ from tests.engine.actions import (
     Hold,
     first,
 )
-from tests.engine.dynamodb_local import Engine, EngineUnavailable, start
+from tests.engine.engine import Engine, EngineUnavailable, start
 from tests.engine.proxy import Proxy
 
 TABLE = "test_engine"
@@ -30,10 +30,10 @@ KEY = {"id": {"S": "a"}}
 
 
 @pytest.fixture
-def client(proxy: Proxy, dynamodb_local: Engine) -> Iterator[Any]:
+def client(proxy: Proxy, dynamodb: Engine) -> Iterator[Any]:
     """Return a client that goes through the proxy and never retries, and a table with one counter at 1."""
     config = Config(retries={"total_max_attempts": 1, "mode": "standard"})
-    direct = boto3.client("dynamodb", endpoint_url=dynamodb_local.endpoint)
+    direct = boto3.client("dynamodb", endpoint_url=dynamodb.endpoint)
     direct.create_table(
         TableName=TABLE,
         KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
@@ -64,8 +64,8 @@ def count(client: Any) -> int:
     return int(client.get_item(TableName=TABLE, Key=KEY, ConsistentRead=True)["Item"]["count"]["N"])
 
 
-def test_the_server_answers(dynamodb_local: Engine) -> None:
-    client = boto3.client("dynamodb", endpoint_url=dynamodb_local.endpoint)
+def test_the_server_answers(dynamodb: Engine) -> None:
+    client = boto3.client("dynamodb", endpoint_url=dynamodb.endpoint)
     assert "TableNames" in client.list_tables()
     client.close()
 
@@ -147,11 +147,11 @@ def test_a_failed_request_gets_the_error_and_is_not_carried_out(client: Any, pro
     assert count(client) == 1
 
 
-def test_the_error_of_a_rule_leaves_from_close(dynamodb_local: Engine) -> None:
+def test_the_error_of_a_rule_leaves_from_close(dynamodb: Engine) -> None:
     def rule(*_: object) -> Action:
         raise ZeroDivisionError
 
-    proxy = Proxy(dynamodb_local.endpoint)
+    proxy = Proxy(dynamodb.endpoint)
     proxy.rule = rule
     client = boto3.client(
         "dynamodb", endpoint_url=proxy.endpoint, config=Config(retries={"total_max_attempts": 1, "mode": "standard"})
@@ -165,7 +165,7 @@ def test_the_error_of_a_rule_leaves_from_close(dynamodb_local: Engine) -> None:
 
 
 def test_a_given_endpoint_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DYNAMODB_LOCAL_ENDPOINT", "http://127.0.0.1:1")
+    monkeypatch.setenv("TRACKER_TEST_ENDPOINT", "http://127.0.0.1:1")
 
-    with pytest.raises(EngineUnavailable, match=r"DYNAMODB_LOCAL_ENDPOINT=http://127\.0\.0\.1:1"):
+    with pytest.raises(EngineUnavailable, match=r"TRACKER_TEST_ENDPOINT=http://127\.0\.0\.1:1"):
         start()

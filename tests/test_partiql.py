@@ -42,7 +42,7 @@ def test_an_update_has_the_values_of_its_changes_its_key_and_its_condition_in_th
     )
     assert found is not None
     assert found.text == (
-        'UPDATE "tasks" SET "status" = ? SET "unfinished"[9999] = "status" + ? REMOVE "a.b" REMOVE "say ""x""" '
+        'UPDATE "tasks" SET "status" = ? SET "unfinished"[9999] = status + ? REMOVE "a.b" REMOVE "say ""x""" '
         'WHERE "task_id" = ? AND "use_case_id" = ? AND (("status" IN [?, ?] AND "unfinished" IS NOT MISSING) '
         'OR ((NOT "a.b" <= ?) AND "say ""x""" IS MISSING)) RETURNING ALL NEW *'
     )

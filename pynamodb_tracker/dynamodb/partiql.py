@@ -181,8 +181,13 @@ class _Writer:
             self.places.append(self._place_of(operand.value))
             return "?"
         if operand.format_string in _SUMS:
-            return str(operand.format_string.format(*map(self._operand, operand.values)))
+            return str(operand.format_string.format(*map(self._summand, operand.values)))
         raise _Inexpressible
+
+    def _summand(self, operand: Any) -> str:
+        """Return a part of a sum, whose name is not quoted: all examples of AWS have it so; dynoxide wants it so."""
+        is_name = isinstance(operand, Path) and len(operand.path) == 1 and operand.path[0].isidentifier()
+        return str(operand.path[0]) if is_name else self._operand(operand)
 
     def _place_of(self, value: Typed) -> str:
         """Return the placeholder of a value; a text may equal the name of a slot, which is of another type."""

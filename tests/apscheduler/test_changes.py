@@ -15,7 +15,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from pynamodb_tracker.apscheduler import DynamoDBJobStore
 from pynamodb_tracker.apscheduler.job_table import JobTable
 from tests.apscheduler.jobs import at, due, modify, new_job, new_store, nothing
-from tests.support.engines import only_dynamodb_local
+from tests.support.engines import only_dynoxide
 from tests.support.network import Network, before, passing
 from tests.support.recorder import recorded
 from tests.support.shop import AppTask
@@ -252,7 +252,7 @@ def test_a_job_that_fits_into_no_item_is_a_value_error() -> None:
         new_store().add_job(new_job(func="tests.apscheduler.jobs:anything", args=("x" * 410_000,)))
 
 
-@only_dynamodb_local
+@only_dynoxide
 @pytest.mark.race
 def test_threads_that_change_one_job_leave_one_due_item(loop: DynamoDBJobStore) -> None:
     def work(number: int) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from tests.apscheduler.jobs import at, due, modify, new_job, new_store
-from tests.support.engines import only_dynamodb_local
+from tests.support.engines import only_dynoxide
 from tests.support.network import Network
 from tests.support.recorder import recorded
 
-pytestmark = [pytest.mark.usefixtures("table", "clock"), only_dynamodb_local]
+pytestmark = [pytest.mark.usefixtures("table", "clock"), only_dynoxide]
 
 Billed = Callable[..., list[str]]
 

@@ -23,7 +23,7 @@ from tests.engine.actions import (
     Hold,
     pass_everything,
 )
-from tests.engine.dynamodb_local import Engine
+from tests.engine.engine import Engine
 from tests.engine.proxy import Proxy
 from tests.support.fixtures import quick_sdk, session
 from tests.support.orders import MARGIN, close, table_at
@@ -44,10 +44,10 @@ CANCELLED = Fail(
 
 
 @pytest.fixture
-def store(proxy: Proxy, dynamodb_local: Engine) -> Iterator[DynamoDBJobStore]:
+def store(proxy: Proxy, dynamodb: Engine) -> Iterator[DynamoDBJobStore]:
     """Return a store behind the proxy."""
     owner = table_at(proxy.endpoint, f"jobs-{os.getpid()}", MARGIN)
-    direct = table_at(dynamodb_local.endpoint, owner.Meta.table_name, MARGIN)
+    direct = table_at(dynamodb.endpoint, owner.Meta.table_name, MARGIN)
     direct.create_table(wait=True)
     yield new_store(owner)
     direct.delete_table()

@@ -21,11 +21,11 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from pynamodb_tracker.apscheduler import DynamoDBJobStore
 from tests.apscheduler import jobs
 from tests.apscheduler.jobs import due, new_store
-from tests.support.engines import only_dynamodb_local
+from tests.support.engines import only_dynoxide
 from tests.support.network import Network, passing, silent
 from tests.support.shop import AppTask
 
-pytestmark = [pytest.mark.usefixtures("engine"), pytest.mark.race, only_dynamodb_local]
+pytestmark = [pytest.mark.usefixtures("engine"), pytest.mark.race, only_dynoxide]
 
 NOTHING, ANYTHING = "tests.apscheduler.jobs:nothing", "tests.apscheduler.jobs:anything"
 EVERY = timedelta(seconds=0.2)

@@ -1,4 +1,4 @@
-"""Two handlers of each trigger, on moto and on DynamoDB Local: one registers the task, and one runs a step of it."""
+"""Two handlers of each trigger, on moto and on dynoxide: one registers the task, and one runs a step of it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pynamodb_tracker.testing import (
     sqs_event,
 )
 from tests.aws_lambda.shop import Order, ShopTask
-from tests.support.engines import DynamoDBLocal, Engine, Moto
+from tests.support.engines import Dynoxide, Engine, Moto
 
 BODY = {"order_id": "o-1"}
 REQUEST = {
@@ -45,13 +45,13 @@ TRIGGERS: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 
 
-@pytest.fixture(scope="module", params=["moto", pytest.param("DynamoDB Local", marks=pytest.mark.engine)])
+@pytest.fixture(scope="module", params=["moto", pytest.param("dynoxide", marks=pytest.mark.engine)])
 def tables(request: pytest.FixtureRequest) -> Iterator[Engine]:
     if request.param == "moto":
         with Moto.of([ShopTask]) as tables:
             yield tables
         return
-    with DynamoDBLocal.of([ShopTask], request.getfixturevalue("dynamodb_local").endpoint) as tables:
+    with Dynoxide.of([ShopTask], request.getfixturevalue("dynamodb").endpoint) as tables:
         yield tables
 
 

@@ -19,10 +19,10 @@ from pynamodb_tracker import LockLostError, Repeat, Step, Task, TrackerError, Us
 from pynamodb_tracker.aws_lambda import UnreadableEventError, event_publisher
 from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.shop import Context
-from tests.engine.dynamodb_local import Engine
+from tests.engine.engine import Engine
 from tests.infra.record_history import FILE, as_delivered, records
 from tests.infra.shop import Parcel, ShopTask
-from tests.support.engines import DynamoDBLocal
+from tests.support.engines import Dynoxide
 from tests.support.rows import client
 
 SECOND = timedelta(seconds=1)
@@ -90,7 +90,7 @@ def types(sent: Sent, task_id: str) -> list[str]:
 
 @pytest.fixture
 def recording() -> list[dict[str, Any]]:
-    """Return the records of a stream of DynamoDB Local."""
+    """Return the records of a stream of dynoxide."""
     found: list[dict[str, Any]] = json.loads(FILE.read_text(encoding="utf-8"))["Records"]
     return [{**record, "eventSource": "aws:dynamodb"} for record in found]
 
@@ -152,13 +152,13 @@ def live(clock: StoppedClock) -> None:
 
 @pytest.mark.engine
 def test_each_transition_of_a_real_stream_is_an_event_and_nothing_else_is(
-    dynamodb_local: Engine, stopped_clock: StoppedClock
+    dynamodb: Engine, stopped_clock: StoppedClock
 ) -> None:
-    with DynamoDBLocal.of([StreamedTask], dynamodb_local.endpoint):
+    with Dynoxide.of([StreamedTask], dynamodb.endpoint):
         view = {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}
         table = client(StreamedTask).update_table(TableName=StreamedTask.Meta.table_name, StreamSpecification=view)
         live(stopped_clock)
-        found = records(dynamodb_local.endpoint, table["TableDescription"]["LatestStreamArn"], region_name="us-east-1")
+        found = records(dynamodb.endpoint, table["TableDescription"]["LatestStreamArn"], region_name="us-east-1")
         event = json.loads(json.dumps({"Records": list(found)}, default=as_delivered))
     with bus() as sent:
         assert event_publisher(StreamedTask, bus="shop")(event, None) == {"batchItemFailures": []}

@@ -1,4 +1,4 @@
-"""Handlers in the client that runs them on AWS, on DynamoDB Local: every trigger, errors, logs, and a time limit."""
+"""Handlers in the client that runs them on AWS, on dynoxide: every trigger, errors, logs, and a time limit."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.aws_lambda.runtime import Answer, Runtime
 from tests.aws_lambda.shop import Order, ShopTask
 from tests.aws_lambda.test_batches import BROKEN, ready
 from tests.aws_lambda.test_http import handler as by_body
-from tests.engine.dynamodb_local import Engine
-from tests.support.engines import DynamoDBLocal
+from tests.engine.engine import Engine
+from tests.support.engines import Dynoxide
 from tests.support.engines import Engine as Tables
 
 pytest.importorskip("awslambdaric", reason="Lambda's client is built for Linux only")
@@ -30,16 +30,16 @@ SCHEDULE = {"version": "0", "detail-type": "Scheduled Event", "source": "aws.eve
 
 
 @pytest.fixture(scope="module")
-def tables(dynamodb_local: Engine) -> Iterator[Tables]:
-    with DynamoDBLocal.of([ShopTask], dynamodb_local.endpoint) as tables:
+def tables(dynamodb: Engine) -> Iterator[Tables]:
+    with Dynoxide.of([ShopTask], dynamodb.endpoint) as tables:
         yield tables
 
 
 @pytest.fixture(scope="module")
-def deploy(tables: Tables, dynamodb_local: Engine) -> Callable[[str], Runtime]:  # noqa: ARG001 - they have the table
+def deploy(tables: Tables, dynamodb: Engine) -> Callable[[str], Runtime]:  # noqa: ARG001 - they have the table
     """Return a function that deploys a handler in a process of its own."""
     environment = {
-        "AWS_ENDPOINT_URL_DYNAMODB": dynamodb_local.endpoint,
+        "AWS_ENDPOINT_URL_DYNAMODB": dynamodb.endpoint,
         "SHOP_TABLE": ShopTask.Meta.table_name,
     }
     return partial(Runtime, environment=environment)

@@ -26,7 +26,7 @@ NEW = 5
 
 
 def report() -> Iterator[str]:
-    yield f"CPU time in awslambdaric, the client built at import, against DynamoDB Local; medians of {ROUNDS} processes"
+    yield f"CPU time in awslambdaric, the client built at import, against dynoxide; medians of {ROUNDS} processes"
     if importlib.util.find_spec("awslambdaric") is None:
         yield "left out: awslambdaric is built for Linux only"
         return

@@ -1,4 +1,4 @@
-"""Requests and capacity units of each operation by each way, as DynamoDB Local reports them."""
+"""Requests and capacity units of each operation by each way, as dynoxide reports them."""
 
 from __future__ import annotations
 

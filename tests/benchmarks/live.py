@@ -1,4 +1,4 @@
-"""Client CPU and time of a run against DynamoDB Local: the socket, the answers and the server's time are real."""
+"""Client CPU and time of a run against dynoxide: the socket, the answers and the server's time are real."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Times = list[tuple[float, float]]
 
 
 def report() -> Iterator[str]:
-    yield f"Client CPU and time of a run against DynamoDB Local; medians of {ROUNDS * RUNS} runs, as ratios"
+    yield f"Client CPU and time of a run against dynoxide; medians of {ROUNDS * RUNS} runs, as ratios"
     yield from missing()
     with engine() as found:
         if isinstance(found, str):

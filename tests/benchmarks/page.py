@@ -17,7 +17,7 @@ REPEATED = 15
 
 
 def report() -> Iterator[str]:
-    yield "The overview of 11,028 tasks on DynamoDB Local, median and range of 15"
+    yield "The overview of 11,028 tasks on dynoxide, median and range of 15"
     with engine() as found:
         if isinstance(found, str):
             yield found

@@ -1,4 +1,4 @@
-"""What an operation used: its requests, and the units that DynamoDB Local reports for them."""
+"""What an operation used: its requests, and the units that dynoxide reports for them."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from tests.benchmarks.by_hand import ByHand
 from tests.benchmarks.by_tracker import ByTracker
 from tests.benchmarks.orders import Change
 from tests.benchmarks.usage import Operation
-from tests.engine.dynamodb_local import HOW_TO_GET_ONE, Engine, EngineUnavailable, start
+from tests.engine.engine import HOW_TO_GET_ONE, Engine, EngineUnavailable, start
 
 __all__ = ["LIBRARY", "Way", "engine", "missing", "peers", "ways"]
 
@@ -89,11 +89,11 @@ def missing() -> Iterator[str]:
 
 @contextmanager
 def engine() -> Iterator[Engine | str]:
-    """Have a DynamoDB Local that all clients talk to which are built meanwhile; or why there is none."""
+    """Have a dynoxide that all clients talk to which are built meanwhile; or why there is none."""
     try:
         found = start()
     except EngineUnavailable as unavailable:
-        yield f"left out, for want of DynamoDB Local: {unavailable}\nto get one, {HOW_TO_GET_ONE}"
+        yield f"left out, for want of dynoxide: {unavailable}\nto get one, {HOW_TO_GET_ONE}"
         return
     try:
         with mock.patch.dict("os.environ", AWS_ENDPOINT_URL_DYNAMODB=found.endpoint):

@@ -19,7 +19,7 @@ from tests.chaos.session import run
 from tests.chaos.settings import Settings
 from tests.chaos.summary import lines, traces
 from tests.conftest import pytest_configure as replace_aws_settings
-from tests.engine.dynamodb_local import start
+from tests.engine.engine import start
 
 INTERRUPTED = 130
 """What a command ends with by custom after Ctrl-C."""

@@ -28,7 +28,7 @@ from typing import Any
 from tests.chaos.interruptions import notes_of
 from tests.conftest import pytest_configure as replace_aws_settings
 from tests.engine.actions import Action, Delay, DropAnswer
-from tests.engine.dynamodb_local import start
+from tests.engine.engine import start
 from tests.engine.proxy import Proxy
 from tests.support.operations import Boom
 from tests.support.orders import close, orders

@@ -31,7 +31,7 @@ from typing import Any
 from pynamodb_tracker.batch.batch import TaskAttempt
 from tests.conftest import pytest_configure as replace_aws_settings
 from tests.engine.actions import Action, Delay, DropAnswer
-from tests.engine.dynamodb_local import start
+from tests.engine.engine import start
 from tests.engine.proxy import Proxy
 from tests.support.operations import Boom
 from tests.support.orders import close, orders

@@ -34,7 +34,7 @@ from pynamodb_tracker import Limit, Step, UseCase, Worker
 from pynamodb_tracker.control import limit, slots
 from pynamodb_tracker.dynamodb.connection import SharedConnection
 from tests.conftest import pytest_configure as replace_aws_settings
-from tests.engine.dynamodb_local import start
+from tests.engine.engine import start
 from tests.support.orders import table_at
 
 __all__ = ["Bank", "Storm", "calls", "order_at"]

@@ -35,7 +35,7 @@ CANCELLED = "TransactionCanceledException"
 PASSING = {"TransactionConflict", "ThrottlingError"}
 """Why a transaction may be cancelled here; that a lock is lost is another error, and the ledger has no conditions."""
 OWN_FAULT = "InternalFailure"
-"""What DynamoDB Local calls a fault of its own."""
+"""What dynoxide calls a fault of its own."""
 
 
 class Boom(Exception):  # noqa: N818 - what users raise has any name

@@ -60,7 +60,7 @@ class Outcome:
 
 
 def run(endpoint: str, settings: Settings) -> Outcome:
-    """Run all of it on a DynamoDB Local, and leave nothing behind."""
+    """Run all of it on a dynoxide, and leave nothing behind."""
     with tempfile.TemporaryDirectory() as name, _table(endpoint, settings), Wire(endpoint) as wire:
         folder = Path(name)
         wire.rule = faults = Faults(settings)

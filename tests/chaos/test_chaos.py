@@ -12,7 +12,7 @@ from tests.chaos.guards import NAMES
 from tests.chaos.session import Outcome, run
 from tests.chaos.settings import Settings
 from tests.chaos.summary import lines, traces
-from tests.engine.dynamodb_local import Engine
+from tests.engine.engine import Engine
 
 pytestmark = pytest.mark.race
 
@@ -37,8 +37,8 @@ def told(outcome: Outcome) -> str:
     return "\n".join((*lines(outcome), *traces(outcome)))
 
 
-def test_in_a_long_random_history_every_promise_is_kept(dynamodb_local: Engine, seed: int) -> None:
-    outcome = run(dynamodb_local.endpoint, Settings(seed=seed, seconds=9, tasks=TASKS))
+def test_in_a_long_random_history_every_promise_is_kept(dynamodb: Engine, seed: int) -> None:
+    outcome = run(dynamodb.endpoint, Settings(seed=seed, seconds=9, tasks=TASKS))
 
     assert not outcome.violations, told(outcome)
     assert len(outcome.history.asked) == TASKS, told(outcome)
@@ -52,10 +52,10 @@ def test_in_a_long_random_history_every_promise_is_kept(dynamodb_local: Engine, 
     assert all(outcome.blows[kind] for kind in ("kill", "freeze", "wake")), told(outcome)
 
 
-def test_without_a_guard_the_same_history_breaks_promises(dynamodb_local: Engine, seed: int) -> None:
+def test_without_a_guard_the_same_history_breaks_promises(dynamodb: Engine, seed: int) -> None:
     guard = "MINE"  # the one that breaks soonest; tests/race removes all of them
     assert guard in NAMES
-    outcomes = (run(dynamodb_local.endpoint, rough(seed + burst, guard)) for burst in range(BURSTS))
+    outcomes = (run(dynamodb.endpoint, rough(seed + burst, guard)) for burst in range(BURSTS))
     found = ({violation.promise for violation in outcome.violations} for outcome in outcomes)
 
     assert any(promises & OF_THE_LOCK for promises in found)

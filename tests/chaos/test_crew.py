@@ -14,7 +14,7 @@ import pytest
 from tests.chaos.crew import ROOT, Crew, crew
 from tests.chaos.pipeline import parcels
 from tests.chaos.settings import Settings
-from tests.engine.dynamodb_local import VARIABLE, Engine
+from tests.engine.engine import VARIABLE, Engine
 
 NOWHERE = "http://127.0.0.1:9"
 TIMEOUT = 60.0
@@ -43,12 +43,12 @@ def test_a_worker_that_ends_by_itself_is_reported(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("order", [signal.SIGINT, signal.SIGTERM])
 def test_a_run_that_is_interrupted_leaves_nothing_behind(
-    dynamodb_local: Engine, tmp_path: Path, order: signal.Signals
+    dynamodb: Engine, tmp_path: Path, order: signal.Signals
 ) -> None:
     command = subprocess.Popen(
         [sys.executable, "-m", "tests.chaos", "--seconds", "60", "--seed", "5"],
         cwd=ROOT,
-        env=os.environ | {VARIABLE: dynamodb_local.endpoint, "TMPDIR": str(tmp_path)},
+        env=os.environ | {VARIABLE: dynamodb.endpoint, "TMPDIR": str(tmp_path)},
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -62,4 +62,4 @@ def test_a_run_that_is_interrupted_leaves_nothing_behind(
     assert command.returncode == 130
     assert told.endswith("interrupted; the seed was 5\n")
     assert [*tmp_path.iterdir()] == []
-    assert not parcels(dynamodb_local.endpoint, Settings(seed=5, table=f"chaos-{command.pid}")).exists()
+    assert not parcels(dynamodb.endpoint, Settings(seed=5, table=f"chaos-{command.pid}")).exists()

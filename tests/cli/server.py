@@ -1,4 +1,4 @@
-"""The shop on DynamoDB Local, for this process and for commands in processes of their own."""
+"""The shop on dynoxide, for this process and for commands in processes of their own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from unittest import mock
 from tests.cli.command import APP
 from tests.cli.shop import StoreTask
 from tests.demo.command import environment
-from tests.engine.dynamodb_local import Engine
+from tests.engine.engine import Engine
 from tests.support.pages import ROOT
 
 __all__ = ["Environment", "command", "on_server", "started"]
@@ -24,7 +24,7 @@ Environment = Mapping[str, str]
 def on_server(engine: Engine) -> Iterator[Environment]:
     """Have the table of the shop there, and yield the environment in which a command finds it.
 
-    DynamoDB Local keeps tables apart by access key: this one nobody else has.
+    dynoxide keeps tables apart by access key: this one nobody else has.
     """
     key = f"cli{secrets.token_hex(8)}"
     with mock.patch.multiple(

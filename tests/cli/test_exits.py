@@ -20,8 +20,8 @@ from pynamodb_tracker.presentation.errors import one_line
 from tests.cli.command import APP, Screen, run, run_on
 from tests.cli.shop import EmptyTask, Order, StoreTask
 from tests.demo.command import environment, ran
-from tests.engine.dynamodb_local import Engine
-from tests.support.engines import DynamoDBLocal
+from tests.engine.engine import Engine
+from tests.support.engines import Dynoxide
 from tests.support.pages import ROOT
 
 CHARGE = "tests.cli.shop:charge"
@@ -54,12 +54,12 @@ LINE = '{"task_id": "o-1"}\n'
 
 
 @every_command
-def test_a_table_that_is_not_there_is_reported_in_one_line(dynamodb_local: Engine, arguments: tuple[str, ...]) -> None:
-    with DynamoDBLocal.of([StoreTask], dynamodb_local.endpoint):
+def test_a_table_that_is_not_there_is_reported_in_one_line(dynamodb: Engine, arguments: tuple[str, ...]) -> None:
+    with Dynoxide.of([StoreTask], dynamodb.endpoint):
         StoreTask.delete_table()
         ended = run(*arguments, text=LINE)
         assert ended.code == 2
-        assert ended.err == f"table {StoreTask.Meta.table_name} at {dynamodb_local.endpoint}: {NO_TABLE}"
+        assert ended.err == f"table {StoreTask.Meta.table_name} at {dynamodb.endpoint}: {NO_TABLE}"
         StoreTask.create_table(wait=True)
 
 
@@ -158,10 +158,10 @@ def test_an_empty_window_is_reported_in_one_line(arguments: tuple[str, ...]) -> 
     assert re.fullmatch(r"the window is empty: --since .* is not before --until .*\n", ended.err)
 
 
-def test_a_table_is_made_and_left_alone_the_second_time(dynamodb_local: Engine) -> None:
-    with DynamoDBLocal.of([EmptyTask], dynamodb_local.endpoint):
+def test_a_table_is_made_and_left_alone_the_second_time(dynamodb: Engine) -> None:
+    with Dynoxide.of([EmptyTask], dynamodb.endpoint):
         EmptyTask.delete_table()
-        table = f"table {EmptyTask.Meta.table_name} at {dynamodb_local.endpoint}"
+        table = f"table {EmptyTask.Meta.table_name} at {dynamodb.endpoint}"
         first = run("create-table", of="tests.cli.shop:EmptyTask")
         assert (first.code, first.out) == (0, f"created {table}\n")
         assert EmptyTask.exists()

@@ -14,7 +14,7 @@ import pytest
 from pynamodb_tracker import State
 from tests.cli.server import Environment, on_server, started
 from tests.cli.shop import Order, stalling
-from tests.engine.dynamodb_local import Engine
+from tests.engine.engine import Engine
 from tests.support.processes import until
 
 pytestmark = [pytest.mark.race, pytest.mark.skipif(os.name == "nt", reason="POSIX signals")]
@@ -24,9 +24,9 @@ DAWDLE, STALL, CHATTER = (f"tests.cli.shop:{name}" for name in ("dawdle", "stall
 
 
 @pytest.fixture
-def server(dynamodb_local: Engine) -> Iterator[Environment]:
+def server(dynamodb: Engine) -> Iterator[Environment]:
     """Have failed tasks on the server."""
-    with on_server(dynamodb_local) as environment:
+    with on_server(dynamodb) as environment:
         Order.create_many(({"task_id": f"o-{n:03}", "state": Order.pay.failed} for n in range(MANY)), threads=4)
         yield environment
 

@@ -18,7 +18,7 @@ from tests.cli.command import APP, Screen, run_on
 from tests.cli.server import Environment, command, on_server
 from tests.cli.shop import Order, stalling, waver
 from tests.demo.command import environment
-from tests.engine.dynamodb_local import Engine
+from tests.engine.engine import Engine
 from tests.support.pages import ROOT
 from tests.support.processes import until
 
@@ -36,9 +36,9 @@ _STEERING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 @pytest.fixture(scope="module")
-def server(dynamodb_local: Engine) -> Iterator[Environment]:
+def server(dynamodb: Engine) -> Iterator[Environment]:
     """Have tasks in most states on the server."""
-    with on_server(dynamodb_local) as environment:
+    with on_server(dynamodb) as environment:
         Order.create_many([*(f"bad-{n}" for n in range(8)), LONG, "lost-\x1b[31m", "bad-日本語日本語"])
         Order.pay.run_all(waver)
         Order.create_many(f"good-{n}" for n in range(5))

@@ -30,8 +30,8 @@ from tests.cli.command import run_untimed as run
 from tests.cli.server import Environment, on_server
 from tests.cli.shop import Invoice, Order, StoreTask, stalling
 from tests.demo.command import environment
-from tests.engine.dynamodb_local import Engine
-from tests.support.engines import DynamoDBLocal
+from tests.engine.engine import Engine
+from tests.support.engines import Dynoxide
 from tests.support.pages import ROOT, Page
 from tests.support.processes import until
 
@@ -257,12 +257,12 @@ def test_help_tells_the_defaults_of_a_worker() -> None:
 # Where it cannot run.
 
 
-def test_a_table_that_is_not_there_is_reported_in_one_line(dynamodb_local: Engine) -> None:
-    with DynamoDBLocal.of([StoreTask], dynamodb_local.endpoint):
+def test_a_table_that_is_not_there_is_reported_in_one_line(dynamodb: Engine) -> None:
+    with Dynoxide.of([StoreTask], dynamodb.endpoint):
         StoreTask.delete_table()
         ended = run("worker", f"pay={CHARGE}")
         assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
-        assert f"at {dynamodb_local.endpoint}: the table does not exist: create it with pynamodb-tracker" in ended.err
+        assert f"at {dynamodb.endpoint}: the table does not exist: create it with pynamodb-tracker" in ended.err
         StoreTask.create_table(wait=True)
 
 
@@ -398,8 +398,8 @@ ship = lambda ctx: print("shipping " + ctx.task.task_id)
 
 
 @pytest.fixture
-def server(dynamodb_local: Engine) -> Iterator[Environment]:
-    with on_server(dynamodb_local) as environment:
+def server(dynamodb: Engine) -> Iterator[Environment]:
+    with on_server(dynamodb) as environment:
         yield environment
 
 

@@ -20,7 +20,7 @@ class AppTask(Task):
 
         table_name = os.environ.get("COMPAT_TABLE", "compat")
         region = "us-east-1"
-        host = os.environ.get("DYNAMODB_LOCAL_ENDPOINT")
+        host = os.environ.get("TRACKER_TEST_ENDPOINT")
 
 
 class Order(AppTask):

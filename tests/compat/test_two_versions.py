@@ -18,8 +18,8 @@ import pytest
 
 from pynamodb_tracker.step.awaited import BoundAwaited
 from tests.compat.declared import AppTask, Order, Piece
-from tests.engine.dynamodb_local import Engine
-from tests.support.engines import DynamoDBLocal
+from tests.engine.engine import Engine
+from tests.support.engines import Dynoxide
 from tests.support.pages import ROOT
 from tests.support.rows import change, stored
 
@@ -52,8 +52,8 @@ def earlier(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.fixture
-def table(dynamodb_local: Engine) -> Iterator[None]:
-    with DynamoDBLocal.of([AppTask], dynamodb_local.endpoint):
+def table(dynamodb: Engine) -> Iterator[None]:
+    with Dynoxide.of([AppTask], dynamodb.endpoint):
         yield
 
 
@@ -62,7 +62,7 @@ def workers(folders: list[Path], endpoint: str) -> list[dict[str, Any]]:
     started = []
     for folder in folders:
         given = {"PYTHONPATH": str(folder), "COMPAT_TABLE": AppTask.Meta.table_name}
-        given["DYNAMODB_LOCAL_ENDPOINT"] = endpoint
+        given["TRACKER_TEST_ENDPOINT"] = endpoint
         command = [sys.executable, "-m", "tests.compat.worker"]
         pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         started.append(subprocess.Popen(command, cwd=folder, env=os.environ | given, **pipes))  # noqa: S603 - our own
@@ -78,7 +78,7 @@ def workers(folders: list[Path], endpoint: str) -> list[dict[str, Any]]:
 
 @pytest.mark.usefixtures("table")
 def test_old_and_new_workers_share_a_table_and_each_refuses_what_a_later_version_wrote(
-    earlier: Path, dynamodb_local: Engine
+    earlier: Path, dynamodb: Engine
 ) -> None:
     orders = [f"o-{number}" for number in range(12)]
     pieces = [f"p-{number}" for number in range(12)]
@@ -89,7 +89,7 @@ def test_old_and_new_workers_share_a_table_and_each_refuses_what_a_later_version
     change(Order, "newer", v={"N": "99"})
     before = stored(Order, "newer")
 
-    told = workers([earlier, ROOT, earlier, ROOT], dynamodb_local.endpoint)
+    told = workers([earlier, ROOT, earlier, ROOT], dynamodb.endpoint)
 
     runs = Counter(each for worker in told for each in worker["ran"])
     expected = {f"order/{name}/{status}" for name in orders for status in RUNNING}
@@ -103,7 +103,7 @@ def test_old_and_new_workers_share_a_table_and_each_refuses_what_a_later_version
 @pytest.mark.usefixtures("table")
 @pytest.mark.parametrize("earlier", [WITHOUT_ANSWERS], indirect=True)
 def test_an_old_worker_leaves_alone_what_awaits_or_has_an_answer_until_a_new_one_runs_it(
-    earlier: Path, dynamodb_local: Engine
+    earlier: Path, dynamodb: Engine
 ) -> None:
     paid = BoundAwaited(Order, "paid")
     Order.create("answered")
@@ -114,11 +114,11 @@ def test_an_old_worker_leaves_alone_what_awaits_or_has_an_answer_until_a_new_one
     names = ("answered", "woken", "waits")
     before = [stored(Order, name) for name in names]
 
-    [told] = workers([earlier], dynamodb_local.endpoint)
+    [told] = workers([earlier], dynamodb.endpoint)
 
     assert (told["ran"], told["refused"]) == ([], ["answered: TaskFormatError", "woken: TaskFormatError"])
     assert [stored(Order, name) for name in names] == before
-    [told] = workers([ROOT], dynamodb_local.endpoint)
+    [told] = workers([ROOT], dynamodb.endpoint)
     assert len(told["ran"]) == 2 * len(RUNNING)
     assert [str(Order.get_task(name).state) for name in names] == [
         "deliver succeeded",

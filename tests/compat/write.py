@@ -1,4 +1,4 @@
-"""Write the golden rows of this version to stdout: `python -m tests.compat.write`, with DYNAMODB_LOCAL_ENDPOINT set.
+"""Write the golden rows of this version to stdout: `python -m tests.compat.write`, with TRACKER_TEST_ENDPOINT set.
 
 The files in rows/ are such outputs, each of the version that it is named after. They are never edited. What a later
 version adds has a file of its own. Run it in a checkout at /app, because tracebacks name the path.

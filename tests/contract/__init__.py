@@ -1,1 +1,1 @@
-"""The contract of the library, each behaviour on moto and on DynamoDB Local alike."""
+"""The contract of the library, each behaviour on moto and on dynoxide alike."""

@@ -9,7 +9,7 @@ import pytest
 from pynamodb.connection.base import Connection
 
 from tests.support.blocking import CLIENTS, through_asyncio
-from tests.support.engines import ENGINES, DynamoDBLocal, Engine, Moto
+from tests.support.engines import ENGINES, Dynoxide, Engine, Moto
 from tests.support.network import Network
 from tests.support.shop import AppTask
 
@@ -46,7 +46,7 @@ def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
         with Moto.of(tables) as engine:
             yield engine
     else:
-        with DynamoDBLocal.of(tables, request.getfixturevalue("dynamodb_local").endpoint) as engine:
+        with Dynoxide.of(tables, request.getfixturevalue("dynamodb").endpoint) as engine:
             yield engine
 
 

@@ -18,7 +18,7 @@ from pynamodb_tracker.dynamodb import batch_execute
 from pynamodb_tracker.dynamodb.batch_execute import BatchedWrite
 from pynamodb_tracker.dynamodb.connection import sharing_requests
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
-from tests.support.engines import only_dynamodb_local, only_moto
+from tests.support.engines import only_dynoxide, only_moto
 from tests.support.network import Network, error
 from tests.support.recorder import recorded
 from tests.support.shop import Order
@@ -261,7 +261,7 @@ def test_an_engine_that_does_not_know_shared_requests_is_logged_with_a_reason(
     assert Order.get("o-1").state == STEP.succeeded
 
 
-@only_dynamodb_local
+@only_dynoxide
 def test_rows_that_seem_to_be_abandoned_are_read_once_however_often_workers_meet(clock: StoppedClock) -> None:
     Order.create_many(f"held-{number}" for number in range(5))
     held = [STEP.start(f"held-{number}") for number in range(5)]

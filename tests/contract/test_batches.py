@@ -20,7 +20,7 @@ from pynamodb_tracker import (
     ValueNotStorableError,
 )
 from pynamodb_tracker.query import state_scan
-from tests.support.engines import only_dynamodb_local
+from tests.support.engines import only_dynoxide
 from tests.support.recorder import recorded
 from tests.support.shop import AppTask, Order, Parcel
 from tests.support.workers import Broken, die, fail, succeed
@@ -125,7 +125,7 @@ def test_the_report_lists_the_outcome_of_each_task(threads: int) -> None:
     assert report.refused == {}
 
 
-@only_dynamodb_local
+@only_dynoxide
 @pytest.mark.parametrize("threads", THREADS)
 def test_each_task_is_in_one_list_of_the_report(threads: int) -> None:
     def work(ctx: ExecutionContext[Parcel]) -> None:
@@ -163,7 +163,7 @@ def test_a_task_that_fails_again_is_not_tried_twice(threads: int) -> None:
     assert sorted(report.failed) == sorted(ran) == sorted(f"e-{number}" for number in range(10))
 
 
-@only_dynamodb_local
+@only_dynoxide
 def test_a_task_that_fails_again_is_not_tried_twice_from_a_later_page(clock: StoppedClock) -> None:
     ran: list[str] = []
 
@@ -309,7 +309,7 @@ def test_run_all_takes_a_limit_and_a_window(threads: int, clock: StoppedClock) -
     assert sorted(report.succeeded) == ["o-1", "o-2"]
 
 
-@only_dynamodb_local
+@only_dynoxide
 def test_run_all_reads_a_page_of_tasks_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state_scan, "PAGE", 50)
     operations: list[str] = []

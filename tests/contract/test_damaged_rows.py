@@ -18,14 +18,14 @@ from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.web import dashboard
 from tests.cli.command import run
 from tests.support.damages import DAMAGES, HEALTHY, Damage, DepotTask, Parcel, ignored, put_rows
-from tests.support.engines import Engine, only_dynamodb_local
+from tests.support.engines import Engine, only_dynoxide
 from tests.support.rows import stored
 
 TABLES = [DepotTask]
 
 CLASS = "tests.support.damages:Parcel"
 
-pytestmark = only_dynamodb_local  # moto raises errors of its own where types differ
+pytestmark = only_dynoxide  # moto raises errors of its own where types differ
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from pynamodb.exceptions import PynamoDBException, TableError
 
 from pynamodb_tracker import Step, Task, UseCase, Worker
 from pynamodb_tracker.testing import StoppedClock
-from tests.engine.dynamodb_local import Engine
+from tests.engine.engine import Engine
 from tests.support.engines import quick_sessions
 from tests.support.rows import client
 
@@ -23,14 +23,14 @@ DOCTOR = r"table .* at http.* is not as its class declares it: pynamodb-tracker 
 
 
 @pytest.fixture
-def shop(dynamodb_local: Engine) -> Iterator[Any]:
+def shop(dynamodb: Engine) -> Iterator[Any]:
     """Return a use case on a table that does not exist yet, with provisioned units."""
 
     class ShopTask(Task):
         class Meta:
             table_name = f"existing-{uuid.uuid4().hex}"
             region = "us-east-1"
-            host = dynamodb_local.endpoint
+            host = dynamodb.endpoint
             read_capacity_units = 3
             write_capacity_units = 4
 

@@ -10,7 +10,7 @@ import pytest
 
 from pynamodb_tracker import Step, UseCase
 from pynamodb_tracker.model.failure import Failure
-from tests.support.engines import only_dynamodb_local
+from tests.support.engines import only_dynoxide
 from tests.support.rows import change, index_entries, item_bytes, stored
 from tests.support.shop import AppTask, Order
 from tests.support.workers import Broken, fail
@@ -201,7 +201,7 @@ def test_the_traceback_includes_the_causes() -> None:
     assert "the first of all" in Order.get_task("o-1").errors[-1].traceback
 
 
-@only_dynamodb_local
+@only_dynoxide
 def test_errors_stay_bounded_however_often_a_task_fails_and_is_reopened() -> None:
     Tireless.create("t-1")
     for _ in range(3):

@@ -25,7 +25,7 @@ from pynamodb_tracker import (
     ValueNotStorableError,
 )
 from pynamodb_tracker.transitions import follow_ups, groups
-from tests.support.engines import only_dynamodb_local
+from tests.support.engines import only_dynoxide
 from tests.support.network import Answer, Network, Request, error, unreached
 from tests.support.recorder import recorded
 from tests.support.rows import change, client, keys, stored
@@ -190,7 +190,7 @@ def test_the_data_of_a_group_is_the_same_for_whoever_touches_it_while_it_is_read
         assert ctx.group.data is found[0]
 
 
-@only_dynamodb_local
+@only_dynoxide
 def test_many_that_are_created_on_threads_enter_their_group_in_their_order() -> None:
     tasks = [{"task_id": f"o-{number}", "group": f"customer-{number % 2}"} for number in range(16)]
     assert len(Order.create_many([*tasks, "alone"], threads=16).succeeded) == 17

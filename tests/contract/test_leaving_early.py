@@ -15,7 +15,7 @@ import pytest
 from pynamodb_tracker import ExecutionContext, TaskIgnoredError
 from tests.contract.odd_errors import StrError
 from tests.support.blocking import only_blocking
-from tests.support.engines import only_dynamodb_local
+from tests.support.engines import only_dynoxide
 from tests.support.shop import Order
 from tests.support.workers import fail
 
@@ -118,7 +118,7 @@ def test_ctrl_c_saves_nothing_that_the_block_assigned() -> None:
     assert Order.get_task("o-1").amount == 1
 
 
-@only_dynamodb_local
+@only_dynoxide
 def test_a_task_that_is_released_again_and_again_counts_its_attempts_at_last() -> None:
     Order.create("o-1")
     attempts = []
@@ -133,7 +133,7 @@ def test_a_task_that_is_released_again_and_again_counts_its_attempts_at_last() -
     assert Order.get_task("o-1").attempt == 0
 
 
-@only_dynamodb_local
+@only_dynoxide
 def test_a_task_that_was_run_many_times_can_still_be_released_without_counting_the_attempt() -> None:
     Order.create("o-1")
     for _ in range(21):

@@ -12,7 +12,7 @@ import pytest
 from pynamodb_tracker import AsyncContext, ExecutionContext, GiveUp, Repeat, Step, Task, UseCase
 from pynamodb_tracker.aws_lambda import retry_handler
 from tests.aws_lambda.shop import Context
-from tests.support.engines import only_dynamodb_local
+from tests.support.engines import only_dynoxide
 from tests.support.workers import fail
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Part(ChainTable):
 TABLES = [ChainTable]
 SECOND = timedelta(seconds=1)
 
-pytestmark = [pytest.mark.usefixtures("table"), only_dynamodb_local]
+pytestmark = [pytest.mark.usefixtures("table"), only_dynoxide]
 each_number_of_threads = pytest.mark.parametrize("threads", [1, 4])
 ran = list[str]()
 

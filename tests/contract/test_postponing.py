@@ -19,7 +19,7 @@ from pynamodb_tracker import (
 )
 from pynamodb_tracker.clock import stamp
 from pynamodb_tracker.transitions import postponing
-from tests.support.engines import only_dynamodb_local
+from tests.support.engines import only_dynoxide
 from tests.support.recorder import recorded
 from tests.support.rows import change
 from tests.support.shop import AppTask
@@ -52,7 +52,7 @@ def kept(task_id: str = "p-1") -> tuple[Any, bool]:
     return task.postponed, task.first_failure is not None
 
 
-@only_dynamodb_local
+@only_dynoxide
 def test_a_bank_that_is_down_for_an_hour_costs_no_task(stopped_clock: StoppedClock) -> None:
     Payout.create_many([f"p-{number}" for number in range(40)])
     up = stopped_clock.now() + timedelta(hours=1)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pynamodb_tracker import State, Step, UseCase
-from tests.support.engines import only_dynamodb_local
+from tests.support.engines import only_dynoxide
 from tests.support.recorder import recorded
 from tests.support.rows import change, client, stored
 from tests.support.shop import AppTask, Order, Parcel
@@ -152,7 +152,7 @@ def test_whole_rows_are_read_strongly_consistent() -> None:
     assert table["ConsistentRead"] is True
 
 
-@only_dynamodb_local
+@only_dynoxide
 def test_a_query_for_10_of_300_tasks_in_5_shards_takes_at_most_6_requests_and_one_for_all_yields_each_once() -> None:
     expected = write_many(Parcel, 300)
     with recorded() as requests:
@@ -162,14 +162,14 @@ def test_a_query_for_10_of_300_tasks_in_5_shards_takes_at_most_6_requests_and_on
     assert ids(Parcel.sort.pending.query()) == expected
 
 
-@only_dynamodb_local
+@only_dynoxide
 def test_a_query_of_600_tasks_in_1_shard_yields_each_once_in_order() -> None:
     expected = write_many(Single, 600)
     assert ids(Single.sort.pending.query()) == expected
     assert Single.sort.pending.count() == 600
 
 
-@only_dynamodb_local
+@only_dynoxide
 def test_rows_that_exceed_one_answer_of_dynamodb_are_returned_whole(clock: StoppedClock) -> None:
     text = "x" * 380_000
     for number in range(45):
@@ -199,7 +199,7 @@ def write_many(case: Case, count: int) -> list[str]:
     return task_ids
 
 
-@only_dynamodb_local
+@only_dynoxide
 @pytest.mark.parametrize("move", [succeed, fail, die, lambda step, task_id: step.model.delete_task(task_id)])
 def test_a_task_that_changed_state_since_the_index_was_read_is_not_returned(move: Any, clock: StoppedClock) -> None:
     Single.create_many(f"t-{number:03}" for number in range(101))
@@ -213,7 +213,7 @@ def test_a_task_that_changed_state_since_the_index_was_read_is_not_returned(move
     assert "last" not in rest
 
 
-@only_dynamodb_local
+@only_dynoxide
 def test_a_task_that_fails_again_since_the_index_was_read_is_not_returned_twice(clock: StoppedClock) -> None:
     Single.create_many([{"task_id": f"t-{number:03}", "state": Single.sort.failed} for number in range(101)])
     clock.advance(MINUTE)

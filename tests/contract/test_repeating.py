@@ -38,7 +38,7 @@ NIGHTLY = Repeat.cron("0 2 * * *", tz="Europe/Berlin")
 class Report(AppTask):
     """Two steps, and no time between attempts."""
 
-    # DynamoDB Local deletes what has expired by the real time, which is after the stopped one.
+    # dynoxide deletes what has expired by the real time, which is after the stopped one.
     use_case_id = UseCase("repeated report", keep_for=36_000 * DAY, keep_ignored_for=36_000 * DAY)
 
     collect = Step(10, max_attempts=2)

@@ -20,7 +20,7 @@ from pynamodb_tracker.transitions import StepStatements
 from pynamodb_tracker.transitions.lock import Journal
 from pynamodb_tracker.transitions.prepared import PreparedWrite
 from pynamodb_tracker.transitions.success import transition_of_success
-from tests.engine.dynamodb_local import Engine
+from tests.engine.engine import Engine
 from tests.support.engines import quick_session
 from tests.support.writes import Order, as_told, claim_of, told_name, writes_of_deliver, writes_of_ship
 
@@ -117,9 +117,9 @@ def key(task_id: str) -> Item:
 
 
 @pytest.fixture(scope="module")
-def rows(dynamodb_local: Engine) -> Iterator[Rows]:
+def rows(dynamodb: Engine) -> Iterator[Rows]:
     client = quick_session().create_client(
-        "dynamodb", "us-east-1", endpoint_url=dynamodb_local.endpoint, config=UNCHECKED
+        "dynamodb", "us-east-1", endpoint_url=dynamodb.endpoint, config=UNCHECKED
     )
     kinds = {"task_id": "HASH", "use_case_id": "RANGE"}
     client.create_table(

@@ -12,7 +12,7 @@ from pynamodb.indexes import AllProjection, GlobalSecondaryIndex, KeysOnlyProjec
 
 from pynamodb_tracker import Report, Step, Task, UseCase, ValueNotStorableError
 from pynamodb_tracker.exceptions import TaskError
-from tests.support.engines import only_dynamodb_local
+from tests.support.engines import only_dynoxide
 from tests.support.recorder import recorded
 from tests.support.rows import client
 from tests.support.shop import AppTask, Order
@@ -207,7 +207,7 @@ def test_a_use_case_with_any_name_works(name: str) -> None:
     assert Named.delete_use_case() == Report(succeeded=["x"])
 
 
-@only_dynamodb_local
+@only_dynoxide
 def test_a_use_case_with_as_many_steps_as_possible_works() -> None:
     steps = {f"step_{number}": Step(number) for number in range(1, 991, 10)}
     namespace = {"use_case_id": UseCase("many steps"), **steps}

@@ -11,7 +11,7 @@ from pynamodb.attributes import ListAttribute, NumberAttribute, UnicodeAttribute
 
 from pynamodb_tracker import BoundStep, GiveUp, LockLostError, Merged, Repeat, Report, Step, TaskIgnoredError, UseCase
 from pynamodb_tracker.exceptions import TaskError
-from tests.support.engines import only_dynamodb_local
+from tests.support.engines import only_dynoxide
 from tests.support.network import Answer, Network, Request, passing, unheard
 from tests.support.recorder import recorded
 from tests.support.rows import change, client, stored
@@ -84,7 +84,7 @@ def test_a_run_has_succeeded_although_its_task_is_pending_again(step: BoundStep[
     assert [ctx.outcome for ctx in contexts] == ["succeeded"]
 
 
-@only_dynamodb_local
+@only_dynoxide
 def test_any_number_of_calls_during_a_run_make_one_run_more(clock: StoppedClock) -> None:
     ask("first")
     with Cursor.step.start("c") as ctx:

@@ -6,7 +6,7 @@ import pytest
 
 from pynamodb_tracker import Report, Step, UseCase
 from tests.contract.odd_values import KB, STATE, STEP, Colour, Member, Text, columns, nothing
-from tests.support.engines import only_dynamodb_local
+from tests.support.engines import only_dynoxide
 from tests.support.shop import AppTask, Order, Parcel
 
 pytestmark = pytest.mark.usefixtures("table")
@@ -28,7 +28,7 @@ GOOD = [
 ]
 
 
-@only_dynamodb_local
+@only_dynoxide
 @pytest.mark.parametrize("task_id", GOOD, ids=ascii)
 def test_a_task_with_any_id_works_and_its_id_reads_back_equal(task_id: str) -> None:
     assert Order.create(task_id, data={"a": "x" * 2 * KB}).task_id == task_id

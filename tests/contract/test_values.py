@@ -13,7 +13,7 @@ import pytest
 
 from tests.contract.odd_rows import Address, Anything, Line, Odd, check_equal, nested_map, plain
 from tests.contract.odd_values import EARLIER, LATER, Colour, Level, Member, Text, columns, of_value
-from tests.support.engines import only_dynamodb_local
+from tests.support.engines import only_dynoxide
 from tests.support.recorder import recorded
 from tests.support.rows import change, nested, stored
 
@@ -102,7 +102,7 @@ AS_PYNAMODB_DOES: list[tuple[str, Any, Any]] = [
 every_kind = pytest.mark.parametrize("name", STORED)
 
 
-@only_dynamodb_local
+@only_dynoxide
 @every_kind
 def test_a_value_that_a_task_is_created_with_reads_back_equal_and_is_not_written_by_a_block_that_reads_it(
     name: str,
@@ -118,7 +118,7 @@ def test_a_value_that_a_task_is_created_with_reads_back_equal_and_is_not_written
             assert attribute not in requests[-1].written
 
 
-@only_dynamodb_local
+@only_dynoxide
 @every_kind
 def test_a_value_that_a_block_assigns_reads_back_equal_and_can_be_removed(name: str) -> None:
     attribute = Odd.get_attributes()[name].attr_name

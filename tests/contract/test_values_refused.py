@@ -14,7 +14,7 @@ import pytest
 from pynamodb_tracker import ValueNotStorableError
 from tests.contract.odd_rows import Address, Odd, nested_map, recursive
 from tests.contract.odd_values import EAST, INF, NAN, WEST, Colour, Plain, Point, columns, of_value, refuses
-from tests.support.engines import only_dynamodb_local
+from tests.support.engines import only_dynoxide
 from tests.support.network import unreached
 from tests.support.recorder import recorded
 from tests.support.rows import nested
@@ -148,7 +148,7 @@ def test_a_task_is_not_created_with_what_cannot_be_stored(kind: str) -> None:
         assert (caught.value.attribute, caught.value.task_id) == (kind, "o-1")
 
 
-@only_dynamodb_local
+@only_dynoxide
 @pytest.mark.usefixtures("table")
 @pytest.mark.parametrize("kind", REFUSED)
 def test_a_block_that_assigns_what_cannot_be_stored_fails_and_none_of_it_is_sent(kind: str) -> None:

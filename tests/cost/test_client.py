@@ -13,7 +13,7 @@ import pytest
 from pynamodb.attributes import NumberAttribute
 
 from pynamodb_tracker import Step, Task, UseCase
-from tests.engine.dynamodb_local import Engine
+from tests.engine.engine import Engine
 from tests.support.orders import close
 
 
@@ -33,14 +33,14 @@ def clients(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 @pytest.fixture
-def use_cases(dynamodb_local: Engine, table: str, name: str) -> Iterator[list[Any]]:
+def use_cases(dynamodb: Engine, table: str, name: str) -> Iterator[list[Any]]:
     """Return two use cases of one table that nobody has used yet."""
 
     class ShopTask(Task):
         class Meta:
             table_name = table
             region = "us-east-1"
-            host = dynamodb_local.endpoint
+            host = dynamodb.endpoint
 
     class Order(ShopTask):
         use_case_id = UseCase(f"{name}-order")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.dynamodb_local import Engine
+from tests.engine.engine import Engine
 
 pytestmark = pytest.mark.usefixtures("stopped_clock")
 
@@ -70,8 +70,8 @@ def test_the_trackers_own_attributes_take_about_300_bytes(rival: Any) -> None:
 
 
 @pytest.mark.parametrize("shards", [1, 5])
-def test_every_shard_is_a_hash_key_of_its_own(new_worker: Any, dynamodb_local: Engine, shards: int) -> None:
-    order = new_worker(dynamodb_local.endpoint, status_shards=shards)
+def test_every_shard_is_a_hash_key_of_its_own(new_worker: Any, dynamodb: Engine, shards: int) -> None:
+    order = new_worker(dynamodb.endpoint, status_shards=shards)
     order.create_many([f"o-{number}" for number in range(50)])
 
     keys = {task.status_key for task in order.confirm.pending.query()}

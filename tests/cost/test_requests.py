@@ -14,7 +14,7 @@ from pynamodb_tracker.dynamodb import write_batcher
 from pynamodb_tracker.presentation.children import family_of
 from pynamodb_tracker.presentation.task_facts import read_task
 from pynamodb_tracker.testing import StoppedClock
-from tests.engine.dynamodb_local import Engine
+from tests.engine.engine import Engine
 from tests.engine.proxy import Proxy
 from tests.support.fixtures import Frozen
 from tests.support.proxy_rules import targets
@@ -112,10 +112,10 @@ def test_a_bulk_operation_of_a_single_task_is_a_plain_request_that_waits_for_not
 
 
 def test_the_10_oldest_of_200_tasks_in_5_shards_are_at_most_6_requests(
-    new_worker: Any, dynamodb_local: Engine, proxy: Proxy, stopped_clock: StoppedClock
+    new_worker: Any, dynamodb: Engine, proxy: Proxy, stopped_clock: StoppedClock
 ) -> None:
     options = {"status_shards": 5}
-    direct, counted = (new_worker(each.endpoint, **options) for each in (dynamodb_local, proxy))
+    direct, counted = (new_worker(each.endpoint, **options) for each in (dynamodb, proxy))
     for number in range(200):
         stopped_clock.advance(timedelta(seconds=1))
         direct.create(f"o-{number}", data={"number": number})

@@ -16,7 +16,7 @@ from rich.console import Console
 from pynamodb_tracker.demo.pipeline import DemoTask, Order, ProcessWork, Server, ServerError
 from pynamodb_tracker.demo.session import Options, run
 from tests.demo.command import started
-from tests.engine.dynamodb_local import Engine
+from tests.engine.engine import Engine
 from tests.support.processes import has_ended
 
 pytestmark = pytest.mark.race
@@ -26,12 +26,12 @@ MANY = 60
 
 
 @pytest.fixture
-def server(dynamodb_local: Engine) -> Iterator[Server]:
+def server(dynamodb: Engine) -> Iterator[Server]:
     """Yield a table's name that nobody has; the table is gone afterwards, whatever the test left.
 
-    DynamoDB Local keeps tables apart by access key: these are the ones that the demo takes without any.
+    dynoxide keeps tables apart by access key: these are the ones that the demo takes without any.
     """
-    server = Server(dynamodb_local.endpoint, f"demo-{secrets.token_hex(4)}")
+    server = Server(dynamodb.endpoint, f"demo-{secrets.token_hex(4)}")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AWS_ACCESS_KEY_ID", "demo")
         patch.setenv("AWS_SECRET_ACCESS_KEY", "demo")

@@ -1,4 +1,4 @@
-"""The tables as their classes declare them, on moto and DynamoDB Local: created once, restored after each test."""
+"""The tables as their classes declare them, on moto and dynoxide: created once, restored after each test."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from pynamodb_tracker import Task
 from tests.doctor.shops import ArchiveTask, LocalTask, ShopTask
 from tests.doctor.tables import client, settings
-from tests.support.engines import DynamoDBLocal, Moto
+from tests.support.engines import Dynoxide, Moto
 
 ALL = (ShopTask, ArchiveTask, LocalTask)
 
@@ -23,7 +23,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test on both engines, and on moto alone where it writes down what DynamoDB answers."""
     if "engine" in metafunc.fixturenames:
         alone = {"described", "described_archive"} & set(metafunc.fixturenames)
-        local = pytest.param("dynamodb_local", marks=pytest.mark.engine)
+        local = pytest.param("dynoxide", marks=pytest.mark.engine)
         metafunc.parametrize("engine", ["moto"] if alone else ["moto", local], indirect=True, scope="module")
 
 
@@ -34,7 +34,7 @@ def engine(request: pytest.FixtureRequest) -> Iterator[AsMade]:
         if request.param == "moto":
             stack.enter_context(Moto.of(ALL))
         else:
-            stack.enter_context(DynamoDBLocal.of(ALL, request.getfixturevalue("dynamodb_local").endpoint))
+            stack.enter_context(Dynoxide.of(ALL, request.getfixturevalue("dynamodb").endpoint))
         yield {table: settings(table) for table in ALL}
 
 

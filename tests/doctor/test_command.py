@@ -20,8 +20,8 @@ from tests.cli.command import run
 from tests.demo.command import WITHOUT, environment
 from tests.doctor.shops import ShopTask
 from tests.doctor.tables import answering, make, projecting
-from tests.engine.dynamodb_local import Engine
-from tests.support.engines import DynamoDBLocal
+from tests.engine.engine import Engine
+from tests.support.engines import Dynoxide
 from tests.support.pages import ROOT, Page
 
 CLASSES = """
@@ -138,23 +138,23 @@ def test_json_is_all_that_it_prints_for_programs(tmp_path: Path) -> None:
 
 
 def test_it_examines_a_table_on_a_server_and_reports_one_that_is_missing(
-    tmp_path: Path, dynamodb_local: Engine
+    tmp_path: Path, dynamodb: Engine
 ) -> None:
     keys = {name: os.environ[name] for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}
-    server = keys | {"AWS_ENDPOINT_URL_DYNAMODB": dynamodb_local.endpoint}  # it keeps tables apart by the key
-    with DynamoDBLocal.of([ShopTask], dynamodb_local.endpoint):
+    server = keys | {"AWS_ENDPOINT_URL_DYNAMODB": dynamodb.endpoint}  # it keeps tables apart by the key
+    with Dynoxide.of([ShopTask], dynamodb.endpoint):
         name = ShopTask.Meta.table_name
         (tmp_path / "shop.py").write_text(CLASSES.replace('"tasks"', f'"{name}"'))
         made = looked(tmp_path, "--app", "shop:AppTask", **server)
     missing = looked(tmp_path, "--app", "shop:AppTask", "--json", **server)
 
     assert made.returncode == 0
-    assert made.stdout.startswith(f"table {name} at {dynamodb_local.endpoint}\nuse cases known here: Order\n2 advice\n")
+    assert made.stdout.startswith(f"table {name} at {dynamodb.endpoint}\nuse cases known here: Order\n2 advice\n")
     assert "unknown: the server does not return it" in made.stdout
     assert (missing.returncode, missing.stdout) == (2, "")
     (told,) = missing.stderr.splitlines()[1:]
     assert told == (
-        f"table {name!r} at {dynamodb_local.endpoint} does not exist: create it with AppTask.create_table(wait=True), "
+        f"table {name!r} at {dynamodb.endpoint} does not exist: create it with AppTask.create_table(wait=True), "
         "or use the region and the credentials of the account that has it"
     )
 

@@ -1,4 +1,4 @@
-"""A proxy in front of DynamoDB Local that loses, repeats, delays and refuses requests as a test says."""
+"""A proxy in front of dynoxide that loses, repeats, delays and refuses requests as a test says."""
 
 import contextlib
 import http.client

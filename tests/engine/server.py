@@ -21,15 +21,16 @@ PORT_TRIES = 3
 
 PING_HEADERS = {
     "X-Amz-Target": "DynamoDB_20120810.ListTables",
+    "X-Amz-Date": "20260101T000000Z",
     "Content-Type": "application/x-amz-json-1.0",
-    # DynamoDB Local reads the access key and the region, and verifies no signature.
+    # dynoxide wants a date and a signature, and verifies neither.
     "Authorization": "AWS4-HMAC-SHA256 Credential=ping/20260101/us-east-1/dynamodb/aws4_request, "
     "SignedHeaders=host, Signature=ping",
 }
 
 
 class EngineUnavailable(Exception):  # noqa: N818 - it is a state of the machine, not an error of the code
-    """No DynamoDB Local can be had; the message says why."""
+    """There is no engine to run tests on; the message says why."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The table of the template: made by CloudFormation on moto, and on DynamoDB Local by what it would be asked for."""
+"""The table of the template: made by CloudFormation on moto, and on dynoxide by what it would be asked for."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.infra.shop import ShopTask
 from tests.infra.template import Template
 from tests.support.rows import client
 
-__all__ = ["STACK", "finish", "on_dynamodb_local", "on_moto"]
+__all__ = ["STACK", "finish", "on_dynoxide", "on_moto"]
 
 STACK = "shop"
 
@@ -40,7 +40,7 @@ def on_moto(**parameters: str) -> Iterator[Template]:
 
 
 @contextmanager
-def on_dynamodb_local(endpoint: str, **parameters: str) -> Iterator[Template]:
+def on_dynoxide(endpoint: str, **parameters: str) -> Iterator[Template]:
     """Send what CloudFormation would send, and let the class use the table that comes out."""
     template = Template("table.yaml", TableName=f"shop-{uuid.uuid4().hex}", DeletionProtection="false", **parameters)
     table, name = ShopTask.tracker.table, template.parameters["TableName"]

@@ -15,9 +15,9 @@ import pytest
 
 from pynamodb_tracker.doctor import Severity, examine
 from tests.cli.command import run
-from tests.engine.dynamodb_local import Engine
+from tests.engine.engine import Engine
 from tests.infra.declared import ALL
-from tests.infra.deployed import STACK, finish, on_dynamodb_local, on_moto
+from tests.infra.deployed import STACK, finish, on_dynoxide, on_moto
 from tests.infra.shop import LETTERS, Letter, Parcel, ShopTask, pack, refuse
 from tests.support.rows import client
 
@@ -92,9 +92,9 @@ def test_a_stack_exports_the_names_of_the_table_that_it_made() -> None:
 
 
 @pytest.fixture(params=[{}, KNOWN_TO_LOCAL], ids=["as it is", "with parameters"])
-def local(request: pytest.FixtureRequest, dynamodb_local: Engine) -> Iterator[None]:
-    """Make the table on DynamoDB Local."""
-    with on_dynamodb_local(dynamodb_local.endpoint, **request.param):
+def local(request: pytest.FixtureRequest, dynamodb: Engine) -> Iterator[None]:
+    """Make the table on dynoxide."""
+    with on_dynoxide(dynamodb.endpoint, **request.param):
         yield
 
 
@@ -104,5 +104,5 @@ def test_the_tracker_works_on_the_table_that_the_template_asks_for() -> None:
 
 
 @pytest.mark.usefixtures("local")
-def test_the_doctor_finds_nothing_else_than_what_dynamodb_local_does_not_have() -> None:
+def test_the_doctor_finds_nothing_else_than_what_dynamodb_does_not_have() -> None:
     assert {finding.subject for finding in examine(ShopTask)} == {"point-in-time recovery", "deletion protection"}

@@ -20,9 +20,9 @@ from botocore.credentials import Credentials
 from pynamodb_tracker.aws_lambda import handles
 from pynamodb_tracker.testing import sqs_event
 from tests.conftest import HOW_TO_GET_NODE, NO_NODE, in_ci
-from tests.engine.dynamodb_local import Engine
+from tests.engine.engine import Engine
 from tests.infra.template import INFRA
-from tests.support.engines import DynamoDBLocal
+from tests.support.engines import Dynoxide
 from tests.support.shop import AppTask, Parcel
 
 KEY = "a secret"
@@ -91,7 +91,7 @@ def refuse(_: object) -> None:
     raise ConnectionError("no scales")
 
 
-def test_node_reads_tasks_and_starts_one(node: str, queue: tuple[str, list[Any]], dynamodb_local: Engine) -> None:
+def test_node_reads_tasks_and_starts_one(node: str, queue: tuple[str, list[Any]], dynamodb: Engine) -> None:
     address, bodies = queue
     handled = []
 
@@ -99,7 +99,7 @@ def test_node_reads_tasks_and_starts_one(node: str, queue: tuple[str, list[Any]]
     def sort(ctx: Any, _: object) -> None:
         handled.append(ctx.task.task_id)
 
-    with DynamoDBLocal.of([AppTask], dynamodb_local.endpoint):
+    with Dynoxide.of([AppTask], dynamodb.endpoint):
         names = [f"p-{number}" for number in range(1, 7)]  # on more than one of five shards
         for task_id in names:
             Parcel.create(task_id, data={"to": "Zoë"})
@@ -113,7 +113,7 @@ def test_node_reads_tasks_and_starts_one(node: str, queue: tuple[str, list[Any]]
             "AWS_SECRET_ACCESS_KEY": KEY,
             "AWS_SESSION_TOKEN": "token",
             "AWS_REGION": "us-east-1",
-            "AWS_ENDPOINT_URL_DYNAMODB": dynamodb_local.endpoint,
+            "AWS_ENDPOINT_URL_DYNAMODB": dynamodb.endpoint,
             "AWS_ENDPOINT_URL_SQS": address,
         }
         program = (INFRA / "node" / "tasks.mjs").as_uri()

@@ -21,13 +21,13 @@ from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.commands import StepCommands
 from pynamodb_tracker.testing import local_table
 from tests.apscheduler.jobs import new_job, new_store
-from tests.engine.dynamodb_local import Engine
+from tests.engine.engine import Engine
 from tests.infra import operator_operations, reader_operations, scheduler_operations, worker_operations
 from tests.infra.operations import Act, Role, acts_of, rows_of
 from tests.infra.permissions import Permission, Record, allowed, listed
 from tests.infra.shop import Letter, Parcel, ShopTask, Stock, pack
 from tests.infra.template import Template
-from tests.support.engines import DynamoDBLocal, Moto
+from tests.support.engines import Dynoxide, Moto
 from tests.support.pages import ROOT, Page
 from tests.support.recorder import recorded
 from tests.support.through import Dispatch, through
@@ -58,7 +58,7 @@ BATCHES: dict[Role, set[Permission]] = {
     "Operator": {Permission(f"dynamodb:PartiQL{verb}", "table") for verb in ("Delete", "Insert", "Update")},
     "Scheduler": set(),
 }
-"""What lets several writes leave in one request; moto knows no such request, so DynamoDB Local is asked below."""
+"""What lets several writes leave in one request; moto knows no such request, so dynoxide is asked below."""
 
 LIMITS: dict[str, dict[str, Any]] = {
     "Jobs": {
@@ -205,10 +205,10 @@ def test_the_page_lists_what_each_call_needs(permissions: dict[Act, set[Permissi
 
 
 @pytest.mark.engine
-def test_the_policies_allow_the_statements_of_batches(dynamodb_local: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_policies_allow_the_statements_of_batches(dynamodb: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(write_batcher, "_LONGEST_WAIT", 0.5)  # a slow machine takes longer to gather the writes
     ids = [f"l-{number}" for number in range(4)]
-    with DynamoDBLocal.of([ShopTask], dynamodb_local.endpoint):
+    with Dynoxide.of([ShopTask], dynamodb.endpoint):
         writes, deletes = (Record(ShopTask.Meta.table_name) for _ in range(2))
         with writes:
             Letter.create_many(ids, threads=4)

@@ -11,7 +11,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from pynamodb_tracker import Task
 from pynamodb_tracker.testing import local_table, stopped_clock
 from tests.conftest import in_ci
-from tests.engine.dynamodb_local import Engine
+from tests.engine.engine import Engine
 from tests.machine.faults import Network, faulty
 from tests.machine.machine import START, World, order_class
 from tests.machine.merging import MergingMachine
@@ -54,12 +54,12 @@ def test_any_sequence_of_operations_agrees_with_the_model_on_moto() -> None:
 
 
 @pytest.mark.engine
-def test_any_sequence_of_operations_agrees_with_the_model_on_dynamodb_local(dynamodb_local: Engine) -> None:
+def test_any_sequence_of_operations_agrees_with_the_model_on_dynoxide(dynamodb: Engine) -> None:
     class EngineTask(Task):
         class Meta:
             table_name = f"machine-{uuid.uuid4().hex}"  # an earlier run that was killed has left its own
             region = "us-east-1"
-            host = dynamodb_local.endpoint
+            host = dynamodb.endpoint
 
     EngineTask.create_table(wait=True)
     try:

@@ -1,4 +1,4 @@
-"""Each guard is removed in a search, or in a trace on DynamoDB Local, or it is said here why not."""
+"""Each guard is removed in a search, or in a trace on dynoxide, or it is said here why not."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.dynamodb_local import Engine
+from tests.engine.engine import Engine
 from tests.support.pages import ROOT
 from tests.support.processes import Crew, crew
 
@@ -20,8 +20,8 @@ IDS = [f"o-{number}" for number in range(50)]
 
 
 @pytest.fixture
-def workers(dynamodb_local: Engine, table: str, name: str) -> Iterator[Crew]:
-    with crew(dynamodb_local.endpoint, table, name, timedelta(minutes=5), timedelta(seconds=2)) as workers:
+def workers(dynamodb: Engine, table: str, name: str) -> Iterator[Crew]:
+    with crew(dynamodb.endpoint, table, name, timedelta(minutes=5), timedelta(seconds=2)) as workers:
         workers.settings["status_shards"] = 7
         yield workers
 
@@ -45,9 +45,9 @@ def test_every_process_puts_a_task_into_the_same_shard(workers: Crew, name: str)
 
 
 def test_a_process_finds_and_runs_what_another_one_created(
-    new_worker: Any, dynamodb_local: Engine, workers: Crew
+    new_worker: Any, dynamodb: Engine, workers: Crew
 ) -> None:
-    order = new_worker(dynamodb_local.endpoint, status_shards=7)
+    order = new_worker(dynamodb.endpoint, status_shards=7)
     order.create_many(IDS)
 
     (report,) = workers.race([["run_all"]])
@@ -58,10 +58,10 @@ def test_a_process_finds_and_runs_what_another_one_created(
 
 
 def test_ids_and_names_that_read_alike_side_by_side_are_different_tasks(
-    new_worker: Any, dynamodb_local: Engine, name: str
+    new_worker: Any, dynamodb: Engine, name: str
 ) -> None:
-    left = new_worker(dynamodb_local.endpoint, name=f"{name}t")
-    right = new_worker(dynamodb_local.endpoint, name=f"b____{name}t")
+    left = new_worker(dynamodb.endpoint, name=f"{name}t")
+    right = new_worker(dynamodb.endpoint, name=f"b____{name}t")
 
     left.create("a____b", amount=1)
     right.create("a", amount=2)

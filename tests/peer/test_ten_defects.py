@@ -13,7 +13,7 @@ import pytest
 from pynamodb_tracker import LockLostError, TaskAlreadyExistsError, TaskLockedError, TaskNotStartableError
 from pynamodb_tracker.testing import StoppedClock
 from tests.engine.actions import THROTTLED, Action, DropAnswer, DropRequest, Fail
-from tests.engine.dynamodb_local import Engine
+from tests.engine.engine import Engine
 from tests.engine.proxy import Proxy
 from tests.support.fixtures import Frozen
 from tests.support.operations import Boom
@@ -27,16 +27,16 @@ Freeze = Callable[..., Frozen]
 
 
 @pytest.fixture
-def workers(dynamodb_local: Engine, table: str, name: str) -> Iterator[Crew]:
-    with crew(dynamodb_local.endpoint, table, name, LOCK, MARGIN) as workers:
+def workers(dynamodb: Engine, table: str, name: str) -> Iterator[Crew]:
+    with crew(dynamodb.endpoint, table, name, LOCK, MARGIN) as workers:
         yield workers
 
 
 @pytest.mark.race
 def test_1_a_worker_killed_inside_of_a_run_strands_no_task_and_its_attempt_counts(
-    new_worker: Any, dynamodb_local: Engine, workers: Crew
+    new_worker: Any, dynamodb: Engine, workers: Crew
 ) -> None:
-    order = new_worker(dynamodb_local.endpoint, lock_for=LOCK, margin=MARGIN)
+    order = new_worker(dynamodb.endpoint, lock_for=LOCK, margin=MARGIN)
     order.create("o")
     doomed = workers.start("hold", "o")
     assert doomed.hear() == "ready"
@@ -158,9 +158,9 @@ def test_6_creating_a_task_again_resets_nothing(rival: Any, freeze: Freeze, stat
 
 @pytest.mark.parametrize("latest_first", [False, True])
 def test_7_a_query_is_limited_over_all_shards_in_order_and_of_whole_rows(
-    new_worker: Any, dynamodb_local: Engine, stopped_clock: StoppedClock, *, latest_first: bool
+    new_worker: Any, dynamodb: Engine, stopped_clock: StoppedClock, *, latest_first: bool
 ) -> None:
-    order = new_worker(dynamodb_local.endpoint, status_shards=5)
+    order = new_worker(dynamodb.endpoint, status_shards=5)
     ids = [f"o-{number}" for number in range(30)]
     for task_id in ids:
         stopped_clock.advance(timedelta(seconds=1))
@@ -174,9 +174,9 @@ def test_7_a_query_is_limited_over_all_shards_in_order_and_of_whole_rows(
 
 @pytest.mark.usefixtures("stopped_clock")
 def test_8_deleting_a_use_case_spares_one_whose_name_begins_with_its_name(
-    new_worker: Any, dynamodb_local: Engine, name: str
+    new_worker: Any, dynamodb: Engine, name: str
 ) -> None:
-    order, longer = (new_worker(dynamodb_local.endpoint, name=each) for each in (name, f"{name}2"))
+    order, longer = (new_worker(dynamodb.endpoint, name=each) for each in (name, f"{name}2"))
     for task_id in ("a", "b"):
         order.create(task_id)
         longer.create(task_id)

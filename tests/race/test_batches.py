@@ -15,7 +15,7 @@ from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker.dynamodb import batch_execute, write_batcher
 from pynamodb_tracker.testing import StoppedClock
-from tests.engine.dynamodb_local import Engine
+from tests.engine.engine import Engine
 from tests.support.batch_faults import (
     BATCH,
     answers_each,
@@ -49,10 +49,10 @@ def network(monkeypatch: pytest.MonkeyPatch) -> Network:
 
 
 @pytest.fixture
-def order(new_worker: Any, dynamodb_local: Engine, stopped_clock: StoppedClock) -> Any:
+def order(new_worker: Any, dynamodb: Engine, stopped_clock: StoppedClock) -> Any:
     """Return a use case with tasks, each of which may be tried as often as it takes."""
     del stopped_clock  # named because the tasks are created when it stands
-    order = new_worker(dynamodb_local.endpoint, max_attempts=99)
+    order = new_worker(dynamodb.endpoint, max_attempts=99)
     order.create_many(TASKS)
     return order
 

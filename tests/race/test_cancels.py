@@ -1,4 +1,4 @@
-"""asyncio tasks that are cancelled while their requests are on their way, on DynamoDB Local."""
+"""asyncio tasks that are cancelled while their requests are on their way, on dynoxide."""
 
 from __future__ import annotations
 

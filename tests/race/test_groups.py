@@ -6,7 +6,7 @@ import pytest
 
 from pynamodb_tracker.status import END, Status
 from tests.engine.actions import pass_everything
-from tests.engine.dynamodb_local import Engine
+from tests.engine.engine import Engine
 from tests.engine.proxy import Proxy
 from tests.support.bad_network import BadNetwork, started_together
 from tests.support.group_process import STOP, STOP_STEERING, GroupWorker, orders
@@ -22,9 +22,9 @@ LOCK, MARGIN = 1.0, 0.1
 
 
 def test_the_order_of_a_group_is_kept_never_two_run_and_nothing_is_stranded(
-    dynamodb_local: Engine, proxy: Proxy, table: str, name: str
+    dynamodb: Engine, proxy: Proxy, table: str, name: str
 ) -> None:
-    order = orders(dynamodb_local.endpoint, table, name, LOCK, MARGIN)
+    order = orders(dynamodb.endpoint, table, name, LOCK, MARGIN)
     network = BadNetwork()
     proxy.rule = network
     creators = [["create", f"{number}", f"{TASKS}", *GROUPS] for number in range(CREATORS)]

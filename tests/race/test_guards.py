@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pynamodb_tracker.testing import StoppedClock
-from tests.engine.dynamodb_local import Engine
+from tests.engine.engine import Engine
 from tests.engine.proxy import Proxy
 from tests.race.guards import GUARDS, Guard
 from tests.support.fixtures import Frozen
@@ -19,13 +19,13 @@ from tests.support.world import World
 
 @pytest.fixture
 def world(
-    new_worker: Any, proxy: Proxy, dynamodb_local: Engine, stopped_clock: StoppedClock, freeze: Callable[..., Frozen]
+    new_worker: Any, proxy: Proxy, dynamodb: Engine, stopped_clock: StoppedClock, freeze: Callable[..., Frozen]
 ) -> World:
     keep_for = timedelta(days=30)
     mine, theirs = (
-        new_worker(each.endpoint, keep_for=keep_for, keep_ignored_for=keep_for) for each in (proxy, dynamodb_local)
+        new_worker(each.endpoint, keep_for=keep_for, keep_ignored_for=keep_for) for each in (proxy, dynamodb)
     )
-    return World(mine, theirs, proxy, stopped_clock, freeze, partial(new_worker, dynamodb_local.endpoint))
+    return World(mine, theirs, proxy, stopped_clock, freeze, partial(new_worker, dynamodb.endpoint))
 
 
 @pytest.mark.parametrize("trace", dict.fromkeys(guard.trace for guard in GUARDS), ids=lambda trace: trace.__name__)

@@ -17,7 +17,7 @@ from pynamodb_tracker import TaskLockedError, TaskNotStartableError
 from pynamodb_tracker.execution import heartbeat
 from pynamodb_tracker.testing import StoppedClock
 from tests.engine.actions import PASS, THROTTLED, Action, Delay
-from tests.engine.dynamodb_local import Engine
+from tests.engine.engine import Engine
 from tests.engine.proxy import Proxy
 from tests.support.fixtures import Frozen
 from tests.support.heartbeat_process import BeatingWorker
@@ -32,15 +32,15 @@ Start = Callable[..., BeatingWorker]
 
 
 @pytest.fixture
-def shop(new_worker: Any, dynamodb_local: Engine) -> Any:
-    return new_worker(dynamodb_local.endpoint, lock_for=LOCK, margin=MARGIN)
+def shop(new_worker: Any, dynamodb: Engine) -> Any:
+    return new_worker(dynamodb.endpoint, lock_for=LOCK, margin=MARGIN)
 
 
 @pytest.fixture
-def start(dynamodb_local: Engine, table: str, name: str) -> Iterator[Start]:
+def start(dynamodb: Engine, table: str, name: str) -> Iterator[Start]:
     """Return a function that starts a worker process, and comes back when it is inside of its block."""
     times = {"lock_for": LOCK.total_seconds(), "margin": MARGIN.total_seconds()}
-    settings = {"endpoint": dynamodb_local.endpoint, "table": table, "name": name, **times}
+    settings = {"endpoint": dynamodb.endpoint, "table": table, "name": name, **times}
     with contextlib.ExitStack() as stack:
 
         def start(*command: str) -> BeatingWorker:

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from tests.engine.actions import pass_everything
-from tests.engine.dynamodb_local import Engine
+from tests.engine.engine import Engine
 from tests.engine.proxy import Proxy
 from tests.support.bad_network import BadNetwork, started_together
 from tests.support.merge_process import STOP, MergingWorker, feeds
@@ -22,9 +22,9 @@ LOCK, MARGIN = 1.0, 0.1
 
 
 def test_each_request_is_counted_by_one_successful_run(
-    dynamodb_local: Engine, proxy: Proxy, table: str, name: str
+    dynamodb: Engine, proxy: Proxy, table: str, name: str
 ) -> None:
-    feed = feeds(dynamodb_local.endpoint, table, name, LOCK, MARGIN)
+    feed = feeds(dynamodb.endpoint, table, name, LOCK, MARGIN)
     network = BadNetwork()
     proxy.rule = network
     callers = [["ask", f"{number}", f"{REQUESTS}", *KEYS] for number in range(CALLERS)]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.dynamodb_local import Engine
+from tests.engine.engine import Engine
 from tests.support.pause_process import READ_AFTER, PauseWorker, orders
 from tests.support.processes import until
 
@@ -20,8 +20,8 @@ SLACK = 1.0
 
 
 @pytest.fixture
-def settings(dynamodb_local: Engine, table: str, name: str) -> dict[str, Any]:
-    return {"endpoint": dynamodb_local.endpoint, "table": table, "name": name, "lock_for": 60, "margin": 0.2}
+def settings(dynamodb: Engine, table: str, name: str) -> dict[str, Any]:
+    return {"endpoint": dynamodb.endpoint, "table": table, "name": name, "lock_for": 60, "margin": 0.2}
 
 
 @pytest.fixture

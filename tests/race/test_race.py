@@ -1,4 +1,4 @@
-"""Real processes and threads race for tasks on DynamoDB Local: nothing runs twice, nothing is left."""
+"""Real processes and threads race for tasks on dynoxide: nothing runs twice, nothing is left."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from pynamodb_tracker import Repeat, TaskLockedError, TaskNotStartableError
 from pynamodb_tracker.testing import StoppedClock
 from tests.engine.actions import PASS, Action, After, DropRequest, Exchange, Rule
-from tests.engine.dynamodb_local import Engine
+from tests.engine.engine import Engine
 from tests.engine.proxy import Proxy
 from tests.support.processes import Crew, Worker, crew, until
 from tests.support.proxy_rules import in_turn
@@ -27,20 +27,20 @@ MARGIN = timedelta(seconds=0.2)
 
 
 @pytest.fixture
-def order(new_worker: Any, dynamodb_local: Engine) -> Any:
-    return new_worker(dynamodb_local.endpoint, lock_for=LOCK, margin=MARGIN)
+def order(new_worker: Any, dynamodb: Engine) -> Any:
+    return new_worker(dynamodb.endpoint, lock_for=LOCK, margin=MARGIN)
 
 
 @pytest.fixture
-def workers(dynamodb_local: Engine, table: str, name: str) -> Iterator[Crew]:
-    with crew(dynamodb_local.endpoint, table, name, LOCK, MARGIN) as workers:
+def workers(dynamodb: Engine, table: str, name: str) -> Iterator[Crew]:
+    with crew(dynamodb.endpoint, table, name, LOCK, MARGIN) as workers:
         yield workers
 
 
 @pytest.fixture
-def patient(dynamodb_local: Engine, table: str, name: str) -> Iterator[Crew]:
+def patient(dynamodb: Engine, table: str, name: str) -> Iterator[Crew]:
     """Return a crew whose locks outlast the slowest machine."""
-    with crew(dynamodb_local.endpoint, table, name, timedelta(minutes=5), MARGIN) as workers:
+    with crew(dynamodb.endpoint, table, name, timedelta(minutes=5), MARGIN) as workers:
         yield workers
 
 
@@ -180,6 +180,7 @@ def test_each_part_of_a_run_that_is_killed_is_done_once_and_the_interrupted_one_
         worker.go()
         told = [worker.hear() for _ in range(min(killed_at - 1, 3))]
         assert worker.wait(30)
+        assert all(exchange.done.wait(10) for exchange in proxy.log)
     stopped_clock.advance(timedelta(minutes=6))
 
     with order.confirm.start("o") as ctx:

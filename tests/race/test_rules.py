@@ -15,7 +15,7 @@ from pynamodb_tracker import LockLostError, TaskIgnoredError, TaskLockedError
 from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.transitions import lock as lock_module
 from tests.engine.actions import DropRequest, Fail
-from tests.engine.dynamodb_local import Engine
+from tests.engine.engine import Engine
 from tests.engine.proxy import Proxy
 from tests.support.fixtures import Frozen
 from tests.support.operations import Boom
@@ -164,9 +164,9 @@ def test_a_task_whose_workers_all_die_ends_as_ignored(order: Any, freeze: Freeze
 
 @pytest.mark.parametrize("dead", [8, 9, 101])
 def test_every_one_of_many_frozen_workers_gets_lock_lost(
-    new_worker: Any, dynamodb_local: Engine, freeze: Freeze, stopped_clock: StoppedClock, dead: int
+    new_worker: Any, dynamodb: Engine, freeze: Freeze, stopped_clock: StoppedClock, dead: int
 ) -> None:
-    patient = new_worker(dynamodb_local.endpoint, max_attempts=200)
+    patient = new_worker(dynamodb.endpoint, max_attempts=200)
     patient.create("o")
     runs = []
     for _ in range(dead):

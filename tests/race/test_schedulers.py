@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from apscheduler.triggers.interval import IntervalTrigger
 
-from tests.engine.dynamodb_local import Engine
+from tests.engine.engine import Engine
 from tests.support.bad_network import started_together
 from tests.support.processes import until
 from tests.support.scheduler_process import SchedulerWorker, scheduler_on
@@ -25,10 +25,10 @@ LOCK = 4.0
 
 
 def test_no_due_time_runs_twice_and_none_is_missing_when_two_of_four_schedulers_are_killed(
-    dynamodb_local: Engine, table: str, name: str, tmp_path: Path
+    dynamodb: Engine, table: str, name: str, tmp_path: Path
 ) -> None:
     settings: dict[str, Any] = {
-        "endpoint": dynamodb_local.endpoint,
+        "endpoint": dynamodb.endpoint,
         "table": table,
         "name": name,
         "lock_for": LOCK,

@@ -17,7 +17,7 @@ from pynamodb_tracker import BoundStep
 
 __all__ = ["CLIENTS", "only_blocking", "through_asyncio"]
 
-START = [("moto", "start"), pytest.param("dynamodb_local", "start", marks=pytest.mark.engine)]
+START = [("moto", "start"), pytest.param("dynoxide", "start", marks=pytest.mark.engine)]
 CLIENTS = [*START, ("moto", "astart")]
 """The requests of both clients are the same, so the one for asyncio needs no second engine."""
 

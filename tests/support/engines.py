@@ -1,4 +1,4 @@
-"""Two engines that look alike to a test: moto, and DynamoDB Local."""
+"""Two engines that look alike to a test: moto, and dynoxide."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from tests.support.rows import client, keys
 
 __all__ = [
     "ENGINES",
-    "DynamoDBLocal",
+    "Dynoxide",
     "Engine",
     "Moto",
-    "only_dynamodb_local",
+    "only_dynoxide",
     "only_moto",
     "quick_session",
     "quick_sessions",
@@ -36,12 +36,12 @@ _MOST_WRITES = 25
 
 hurry()
 
-ENGINES = ["moto", pytest.param("dynamodb_local", marks=pytest.mark.engine)]
+ENGINES = ["moto", pytest.param("dynoxide", marks=pytest.mark.engine)]
 
 only_moto = pytest.mark.parametrize("engine", ENGINES[:1], indirect=True)
 """For tests of what the engine has no part in, such as requests that do not reach it."""
 
-only_dynamodb_local = pytest.mark.parametrize("engine", ENGINES[1:], indirect=True)
+only_dynoxide = pytest.mark.parametrize("engine", ENGINES[1:], indirect=True)
 """For a test of the contract that sends hundreds of requests: moto takes many times as long, and decides nothing."""
 
 
@@ -94,7 +94,7 @@ class Moto(Engine):
             backend.tables[table.Meta.table_name].items.clear()
 
 
-class DynamoDBLocal(Engine):
+class Dynoxide(Engine):
     """In a process of its own: it decides what is right."""
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Fixtures of the tests on DynamoDB Local: a table, workers with clients of their own, an SDK that never waits."""
+"""Fixtures of the tests on dynoxide: a table, workers with clients of their own, an SDK that never waits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pynamodb.connection.base
 import pytest
 
 from tests.engine.actions import pass_everything
-from tests.engine.dynamodb_local import Engine
+from tests.engine.engine import Engine
 from tests.engine.proxy import Proxy
 from tests.support.orders import close, orders
 
@@ -40,10 +40,10 @@ def quick_sdk(monkeypatch: pytest.MonkeyPatch, session: botocore.session.Session
 
 
 @pytest.fixture(scope="session")
-def table(dynamodb_local: Engine) -> Iterator[str]:
+def table(dynamodb: Engine) -> Iterator[str]:
     """Create one table for all tests of a folder, and return its name."""
     table = f"orders-{os.getpid()}-{next(_numbers)}"
-    owner = orders(dynamodb_local.endpoint, table)
+    owner = orders(dynamodb.endpoint, table)
     owner.create_table(wait=True)
     yield table
     owner.delete_table()
@@ -76,9 +76,9 @@ def order(new_worker: NewWorker, proxy: Proxy) -> Any:
 
 
 @pytest.fixture
-def rival(new_worker: NewWorker, dynamodb_local: Engine) -> Any:
+def rival(new_worker: NewWorker, dynamodb: Engine) -> Any:
     """Return the use case of a worker whose requests all arrive, also while a rule of the proxy is deciding."""
-    return new_worker(dynamodb_local.endpoint)
+    return new_worker(dynamodb.endpoint)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Runs APScheduler's own tests of job stores against this package's store, on moto and on DynamoDB Local.
+"""Runs APScheduler's own tests of job stores against this package's store, on moto and on dynoxide.
 
 `make upstream` calls it. It downloads the sdist that `sdist.txt` pins, and makes an environment in `.cache`, because
 those tests need an older pytest, and their package is called `tests`, like ours. Both are kept for the next run. The
@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 
 from tests.conftest import AWS_SETTINGS
-from tests.engine.dynamodb_local import start
+from tests.engine.engine import start
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

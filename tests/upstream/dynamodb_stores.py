@@ -22,7 +22,7 @@ ITEMS = 48
 
 STORES = {"jobstore", "persistent_jobstore"}
 ENGINE = os.environ["UPSTREAM_ENGINE"]
-"""`moto`, or the address of a DynamoDB Local."""
+"""`moto`, or the address of a dynoxide."""
 
 passed: set[str] = set()
 

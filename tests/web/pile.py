@@ -11,7 +11,7 @@ from typing import Any
 
 from pynamodb_tracker import ExecutionContext, Step, Task, UseCase
 from pynamodb_tracker.clock import stamp
-from tests.support.engines import DynamoDBLocal, Engine
+from tests.support.engines import Dynoxide, Engine
 from tests.support.rows import client as dynamodb
 
 TASKS = 1225
@@ -76,7 +76,7 @@ def wait_for_another(ctx: ExecutionContext[Any]) -> None:
 @contextmanager
 def filled(endpoint: str) -> Iterator[Engine]:
     """Open the table on an engine: these tasks, a parent whose child is ignored, and one with 2 MB of data."""
-    with DynamoDBLocal.of([PileTask], endpoint) as engine:
+    with Dynoxide.of([PileTask], endpoint) as engine:
         now, sdk, name = datetime.now(UTC), dynamodb(PileTask), PileTask.Meta.table_name
         codes = [*(step + status for step in (10, 20) for status in range(4)), 1000]
         rows = [row(code, number, now) for code in codes for number in range(TASKS)]

@@ -1,4 +1,4 @@
-"""What looking costs, on DynamoDB Local: bounds on requests and read units, and on time."""
+"""What looking costs, on dynoxide: bounds on requests and read units, and on time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from pynamodb_tracker.web import dashboard
-from tests.engine.dynamodb_local import Engine as Local
+from tests.engine.engine import Engine as Local
 from tests.support.engines import Engine
 from tests.support.rows import client as dynamodb
 from tests.web.conftest import OWN
@@ -20,9 +20,9 @@ from tests.web.test_views import text_of
 
 
 @pytest.fixture(scope="module")
-def pile(dynamodb_local: Local) -> Iterator[Engine]:
+def pile(dynamodb: Local) -> Iterator[Engine]:
     """Open a table with tasks in every state."""
-    with filled(dynamodb_local.endpoint) as engine:
+    with filled(dynamodb.endpoint) as engine:
         yield engine
 
 

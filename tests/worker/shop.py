@@ -1,4 +1,4 @@
-"""The use cases of these tests, on a table in memory or on one of DynamoDB Local, as the environment says."""
+"""The use cases of these tests, on a table in memory or on one of dynoxide, as the environment says."""
 
 from __future__ import annotations
 

@@ -21,14 +21,14 @@ from pynamodb_tracker.testing import local_table
 from pynamodb_tracker.worker.dispatcher import Dispatcher
 from pynamodb_tracker.worker.poller import StepPoller
 from pynamodb_tracker.worker.team import WorkerAttempt
-from tests.support.engines import DynamoDBLocal
+from tests.support.engines import Dynoxide
 from tests.support.recorder import recorded
 from tests.support.workers import die
 from tests.worker.shop import Order, Parcel, ShopTask
 
 if TYPE_CHECKING:
     from pynamodb_tracker.testing import StoppedClock
-    from tests.engine.dynamodb_local import Engine
+    from tests.engine.engine import Engine
 
 SECOND = timedelta(seconds=1)
 LONGEST = 30 * SECOND
@@ -405,10 +405,10 @@ def test_an_idle_hour_is_about_160_polls(
 
 @pytest.mark.engine
 def test_a_poll_of_an_idle_step_is_3_requests_for_each_shard_and_half_a_read_unit_each(
-    dynamodb_local: Engine, stopped_clock: StoppedClock
+    dynamodb: Engine, stopped_clock: StoppedClock
 ) -> None:
-    """DynamoDB Local charges nothing where a query finds nothing, AWS does."""
-    with DynamoDBLocal.of([ShopTask], dynamodb_local.endpoint):
+    """dynoxide charges nothing where a query finds nothing, AWS does."""
+    with Dynoxide.of([ShopTask], dynamodb.endpoint):
         later = stopped_clock.now() + 24 * HOUR
         for state in (Order.confirm.pending, Order.confirm.failed):
             Order.create_many(

@@ -1,4 +1,4 @@
-"""Workers as programs of their own, on DynamoDB Local: signals, death, and several of them on one step."""
+"""Workers as programs of their own, on dynoxide: signals, death, and several of them on one step."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import pytest
 
 from pynamodb_tracker import Worker
-from tests.engine.dynamodb_local import Engine
-from tests.support.engines import DynamoDBLocal
+from tests.engine.engine import Engine
+from tests.support.engines import Dynoxide
 from tests.support.processes import has_ended, until
 from tests.worker.program import work
 from tests.worker.programs import Program, Programs, programs
@@ -27,17 +27,17 @@ PROCESSES = [1, 2]
 
 
 @pytest.fixture
-def started(dynamodb_local: Engine) -> Iterator[Programs]:
-    with DynamoDBLocal.of([ShopTask], dynamodb_local.endpoint), programs(dynamodb_local.endpoint, name()) as started:
+def started(dynamodb: Engine) -> Iterator[Programs]:
+    with Dynoxide.of([ShopTask], dynamodb.endpoint), programs(dynamodb.endpoint, name()) as started:
         yield started
 
 
 @pytest.fixture(scope="module")
-def pair(dynamodb_local: Engine) -> Iterator[Program]:
+def pair(dynamodb: Engine) -> Iterator[Program]:
     """Have one program with two processes for the tests that leave both at work; both are ready for signals."""
     with (
-        DynamoDBLocal.of([ShopTask], dynamodb_local.endpoint),
-        programs(dynamodb_local.endpoint, name()) as started,
+        Dynoxide.of([ShopTask], dynamodb.endpoint),
+        programs(dynamodb.endpoint, name()) as started,
     ):
         program = started.start(processes=2, threads=2, longest_pause=0.2)
         ids = [f"hold-first-{number}" for number in range(4)]
