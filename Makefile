@@ -27,7 +27,7 @@ help: ## list the targets
 demo: $(READY_DEMO) ## run the demo; ARGS="..." is passed on, try ARGS=--help
 	@$(BIN)/python -m pynamodb_tracker demo $(ARGS)
 
-# What runs on both engines runs on DynamoDB Local here, where there is one, and on moto in `make quick`.
+# The contract runs on dynoxide here, or on moto if dynoxide cannot be had; on moto in `make quick`.
 test: $(READY) ## run all tests and measure coverage; ARGS="..." runs pytest with these arguments, without coverage
 ifeq ($(strip $(ARGS)),)
 	@$(BIN)/coverage erase

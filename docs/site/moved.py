@@ -10,7 +10,6 @@ MOVED = {
     "how-to/add-a-step": "how-to/deploy-a-new-version.html",
     "how-to/large-data": "how-to/data-and-money.html",
     "how-to/store-money": "how-to/data-and-money.html",
-    "how-to/test-with-dynamodb-local": "how-to/test-your-code.html#on-dynamodb-local",
     "how-to/upgrade": "how-to/deploy-a-new-version.html#upgrade-the-library",
     "how-to/use-with-powertools": "how-to/wrap-a-lambda-handler.html#use-powertools",
 }

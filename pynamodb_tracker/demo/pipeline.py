@@ -222,7 +222,7 @@ class Server:
 
     def connect(self) -> None:
         """Make this the demo's table in this process."""
-        # DynamoDB Local takes any keys, of letters and digits only.
+        # A local server takes any keys; AWS SDKs send nothing without some.
         key = "demo" if _is_loopback(self.endpoint_url) and not _has_credentials() else None
         meta = DemoTask.Meta
         meta.host, meta.table_name = self.endpoint_url, self.table_name

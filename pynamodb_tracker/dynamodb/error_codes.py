@@ -52,7 +52,6 @@ _OF_ANOTHER_SCHEMA = (
     "number of query conditions",  # more than the index has key attributes
     "Condition parameter type does not match schema type",
     "does not project",  # an attribute of a filter
-    "required keys was not given",  # as DynamoDB Local says it
 )
 """Parts of DynamoDB's messages about keys and indexes that the table does not have."""
 

@@ -56,7 +56,7 @@ def answers(endpoint: str, timeout: float = 5.0) -> bool:
 def reserved() -> socket.socket:
     """Return a socket with a port that nobody else gets while it is open, except a server that reuses addresses."""
     found = socket.socket()
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # so do Java and Docker
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # so does dynoxide
     found.bind(("127.0.0.1", 0))
     return found
 
