@@ -4,13 +4,13 @@ import gc
 import os
 import signal
 from collections.abc import Generator, Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.engine.dynoxide import PATH_VARIABLE
+from tests.engine.dynoxide import PATH_VARIABLE, find_or_build
 from tests.engine.engine import HOW_TO_GET_ONE, VARIABLE, Engine, EngineUnavailable, find, start
 from tests.engine.proxy import Proxy
 from tests.support.untraced import leave_processes_out, leave_requests_out, measuring, unmeasured
@@ -134,7 +134,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     long = {item.path for item in items if any(map(item.get_closest_marker, LONG))} | {TESTS / name for name in SLOW}
     items.sort(key=lambda item: item.path not in long)
     for item in items:
-        if isinstance(item, pytest.Function) and "dynamodb" in item.fixturenames:
+        if isinstance(item, pytest.Function) and {"dynamodb", "dynoxide"} & set(item.fixturenames):
             item.add_marker("engine")
     left_out: set[pytest.Item] = set()
     if config.getoption("quick"):
@@ -169,15 +169,31 @@ def _spared(request: pytest.FixtureRequest) -> Iterator[None]:
     gc.freeze()
 
 
-@pytest.fixture(scope="session")
-def dynamodb(pytestconfig: pytest.Config) -> Iterator[Engine]:
-    """Start one engine for this process; without one, tests are skipped, or fail where CI is set."""
+@contextmanager
+def skipped_without_engine() -> Iterator[None]:
+    """Skip the tests if there is no engine, or fail them where CI is set."""
     try:
-        engine = start()
+        yield
     except EngineUnavailable as unavailable:
         if in_ci():
             pytest.fail(why_none(unavailable), pytrace=False)
         pytest.skip(f"{NO_ENGINE}{unavailable}")
+
+
+@pytest.fixture(scope="session")
+def dynoxide() -> str:
+    """Return the path of the binary, for tests that start servers of their own. `DYNOXIDE` names it as well."""
+    with skipped_without_engine():
+        binary = str(find_or_build())
+    os.environ[PATH_VARIABLE] = binary
+    return binary
+
+
+@pytest.fixture(scope="session")
+def dynamodb(pytestconfig: pytest.Config) -> Iterator[Engine]:
+    """Start one engine for this process; without one, tests are skipped, or fail where CI is set."""
+    with skipped_without_engine():
+        engine = start()
     pytestconfig.stash[ENGINE] = engine.how
     if hasattr(pytestconfig, "workeroutput"):  # a process of pytest-xdist, whose parent prints the summary
         pytestconfig.workeroutput["engine"] = engine.how

@@ -3,12 +3,13 @@
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
 from botocore.config import Config
-from botocore.exceptions import ClientError, ConnectionClosedError
+from botocore.exceptions import ClientError, ConnectionClosedError, EndpointConnectionError
 
 from tests.engine.actions import (
     PASS,
@@ -24,9 +25,15 @@ from tests.engine.actions import (
 )
 from tests.engine.engine import Engine, EngineUnavailable, start
 from tests.engine.proxy import Proxy
+from tests.engine.server import Server
 
 TABLE = "test_engine"
 KEY = {"id": {"S": "a"}}
+SCHEMA: dict[str, Any] = {
+    "KeySchema": [{"AttributeName": "id", "KeyType": "HASH"}],
+    "AttributeDefinitions": [{"AttributeName": "id", "AttributeType": "S"}],
+    "BillingMode": "PAY_PER_REQUEST",
+}
 
 
 @pytest.fixture
@@ -34,12 +41,7 @@ def client(proxy: Proxy, dynamodb: Engine) -> Iterator[Any]:
     """Return a client that goes through the proxy and never retries, and a table with one counter at 1."""
     config = Config(retries={"total_max_attempts": 1, "mode": "standard"})
     direct = boto3.client("dynamodb", endpoint_url=dynamodb.endpoint)
-    direct.create_table(
-        TableName=TABLE,
-        KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
-        AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
-        BillingMode="PAY_PER_REQUEST",
-    )
+    direct.create_table(TableName=TABLE, **SCHEMA)
     direct.put_item(TableName=TABLE, Item=KEY | {"count": {"N": "1"}})
     through = boto3.client("dynamodb", endpoint_url=proxy.endpoint, config=config)
     yield through
@@ -169,3 +171,21 @@ def test_a_given_endpoint_that_does_not_answer_is_named(monkeypatch: pytest.Monk
 
     with pytest.raises(EngineUnavailable, match=r"TRACKER_TEST_ENDPOINT=http://127\.0\.0\.1:1"):
         start()
+
+
+def test_a_killed_engine_has_its_tables_again_after_a_restart(dynoxide: str, tmp_path: Path) -> None:
+    server = Server(dynoxide, path=tmp_path / "tables.sqlite")
+    client = boto3.client(
+        "dynamodb", endpoint_url=server.endpoint, config=Config(retries={"total_max_attempts": 1, "mode": "standard"})
+    )
+    client.create_table(TableName=TABLE, **SCHEMA)
+    client.put_item(TableName=TABLE, Item=KEY | {"count": {"N": "1"}})
+    server.kill()
+    with pytest.raises(EndpointConnectionError):
+        add_one(client)
+
+    server.restart()
+
+    assert add_one(client)["Attributes"]["count"]["N"] == "2"
+    client.close()
+    server.stop()

@@ -7,13 +7,10 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from tests.engine.server import EngineUnavailable, Recipe
+from pynamodb_tracker.testing.server import CRATE, PATH_VARIABLE, LocalServerError, find_dynoxide
 
-__all__ = ["CACHE", "CRATE", "HOW_TO_GET_IT", "PATH_VARIABLE", "recipe"]
+__all__ = ["CACHE", "CRATE", "HOW_TO_GET_IT", "PATH_VARIABLE", "EngineUnavailable", "find_or_build"]
 
-PATH_VARIABLE = "DYNOXIDE"
-CRATE = "3.2.0"
-"""The version of https://crates.io/crates/dynoxide-rs to build."""
 VERSION = "1.5.0"
 """What `dynoxide --version` prints for that crate."""
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pynamodb_tracker" / f"dynoxide-{CRATE}"
@@ -26,27 +23,26 @@ HOW_TO_GET_IT = (
 )
 
 
-def recipe() -> Recipe:
-    """Return how to start dynoxide, building it first if there is none.
+class EngineUnavailable(Exception):  # noqa: N818 - it is a state of the machine, not an error of the code
+    """There is no engine to run tests on; the message says why."""
+
+
+def find_or_build() -> Path:
+    """Return the path of dynoxide, building it first if there is none.
 
     Raises:
         EngineUnavailable: there is no binary and no cargo to build one, or the build fails.
     """
-    binary = find_binary() or build()
-
-    def command(port: int) -> list[str]:
-        return [str(binary), "serve", "--log", "quiet", "--host", "127.0.0.1", "--port", str(port)]
-
-    return Recipe(f"dynoxide {CRATE} ({binary})", command)
+    return find_binary() or build()
 
 
 def find_binary() -> Path | None:
     """Return the binary that `DYNOXIDE` names, else the pinned version from the PATH or the cache."""
-    if given := os.environ.get(PATH_VARIABLE):
-        found = shutil.which(given)
-        if found is None:
-            raise EngineUnavailable(f"{PATH_VARIABLE}={given} is not a program")
-        return Path(found)
+    if os.environ.get(PATH_VARIABLE):
+        try:
+            return Path(find_dynoxide())
+        except LocalServerError as error:
+            raise EngineUnavailable(str(error)) from error
     for candidate in (shutil.which("dynoxide"), str(CACHE / "bin" / "dynoxide")):
         if candidate and Path(candidate).is_file() and _output_of([candidate, "--version"]).split()[-1:] == [VERSION]:
             return Path(candidate)

@@ -1,10 +1,14 @@
 """The DynamoDB that tests run on: the endpoint in `TRACKER_TEST_ENDPOINT`, or a dynoxide of this process."""
 
+import http.client
 import os
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
+from pynamodb_tracker.testing.server import LocalServerError
 from tests.engine import dynoxide
-from tests.engine.server import EngineUnavailable, Server, answers, serve
+from tests.engine.dynoxide import EngineUnavailable
+from tests.engine.server import Server
 
 __all__ = ["HOW_TO_GET_ONE", "VARIABLE", "Engine", "EngineUnavailable", "find", "start"]
 
@@ -36,9 +40,9 @@ def find() -> str:
     """
     if endpoint := os.environ.get(VARIABLE):
         return _given(endpoint).how
-    recipe = dynoxide.recipe()
-    os.environ[dynoxide.PATH_VARIABLE] = recipe.command(0)[0]
-    return recipe.how
+    binary = dynoxide.find_or_build()
+    os.environ[dynoxide.PATH_VARIABLE] = str(binary)
+    return _describe(str(binary))
 
 
 def start() -> Engine:
@@ -49,9 +53,16 @@ def start() -> Engine:
     """
     if endpoint := os.environ.get(VARIABLE):
         return _given(endpoint)
-    recipe = dynoxide.recipe()
-    server = serve(recipe)
-    return Engine(server.endpoint, recipe.how, server)
+    binary = str(dynoxide.find_or_build())
+    try:
+        server = Server(binary)
+    except LocalServerError as error:
+        raise EngineUnavailable(str(error)) from error
+    return Engine(server.endpoint, _describe(binary), server)
+
+
+def _describe(binary: str) -> str:
+    return f"dynoxide {dynoxide.CRATE} ({binary})"
 
 
 def _given(endpoint: str) -> Engine:
@@ -60,3 +71,25 @@ def _given(endpoint: str) -> Engine:
     if not answers(endpoint):
         raise EngineUnavailable(f"nothing answers ListTables at {VARIABLE}={endpoint}")
     return Engine(endpoint, f"{VARIABLE}={endpoint}")
+
+
+_PING_HEADERS = {
+    "X-Amz-Target": "DynamoDB_20120810.ListTables",
+    "X-Amz-Date": "20260101T000000Z",
+    "Content-Type": "application/x-amz-json-1.0",
+    # dynoxide wants a date and a signature, and verifies neither.
+    "Authorization": "AWS4-HMAC-SHA256 Credential=ping/20260101/us-east-1/dynamodb/aws4_request, "
+    "SignedHeaders=host, Signature=ping",
+}
+
+
+def answers(endpoint: str, timeout: float = 5.0) -> bool:
+    """Return whether a DynamoDB answers ListTables at the endpoint within `timeout` seconds."""
+    connection = http.client.HTTPConnection(urlsplit(endpoint).netloc, timeout=timeout)
+    try:
+        connection.request("POST", "/", "{}", _PING_HEADERS)
+        return b"TableNames" in connection.getresponse().read()
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()

@@ -1,0 +1,156 @@
+"""A dynoxide process: DynamoDB in one binary, in memory or in a file, for all processes of this machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import IO, cast
+
+from pynamodb_tracker.dynamodb.forking import in_forked_process
+
+CRATE = "3.2.0"
+"""The version of https://crates.io/crates/dynoxide-rs that the tests run on."""
+PATH_VARIABLE = "DYNOXIDE"
+HOW_TO_GET_IT = (
+    "Run `npm install --global dynoxide`, download it from https://github.com/nubo-db/dynoxide/releases, or build it: "
+    f"cargo install dynoxide-rs --version {CRATE} --no-default-features --features native-sqlite,http-server,cli"
+)
+_WATCH = Path(__file__).with_name("watch.py")
+_PORT_TRIES = 3
+_START_TIMEOUT = 30.0
+
+_started: weakref.WeakSet[Server] = weakref.WeakSet()
+
+
+class LocalServerError(RuntimeError):
+    """The local server cannot start. The message says why, and what to do."""
+
+
+class Server:
+    """A dynoxide process that ends with this process at the latest."""
+
+    def __init__(self, binary: str, *, path: str | os.PathLike[str] | None = None, port: int = 0) -> None:
+        self._command = [binary, "serve", "--host", "127.0.0.1"]
+        if path is not None:
+            _check_file(Path(path))
+            self._command += ["--db-path", os.fspath(path)]
+        for _ in range(1 if port else _PORT_TRIES):  # another program may be faster to take a free port
+            self.port = port or _free_port()
+            complaint = self._start()
+            if complaint is None:
+                return
+            if "in use" not in complaint:
+                raise LocalServerError(f"dynoxide did not start: {complaint or 'it said nothing'}")
+        raise LocalServerError(f"port {self.port} is already in use. Stop its program, or choose another port.")
+
+    @property
+    def endpoint(self) -> str:
+        """The address for clients."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def _start(self) -> str | None:
+        """Start the process and wait until it listens. Return its error message if it ends instead."""
+        # In a session of its own, Ctrl-C in the terminal does not end it before the program has cleaned up.
+        self._process = subprocess.Popen(  # noqa: S603 - through no shell
+            [sys.executable, "-I", "-S", str(_WATCH), *self._command, "--port", str(self.port)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+            start_new_session=True,
+        )
+        self._input, output = cast("IO[bytes]", self._process.stdin), cast("IO[bytes]", self._process.stdout)
+        _started.add(self)
+        limit = threading.Timer(_START_TIMEOUT, self._let_go)
+        limit.start()
+        said = b""
+        try:
+            with output:
+                while b"listening on" not in said and (more := output.read(4096)):
+                    said += more
+        except BaseException:
+            self.stop()
+            raise
+        finally:
+            limit.cancel()
+        if b"listening on" in said:
+            return None
+        self.stop()
+        return said.decode(errors="replace").strip().removeprefix("error: ")
+
+    def stop(self) -> None:
+        """End the process. Calling it again has no further effect."""
+        self._let_go()
+        self._process.wait()  # watch.py kills a server that takes too long
+
+    def _let_go(self) -> None:
+        self._input.close()
+
+
+@in_forked_process
+def _let_go_of_all() -> None:
+    """Close the pipes that a forked process has inherited. They would keep servers running after their parent."""
+    for server in _started:
+        server._let_go()  # noqa: SLF001 - of this module
+
+
+def find_dynoxide() -> str:
+    """Return the path of dynoxide from the variable DYNOXIDE, or else from the PATH.
+
+    Raises:
+        LocalServerError: There is none.
+    """
+    given = os.environ.get(PATH_VARIABLE)
+    found = shutil.which(given or "dynoxide")
+    if found is None:
+        missing = f"{PATH_VARIABLE}={given} is not a program." if given else "dynoxide is not on the PATH."
+        raise LocalServerError(f"{missing} {HOW_TO_GET_IT}")
+    return found
+
+
+@contextmanager
+def serving(*, path: str | os.PathLike[str] | None = None, port: int = 0) -> Iterator[str]:
+    """Run dynoxide until the block ends, and yield its address."""
+    server = Server(find_dynoxide(), path=path, port=port)
+    try:
+        yield server.endpoint
+    finally:
+        server.stop()
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port
+
+
+def _check_file(path: Path) -> None:
+    """Refuse a file that dynoxide would share with another process, or that belongs to another program."""
+    import sqlite3  # noqa: PLC0415 - only a table in a file needs it
+
+    if not path.exists():
+        return
+    try:
+        with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as file:
+            file.execute("PRAGMA locking_mode = EXCLUSIVE")  # which no other process may then have open
+            file.execute("BEGIN EXCLUSIVE")
+            tables = {name for (name,) in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    except sqlite3.Error as error:
+        if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
+            raise LocalServerError(
+                f"another process has {path} open, perhaps another dynoxide. Stop it, or connect to it by "
+                "AWS_ENDPOINT_URL_DYNAMODB instead."
+            ) from error
+        if error.sqlite_errorcode != sqlite3.SQLITE_NOTADB:
+            return  # dynoxide says it itself
+        tables = {"no database"}
+    if tables and "_tables" not in tables:
+        raise LocalServerError(f"{path} is not a database of dynoxide. Give the path of a new file.")

@@ -1,0 +1,41 @@
+"""Run a command for as long as another process holds the other end of standard input.
+
+The kernel closes that end however its holder ends, SIGKILL included, on Linux as on macOS.
+"""
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+
+GRACE = 5.0
+"""Seconds between asking the command to end and killing it."""
+
+
+def end_with_input(child: subprocess.Popen[bytes]) -> None:
+    """End the child when standard input is closed, or kill it at once when a byte arrives."""
+    if os.read(0, 1):
+        child.kill()
+        return
+    child.terminate()
+    try:
+        child.wait(GRACE)
+    except subprocess.TimeoutExpired:
+        child.kill()
+
+
+def main(command: list[str]) -> int:
+    """Run the command, pass its stderr on to stdout for as long as somebody reads it, and return its exit code."""
+    with subprocess.Popen(  # noqa: S603 - through no shell
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, bufsize=0
+    ) as child:
+        threading.Thread(target=end_with_input, args=(child,), daemon=True).start()
+        while said := os.read(child.stderr.fileno(), 4096) if child.stderr else b"":
+            with contextlib.suppress(OSError):  # nobody reads it, and a full pipe would block the command
+                os.write(1, said)
+        return child.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
