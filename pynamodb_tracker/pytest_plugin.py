@@ -1,7 +1,8 @@
-"""The fixtures that pytest finds when the package is installed: `local_table` and `stopped_clock`."""
+"""The fixtures of the installed package: `local_table`, `local_server` and `stopped_clock`."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -12,7 +13,7 @@ import pytest
 if TYPE_CHECKING:
     from pynamodb_tracker.clock import StoppedClock
     from pynamodb_tracker.task.task import Task
-    from pynamodb_tracker.testing import LocalTable
+    from pynamodb_tracker.testing import LocalServer, LocalTable
 
     T = TypeVar("T", bound=Task)
 
@@ -32,6 +33,21 @@ def local_table() -> Iterator[LocalTable]:
 
         def enter(table: type[T], *further: type[Task]) -> type[T]:
             return stack.enter_context(testing.local_table(table, *further))
+
+        yield enter
+
+
+@pytest.fixture
+def local_server() -> Iterator[LocalServer]:
+    """Call it with a table or a use case: until the test ends, a server has the table for all processes."""
+    from pynamodb_tracker import testing  # noqa: PLC0415 - only tests that ask for it pay the import
+
+    with ExitStack() as stack:
+
+        def enter(
+            table: type[Task], *further: type[Task], path: str | os.PathLike[str] | None = None, port: int = 0
+        ) -> str:
+            return stack.enter_context(testing.local_server(table, *further, path=path, port=port))
 
         yield enter
 

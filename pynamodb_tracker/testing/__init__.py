@@ -1,4 +1,4 @@
-"""For tests: a table in memory, on moto, a stopped clock, and events; the first two are also pytest fixtures."""
+"""For tests: a table in memory, a local server, a stopped clock, and events. The first three are fixtures, too."""
 
 from pynamodb_tracker.clock import StoppedClock
 from pynamodb_tracker.testing.events import (
@@ -11,9 +11,19 @@ from pynamodb_tracker.testing.events import (
     sns_event,
     sqs_event,
 )
-from pynamodb_tracker.testing.tables import LocalTable, local_table, open_local_table, stopped_clock
+from pynamodb_tracker.testing.server import LocalServerError
+from pynamodb_tracker.testing.tables import (
+    LocalServer,
+    LocalTable,
+    local_server,
+    local_table,
+    open_local_table,
+    stopped_clock,
+)
 
 __all__ = [
+    "LocalServer",
+    "LocalServerError",
     "LocalTable",
     "StoppedClock",
     "dynamodb_event",
@@ -21,6 +31,7 @@ __all__ = [
     "http_event",
     "kafka_event",
     "kinesis_event",
+    "local_server",
     "local_table",
     "open_local_table",
     "s3_event",

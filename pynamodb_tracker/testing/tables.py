@@ -1,14 +1,14 @@
-"""A table in memory, on moto, and a stopped clock."""
+"""A table in memory, on moto, a local server for several processes, and a stopped clock."""
 
 from __future__ import annotations
 
 import atexit
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 from unittest import mock
 
 from pynamodb_tracker import clock
@@ -16,11 +16,13 @@ from pynamodb_tracker.clock import StoppedClock
 from pynamodb_tracker.dynamodb.connection import SharedConnection
 from pynamodb_tracker.exceptions import INSTALLABLE
 from pynamodb_tracker.task.task import Task
+from pynamodb_tracker.testing.server import serving
 
 T = TypeVar("T", bound=Task)
 
-_SET_ASIDE = ("AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_DYNAMODB")
-_SET = {"AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true"}
+_SET_ASIDE = ("AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_DYNAMODB", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS")
+_WITHOUT_ENDPOINTS = {"AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true"}
+_ANY_CREDENTIALS = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local"}
 
 _left_open = ExitStack()
 atexit.register(_left_open.close)  # Python is too far gone when it would close them by itself
@@ -64,6 +66,16 @@ class LocalTable(Protocol):
         ...
 
 
+class LocalServer(Protocol):
+    """The type of the pytest fixture `local_server`, for the annotation of a test."""
+
+    def __call__(
+        self, table: type[Task], *further: type[Task], path: str | os.PathLike[str] | None = None, port: int = 0
+    ) -> str:
+        """Run a DynamoDB with these tables until the test ends, and return its address."""
+        ...
+
+
 @contextmanager
 def local_table(table: type[T], *further: type[Task]) -> Iterator[type[T]]:
     """Create these tables, or those of these use cases, empty and in memory on moto, until the block ends.
@@ -79,22 +91,72 @@ def local_table(table: type[T], *further: type[Task]) -> Iterator[type[T]]:
         from moto import mock_aws  # noqa: PLC0415 - an extra: the library works without it
     except ImportError as error:
         raise ImportError(f"local_table needs moto: pip install '{INSTALLABLE}[local]'") from error
-    given: list[object] = [table, *further]
+    models = _checked("local_table", [table, *further])
+    with ExitStack() as stack:
+        _set_environment(stack, _WITHOUT_ENDPOINTS)
+        stack.enter_context(mock_aws())
+        _connect(stack, models, None, OneAtATime)
+        yield table
+
+
+@contextmanager
+def local_server(
+    table: type[Task], *further: type[Task], path: str | os.PathLike[str] | None = None, port: int = 0
+) -> Iterator[str]:
+    """Run a DynamoDB for several processes of this machine until the block ends, and yield its address.
+
+    It starts dynoxide, an open-source DynamoDB in one binary, creates the tables where they are missing, and connects
+    their classes to it. The environment names it as well, so processes that the block starts use the same tables. It
+    ends with this process, whatever happens to that.
+
+    Args:
+        table: Your table, or one of its use cases.
+        further: More tables or use cases.
+        path: The file for the tables, which is created if it is missing. Tables without a file are in memory, and
+            are gone at the end.
+        port: The port on 127.0.0.1. 0 is any free port.
+
+    Raises:
+        LocalServerError: dynoxide is neither on the PATH nor named by the variable DYNOXIDE, the port is in use, the
+            file is not a database of dynoxide, or another process has it open.
+
+    Examples:
+        >>> with local_server(AppTask, path="orders.sqlite"):
+        ...     Order.create("o-5")
+    """
+    models = _checked("local_server", [table, *further])
+    with ExitStack() as stack:
+        endpoint = stack.enter_context(serving(path=path, port=port))
+        _set_environment(stack, {"AWS_ENDPOINT_URL_DYNAMODB": endpoint, **_ANY_CREDENTIALS})
+        _connect(stack, models, endpoint, SharedConnection)
+        yield endpoint
+
+
+def _checked(function: str, given: Sequence[object]) -> list[type[Task]]:
+    """Return the classes that are given to a function, or raise a TypeError if one is not a class of tasks."""
     for model in given:
         if not (isinstance(model, type) and issubclass(model, Task)):
-            raise TypeError(f"local_table takes a class of tasks, not {model!r}: write local_table(AppTask)")
-    with ExitStack() as stack:
-        stack.enter_context(mock.patch.dict(os.environ, _SET))
-        for name in _SET_ASIDE:
-            os.environ.pop(name, None)
-        os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
-        stack.enter_context(mock_aws())
-        tables: list[type[Task]] = [table, *further]
-        for each in dict.fromkeys(model.tracker.table for model in tables):
-            stack.enter_context(mock.patch.object(each.owner.Meta, "host", None))
-            stack.callback(each.reconnect, each.reconnect(OneAtATime))
-            each.owner.create_table(wait=True)
-        yield table
+            raise TypeError(f"{function} takes a class of tasks, not {model!r}: write {function}(AppTask)")
+    return cast("list[type[Task]]", given)
+
+
+def _set_environment(stack: ExitStack, values: Mapping[str, str]) -> None:
+    """Set variables, without the user's profile and endpoints, until the stack is closed."""
+    stack.enter_context(mock.patch.dict(os.environ))
+    for name in _SET_ASIDE:
+        os.environ.pop(name, None)
+    os.environ.update(values)
+    os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
+
+
+def _connect(
+    stack: ExitStack, models: Sequence[type[Task]], host: str | None, connection: type[SharedConnection]
+) -> None:
+    """Connect the tables of these classes to a host, and create them, until the stack is closed."""
+    for each in dict.fromkeys(model.tracker.table for model in models):
+        stack.enter_context(mock.patch.object(each.owner.Meta, "host", host))
+        stack.callback(each.reconnect, each.reconnect(connection))
+        each.owner.create_table(wait=True)
 
 
 def open_local_table(table: type[T], *further: type[Task]) -> type[T]:

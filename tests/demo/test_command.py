@@ -59,6 +59,9 @@ def test_an_outcome_that_is_not_as_it_should_be_exits_with_1(monkeypatch: pytest
         (["--workers", "0"], "--workers"),
         (["--scene", "nights", "--count", "5"], "--count"),
         (["--scene", "kill", "--endpoint-url", "http://localhost:8000"], "--endpoint-url"),
+        (["--scene", "kill", "--server"], "--server"),
+        (["--server", "--endpoint-url", "http://localhost:8000"], "--server"),
+        (["--server", "--keep"], "--keep"),
     ],
 )
 def test_options_that_make_no_sense_are_refused_with_2(arguments: list[str], words: str) -> None:
@@ -74,6 +77,17 @@ def test_a_server_that_does_not_answer_is_reported_in_one_line(monkeypatch: pyte
     (line,) = result.stderr.splitlines()
     assert line.startswith("http://127.0.0.1:9: ")
     assert "onnect" in line
+
+
+def test_a_missing_dynoxide_is_reported_in_one_line_with_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("DYNOXIDE", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    result = CliRunner().invoke(app, ["demo", "--server"])
+    assert (result.exit_code, result.stdout) == (2, "")
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("dynoxide is not on the PATH. Run `npm install --global dynoxide`, download it from ")
 
 
 def test_the_command_alone_lists_the_demo() -> None:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import secrets
 import signal
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
+from pynamodb_tracker.cli import app
 from pynamodb_tracker.demo.pipeline import DemoTask, Order, ProcessWork, Server, ServerError
 from pynamodb_tracker.demo.session import Options, run
 from tests.demo.command import started
@@ -58,6 +62,18 @@ def test_a_worker_process_dies_and_another_one_finishes_its_order(server: Server
     assert "as the file says: yes" in out.getvalue()
     with server.connected():
         assert not DemoTask.exists()
+
+
+def test_the_demo_starts_a_server_of_its_own_and_ends_it(dynoxide: str, tmp_path: Path) -> None:
+    assert dynoxide
+    path = tmp_path / "orders.csv"
+    path.write_text("order_id,order_status\na1,created\n")
+    result = CliRunner().invoke(app, ["demo", "--server", "--workers", "2", "--orders", str(path)])
+    assert result.exit_code == 0, result.stderr
+    [port] = re.findall(r"at http://127\.0\.0\.1:(\d+), table \S+, 2 worker processes", result.stdout)
+    assert "as the file says: yes" in result.stdout
+    with socket.socket() as client:
+        assert client.connect_ex(("127.0.0.1", int(port))) != 0
 
 
 def test_the_table_is_kept_only_if_that_is_asked_for(server: Server) -> None:

@@ -6,7 +6,7 @@ import json
 import textwrap
 import webbrowser
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, replace
 from enum import StrEnum
 from functools import partial
@@ -149,6 +149,9 @@ def demo(
         str | None,
         typer.Option(metavar="URL", help="Run on this server, with worker processes, instead of in memory."),
     ] = None,
+    server: Annotated[
+        bool, opt.flag("--server", "Start a server for the demo, dynoxide, and run on it with worker processes.")
+    ] = False,
     table_name: Annotated[
         str | None, typer.Option(metavar="NAME", help="The table to create on the server; a new one by default.")
     ] = None,
@@ -162,7 +165,8 @@ def demo(
     With --scene kill, worker processes are killed while they charge a card: by hand, and with this library.
 
     By default, everything is in memory. On a server, the demo creates a table of its own and deletes it at the end.
-    Ctrl-C stops the workers and deletes the table.
+    Ctrl-C stops the workers and deletes the table. With --server, it starts dynoxide, an open-source DynamoDB in one
+    binary, which has to be on the PATH.
 
     With --web, it prints the address of a page that shows the tasks while they run, and afterwards until Ctrl-C; at a
     terminal, it opens the browser. It needs the extra "web".
@@ -172,16 +176,17 @@ def demo(
     from pynamodb_tracker.demo.orders import BadOrdersFileError  # noqa: PLC0415 - no other command needs the demo
     from pynamodb_tracker.demo.pipeline import ServerError  # noqa: PLC0415 - the same
     from pynamodb_tracker.demo.session import Options  # noqa: PLC0415 - the same
+    from pynamodb_tracker.testing import LocalServerError  # noqa: PLC0415 - the same
 
     options = Options(orders, count or _COUNT, seed, workers, endpoint_url, table_name, keep)
-    _check_demo(scene, options, count)
-    work = _Demo(scene, options, _page_server(port) if web else None)
+    _check_demo(scene, options, count, server=server)
+    work = _Demo(scene, options, _page_server(port) if web else None, server=server)
     try:
         run_stoppable(work)
     except StoppedError as stopped:
         if not work.is_over:
             raise typer.Exit(stopped.exit_code) from None
-    except (BadOrdersFileError, ServerError) as error:
+    except (BadOrdersFileError, LocalServerError, ServerError) as error:
         for text in (str(error), *getattr(error, "__notes__", ())):
             for line in text.split("\n"):
                 warn(line)
@@ -190,14 +195,17 @@ def demo(
         raise typer.Exit(FOUND)
 
 
-def _check_demo(scene: Scene, options: Options, count: int | None) -> None:
+def _check_demo(scene: Scene, options: Options, count: int | None, *, server: bool) -> None:
     """Refuse options that contradict each other."""
     from pynamodb_tracker.demo.pipeline import is_url  # noqa: PLC0415 - no other command needs the demo
 
     if scene is not Scene.ORDERS and (options.orders or count):
         raise typer.BadParameter("only in the scene of orders", param_hint="--orders" if options.orders else "--count")
-    if scene is Scene.KILL and options.endpoint_url:
-        raise typer.BadParameter("not in this scene, which has a server of its own", param_hint="--endpoint-url")
+    if scene is Scene.KILL and (options.endpoint_url or server):
+        hint = "--server" if server else "--endpoint-url"
+        raise typer.BadParameter("not in this scene, which has a server of its own", param_hint=hint)
+    if options.endpoint_url and server:
+        raise typer.BadParameter("starts another server: omit it with --endpoint-url", param_hint="--server")
     if options.orders and count:
         raise typer.BadParameter("only for generated orders: omit it with --orders", param_hint="--count")
     if (options.table_name or options.keep) and not options.endpoint_url:
@@ -219,20 +227,23 @@ def _page_server(port: int) -> PageServer:
 class _Demo:
     """The demo as work that signals stop."""
 
-    def __init__(self, scene: Scene, options: Options, page: PageServer | None) -> None:
+    def __init__(self, scene: Scene, options: Options, page: PageServer | None, *, server: bool) -> None:
         self.stop = StopRequest()
         self.is_as_expected = False
         self.is_over = False
         """Whether all tasks have ended, so that only the page is left to be stopped."""
-        self._scene, self._options, self._page = scene, options, page
+        self._scene, self._options, self._page, self._server = scene, options, page, server
         self._console = console()
 
     def run(self) -> None:
+        from pynamodb_tracker.testing.server import serving  # noqa: PLC0415 - no other command needs it
+
         run, models = self._scene_to_run()
-        options = self._options
         if self._page is not None:
-            options = replace(options, beside=partial(self._beside, self._page, models))
-        self.is_as_expected = not run(options, self._console, self.stop.event).differences
+            self._options = replace(self._options, beside=partial(self._beside, self._page, models))
+        with serving() if self._server else nullcontext(self._options.endpoint_url) as endpoint_url:
+            self._options = replace(self._options, endpoint_url=endpoint_url)
+            self.is_as_expected = not run(self._options, self._console, self.stop.event).differences
 
     def _scene_to_run(self) -> tuple[Callable[..., Any], Sequence[type[Task]]]:
         """Return what runs the scene, and its use cases; only what this scene needs is imported."""
@@ -263,4 +274,5 @@ class _Demo:
 
     def report_left(self) -> None:
         self._console.show_cursor()
-        warn("left at once: the table of the demo may still be on the server")
+        if not self._server:
+            warn("left at once: the table of the demo may still be on the server")

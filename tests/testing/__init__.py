@@ -1,0 +1,1 @@
+"""What `pynamodb_tracker.testing` gives to the tests of users."""
