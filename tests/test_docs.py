@@ -39,6 +39,7 @@ def blocks_of(page: Page, *languages: str) -> list[str]:
     return [block.text for block in page.blocks() if block.language in languages]
 
 
+@pytest.mark.usefixtures("dynoxide")  # pages start servers
 def test_every_page_runs_as_pasted_without_a_table_a_region_and_credentials(tmp_path: Path) -> None:
     files, with_tests = [], set()
     for page in PAGES:

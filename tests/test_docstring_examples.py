@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import boto3
@@ -25,7 +26,6 @@ from pynamodb_tracker import (
     LockLostError,
     Step,
     Task,
-    TrackerError,
     UseCase,
     apscheduler,
     aws_lambda,
@@ -93,6 +93,7 @@ WITHOUT = {
     "only an annotation": {
         "Handler",
         "LambdaContext",
+        "LocalServer",
         "LocalTable",
         "Reply",
         "ResultStatus",
@@ -157,7 +158,7 @@ def needs_one(name: str, thing: Any) -> bool:
     owner, _, method = name.rpartition(".")
     if owner == "AsyncContext":
         return not hasattr(pynamodb_tracker.ExecutionContext, method)
-    if inspect.isclass(thing) and issubclass(thing, TrackerError):
+    if inspect.isclass(thing) and issubclass(thing, Exception):
         return name in {"GiveUp", "RetryLater"}
     if owner and method.startswith("a") and hasattr(getattr(pynamodb_tracker, owner, None), method[1:]):
         return False
@@ -180,7 +181,7 @@ def client() -> Iterator[Any]:
         yield boto3.client("dynamodb", "us-east-1")
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", [name for name in EXAMPLES if name != "local_server"])  # which needs dynoxide
 def test_an_example_runs(name: str, client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     monkeypatch.setattr(Order.confirm_payment, "function", None)  # one example binds another
@@ -195,3 +196,10 @@ def test_an_example_runs(name: str, client: Any, monkeypatch: pytest.MonkeyPatch
         if inspect.iscoroutine(awaited):
             asyncio.run(awaited)
     close_local_tables()
+
+
+@pytest.mark.usefixtures("dynoxide")
+def test_the_example_of_a_server_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    exec(EXAMPLES["local_server"], GIVEN | {"local_server": testing.local_server})  # noqa: S102 - our own docstring
+    assert [file.name for file in tmp_path.iterdir()] == ["orders.sqlite"]

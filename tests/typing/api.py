@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, Literal, assert_type
 
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
@@ -53,7 +54,14 @@ from pynamodb_tracker.aws_lambda import (
 )
 from pynamodb_tracker.instrumentation import Hook, RunDetails, add_hook
 from pynamodb_tracker.opentelemetry import instrument
-from pynamodb_tracker.testing import LocalTable, StoppedClock, local_table, stopped_clock
+from pynamodb_tracker.testing import (
+    LocalServer,
+    LocalTable,
+    StoppedClock,
+    local_server,
+    local_table,
+    stopped_clock,
+)
 from pynamodb_tracker.web import dashboard
 
 
@@ -308,7 +316,14 @@ def test_with_a_fixture(local_table: LocalTable) -> None:
     assert_type(local_table(Order, Refund), type[Order])
 
 
+def test_on_a_server(local_server: LocalServer) -> None:
+    assert_type(local_server(AppTask), str)
+    assert_type(local_server(Order, Refund, path=Path("tasks.db"), port=8000), str)
+
+
 def test_with_tables() -> None:
+    with local_server(AppTask, path="tasks.db") as endpoint:
+        assert_type(endpoint, str)
     with local_table(AppTask) as table, stopped_clock(datetime(2026, 1, 1, tzinfo=UTC)) as clock:
         assert_type(table, type[AppTask])
         assert_type(clock, StoppedClock)
