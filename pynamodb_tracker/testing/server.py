@@ -144,12 +144,13 @@ def _check_file(path: Path) -> None:
             file.execute("BEGIN EXCLUSIVE")
             tables = {name for (name,) in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     except sqlite3.Error as error:
-        if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
+        code = error.sqlite_errorcode & 0xFF  # https://www.sqlite.org/rescode.html: the primary code
+        if code == sqlite3.SQLITE_BUSY:
             raise LocalServerError(
                 f"another process has {path} open, perhaps another dynoxide. Stop it, or connect to it by "
                 "AWS_ENDPOINT_URL_DYNAMODB instead."
             ) from error
-        if error.sqlite_errorcode != sqlite3.SQLITE_NOTADB:
+        if code != sqlite3.SQLITE_NOTADB:
             return  # dynoxide says it itself
         tables = {"no database"}
     if tables and "_tables" not in tables:

@@ -121,11 +121,15 @@ def killed(dynoxide: str) -> Iterator[int]:
     assert dynoxide
     from_child, to_test = os.pipe()
     if (child := os.fork()) == 0:
-        with local_server(AppTask) as endpoint:
-            grandchild = os.fork()
-            if grandchild:
-                os.write(to_test, f"{urlsplit(endpoint).port} {grandchild}\n".encode())
-            signal.pause()
+        try:
+            with local_server(AppTask) as endpoint:
+                grandchild = os.fork()
+                signal.alarm(60)  # whatever happens to the test
+                if grandchild:
+                    os.write(to_test, f"{urlsplit(endpoint).port} {grandchild}\n".encode())
+                signal.pause()
+        finally:
+            os._exit(1)
     os.close(to_test)
     with os.fdopen(from_child) as lines:
         port, grandchild = map(int, lines.readline().split())
@@ -138,7 +142,7 @@ def killed(dynoxide: str) -> Iterator[int]:
 
 
 def test_the_server_ends_when_its_parent_is_killed_although_a_forked_worker_lives(killed: int) -> None:
-    assert until(lambda: not is_listening(killed))
+    assert until(lambda: not is_listening(killed), timeout=30)
 
 
 def test_the_given_port_is_used_and_another_program_there_is_reported(dynoxide: str) -> None:
