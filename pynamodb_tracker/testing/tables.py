@@ -106,8 +106,8 @@ def local_server(
     """Run a DynamoDB for several processes of this machine until the block ends, and yield its address.
 
     It starts dynoxide, an open-source DynamoDB in one binary, creates the tables where they are missing, and connects
-    their classes to it. The environment names it as well, so processes that the block starts use the same tables. It
-    ends with this process, whatever happens to that.
+    their classes to it. The environment names it as well, so processes that the block starts use the same tables. The
+    server ends with this process, even if that is killed.
 
     Args:
         table: Your table, or one of its use cases.
