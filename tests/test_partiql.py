@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from moto.dynamodb.parsing.reserved_keywords import ReservedKeywords
 from pynamodb.attributes import ListAttribute, NumberAttribute, NumberSetAttribute, UnicodeAttribute
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.operand import Path
@@ -17,6 +18,7 @@ from tests.support.shop import Order
 KEY = {"task_id": {"S": "o-1"}, "use_case_id": {"S": "order"}}
 
 status, errors = NumberAttribute(attr_name="status"), ListAttribute[Any](attr_name="errors")
+fence = NumberAttribute(attr_name="fence")
 numbers, x = NumberSetAttribute(attr_name="numbers"), UnicodeAttribute(attr_name="x")
 IS_X = x == slot(x, "x")
 
@@ -35,14 +37,14 @@ def named(name: str) -> UnicodeAttribute:
 def test_an_update_has_the_values_of_its_changes_its_key_and_its_condition_in_that_order() -> None:
     unfinished, dotted, quoted = Path("unfinished"), Path(named("a.b")), Path(named('say "x"'))
     number: Any = slot(status, "number")
-    actions = named("a.b").remove(), fill(status, "number"), unfinished[9999].set(Path(status) + number)
+    actions = named("a.b").remove(), fill(status, "number"), unfinished[9999].set(Path(fence) + number)
     condition = (status.is_in(number, 7) & unfinished.exists()) | (~(dotted <= slot(x, "x")) & quoted.does_not_exist())
     found = partiql.statement(
         "UpdateItem", request(*actions, named('say "x"').remove(), condition=condition, returned="ALL_NEW")
     )
     assert found is not None
     assert found.text == (
-        'UPDATE "tasks" SET "status" = ? SET "unfinished"[9999] = status + ? REMOVE "a.b" REMOVE "say ""x""" '
+        'UPDATE "tasks" SET "status" = ? SET "unfinished"[9999] = fence + ? REMOVE "a.b" REMOVE "say ""x""" '
         'WHERE "task_id" = ? AND "use_case_id" = ? AND (("status" IN [?, ?] AND "unfinished" IS NOT MISSING) '
         'OR ((NOT "a.b" <= ?) AND "say ""x""" IS MISSING)) RETURNING ALL NEW *'
     )
@@ -68,6 +70,25 @@ def test_one_text_is_filled_with_the_values_of_each_request() -> None:
 )
 def test_what_partiql_cannot_express_is_no_statement(action: Action) -> None:
     assert partiql.statement("UpdateItem", request(action)) is None
+
+
+@pytest.mark.parametrize("name", ["status", "Fence", "a b", "größe"])
+def test_a_sum_with_a_name_that_is_not_known_to_be_safe_without_quotes_is_no_statement(name: str) -> None:
+    added = Path(NumberAttribute(attr_name=name))
+    assert partiql.statement("UpdateItem", request(fence.set(added + 1))) is None
+    assert partiql.statement("UpdateItem", request(fence.set(added - 1))) is None
+
+
+def test_a_sum_with_a_part_of_an_attribute_is_no_statement() -> None:
+    assert partiql.statement("UpdateItem", request(status.set(Path("fence.x") + 1))) is None
+    assert partiql.statement("UpdateItem", request(status.set(Path("fence")[0] + 1))) is None
+
+
+@pytest.mark.parametrize("name", sorted(partiql._SUMMANDS))
+def test_a_name_without_quotes_is_not_a_reserved_word(name: str) -> None:
+    assert name.isascii()
+    assert name.isidentifier()
+    assert name.upper() not in ReservedKeywords.get_reserved_keywords()
 
 
 def test_a_condition_that_partiql_cannot_express_is_no_statement() -> None:

@@ -225,16 +225,22 @@ def each_invalid(operation: str, request: dict[str, Any]) -> dict[str, Any]:
     """Find each statement invalid, but not the single request."""
     if operation != "BatchExecuteStatement":
         return applied(operation, request)
-    return {"Responses": [{"Error": {"Code": "ValidationError"}} for _ in request["Statements"]]}
+    invalid = {"Error": {"Code": "ValidationError", "Message": "no such syntax"}}
+    return {"Responses": [invalid for _ in request["Statements"]]}
 
 
 @pytest.mark.parametrize("answer", [refusing("ValidationException"), each_invalid], ids=["as a whole", "each"])
-def test_an_engine_that_refuses_valid_statements_is_not_asked_for_ever(engine: Engine, answer: Answer) -> None:
+def test_an_engine_that_refuses_valid_statements_is_not_asked_forever_and_one_warning_says_why(
+    engine: Engine, caplog: pytest.LogCaptureFixture, answer: Answer
+) -> None:
     engine.answer = answer
     threads = Threads(engine, 2)
     for _ in range(5):
         assert threads.send(write("a"), write("b")) == [{"Attributes": {"by": {"S": "UpdateItem"}}}] * 2
     assert engine.sent.count(("BatchExecuteStatement", 2)) == 3
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert caplog.messages[0].startswith("writes are sent one by one, not up to 25 in a request: ")
+    assert "ValidationException" in caplog.messages[0] or "no such syntax" in caplog.messages[0]
 
 
 def test_a_probe_without_an_answer_is_sent_once_for_all_writes_of_a_request(engine: Engine) -> None:
@@ -250,19 +256,55 @@ def test_a_probe_without_an_answer_is_sent_once_for_all_writes_of_a_request(engi
     assert engine.sent.count(("BatchExecuteStatement", 1)) == 1
 
 
-@pytest.mark.parametrize(
-    ("code", "level"), [("AccessDeniedException", "WARNING"), ("UnknownOperationException", "INFO")]
-)
-def test_a_request_that_is_not_allowed_or_known_is_sent_once_with_one_line_in_the_log(
-    engine: Engine, caplog: pytest.LogCaptureFixture, code: str, level: str
+@pytest.mark.parametrize("code", ["AccessDeniedException", "UnknownOperationException"])
+def test_a_request_that_is_not_allowed_or_known_is_sent_once_with_one_warning(
+    engine: Engine, caplog: pytest.LogCaptureFixture, code: str
 ) -> None:
-    caplog.set_level("INFO", "pynamodb_tracker")
     engine.answer = refusing(code)
     threads = Threads(engine, 2)
     for _ in range(3):
         assert len(threads.send(write("a"), write("b"))) == 2
     assert engine.sent.count(("BatchExecuteStatement", 2)) == 1
-    assert [record.levelname for record in caplog.records] == [level]
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert code in caplog.messages[0]
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ({"Error": {"Code": "ValidationError", "Message": "no"}}, "is answered with ValidationError, without the item"),
+        ({"Error": {"Code": "ConditionalCheckFailed"}}, "answered with ConditionalCheckFailed, without the item"),
+    ],
+)
+def test_a_probe_that_is_refused_in_another_way_is_given_up_with_one_warning(
+    engine: Engine, caplog: pytest.LogCaptureFixture, answer: dict[str, Any], why: str
+) -> None:
+    engine.probed = lambda *_: {"Responses": [answer]}
+    threads = Threads(engine, 2)
+    for _ in range(5):
+        assert threads.send(write("a"), write("b")) == [{"Attributes": {"by": {"S": "UpdateItem"}}}] * 2
+    assert engine.sent.count(("BatchExecuteStatement", 1)) == 3
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert caplog.messages[0].endswith(why)
+
+
+def test_threads_that_find_out_at_the_same_time_log_one_warning(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    support, found = batch_execute._Support(), batch_execute._Support.is_off_for
+    rival = threading.Thread(target=support.turn_off, args=("because",))
+
+    def meet(self: Any, operation: str) -> bool:
+        is_off = found(self, operation)
+        if rival.ident is None:
+            rival.start()
+            rival.join(0.1)  # it has to wait
+        return is_off
+
+    monkeypatch.setattr(batch_execute._Support, "is_off_for", meet)
+    support.turn_off("because")
+    rival.join()
+    assert len(caplog.messages) == 1
 
 
 def test_a_request_refused_for_what_is_wrong_with_single_ones_too_turns_nothing_off(engine: Engine) -> None:
@@ -296,15 +338,17 @@ def test_an_engine_that_ignores_conditions_gets_single_requests(
     assert "ignores the conditions" in caplog.text
 
 
-def test_an_emulator_that_raises_gets_single_requests() -> None:
+def test_an_emulator_that_raises_gets_single_requests(caplog: pytest.LogCaptureFixture) -> None:
     class Odd(Engine):
         def dispatch(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
             assert operation != "BatchExecuteStatement", "not implemented"
             return super().dispatch(operation, request)
 
+    caplog.set_level("INFO", "pynamodb_tracker")
     engine = Odd()
     assert len(Threads(engine, 2).send(write("a"), write("b"))) == 2
     assert engine.sent == [("UpdateItem", 0)] * 2
+    assert [record.levelname for record in caplog.records] == ["INFO"]  # nobody pays for its requests
 
 
 def test_a_policy_without_one_kind_of_statement_leaves_the_others_on(

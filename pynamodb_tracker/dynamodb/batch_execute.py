@@ -160,6 +160,7 @@ class _Support:
         """By operation: True once a statement was refused that had to be, and False for good if it is sent alone."""
         self._unclear = 0
         self._guard = threading.Lock()
+        self._turning_off = threading.Lock()
 
     def is_off_for(self, operation: str) -> bool:
         """Return whether writes of that kind are sent one by one."""
@@ -193,13 +194,15 @@ class _Support:
     def note_denied(self, operation: str, message: str) -> None:
         """Note that a policy does not allow the statements of an operation; it may allow those of others."""
         why = f"allow dynamodb:PartiQL{_VERBS[operation]} to save requests: {message}"
-        self.turn_off(why, logging.WARNING, {operation})
+        self.turn_off(why, operations={operation})
 
-    def turn_off(self, why: str, level: int = logging.INFO, operations: Iterable[str] = _VERBS) -> None:
-        """Send such writes of this client one by one from now on."""
-        if not all(map(self.is_off_for, operations)):
+    def turn_off(self, why: str, level: int = logging.WARNING, operations: Iterable[str] = _VERBS) -> None:
+        """Send such writes of this client one by one from now on, and log the reason once."""
+        with self._turning_off:
+            if all(map(self.is_off_for, operations)):
+                return
             self._together.update(dict.fromkeys(operations, False))
-            log.log(level, "writes are sent one by one, not up to %d in a request: %s", MOST, why)
+        log.log(level, "writes are sent one by one, not up to %d in a request: %s", MOST, why)
 
     def _probe(self, write: BatchedWrite) -> None:
         """Send a statement that has to be refused."""
@@ -226,7 +229,8 @@ class _Support:
             self.note_refused(error, operation)
         except Exception as error:  # noqa: BLE001 - an emulator within this process may raise anything
             said = f"{type(error).__name__} {error}".rstrip()
-            self.turn_off(f"an emulator within this process does not know such statements ({said})")
+            why = f"an emulator within this process does not know such statements ({said})"
+            self.turn_off(why, logging.INFO)  # its requests cost nothing
         else:
             self._judge(operation, answer["Responses"][0])
 
@@ -236,7 +240,7 @@ class _Support:
         if error is None and operation == "DeleteItem" and ITEM not in response:
             self.note_unclear("the item that was to be deleted is gone, which no statement is refused for")
         elif error is None:
-            self.turn_off("the engine ignores the conditions of statements", logging.WARNING)
+            self.turn_off("the engine ignores the conditions of statements")
         elif code == "DuplicateItem" or (code == "ConditionalCheckFailed" and ITEM in error):
             self._together.setdefault(operation, True)
             self.note_understood()

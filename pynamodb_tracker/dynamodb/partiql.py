@@ -39,6 +39,11 @@ _TESTS = {"attribute_exists": "IS NOT MISSING", "attribute_not_exists": "IS MISS
 
 _SUMS = ("{0} + {1}", "{0} - {1}")
 
+_SUMMANDS = frozenset({"attempt", "fence"})
+"""Attributes that may be part of a sum. DynamoDB takes only a bare name there, and a bare name must not be one of its
+reserved words (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ReservedWords.html) or a keyword of
+PartiQL. The library adds to no other attribute in a statement."""
+
 _QUOTE = "'"
 
 Typed = Mapping[str, Any]
@@ -185,9 +190,13 @@ class _Writer:
         raise _Inexpressible
 
     def _summand(self, operand: Any) -> str:
-        """Return a part of a sum, whose name is not quoted: all examples of AWS have it so; dynoxide wants it so."""
-        is_name = isinstance(operand, Path) and len(operand.path) == 1 and operand.path[0].isidentifier()
-        return str(operand.path[0]) if is_name else self._operand(operand)
+        """Return a parameter, or the bare name of an attribute."""
+        if not isinstance(operand, Path):
+            return self._operand(operand)
+        (name,) = operand.path if len(operand.path) == 1 else ("",)
+        if name not in _SUMMANDS:
+            raise _Inexpressible
+        return str(name)
 
     def _place_of(self, value: Typed) -> str:
         """Return the placeholder of a value; a text may equal the name of a slot, which is of another type."""
