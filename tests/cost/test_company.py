@@ -1,6 +1,6 @@
-"""What tasks cost that repeat, have follow-ups, or wait for others: requests, and the units of single writes.
+"""What tasks cost that repeat, have follow-ups, or wait for others: requests, and the units of their writes.
 
-The engine's figures for transactions are no measure: it charges for 41 items in one of them what 10 cost.
+In a transaction, a row costs twice its units, and an index entry as much as outside of one: see test_writes.py.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pytest
 from pynamodb_tracker import GiveUp, Repeat
 from pynamodb_tracker.testing import StoppedClock
 from tests.engine.proxy import Proxy
-from tests.support.proxy_rules import targets, writes
+from tests.support.proxy_rules import targets, transactions, writes
 from tests.support.rows import item_bytes
 
 pytestmark = pytest.mark.usefixtures("stopped_clock")
@@ -66,6 +66,7 @@ def test_a_success_with_follow_ups_is_1_request(order: Any, proxy: Proxy) -> Non
 
     assert targets(proxy) == ["PutItem", "UpdateItem", "TransactWriteItems"]
     assert actions(proxy) == [["Update", "Put", "Put", "Put"]]
+    assert transactions(proxy) == [4 + 3 * 3]
 
 
 def test_a_join_is_1_request_for_its_begin_and_a_read_more_for_each_child(order: Any, proxy: Proxy) -> None:
@@ -86,6 +87,7 @@ def test_a_join_is_1_request_for_its_begin_and_a_read_more_for_each_child(order:
     assert targets(proxy)[begun:ended] == [*run, "UpdateItem", "GetItem", "TransactWriteItems"] * 2
     assert targets(proxy)[ended:] == run
     assert actions(proxy) == [["Update", "Put", "Put", "Put"], ["Update", "Update"], ["Update", "Update"]]
+    assert transactions(proxy) == [6 + 2 * 3, 6, 8]
 
 
 def test_the_list_of_children_costs_2_units_for_each_kb_and_is_read_only_where_a_task_waits(
@@ -117,6 +119,7 @@ def test_entering_a_group_and_ending_in_it_are_2_requests_however_many_wait(orde
         order.create(f"o-{number}", group="g")
     assert targets(proxy) == ["Query", "TransactWriteItems"] * 12
     assert actions(proxy) == [["Put", "Update"], *[["Put", "Update", "Put"]] * 11]
+    assert transactions(proxy) == [5, *[7] * 11]
     proxy.log.clear()
 
     order.confirm.run("o-0", nothing)
@@ -125,6 +128,7 @@ def test_entering_a_group_and_ending_in_it_are_2_requests_however_many_wait(orde
     assert targets(proxy) == ["UpdateItem", "UpdateItem", "UpdateItem", "Query", "TransactWriteItems"]
     assert actions(proxy) == [["Update", "Update", "Update", "Delete"]]
     assert writes(proxy)[:3] == [3, 3, 3]
+    assert transactions(proxy) == [12]
 
 
 def test_data_of_a_group_is_read_when_it_is_touched_and_written_with_the_success(order: Any, proxy: Proxy) -> None:
@@ -134,3 +138,4 @@ def test_data_of_a_group_is_read_when_it_is_touched_and_written_with_the_success
         ctx.group.data["paid"] = ctx.group.data.get("paid", 0) + 1
     assert targets(proxy) == ["UpdateItem", "Query", "Query", "TransactWriteItems"]
     assert actions(proxy) == [["Update", "Update"]]
+    assert transactions(proxy) == [6]

@@ -8,7 +8,7 @@ from typing import Any
 from tests.engine.actions import PASS, Action, Exchange, Hold, Rule
 from tests.engine.proxy import Proxy
 
-__all__ = ["arrive", "charges", "in_turn", "targets", "writes"]
+__all__ = ["arrive", "charges", "in_turn", "targets", "transactions", "writes"]
 
 
 def in_turn(target: str, *turns: Action | Callable[[], object]) -> Rule:
@@ -53,6 +53,12 @@ def charges(proxy: Proxy) -> list[dict[str, float]]:
 def writes(proxy: Proxy) -> list[float]:
     """Return the write units of each write that the proxy has seen, indexes included."""
     return [consumed["CapacityUnits"] for consumed in _consumed(proxy)]
+
+
+def transactions(proxy: Proxy) -> list[float]:
+    """Return the write units of each transaction that the proxy has seen, indexes included."""
+    answers = [exchange.answer for exchange in proxy.log if exchange.target == "TransactWriteItems"]
+    return [sum(table["CapacityUnits"] for table in answer["ConsumedCapacity"]) for answer in answers if answer]
 
 
 def _consumed(proxy: Proxy) -> list[dict[str, Any]]:
