@@ -3,7 +3,7 @@
 In a transaction, rows cost twice, because DynamoDB prepares and commits each write:
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis.html#transaction-capacity-handling.
 Index entries do not. The Parity Suite (https://paritysuite.org) checks the rows on AWS, in "TransactWriteItems —
-ConsumedCapacity charges 2 write capacity units per item". The authors of dynoxide 3.2.0 have measured the indexes there,
+ConsumedCapacity charges 2 write capacity units per item". The authors of dynoxide 3.2.0 have measured indexes there,
 see its tests/transactional_index_consumed_capacity.rs.
 """
 
