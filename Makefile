@@ -19,7 +19,7 @@ PYTHON ?=
 # Tests start hundreds of processes: if none may keep what it has compiled, each compiles the library again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test quick environments upstream check docs bench model chaos clean
+.PHONY: help demo test quick assumptions environments upstream check docs bench model chaos clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ endif
 
 quick: $(READY) ## run the tests of the inner loop, within a minute; ARGS="..." goes to pytest
 	@$(BIN)/python -m pytest --quick $(PARALLEL) $(ARGS)
+
+assumptions: $(READY) ## test what we assume about DynamoDB; TRACKER_TEST_ENDPOINT=aws does it with your AWS account
+	@$(BIN)/python -m pytest --assumptions $(ARGS)
 
 environments: $(READY) ## run the quick tests against the wheel, on other Pythons and lowest versions; ARGS="3.13 lowest"
 	@.ci/environments $(ARGS)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.engine.dynoxide import PATH_VARIABLE, find_or_build
-from tests.engine.engine import HOW_TO_GET_ONE, VARIABLE, Engine, EngineUnavailable, find, start
+from tests.engine.engine import AWS, HOW_TO_GET_ONE, VARIABLE, Engine, EngineUnavailable, find, start
 from tests.engine.proxy import Proxy
 from tests.support.untraced import leave_processes_out, leave_requests_out, measuring, unmeasured
 
@@ -23,6 +23,7 @@ HOW_TO_GET_NODE = "install Node 18 or later (apt-get install nodejs)"
 ENGINE = pytest.StashKey[str]()
 TESTS = Path(__file__).parent
 CONTRACT = TESTS / "contract"
+ASSUMPTIONS = TESTS / "assumptions"
 
 AWS_SETTINGS = {
     "AWS_ACCESS_KEY_ID": "testing",
@@ -54,22 +55,43 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="if dynoxide can be had, run the contract on it alone, and not on moto as well",
     )
+    parser.addoption(
+        "--assumptions",
+        action="store_true",
+        help=f"run {ASSUMPTIONS.name} alone; with {VARIABLE}={AWS}, on AWS, with your credentials and your region",
+    )
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave the folders and files out that `--quick` does not run."""
+    """Leave the folders and files out that `--quick` or `--assumptions` does not run."""
+    if config.getoption("assumptions"):
+        return not (ASSUMPTIONS.is_relative_to(collection_path) or collection_path.is_relative_to(ASSUMPTIONS))
     if not config.getoption("quick") or collection_path.parent != TESTS:
         return None
     name = collection_path.name
     return name not in QUICK if collection_path.is_dir() else name in SLOW
 
 
-def pytest_configure() -> None:
-    """Replace the developer's AWS settings, before any test module can read them, and trace the library alone."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Prepare this process before any test module is imported.
+
+    Raises:
+        pytest.UsageError: other tests than the assumptions would run on AWS.
+    """
+    is_for_aws = os.environ.get(VARIABLE) == AWS
+    if is_for_aws and not config.getoption("assumptions"):
+        raise pytest.UsageError(f"{VARIABLE}={AWS} is for `make assumptions` only")
+    prepare_process(keep_aws=is_for_aws)
+
+
+def prepare_process(*, keep_aws: bool = False) -> None:
+    """Replace the developer's AWS settings unless they are to be used, and trace the library alone."""
     leave_requests_out()
     # A run in the background may have been started with Ctrl-C ignored, and so would all processes that tests start.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if keep_aws:
+        return
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         del os.environ[name]
     os.environ |= AWS_SETTINGS

@@ -24,7 +24,7 @@ from tests.benchmarks import (
     soak,
     workers,
 )
-from tests.conftest import pytest_configure as replace_aws_settings
+from tests.conftest import prepare_process
 
 BENCHMARKS: dict[str, Callable[[], Iterator[str]]] = {
     "cost": cost.report,
@@ -58,7 +58,7 @@ def main() -> None:
     given = parser.parse_args()
     if unknown := [name for name in given.names if name not in KNOWN]:
         parser.error(f"there is no benchmark {unknown[0]!r}: choose from {', '.join(KNOWN)}")
-    replace_aws_settings()
+    prepare_process()
     sized = {"queries": partial(queries.report, most=given.tasks), "soak": partial(soak.report, most=given.tasks)}
     benchmarks = KNOWN | sized
     for name in given.names or [*BENCHMARKS]:

@@ -18,7 +18,7 @@ from tests.chaos.guards import NAMES
 from tests.chaos.session import run
 from tests.chaos.settings import Settings
 from tests.chaos.summary import lines, traces
-from tests.conftest import pytest_configure as replace_aws_settings
+from tests.conftest import prepare_process
 from tests.engine.engine import start
 
 INTERRUPTED = 130
@@ -28,7 +28,7 @@ INTERRUPTED = 130
 def main() -> int:
     """Run once, and print what happened."""
     settings = _settings()
-    replace_aws_settings()
+    prepare_process()
     logging.disable()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # also then nothing is left behind
     try:

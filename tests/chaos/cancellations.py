@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.chaos.interruptions import notes_of
-from tests.conftest import pytest_configure as replace_aws_settings
+from tests.conftest import prepare_process
 from tests.engine.actions import Action, Delay, DropAnswer
 from tests.engine.engine import start
 from tests.engine.proxy import Proxy
@@ -340,7 +340,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=500, help="how many runs are cancelled")
     parser.add_argument("--seed", type=int, default=0, help="drawn unless given")
     told = parser.parse_args()
-    replace_aws_settings()
+    prepare_process()
     logging.lastResort = None
     seed = told.seed or secrets.randbelow(10**9) + 1
     sys.stdout.write(f"seed {seed}\n")

@@ -29,7 +29,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from pynamodb_tracker.batch.batch import TaskAttempt
-from tests.conftest import pytest_configure as replace_aws_settings
+from tests.conftest import prepare_process
 from tests.engine.actions import Action, Delay, DropAnswer
 from tests.engine.engine import start
 from tests.engine.proxy import Proxy
@@ -292,7 +292,7 @@ def problems(attempt: Attempt, found: Found) -> Iterator[str]:
 
 def shoot(endpoints: tuple[str, str], table: str, seed: str, count: int, answer: Connection) -> None:
     """Be one process: run tasks until that many were interrupted, and send what is known about each."""
-    replace_aws_settings()
+    prepare_process()
     of, struck, number = Range(*endpoints, table, seed), 0, 0
     while struck < count:
         of.interrupt(f"{seed}-{number}")
@@ -362,7 +362,7 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=4)
     parser.add_argument("--verbose", action="store_true", help="print what is said about tasks that stay locked")
     told = parser.parse_args()
-    replace_aws_settings()
+    prepare_process()
     seed = told.seed or secrets.randbelow(10**9) + 1
     sys.stdout.write(f"seed {seed}\n")
     begun = time.monotonic()

@@ -33,7 +33,7 @@ from unittest import mock
 from pynamodb_tracker import Limit, Step, UseCase, Worker
 from pynamodb_tracker.control import limit, slots
 from pynamodb_tracker.dynamodb.connection import SharedConnection
-from tests.conftest import pytest_configure as replace_aws_settings
+from tests.conftest import prepare_process
 from tests.engine.engine import start
 from tests.support.orders import table_at
 
@@ -77,7 +77,7 @@ class Bank:
 
 def work(settings: dict[str, Any]) -> None:
     """Be a worker process, until it is killed."""
-    replace_aws_settings()
+    prepare_process()
     _live_for(settings["lifetime"])
     logging.basicConfig(stream=sys.stderr, level=logging.ERROR, format="%(message)s")
     bank = Bank(Path(settings["file"]))
@@ -317,7 +317,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--lifetime", type=float, default=30.0)
     given = parser.parse_args()
-    replace_aws_settings()
+    prepare_process()
     engine = start()
     try:
         for part in given.parts:

@@ -10,9 +10,11 @@ from tests.engine import dynoxide
 from tests.engine.dynoxide import EngineUnavailable
 from tests.engine.server import Server
 
-__all__ = ["HOW_TO_GET_ONE", "VARIABLE", "Engine", "EngineUnavailable", "find", "start"]
+__all__ = ["AWS", "HOW_TO_GET_ONE", "VARIABLE", "Engine", "EngineUnavailable", "find", "start"]
 
 VARIABLE = "TRACKER_TEST_ENDPOINT"
+AWS = "aws"
+"""A value of the variable, for `make assumptions` alone."""
 HOW_TO_GET_ONE = f"{dynoxide.HOW_TO_GET_IT}, or set {VARIABLE} to the address of a running DynamoDB"
 
 
@@ -66,8 +68,8 @@ def _describe(binary: str) -> str:
 
 
 def _given(endpoint: str) -> Engine:
-    if endpoint == "aws":
-        raise EngineUnavailable(f"{VARIABLE}=aws is for `make assumptions` only")
+    if endpoint == AWS:
+        raise EngineUnavailable(f"{VARIABLE}={AWS} is for `make assumptions` only")
     if not answers(endpoint):
         raise EngineUnavailable(f"nothing answers ListTables at {VARIABLE}={endpoint}")
     return Engine(endpoint, f"{VARIABLE}={endpoint}")
