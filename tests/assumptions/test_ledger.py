@@ -53,6 +53,7 @@ def test_the_page_lists_what_moto_does_differently() -> None:
 
 
 def test_the_client_of_aws_has_the_users_region_and_no_other_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_PROFILE", raising=False)
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "mine")
     monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", "http://127.0.0.1:1")
@@ -65,7 +66,7 @@ def test_the_client_of_aws_has_the_users_region_and_no_other_endpoint(monkeypatc
 
 def test_make_assumptions_keeps_the_users_settings_for_aws(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conftest, "leave_requests_out", lambda: None)  # once is enough
-    mine = {"AWS_ACCESS_KEY_ID": "mine", "AWS_PROFILE": "test", "AWS_REGION": "eu-central-1"}
+    mine = {"AWS_ACCESS_KEY_ID": "mine", "AWS_PROFILE": "test", "AWS_DEFAULT_REGION": "eu-central-1"}
     for name, value in {**mine, VARIABLE: AWS}.items():
         monkeypatch.setenv(name, value)
     config: Any = Config(assumptions=True)

@@ -24,7 +24,7 @@ def test_an_index_has_only_its_projection_and_is_never_read_consistently(table: 
 
     "scans a GSI with INCLUDE projection and returns only projected attributes".
     Parity Suite: tier3/error-messages/indexReads, "ConsistentRead on GSI".
-    AWS: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html#GSI.Writes, it changes after the
+    AWS: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html#GSI.Writes: it changes after the
     table, which no test can show.
     """
     key = table.put(st="projected", due="a", note="in", extra="not in")
@@ -49,7 +49,7 @@ def test_a_row_without_one_of_its_keys_is_not_in_the_index(table: Table) -> None
 def test_entries_are_in_the_order_of_the_bytes_of_their_range_key(table: Table) -> None:
     """AWS: https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_Query.html.
 
-    in order of UTF-8 bytes.
+    In order of UTF-8 bytes.
     """
     for due in ("2026-01-02", "2026-01-01T10", "2026-01-01", "é", "z"):
         table.put(st="ordered", due=due)
@@ -73,8 +73,8 @@ def test_a_query_goes_on_behind_an_entry_that_is_gone(table: Table) -> None:
     """Parity Suite: tier1/query/basic.
 
     "does not repeat the item equal to ExclusiveStartKey".
-    AWS: https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_Query.html, ExclusiveStartKey is a key;
-    nothing says that it has to exist.
+    AWS: https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_Query.html: ExclusiveStartKey is a key;
+    nothing says that a row must have it.
     """
     keys = [table.put(st="gone", due=str(number)) for number in range(3)]
     assert len(table.entries("gone", 3)) == 3
@@ -97,7 +97,7 @@ def test_a_page_has_at_most_1_mb(table: Table) -> None:
 def test_a_scan_returns_the_rows_of_one_hash_key_in_a_row(table: Table) -> None:
     """AWS: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/HowItWorks.CoreComponents.html.
 
-    rows with the same partition key are stored together, in the order of the sort key.
+    Rows with the same partition key are stored together, in the order of the sort key.
     """
     for part in ("b", "a", "c"):
         for name in ("together-1", "together-2"):
@@ -148,7 +148,7 @@ def test_a_batch_reads_no_row_twice(table: Table) -> None:
 def test_a_batch_that_is_too_large_names_the_rows_that_it_has_left_out(table: Table) -> None:
     """AWS: https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html.
 
-    up to 16 MB; UnprocessedKeys has the rest.
+    Up to 16 MB; UnprocessedKeys has the rest.
     """
     with ThreadPoolExecutor(8) as pool:
         keys = list(pool.map(lambda _: table.put(note=BIG), range(44)))

@@ -34,7 +34,8 @@ def test_a_refused_member_leaves_the_others_applied_and_says_which_row_it_met(ta
 def test_a_sum_has_a_bare_name_and_reads_the_row_as_it_was(table: Table) -> None:
     """Source: tests/update_clauses_read_the_original_item.rs of dynoxide.
 
-    and tests/set_arithmetic_operands.rs of dynoxide 3.2.0, whose answers were captured from AWS.
+    It is about release 3.2.0, whose authors captured the answers from AWS, as those in
+    tests/set_arithmetic_operands.rs.
     """
     key = table.put(fence=1, attempt=0, unfinished=[])
     actions = "SET fence = fence + ? SET attempt = attempt + ? SET unfinished[9999] = fence + ?"

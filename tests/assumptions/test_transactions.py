@@ -111,7 +111,7 @@ def test_in_a_transaction_a_row_costs_twice_its_units_and_an_index_entry_once(ta
     "charges 2 write capacity units per item".
     AWS:
     https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis.html#transaction-capacity-handling.
-    dynoxide: tests/transactional_index_consumed_capacity.rs, of dynoxide 3.2.0 for the index, as measured on AWS.
+    dynoxide: tests/transactional_index_consumed_capacity.rs of dynoxide 3.2.0 for the index, as measured on AWS.
     """
     answer = transact(table, put(table, table.key(), st={"S": "cost"}, due={"S": "a"}, note={"S": "x" * 1_500}))
     (consumed,) = answer["ConsumedCapacity"]

@@ -120,7 +120,7 @@ def test_deleting_a_row_that_does_not_exist_succeeds(table: Table) -> None:
 def test_a_condition_that_needs_a_row_refuses_to_delete_one_that_does_not_exist(table: Table) -> None:
     """AWS: https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_DeleteItem.html.
 
-    the condition must be satisfied for the delete to succeed.
+    The condition must be satisfied for the delete to succeed.
     """
     action = table.action(table.key(), condition="attribute_exists(id)")
     assert code(lambda: table.client.delete_item(**action)) == REFUSED
@@ -140,7 +140,7 @@ def test_a_reserved_word_needs_a_placeholder(table: Table) -> None:
 def test_an_invalid_value_is_refused_before_the_condition_is_checked(table: Table) -> None:
     """Parity Suite: tier3/limits/numberPrecision.
 
-    "rejects a number with 39 significant digits". No source has the order of both, but dynoxide.
+    "rejects a number with 39 significant digits". The order is that of dynoxide: the Parity Suite does not test it.
     """
     action = table.action(table.key(), update="SET amount = :n", condition="fence = :n", n=1)
     action["ExpressionAttributeValues"][":n"] = {"N": "1" * 39}
@@ -170,7 +170,7 @@ def test_a_row_has_at_most_400_kb(table: Table) -> None:
 def test_an_update_that_makes_a_row_too_large_is_refused(table: Table) -> None:
     """AWS: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html.
 
-    a row has at most 400 KB.
+    A row has at most 400 KB.
     """
     key = table.put(one="x" * 300_000)
     assert code(lambda: table.update(key, "SET two = :x", x="x" * 200_000)) == INVALID
