@@ -19,7 +19,7 @@ PYTHON ?=
 # Tests start hundreds of processes: if none may keep what it has compiled, each compiles the library again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test quick assumptions environments upstream check docs bench model chaos clean
+.PHONY: help demo test coverage quick assumptions environments upstream check docs bench model chaos clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,16 +27,15 @@ help: ## list the targets
 demo: $(READY_DEMO) ## run the demo; ARGS="..." is passed on, try ARGS=--help
 	@$(BIN)/python -m pynamodb_tracker demo $(ARGS)
 
-# The contract runs on dynoxide here, or on moto if dynoxide cannot be had; on moto in `make quick`.
-test: $(READY) ## run all tests and measure coverage; ARGS="..." runs pytest with these arguments, without coverage
-ifeq ($(strip $(ARGS)),)
-	@$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest --one-engine $(PARALLEL)
-	@$(BIN)/coverage combine --quiet
-	$(BIN)/coverage report
-else
-	$(BIN)/python -m pytest $(ARGS)
-endif
+# Tests of both engines run on dynoxide here, on moto if there is none; and on moto in `make quick`.
+test: $(READY) ## run all tests; ARGS="..." runs pytest with these arguments; COVERAGE=yes does what coverage does
+	$(if $(COVERAGE),@$(BIN)/coverage erase)
+	$(BIN)/$(if $(COVERAGE),coverage run,python) -m pytest $(or $(ARGS),--one-engine $(PARALLEL))
+	$(if $(COVERAGE),@$(BIN)/coverage combine --quiet)
+	$(if $(COVERAGE),$(BIN)/coverage report)
+
+coverage: COVERAGE = yes
+coverage: test ## run all tests and measure their branch coverage; less than 95 % is an error
 
 quick: $(READY) ## run the tests of the inner loop, within a minute; ARGS="..." goes to pytest
 	@$(BIN)/python -m pytest --quick $(PARALLEL) $(ARGS)

@@ -22,7 +22,6 @@ NO_NODE = "no Node: "
 HOW_TO_GET_NODE = "install Node 18 or later (apt-get install nodejs)"
 ENGINE = pytest.StashKey[str]()
 TESTS = Path(__file__).parent
-CONTRACT = TESTS / "contract"
 ASSUMPTIONS = TESTS / "assumptions"
 
 AWS_SETTINGS = {
@@ -53,7 +52,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--one-engine",
         action="store_true",
-        help="if dynoxide can be had, run the contract on it alone, and not on moto as well",
+        help="where there is dynoxide, run tests on it alone that would run on moto, too",
     )
     parser.addoption(
         "--assumptions",
@@ -113,7 +112,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> Generator[None, int,
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Find the engine of `--one-engine`, or build it, before the processes of pytest-xdist start one each.
 
-    Without one, the contract runs on moto. In CI, and where one was named, that is an error.
+    Without one, these tests run on moto. In CI, and where one was named, that is an error.
     """
     config = session.config
     if not config.getoption("one_engine") or hasattr(config, "workerinput"):
@@ -148,7 +147,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Run files that take long first, mark what asks for the engine, and leave out what the options say.
+    """Run files that take long first, mark what asks for the engine, and leave out what `--quick` does not run.
 
     If a long file were the last one, all cores but one would wait for it. The mark lets `-m "not engine"` and `--quick`
     leave out all that needs the engine.
@@ -158,21 +157,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if isinstance(item, pytest.Function) and {"dynamodb", "dynoxide"} & set(item.fixturenames):
             item.add_marker("engine")
-    left_out: set[pytest.Item] = set()
     if config.getoption("quick"):
         left_out = {item for item in items if any(item.iter_markers("engine")) or any(item.iter_markers("race"))}
-    elif config.getoption("one_engine") and {VARIABLE, PATH_VARIABLE} & os.environ.keys():
-        on_engine = {item.nodeid for item in items if any(item.iter_markers("engine"))}
-        left_out = {item for item in items if item.path.parent == CONTRACT and other_engine(item.nodeid) in on_engine}
-    if left_out:
         config.hook.pytest_deselected(items=list(left_out))
         items[:] = [item for item in items if item not in left_out]
-
-
-def other_engine(nodeid: str) -> str:
-    """Return what a test on moto is called on dynoxide."""
-    name, _, parameters = nodeid.partition("[")
-    return f"{name}[{parameters.replace('moto', 'dynoxide')}" if "moto" in parameters else ""
 
 
 def pytest_collection_finish() -> None:

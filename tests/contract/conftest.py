@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pynamodb.connection.base import Connection
 
-from tests.support.blocking import CLIENTS, through_asyncio
-from tests.support.engines import ENGINES, Dynoxide, Engine, Moto
+from tests.support.blocking import CLIENTS, START, through_asyncio
+from tests.support.engines import ENGINES, Dynoxide, Engine, Moto, chosen
 from tests.support.network import Network
 from tests.support.shop import AppTask
 
@@ -23,9 +23,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if any("engine" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")):
         return
     if "client" in metafunc.fixturenames:
-        metafunc.parametrize(("engine", "client"), CLIENTS, indirect=True)
+        ways = START if metafunc.definition.get_closest_marker("only_blocking") else CLIENTS
+        metafunc.parametrize(("engine", "client"), chosen(metafunc.config, ways), indirect=True)
     elif "engine" in metafunc.fixturenames:
-        metafunc.parametrize("engine", ENGINES, indirect=True)
+        metafunc.parametrize(("engine",), chosen(metafunc.config, ENGINES), indirect=True)
 
 
 @pytest.fixture(scope="module")

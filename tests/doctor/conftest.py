@@ -11,7 +11,7 @@ import pytest
 from pynamodb_tracker import Task
 from tests.doctor.shops import ArchiveTask, LocalTask, ShopTask
 from tests.doctor.tables import client, settings
-from tests.support.engines import Dynoxide, Moto
+from tests.support.engines import ENGINES, Dynoxide, Moto, chosen
 
 ALL = (ShopTask, ArchiveTask, LocalTask)
 
@@ -23,8 +23,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test on both engines, and on moto alone where it writes down what DynamoDB answers."""
     if "engine" in metafunc.fixturenames:
         alone = {"described", "described_archive"} & set(metafunc.fixturenames)
-        local = pytest.param("dynoxide", marks=pytest.mark.engine)
-        metafunc.parametrize("engine", ["moto"] if alone else ["moto", local], indirect=True, scope="module")
+        ways = chosen(metafunc.config, ENGINES[:1] if alone else ENGINES)
+        metafunc.parametrize(("engine",), ways, indirect=True, scope="module")
 
 
 @pytest.fixture(scope="module")

@@ -15,13 +15,13 @@ import pytest
 
 from pynamodb_tracker import BoundStep
 
-__all__ = ["CLIENTS", "only_blocking", "through_asyncio"]
+__all__ = ["CLIENTS", "START", "only_blocking", "through_asyncio"]
 
-START = [("moto", "start"), pytest.param("dynoxide", "start", marks=pytest.mark.engine)]
+START = [("moto", "start"), ("dynoxide", "start")]
 CLIENTS = [*START, ("moto", "astart")]
 """The requests of both clients are the same, so the one for asyncio needs no second engine."""
 
-only_blocking = pytest.mark.parametrize(("engine", "client"), START, indirect=True)
+only_blocking = pytest.mark.only_blocking
 """For a test about something that the asyncio client does not have, or has in another form."""
 
 

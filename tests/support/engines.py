@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import os
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Any
 from unittest import mock
 
 import botocore.session
@@ -18,6 +20,8 @@ from moto.dynamodb.models import dynamodb_backends
 
 from pynamodb_tracker import Task
 from pynamodb_tracker.testing import local_table
+from tests.engine.dynoxide import PATH_VARIABLE
+from tests.engine.engine import VARIABLE
 from tests.support.quick_moto import hurry
 from tests.support.rows import client, keys
 
@@ -26,6 +30,7 @@ __all__ = [
     "Dynoxide",
     "Engine",
     "Moto",
+    "chosen",
     "only_dynoxide",
     "only_moto",
     "quick_session",
@@ -36,13 +41,31 @@ _MOST_WRITES = 25
 
 hurry()
 
-ENGINES = ["moto", pytest.param("dynoxide", marks=pytest.mark.engine)]
+ENGINES = [("moto",), ("dynoxide",)]
 
-only_moto = pytest.mark.parametrize("engine", ENGINES[:1], indirect=True)
+only_moto = pytest.mark.parametrize("engine", ["moto"], indirect=True)
 """For tests of what the engine has no part in, such as requests that do not reach it."""
 
-only_dynoxide = pytest.mark.parametrize("engine", ENGINES[1:], indirect=True)
+only_dynoxide = pytest.mark.parametrize(
+    "engine", [pytest.param("dynoxide", marks=pytest.mark.engine)], indirect=True
+)
 """For a test of the contract that sends hundreds of requests: moto takes many times as long, and decides nothing."""
+
+
+def chosen(config: pytest.Config, ways: Sequence[tuple[str, ...]]) -> list[Any]:
+    """Return the ways to run a test that the options of pytest ask for, as values for `parametrize`.
+
+    pytest makes no other tests: making thousands and leaving them out takes seconds in each process.
+
+    Args:
+        config: `--quick` wants moto. `--one-engine` wants dynoxide, and moto where dynoxide has no such way.
+        ways: an engine each, and what else differs.
+    """
+    if config.getoption("quick"):
+        ways = [way for way in ways if way[0] == "moto"]
+    elif config.getoption("one_engine") and {VARIABLE, PATH_VARIABLE} & os.environ.keys():
+        ways = [way for way in ways if way[0] == "dynoxide" or ("dynoxide", *way[1:]) not in ways]
+    return [pytest.param(*way, marks=[pytest.mark.engine] if way[0] == "dynoxide" else []) for way in ways]
 
 
 @functools.cache
