@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from unittest import mock
@@ -13,9 +12,10 @@ from tests.cli.command import APP
 from tests.cli.shop import StoreTask
 from tests.demo.command import environment
 from tests.engine.engine import Engine
+from tests.support.forked import Forked
 from tests.support.pages import ROOT
 
-__all__ = ["Environment", "command", "on_server", "started"]
+__all__ = ["Environment", "on_server", "started"]
 
 Environment = Mapping[str, str]
 
@@ -45,15 +45,10 @@ def on_server(engine: Engine) -> Iterator[Environment]:
             StoreTask.tracker.table.reconnect(before)
 
 
-def command(*arguments: str) -> list[str]:
-    """Return how a command is started."""
-    return [sys.executable, "-m", "pynamodb_tracker", *arguments]
-
-
 def started(server: Environment, *arguments: str) -> subprocess.Popen[str]:
     """Start a command that finds the table, and the module of the shop."""
-    return subprocess.Popen(  # noqa: S603 - our own arguments, through no shell
-        command(*arguments),
+    return Forked(
+        ["pynamodb_tracker", *arguments],
         cwd=ROOT,
         env={**environment(), **server},
         stdin=subprocess.PIPE,

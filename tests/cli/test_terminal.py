@@ -15,10 +15,11 @@ import pytest
 from rich.cells import cell_len
 
 from tests.cli.command import APP, Screen, run_on
-from tests.cli.server import Environment, command, on_server
+from tests.cli.server import Environment, on_server
 from tests.cli.shop import Order, stalling, waver
 from tests.demo.command import environment
 from tests.engine.engine import Engine
+from tests.support.forked import Forked
 from tests.support.pages import ROOT
 from tests.support.processes import until
 
@@ -57,8 +58,8 @@ def begun(
     """Start a command in a terminal of that size, and return what reads what the terminal is sent."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
-    process = subprocess.Popen(  # noqa: S603 - our own arguments, through no shell
-        command(*arguments),
+    process = Forked(
+        ["pynamodb_tracker", *arguments],
         cwd=ROOT,
         env=variables(server, **more),
         stdin=theirs,
@@ -163,8 +164,8 @@ def test_a_bar_shows_how_far_a_batch_is(server: Environment) -> None:
 
 
 def test_json_of_a_watch_is_a_line_each_time(server: Environment) -> None:
-    process = subprocess.Popen(  # noqa: S603 - our own arguments, through no shell
-        command("status", "--watch", "--every", "0.1s", "--json"),
+    process = Forked(
+        ["pynamodb_tracker", "status", "--watch", "--every", "0.1s", "--json"],
         cwd=ROOT,
         env=variables(server),
         stdout=subprocess.PIPE,
@@ -179,8 +180,13 @@ def test_json_of_a_watch_is_a_line_each_time(server: Environment) -> None:
 
 
 def test_a_reader_that_has_seen_enough_ends_a_list_quietly(server: Environment) -> None:
-    process = subprocess.Popen(  # noqa: S603 - our own arguments, through no shell
-        command("export"), cwd=ROOT, env=variables(server), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    process = Forked(
+        ["pynamodb_tracker", "export"],
+        cwd=ROOT,
+        env=variables(server),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     with process:
         assert process.stdout is not None

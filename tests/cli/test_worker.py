@@ -32,6 +32,7 @@ from tests.cli.shop import Invoice, Order, StoreTask, stalling
 from tests.demo.command import environment
 from tests.engine.engine import Engine
 from tests.support.engines import Dynoxide
+from tests.support.forked import Forked
 from tests.support.pages import ROOT, Page
 from tests.support.processes import until
 
@@ -408,8 +409,11 @@ def started(
     server: Environment, *arguments: str, cwd: Path = ROOT, **variables: str
 ) -> Iterator[subprocess.Popen[str]]:
     """Start a worker in a group of its own, as a terminal does, which finds modules in that folder alone."""
-    process = subprocess.Popen(  # noqa: S603 - our own arguments, through no shell
-        [sys.executable, "-P", "-m", "pynamodb_tracker", "worker", *arguments],
+    command, start = ["pynamodb_tracker", "worker", *arguments], Forked
+    if cwd != ROOT:  # where modules are found is about the start
+        command, start = [sys.executable, "-P", "-m", *command], subprocess.Popen
+    process = start(
+        command,
         cwd=cwd,
         env={**environment(), **server, **variables},
         stdin=subprocess.DEVNULL,

@@ -7,12 +7,13 @@ import json
 import os
 import queue
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from tests.support.forked import Forked
 
 __all__ = ["Program", "Programs", "programs"]
 
@@ -24,8 +25,8 @@ class Program:
     """One program, in a process group of its own, so that all of its processes can be ended."""
 
     def __init__(self, environment: Mapping[str, str], main: str, **options: Any) -> None:
-        self._process = subprocess.Popen(  # noqa: S603 - this Python, with arguments of the test's own
-            [sys.executable, "-m", main, json.dumps(options)],
+        self._process = Forked(
+            [main, json.dumps(options)],
             cwd=ROOT,
             env={**os.environ, **environment},
             stdin=subprocess.DEVNULL,

@@ -1,0 +1,133 @@
+"""Python programs that are forked from a process which has imported the library already.
+
+Starting Python, importing the command line and reading botocore's descriptions of AWS takes half a second of CPU time.
+Tests that are not about the start itself fork a process that has done all this.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import inspect
+import multiprocessing.process
+import os
+import runpy
+import signal
+import subprocess
+import sys
+import threading
+import traceback
+from collections.abc import Mapping, Sequence
+from multiprocessing.connection import Connection
+from multiprocessing.reduction import DupFd
+from typing import Any
+
+import botocore.session
+import pynamodb.connection.base
+
+from tests.support.processes import FORKS
+
+__all__ = ["Forked"]
+
+_DEFAULTS = ("SIGHUP", "SIGTERM", "SIGUSR1")
+
+
+class Forked(subprocess.Popen[Any]):
+    """`python -m MODULE ARGUMENTS`, forked: `Forked([MODULE, *ARGUMENTS], ...)` has the other options of Popen.
+
+    Signals that this process ignores are ignored by the program, too, as after a start.
+    """
+
+    def _execute_child(self, *given: Any, **named: Any) -> None:
+        options = inspect.signature(super()._execute_child).bind(*given, **named).arguments  # type: ignore[misc]
+        ends = [options[name] for name in ("p2cread", "c2pwrite", "errwrite")]
+        streams = [DupFd(number if end == -1 else end) for number, end in enumerate(ends)]
+        ignored = [name for name in ("SIGINT", *_DEFAULTS) if signal.getsignal(getattr(signal, name)) == signal.SIG_IGN]
+        environment = dict(options["env"] or os.environ)
+        cwd = os.fspath(options["cwd"] or os.getcwd())  # noqa: PTH109 - and not a Path, to send it
+        arguments = (streams, options["args"], cwd, environment, ignored, options["start_new_session"])
+        self._process = FORKS.Process(target=_become, args=arguments)
+        self._process.start()
+        assert self._process.pid is not None
+        self.pid = self._process.pid
+        self._child_created = True
+        pipes = [options[name] for name in ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")]
+        self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]  # those of the program
+
+    def _try_wait(self, flags: int) -> tuple[int, int]:
+        self._process.join(0 if flags else None)
+        code = self._process.exitcode
+        return (0, 0) if code is None else (self.pid, code)
+
+    def _handle_exitstatus(self, code: int) -> None:
+        self.returncode = code
+
+    def _internal_poll(self, **_: Any) -> int | None:
+        if self.returncode is None:
+            self.returncode = self._process.exitcode  # type: ignore[assignment]  # None as long as it runs
+        return self.returncode
+
+
+def _become(
+    streams: Sequence[Any],
+    command: Sequence[str],
+    cwd: str,
+    environment: Mapping[str, str],
+    ignored: Sequence[str],
+    start_new_session: bool,  # noqa: FBT001 - an argument of a process
+) -> None:
+    """Be that program, in this process, and end with its exit code."""
+    if start_new_session:
+        os.setsid()
+    for number, stream in enumerate(streams):
+        found = stream.detach()
+        os.dup2(found, number)
+        os.close(found)
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115, PTH123 - as Python opens it
+    sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115, PTH123
+    sys.stderr = open(2, "w", closefd=False, errors="backslashreplace", buffering=1)  # noqa: SIM115, PTH123
+    sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr  # type: ignore[misc]
+    for name in ("SIGINT", *_DEFAULTS):
+        standard = signal.default_int_handler if name == "SIGINT" else signal.SIG_DFL
+        signal.signal(getattr(signal, name), signal.SIG_IGN if name in ignored else standard)
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(cwd)
+    multiprocessing.process.ORIGINAL_DIR = cwd  # type: ignore[attr-defined]  # where its own processes begin
+    module, *arguments = command
+    sys.argv = [module, *arguments]
+    sys.path.insert(0, cwd)
+    pynamodb.connection.base.get_session = _session  # type: ignore[attr-defined]  # PynamoDB does not export it
+    os._exit(_run(module))
+
+
+_LOADER = botocore.session.get_session().get_component("data_loader")
+
+
+def _session() -> botocore.session.Session:
+    """Return a session of its own, with credentials of its own, that need not read the descriptions of AWS."""
+    session = botocore.session.get_session()
+    session.register_component("data_loader", _LOADER)
+    return session
+
+
+def _run(module: str) -> int:
+    """Run a module as Python does, up to the end of its threads, and return the exit code."""
+    code = 0
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+        if isinstance(ended.code, str):
+            sys.stderr.write(f"{ended.code}\n")
+    except KeyboardInterrupt:
+        code = 128 + signal.SIGINT
+    except BaseException:  # noqa: BLE001 - the last thing that Python does with any
+        traceback.print_exc()
+        code = 1
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    return code
