@@ -66,7 +66,8 @@ bench: $(BENCH) ## run the benchmarks, 20 minutes; ARGS="cpu" runs one of them, 
 model: $(READY) ## search the states of the protocol further, some minutes; ARGS=traces shows what each guard prevents
 	@$(BIN)/python -m tests.model $(ARGS)
 
-chaos: $(READY) ## run the long random history, 10 minutes; SECONDS=... for less, ARGS="--seed ..." to replay one
+chaos: $(READY) ## run new random sequences and a long random history, 15 minutes; SECONDS=60 for less, ARGS="--seed ..."
+	@MACHINE_EXAMPLES=$$(($(SECONDS) / 3 + 1)) $(BIN)/python -m pytest -q tests/machine
 	@$(BIN)/python -m tests.chaos --seconds $(SECONDS) $(ARGS)
 
 clean: ## remove all that these targets made, .venv included

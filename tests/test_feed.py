@@ -159,7 +159,7 @@ def test_claims_begin_one_by_one_and_one_more_is_sent_for_each_that_succeeds() -
             assert not further.done()
             for _ in range(given):
                 feed.note_answer(was_taken=False)
-            further.result(10)
+            further.result(60)
             feed.note_answer(was_taken=False)
     assert widths[:3] == [1, 3, 7]
     assert max(widths) == 8
@@ -179,7 +179,7 @@ def test_who_meets_another_worker_awaits_all_answers_and_begins_one_by_one_again
         feed.note_answer(was_taken=True)
         assert not elsewhere.done()
         feed.note_answer(was_taken=True)
-        elsewhere.result(10)
+        elsewhere.result(60)
     assert (feed._unanswered, feed._width) == (1, 1)
 
 

@@ -7,7 +7,6 @@ import json
 import random
 import subprocess
 import sys
-import time
 import zoneinfo
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -315,12 +314,11 @@ def test_a_cron_expression_that_cannot_be_meant_is_refused_with_the_reason(expre
 def test_a_recurrence_rule_that_cannot_be_meant_or_would_hang_is_refused_with_the_reason(
     text: str, problem: str
 ) -> None:
-    began = time.thread_time()
+    def refuse() -> None:
+        with pytest.raises(ValueError, match=problem):
+            Repeat.rrule(text)
 
-    with pytest.raises(ValueError, match=problem):
-        Repeat.rrule(text)
-
-    assert time.thread_time() - began < 5, "no search until the year 9999"
+    assert calls_of(refuse) < 1_000_000, "no search until the year 9999"
 
 
 @pytest.mark.parametrize("make", [Repeat.cron, Repeat.rrule])
@@ -377,7 +375,7 @@ RULES = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(rule=RULES, days=st.integers(0, 3000), seconds=st.integers(0, 86_399), position=st.sampled_from([0, 1, -1]))
 def test_going_on_from_each_occurrence_gives_what_dateutil_gives_from_the_first(
     rule: str, days: int, seconds: int, position: int

@@ -17,7 +17,7 @@ def test_questions_are_asked_at_the_same_time_and_answered_in_their_order() -> N
     together = threading.Barrier(5)
 
     def answer(question: int) -> int:
-        together.wait(timeout=10)
+        together.wait(timeout=60)
         return question * 2
 
     assert side_by_side(answer, range(5)) == [0, 2, 4, 6, 8]
@@ -39,7 +39,7 @@ def test_the_error_of_one_question_is_raised_once_no_other_one_is_under_way() ->
     together, ended = threading.Barrier(3), []
 
     def fail_first(question: int) -> None:
-        together.wait(timeout=10)
+        together.wait(timeout=60)
         if question == 0:
             raise ZeroDivisionError
         ended.append(question)
@@ -61,11 +61,11 @@ def test_ctrl_c_is_raised_even_if_another_question_has_failed_before() -> None:
     together, others = threading.Barrier(2), Queue[threading.Thread]()
 
     def ask(_: int) -> None:
-        together.wait(timeout=10)
+        together.wait(timeout=60)
         if threading.current_thread() is not threading.main_thread():
             others.put(threading.current_thread())
             raise ZeroDivisionError
-        others.get(timeout=10).join(timeout=10)
+        others.get(timeout=60).join(timeout=60)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

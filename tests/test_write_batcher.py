@@ -49,7 +49,7 @@ class Engine:
 
     def dispatch(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
         """Note the request, and how many statements it has; answer it."""
-        self.gate.wait(10)
+        self.gate.wait(60)
         statements = request.get("Statements", [])
         self.sent.append((operation, len(statements)))
         if len(statements) == 1 and self.probed is not None:
@@ -136,7 +136,7 @@ def test_a_write_with_little_time_left_shortens_the_timeouts_of_no_other(
         table, soon = cast("TableConnection", engine), datetime.now(UTC)
         urgent = pool.submit(threads.batcher.dispatch, table, "UpdateItem", write("c"), soon)
         assert threads.send(write("a"), write("b")) == [{"Attributes": {"id": {"S": each}}} for each in "ab"]
-        assert urgent.result(10) == {"Attributes": {"by": {"S": "UpdateItem"}}}
+        assert urgent.result(60) == {"Attributes": {"by": {"S": "UpdateItem"}}}
     assert hurried.sent == [("UpdateItem", 0)]
 
 

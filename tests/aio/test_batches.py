@@ -151,7 +151,7 @@ def test_a_cancel_at_any_moment_leaves_no_thread_that_waits(rate: float | None) 
 
     asyncio.run(main())
     for thread in [thread for thread in threading.enumerate() if "feed" in thread.name]:
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()
 
 

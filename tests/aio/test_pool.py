@@ -23,7 +23,7 @@ from pynamodb_tracker.aio.pool import in_thread
 parent = asyncio.run(in_thread(threading.get_ident))
 child = os.fork()
 if child == 0:
-    asyncio.run(asyncio.wait_for(in_thread(threading.get_ident), 20))
+    asyncio.run(asyncio.wait_for(in_thread(threading.get_ident), 60))
     sys.exit(7)
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
@@ -96,8 +96,8 @@ def test_a_run_saves_and_ends_while_the_claims_of_many_others_hang() -> None:
                         group.create_task(Order.confirm_payment.arun(f"late-{number}", nothing))
                     await asyncio.sleep(0)
                     ctx.task.amount = 5
-                    await asyncio.wait_for(ctx.save(), 5)
-                    await asyncio.wait_for(ctx.extend_lock(), 5)
+                    await asyncio.wait_for(ctx.save(), 60)
+                    await asyncio.wait_for(ctx.extend_lock(), 60)
                 async with asyncio.timeout(5):
                     assert (await asyncio.to_thread(Order.get_task, "o-1")).state == Order.ship.pending
             finally:
@@ -130,7 +130,7 @@ def test_the_loop_does_not_wait_while_a_request_does() -> None:
         def wait_for_the_loop(send: Dispatch, name: str, body: dict[str, object]) -> dict[str, object]:
             had_its_turn = threading.Event()
             loop.call_soon_threadsafe(had_its_turn.set)
-            runs.append(had_its_turn.wait(10))
+            runs.append(had_its_turn.wait(60))
             return send(name, body)
 
         with through(AppTask, wait_for_the_loop):
@@ -150,7 +150,7 @@ def test_a_stop_iteration_in_a_thread_is_an_error_rather_than_a_wait_without_end
 
     thread = threading.Thread(target=program, daemon=True)
     thread.start()
-    thread.join(5)
+    thread.join(60)
     assert errors == ["coroutine raised StopIteration"]
 
 

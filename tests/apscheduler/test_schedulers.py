@@ -132,7 +132,7 @@ def test_a_scheduler_outlives_an_outage_and_runs_no_time_twice(
 
     network.rule = rule
     for _ in range(2):
-        assert failed.acquire(timeout=10)
+        assert failed.acquire(timeout=60)
     network.rule = passing
     ran = len(runs.times["j-1"])
     runs.wait(lambda runs: len(runs.times["j-1"]) > ran + 5)

@@ -194,7 +194,7 @@ def fail(error: str, _ctx: object) -> None:
 
 def test_threads_work_at_once_under_the_name_of_the_request(clock: StoppedClock) -> None:
     ready("o-1", "o-2")
-    both, workers = threading.Barrier(2, timeout=10), []
+    both, workers = threading.Barrier(2, timeout=60), []
 
     def meet(ctx: ExecutionContext[Order]) -> None:
         workers.append(ctx.task.worker)

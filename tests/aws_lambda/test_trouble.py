@@ -115,7 +115,7 @@ def test_a_group_keeps_the_order_of_messages_of_a_standard_queue_while_a_task_wa
 
 def test_threads_run_records_at_once(context: Context) -> None:
     ready("o-1", "o-2", "o-3")
-    both = threading.Barrier(2, timeout=10)
+    both = threading.Barrier(2, timeout=60)
 
     @handles(Order.ship, task_id="order_id", threads=2)
     def meet(ctx: ExecutionContext[Order], event: Any) -> None:

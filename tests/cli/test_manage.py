@@ -50,7 +50,7 @@ def test_tasks_are_changed_together_and_printed_in_their_order(
 
     def first_waits_for_last(step: BoundStep[Order], task_id: str, **options: Any) -> Order:
         if task_id == "o-0":
-            assert last.wait(10)
+            assert last.wait(60)
             if interrupted:
                 raise KeyboardInterrupt
         try:

@@ -273,7 +273,7 @@ def test_ctrl_c_on_threads_leaves_no_task_in_progress() -> None:
 
 
 def test_run_all_on_threads_runs_on_so_many_at_once() -> None:
-    barrier = threading.Barrier(4, timeout=20)
+    barrier = threading.Barrier(4, timeout=60)
 
     def work(_: Ctx) -> None:
         barrier.wait()

@@ -124,7 +124,7 @@ class Counted:
 
     def __call__(self, _ctx: object) -> None:
         self.begin()
-        self._two.wait(10)
+        self._two.wait(60)
         self.running -= 1
 
     async def aio(self, _ctx: object) -> None:
@@ -212,7 +212,7 @@ def test_what_a_dead_worker_has_held_is_free_after_its_lifetime_and_the_margin(
     while not starts:
         clock.advance(SECOND / 4)
         thread.join(0.01)
-    thread.join(20)
+    thread.join(60)
 
     free = began + LIFETIME + BankTask.tracker.margin
     assert free < starts[0] <= free + 2 * LOOK_EVERY + SECOND
@@ -282,7 +282,7 @@ def test_a_thread_renews_slots_gives_back_idle_ones_and_ends(
     assert len(held()) == 1
     poll_until(lambda: clock.advance(SECOND / 8) or held() == [])
     assert clock.now() >= left + IDLE_FOR
-    thread.join(10)
+    thread.join(60)
     assert (thread.is_alive(), keeper._thread) == (False, None)
 
 

@@ -277,9 +277,9 @@ def test_the_threads_of_run_all_have_the_right_span_each(telemetry: Telemetry) -
     both = threading.Barrier(4)
 
     def ship(ctx: ExecutionContext[Order]) -> None:
-        both.wait(10)
+        both.wait(60)
         seen[ctx.task.task_id] = current().span_id
-        both.wait(10)
+        both.wait(60)
 
     with telemetry.tracer.start_as_current_span("shift") as shift:
         Order.ship.run_all(ship, threads=4)

@@ -146,7 +146,7 @@ def test_a_conflict_may_be_with_a_copy_of_the_same_transaction(
 def _let_in(proxy: Proxy, late: Hold) -> None:
     late.event.set()
     exchange = next(exchange for exchange in proxy.log if exchange.action is late)
-    assert exchange.done.wait(10)
+    assert exchange.done.wait(60)
 
 
 @pytest.mark.parametrize("applied", [False, True])

@@ -135,12 +135,8 @@ def until(happened: Any, timeout: float = TIMEOUT) -> Any:
 
 
 def has_ended(pid: int) -> bool:
-    """Return whether a process is gone, within the time that it has for the order in its hands."""
-    for _ in range(100):
-        if not is_running(pid):
-            return True
-        time.sleep(0.1)
-    return False
+    """Wait until a process is gone."""
+    return bool(until(lambda: not is_running(pid)))
 
 
 def is_running(pid: int) -> bool:

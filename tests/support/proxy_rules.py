@@ -31,7 +31,7 @@ def arrive(proxy: Proxy, late: Hold) -> Exchange:
     """Let a request that was held arrive, and return it once the server has answered it."""
     late.event.set()
     exchange = next(exchange for exchange in proxy.log if exchange.action is late)
-    assert exchange.done.wait(10)
+    assert exchange.done.wait(60)
     return exchange
 
 

@@ -53,7 +53,7 @@ def serving(app: Any) -> Iterator[str]:
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"
     finally:  # or a test that fails would leave it running
         server.should_exit = True
-        thread.join(10)
+        thread.join(60)
 
 
 _REPORTS = "addEventListener('securitypolicyviolation', (event) => console.error('policy', event.violatedDirective))"
@@ -73,7 +73,7 @@ class Visitor:
     def of(cls, browser: Browser, home: str, **options: Any) -> Iterator[Visitor]:
         """Open a window; `options` are those of Playwright, such as `viewport` and `color_scheme`."""
         context = browser.new_context(base_url=home, **({"viewport": {"width": 1360, "height": 900}} | options))
-        context.set_default_timeout(20_000)
+        context.set_default_timeout(60_000)
         context.add_init_script(_REPORTS)
         visitor = cls(context.new_page(), home)
         visitor._watch()

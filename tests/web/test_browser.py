@@ -261,14 +261,14 @@ def test_slices_go_on_by_themselves_until_somebody_stops_them(
     def reopen_slowly(task_ids: list[str], **options: Any) -> Report:
         if "o-2" in task_ids:
             third.set()
-            assert go_on.wait(20)
+            assert go_on.wait(60)
         return reopen(task_ids, **options)
 
     monkeypatch.setattr(Order.ship, "reopen_many", reopen_slowly)
     with visit() as visitor:
         page = visitor.open("/Order/bulk?verb=reopen&step=ship&state=failed")
         page.get_by_role("button", name="Reopen 4").click()
-        assert third.wait(20)
+        assert third.wait(60)
         page.get_by_role("button", name="Stop here").click()
         go_on.set()
         page.get_by_text("3 reopened so far").wait_for()

@@ -4,23 +4,52 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from operator import methodcaller
+from typing import Any, cast
 
 import pytest
 
 from pynamodb_tracker.dynamodb.side_by_side import side_by_side
 from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.testing.tables import OneAtATime
-from pynamodb_tracker.web.cache import Cache
+from pynamodb_tracker.web import cache as cache_module
+from pynamodb_tracker.web.cache import Cache, _Asking
 from pynamodb_tracker.web.metering import metered
+from tests.support.processes import until
 from tests.web.conftest import Open
 from tests.web.shop import Order, Parcel, Refund
 from tests.web.test_views import text_of
 
 LEAST = timedelta(seconds=9)
+
+
+class Queue(threading.Condition):
+    """A lock that knows how many threads hold it or wait for it."""
+
+    def __init__(self) -> None:
+        super().__init__(threading.Lock())
+        self._guard = threading.Lock()
+        self.threads = 0
+
+    def __enter__(self) -> bool:
+        with self._guard:
+            self.threads += 1
+        return super().__enter__()
+
+
+@pytest.fixture
+def queues(monkeypatch: pytest.MonkeyPatch) -> list[Queue]:
+    """Return the locks at which the viewers of an answer meet, in the order of the answers."""
+    queues: list[Queue] = []
+
+    def asking() -> _Asking:
+        queues.append(Queue())
+        return _Asking(cast("Any", queues[-1]))
+
+    monkeypatch.setattr(cache_module, "_Asking", asking)
+    return queues
 
 
 class Seconds:
@@ -53,17 +82,14 @@ class Asked:
 
 
 @pytest.mark.usefixtures("shop")
-def test_many_viewers_at_once_ask_once() -> None:
-    cache, asked, began, all_are_asking = Cache(LEAST), Asked(), threading.Barrier(8), threading.Event()
+def test_many_viewers_at_once_ask_once(queues: list[Queue]) -> None:
+    cache, asked = Cache(LEAST), Asked()
 
     def ask() -> int:
-        if asked() == 8:
-            all_are_asking.set()
-        all_are_asking.wait(0.3)  # long enough for the others to ask as well
-        return asked.times
+        until(lambda: queues[0].threads == 8)
+        return asked()
 
     def view() -> int:
-        began.wait(10)
         return cache.get("overview", [Order], ask).value
 
     with ThreadPoolExecutor(8) as pool:
@@ -127,25 +153,20 @@ def test_an_error_is_not_kept() -> None:
 
 
 @pytest.mark.usefixtures("shop")
-def test_viewers_who_wait_for_an_answer_share_its_error() -> None:
-    cache, go, began, asked = Cache(LEAST), threading.Event(), threading.Barrier(9), Asked()
+def test_viewers_who_wait_for_an_answer_share_its_error(queues: list[Queue]) -> None:
+    cache, asked = Cache(LEAST), Asked()
 
     def ask() -> int:
-        go.wait(10)
+        until(lambda: queues[0].threads == 8)
         raise ValueError(f"throttled, {asked()}")
 
     def view() -> str:
-        began.wait(10)
         with pytest.raises(ValueError, match="throttled") as refused:
             cache.get("overview", [Order], ask)
         return str(refused.value)
 
     with ThreadPoolExecutor(8) as pool:
-        views = [pool.submit(view) for _ in range(8)]
-        began.wait(10)
-        time.sleep(0.05)  # all wait
-        go.set()
-        assert {each.result() for each in views} == {"throttled, 1"}
+        assert {each.result() for each in [pool.submit(view) for _ in range(8)]} == {"throttled, 1"}
     assert cache._asking == {}
 
 
