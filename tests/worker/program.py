@@ -31,9 +31,7 @@ def work(ctx: ExecutionContext[Any]) -> None:
         time.sleep(PATIENCE)
     elif ctx.task.task_id.startswith("hold"):
         while Parcel.sort.pending.count() == 0:
-            time.sleep(0.1)
-    elif ctx.task.task_id.startswith("slow"):
-        time.sleep(0.2)
+            time.sleep(0.02)
     elif ctx.task.task_id.startswith("short"):
         time.sleep(0.05)
     elif ctx.task.task_id.startswith("exit"):
