@@ -2,6 +2,7 @@
 
 import gc
 import os
+import random
 import signal
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, nullcontext
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from pynamodb_tracker.dynamodb.backoff import RANDOM
 from tests.engine.dynoxide import PATH_VARIABLE, find_or_build
 from tests.engine.engine import AWS, HOW_TO_GET_ONE, VARIABLE, Engine, EngineUnavailable, find, start
 from tests.engine.proxy import Proxy
@@ -94,6 +96,17 @@ def prepare_process(*, keep_aws: bool = False) -> None:
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         del os.environ[name]
     os.environ |= AWS_SETTINGS
+    for name in ("random", "getrandbits"):
+        setattr(RANDOM, name, getattr(DRAWS, name))
+
+
+DRAWS = random.Random()
+"""What the library draws from in place of the system's random numbers: the same numbers in each run of a test."""
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Begin the draws of this test."""
+    DRAWS.seed(item.nodeid)
 
 
 @pytest.hookimpl(optionalhook=True, wrapper=True)

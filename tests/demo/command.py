@@ -7,6 +7,8 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
+from tests.support.forked import Forked
+
 WITHOUT = (
     "import sys; sys.modules.update(dict.fromkeys({missing!r})); from pynamodb_tracker.__main__ import main; main()"
 )
@@ -19,11 +21,10 @@ def environment() -> dict[str, str]:
     return kept | {"AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull, "COLUMNS": "100"}
 
 
-def started(*arguments: str, missing: Sequence[str] = ()) -> subprocess.Popen[str]:
-    """Start the command; `missing` are packages that it does not find."""
-    program = ["-c", WITHOUT.format(missing=list(missing))] if missing else ["-m", "pynamodb_tracker"]
-    return subprocess.Popen(  # noqa: S603 - our own arguments, through no shell
-        [sys.executable, *program, *arguments],
+def started(*arguments: str) -> subprocess.Popen[str]:
+    """Start the command."""
+    return Forked(
+        ["pynamodb_tracker", *arguments],
         env=environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -32,8 +33,13 @@ def started(*arguments: str, missing: Sequence[str] = ()) -> subprocess.Popen[st
 
 
 def ran(*arguments: str, missing: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
-    """Run the command to its end."""
-    process = started(*arguments, missing=missing)
-    with process:
-        out, err = process.communicate(timeout=180)
-    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+    """Run the command to its end; `missing` are packages that it does not find."""
+    program = ["-c", WITHOUT.format(missing=list(missing))] if missing else ["-m", "pynamodb_tracker"]
+    return subprocess.run(  # noqa: S603 - our own arguments, through no shell
+        [sys.executable, *program, *arguments],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )

@@ -6,7 +6,6 @@ import contextlib
 import logging
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
@@ -16,7 +15,7 @@ import pytest
 from pynamodb_tracker import TaskLockedError, TaskNotStartableError
 from pynamodb_tracker.execution import heartbeat
 from pynamodb_tracker.testing import StoppedClock
-from tests.engine.actions import PASS, THROTTLED, Action, Delay
+from tests.engine.actions import PASS, THROTTLED, Action, After
 from tests.engine.engine import Engine
 from tests.engine.proxy import Proxy
 from tests.support.fixtures import Frozen
@@ -25,8 +24,8 @@ from tests.support.processes import until
 from tests.support.proxy_rules import in_turn
 from tests.support.world import OVER
 
-LOCK = timedelta(seconds=2.5)
-MARGIN = timedelta(seconds=0.5)
+LOCK = timedelta(minutes=5)
+MARGIN = timedelta(seconds=5)
 
 Start = Callable[..., BeatingWorker]
 
@@ -37,14 +36,17 @@ def shop(new_worker: Any, dynamodb: Engine) -> Any:
 
 
 @pytest.fixture
-def start(dynamodb: Engine, table: str, name: str) -> Iterator[Start]:
-    """Return a function that starts a worker process, and comes back when it is inside of its block."""
+def start(dynamodb: Engine, table: str, name: str, stopped_clock: StoppedClock) -> Iterator[Start]:
+    """Return a function that starts a worker process, and comes back when it is inside its block.
+
+    Its clock and that of the test show the same time, and the test moves both.
+    """
     times = {"lock_for": LOCK.total_seconds(), "margin": MARGIN.total_seconds()}
     settings = {"endpoint": dynamodb.endpoint, "table": table, "name": name, **times}
     with contextlib.ExitStack() as stack:
 
         def start(*command: str) -> BeatingWorker:
-            worker = BeatingWorker(settings, *command)
+            worker = BeatingWorker({**settings, "now": stopped_clock.now().isoformat()}, *command)
             stack.callback(worker.end)
             assert worker.hear() == "inside"
             return worker
@@ -68,31 +70,37 @@ def take_over(shop: Any, task_id: str) -> int:
 
 
 @pytest.mark.race
-def test_a_block_outlives_its_lock_while_others_keep_trying(shop: Any, start: Start) -> None:
+def test_a_block_outlives_its_lock_while_others_keep_trying(
+    shop: Any, start: Start, stopped_clock: StoppedClock
+) -> None:
     shop.create("o")
     worker = start("stay", "o")
-    refused, end = 0, time.monotonic() + (LOCK + 2 * MARGIN).total_seconds()
 
-    while time.monotonic() < end:
+    for _ in range(5):
+        stopped_clock.advance(LOCK / 3)
         with pytest.raises(TaskLockedError):
             shop.confirm.run("o", lambda _: None)
-        refused += 1
+        worker.advance(LOCK / 3)
+        until(lambda: shop.get_task("o").lock_expire_time == stopped_clock.now() + LOCK)
     worker.go()
 
     assert worker.report() is False
-    assert refused > 0
     task = shop.get_task("o")
     assert (task.state, task.fence, task.note) == (shop.confirm.succeeded, 1, "of the one that stayed")
 
 
 @pytest.mark.race
-def test_a_frozen_worker_finds_out_before_anything_of_it_is_stored(shop: Any, start: Start) -> None:
+def test_a_frozen_worker_finds_out_before_anything_of_it_is_stored(
+    shop: Any, start: Start, stopped_clock: StoppedClock
+) -> None:
     shop.create("o")
     worker = start("wake", "o")
     worker.signal(signal.SIGSTOP)
+    stopped_clock.advance(LOCK + 2 * MARGIN)
     assert take_over(shop, "o") == 2
     before = shop.get_task("o")
 
+    worker.advance(LOCK + 2 * MARGIN)
     worker.go()
     worker.signal(signal.SIGCONT)
 
@@ -104,12 +112,16 @@ def test_a_frozen_worker_finds_out_before_anything_of_it_is_stored(shop: Any, st
 
 
 @pytest.mark.race
-def test_a_frozen_worker_holds_its_task_again_unless_another_worker_took_it(shop: Any, start: Start) -> None:
+def test_a_frozen_worker_holds_its_task_again_unless_another_worker_took_it(
+    shop: Any, start: Start, stopped_clock: StoppedClock
+) -> None:
     shop.create("o")
     worker = start("go_on", "o")
     worker.signal(signal.SIGSTOP)
-    until(lambda: any(shop.confirm.todo()))
+    stopped_clock.advance(LOCK + 2 * MARGIN)
+    assert any(shop.confirm.todo())
 
+    worker.advance(LOCK + 2 * MARGIN)
     worker.go()
     worker.signal(signal.SIGCONT)
 
@@ -118,12 +130,17 @@ def test_a_frozen_worker_holds_its_task_again_unless_another_worker_took_it(shop
 
 
 @pytest.mark.race
-def test_the_lock_of_a_killed_worker_expires_although_it_had_a_heartbeat(shop: Any, start: Start) -> None:
+def test_the_lock_of_a_killed_worker_expires_although_it_had_a_heartbeat(
+    shop: Any, start: Start, stopped_clock: StoppedClock
+) -> None:
     shop.create("o")
     worker = start("die", "o")
-    until(lambda: shop.get_task("o").lock_expire_time > shop.get_task("o").due_time)  # its heart did beat
+    worker.advance(LOCK / 3)
+    stopped_clock.advance(LOCK / 3)
+    until(lambda: shop.get_task("o").lock_expire_time == stopped_clock.now() + LOCK)  # its heart did beat
 
     worker.kill()
+    stopped_clock.advance(LOCK + 2 * MARGIN)
 
     assert take_over(shop, "o") == 2
 
@@ -136,7 +153,8 @@ def test_the_end_of_a_block_waits_a_moment_for_a_beat_on_its_way_and_no_longer(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(heartbeat, "MOMENT", 0.05)
-    slow, on_its_way = Delay(1.0), threading.Event()
+    late, on_its_way = threading.Event(), threading.Event()
+    slow = After(late)
 
     def delay_the_beat(target: str, *_: object) -> Action:
         if target != "UpdateItem" or on_its_way.is_set():
@@ -150,6 +168,7 @@ def test_the_end_of_a_block_waits_a_moment_for_a_beat_on_its_way_and_no_longer(
         stopped_clock.advance(OVER / 2)
         assert on_its_way.wait(30)
     ended = order.get_task("o")
+    late.set()
     until(lambda: not [thread for thread in threading.enumerate() if "heartbeat of" in thread.name])
 
     assert next(exchange for exchange in proxy.log if exchange.action is slow).answers

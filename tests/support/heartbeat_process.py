@@ -1,14 +1,17 @@
-"""What a worker process with a heartbeat does: it says when it is inside of its block, and stays until a line comes."""
+"""What a worker process with a heartbeat does: it says when it is inside its block, and stays until it is let go.
+
+Its clock stands still, and the test moves it.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
-import time
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from pynamodb_tracker import LockLostError
+from pynamodb_tracker.testing import StoppedClock, stopped_clock
 from tests.support.orders import orders
 from tests.support.processes import Worker, until
 from tests.support.worker_process import tell
@@ -24,23 +27,34 @@ class BeatingWorker(Worker):
 
     main = "tests.support.heartbeat_process"
 
+    def advance(self, time: timedelta) -> None:
+        """Move its clock."""
+        self.stdin.write(f"{time.total_seconds()}\n")
+        self.stdin.flush()
 
-def stay(order: Any, task_id: str) -> bool:
-    """Stay in the block until a line comes; report whether the lock was lost at the end of it."""
+
+def _follow(clock: StoppedClock) -> None:
+    """Move the clock by as many seconds as each line says, until the worker is let go."""
+    while (line := sys.stdin.readline().strip()) != "go":
+        clock.advance(timedelta(seconds=float(line)))
+
+
+def stay(order: Any, task_id: str, clock: StoppedClock) -> bool:
+    """Stay in the block; report whether the lock was lost at the end of it."""
     with order.confirm.start(task_id, heartbeat=True) as ctx:
         tell("inside")
-        sys.stdin.readline()
+        _follow(clock)
         ctx.task.note = "of the one that stayed"
         return bool(ctx.lock_lost)
 
 
-def wake(order: Any, task_id: str) -> dict[str, Any]:
+def wake(order: Any, task_id: str, clock: StoppedClock) -> dict[str, Any]:
     """Be frozen in the block, and then report, on request, what the block finds out."""
     told: dict[str, Any] = {}
     try:
         with order.confirm.start(task_id, heartbeat=True) as ctx:
             tell("inside")
-            sys.stdin.readline()
+            _follow(clock)
             told["lock_lost"] = ctx.lock_lost
             ctx.task.note = "of the one that was frozen"
             told["save"] = _refusal(ctx.save)
@@ -50,20 +64,20 @@ def wake(order: Any, task_id: str) -> dict[str, Any]:
     return told
 
 
-def go_on(order: Any, task_id: str) -> str:
+def go_on(order: Any, task_id: str, clock: StoppedClock) -> str:
     """Be frozen in the block, and end it once the lock is no longer over."""
     with order.confirm.start(task_id, heartbeat=True) as ctx:
         tell("inside")
-        sys.stdin.readline()
+        _follow(clock)
         until(lambda: not ctx.lock_lost, SECONDS)
     return "held again"
 
 
-def die(order: Any, task_id: str) -> None:
+def die(order: Any, task_id: str, clock: StoppedClock) -> None:
     """Stay in the block until the process is ended."""
     with order.confirm.start(task_id, heartbeat=True):
         tell("inside")
-        time.sleep(SECONDS)
+        _follow(clock)
 
 
 def _refusal(do: Any) -> str | None:
@@ -77,4 +91,5 @@ def _refusal(do: Any) -> str | None:
 def main(settings: dict[str, Any], command: str, task_id: str) -> None:
     """Do what the command says."""
     times = {name: timedelta(seconds=settings[name]) for name in ("margin", "lock_for")}
-    tell(json.dumps(globals()[command](orders(**settings | times), task_id)))
+    with stopped_clock(datetime.fromisoformat(settings.pop("now"))) as clock:
+        tell(json.dumps(globals()[command](orders(**settings | times), task_id, clock)))
