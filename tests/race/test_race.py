@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
@@ -17,13 +17,16 @@ from pynamodb_tracker.testing import StoppedClock
 from tests.engine.actions import PASS, Action, After, DropRequest, Exchange, Rule
 from tests.engine.engine import Engine
 from tests.engine.proxy import Proxy
+from tests.support.fixtures import Frozen
 from tests.support.processes import Crew, Worker, crew, until
 from tests.support.proxy_rules import in_turn
 
 pytestmark = pytest.mark.race
 
-LOCK = timedelta(seconds=1.5)
+LOCK = timedelta(minutes=5)
+"""It outlasts the slowest machine. Tests that wait for its end move their own clock."""
 MARGIN = timedelta(seconds=0.2)
+OVER = LOCK + timedelta(minutes=1)
 
 
 @pytest.fixture
@@ -37,25 +40,18 @@ def workers(dynamodb: Engine, table: str, name: str) -> Iterator[Crew]:
         yield workers
 
 
-@pytest.fixture
-def patient(dynamodb: Engine, table: str, name: str) -> Iterator[Crew]:
-    """Return a crew whose locks outlast the slowest machine."""
-    with crew(dynamodb.endpoint, table, name, timedelta(minutes=5), MARGIN) as workers:
-        yield workers
-
-
-def test_16_processes_run_each_of_100_tasks_exactly_once(order: Any, patient: Crew) -> None:
-    ids = [f"o-{number}" for number in range(100)]
+def test_8_processes_run_each_of_80_tasks_exactly_once(order: Any, workers: Crew) -> None:
+    ids = [f"o-{number}" for number in range(80)]
     order.create_many(ids, threads=4)
 
-    reports = patient.race([["run_some"]] * 16)
+    reports = workers.race([["run_some"]] * 8)
 
     assert Counter(task_id for report in reports for task_id in report["ran"]) == Counter(ids)
-    assert order.confirm.succeeded.count() == 100
+    assert order.confirm.succeeded.count() == 80
 
 
 def test_2_processes_run_each_missed_occurrence_of_each_task_exactly_once(
-    order: Any, patient: Crew, stopped_clock: StoppedClock
+    order: Any, workers: Crew, stopped_clock: StoppedClock
 ) -> None:
     stopped_clock.advance(-timedelta(hours=1))  # of this process only: for the others, four occurrences have passed
     began = stopped_clock.now().replace(microsecond=0)
@@ -63,47 +59,36 @@ def test_2_processes_run_each_missed_occurrence_of_each_task_exactly_once(
     for task_id in ("r-1", "r-2"):
         order.create(task_id, repeat=rule)
 
-    reports = patient.race([["catch_up"]] * 2)
+    reports = workers.race([["catch_up"]] * 2)
 
     ran = sorted((task_id, occurrence) for report in reports for task_id, occurrence in report)
     occurrences = [(began + number * timedelta(minutes=17)).isoformat() for number in range(4)]
     assert ran == [(task_id, occurrence) for task_id in ("r-1", "r-2") for occurrence in occurrences]
 
 
-def test_16_processes_that_run_all_run_each_of_400_tasks_exactly_once_and_rarely_meet(
-    order: Any, patient: Crew
+@pytest.mark.parametrize("commands", [[["run_all"]] * 8, [["run_all", "16"], ["arun_all", "16"]] * 3])
+def test_processes_that_run_all_run_each_of_160_tasks_exactly_once_and_rarely_meet(
+    order: Any, workers: Crew, commands: list[list[str]]
 ) -> None:
-    ids = [f"o-{number}" for number in range(400)]
+    ids = [f"o-{number}" for number in range(160)]
     order.create_many(ids, threads=4)
 
-    reports = patient.race([["run_all"]] * 16)
+    reports = workers.race(commands)
 
     assert Counter(task_id for report in reports for task_id in report["ran"]) == Counter(ids)
-    assert order.confirm.succeeded.count() == 400
-    assert sum(report["refused"] for report in reports) <= 0.3 * 400
+    assert order.confirm.succeeded.count() == 160
+    # About 0.3 of the claims, and several for each task if all processes took the tasks in the same order.
+    assert sum(report["refused"] for report in reports) <= 160
 
 
-def test_8_processes_with_25_threads_and_8_with_25_coroutines_run_each_of_400_tasks_exactly_once_and_rarely_meet(
-    order: Any, patient: Crew
-) -> None:
-    ids = [f"o-{number}" for number in range(400)]
-    order.create_many(ids, threads=4)
-
-    reports = patient.race([["run_all", "25"], ["arun_all", "25"]] * 8)
-
-    assert Counter(task_id for report in reports for task_id in report["ran"]) == Counter(ids)
-    assert order.confirm.succeeded.count() == 400
-    assert sum(report["refused"] for report in reports) <= 0.4 * 400  # 0.2 to 0.3, as chance will have it
-
-
-def test_16_threads_that_want_one_task_make_one_winner_in_every_round(order: Any) -> None:
-    rounds, threads = 25, 16
+def test_12_threads_that_want_one_task_make_one_winner_in_every_round(order: Any) -> None:
+    rounds, threads = 12, 12
     barrier = threading.Barrier(threads)
 
     def wants(task_id: str) -> int:
         barrier.wait(30)
         try:
-            with order.confirm.start(task_id, detailed_error=False, lock_for=timedelta(minutes=5)) as ctx:
+            with order.confirm.start(task_id, detailed_error=False) as ctx:
                 assert (ctx.attempt, ctx.fence) == (1, 1)
                 return 1
         except TaskNotStartableError:
@@ -115,49 +100,46 @@ def test_16_threads_that_want_one_task_make_one_winner_in_every_round(order: Any
             assert sum(pool.map(wants, [task_id] * threads)) == 1
 
 
-def test_an_abandoned_task_is_taken_over_by_one_of_many(order: Any, workers: Crew, patient: Crew) -> None:
+def test_an_abandoned_task_is_taken_over_by_one_of_many(
+    order: Any, workers: Crew, freeze: Callable[..., Frozen], stopped_clock: StoppedClock
+) -> None:
+    stopped_clock.advance(-OVER)  # of this process only: for the others, its locks have expired
     ids = [order.create(f"o-{number}").task_id for number in range(4)]
-    holders = [workers.start("hold", task_id) for task_id in ids]
-    for holder in holders:
-        holder.hear()
-        holder.go()
-    for holder in holders:
-        assert holder.hear() == "inside"
-        holder.end()
-    until(lambda: sum(1 for _ in order.confirm.todo()) == len(ids))
+    for task_id in ids:
+        freeze(order.confirm, task_id)
 
-    won = [each for report in patient.race([["take", *ids]] * 8) for each in report]
+    won = [each for report in workers.race([["take", *ids]] * 4) for each in report]
 
     assert sorted(won) == sorted([task_id, 2, 2] for task_id in ids)
 
 
-def test_processes_that_reopen_at_once_make_one_fresh_set_of_attempts(order: Any, patient: Crew) -> None:
-    ids = [order.create(f"o-{number}").task_id for number in range(30)]
+def test_processes_that_reopen_at_once_make_one_fresh_set_of_attempts(order: Any, workers: Crew) -> None:
+    ids = [order.create(f"o-{number}").task_id for number in range(12)]
     for task_id in ids:
         with pytest.raises(ZeroDivisionError):
             order.confirm.run(task_id, lambda _: 1 / 0)
 
-    reports = patient.race([["reopen", *ids]] * 4)
+    reports = workers.race([["reopen", *ids]] * 4)
 
     assert reports == [["confirm pending"] * len(ids)] * 4
     assert {order.get_task(task_id).attempt for task_id in ids} == {0}
 
 
-def test_processes_that_ignore_at_once_leave_one_reason_on_record(order: Any, patient: Crew) -> None:
-    ids = [order.create(f"o-{number}").task_id for number in range(30)]
+def test_processes_that_ignore_at_once_leave_one_reason_on_record(order: Any, workers: Crew) -> None:
+    ids = [order.create(f"o-{number}").task_id for number in range(12)]
 
-    reports = patient.race([["ignore", *ids]] * 4)
+    reports = workers.race([["ignore", *ids]] * 4)
 
     assert reports == [["confirm ignored"] * len(ids)] * 4
     assert {len(order.get_task(task_id).errors) for task_id in ids} == {1}
 
 
-def test_reopen_and_ignore_at_once_leave_each_task_in_one_of_both_states(order: Any, patient: Crew) -> None:
-    ids = [order.create(f"o-{number}").task_id for number in range(30)]
+def test_reopen_and_ignore_at_once_leave_each_task_in_one_of_both_states(order: Any, workers: Crew) -> None:
+    ids = [order.create(f"o-{number}").task_id for number in range(12)]
     for task_id in ids:
         order.confirm.ignore(task_id, reason="a first time")
 
-    reports = patient.race([["reopen", *ids], ["ignore", *ids]] * 2)
+    reports = workers.race([["reopen", *ids], ["ignore", *ids]] * 2)
 
     assert {each for report in reports for each in report} <= {"confirm pending", "confirm ignored"}
     assert all(len(order.get_task(task_id).errors) <= 3 for task_id in ids)  # once, and once for each who ignores
@@ -172,7 +154,7 @@ def test_each_part_of_a_run_that_is_killed_is_done_once_and_the_interrupted_one_
 ) -> None:
     order.create("o")
     told, keys = list[str](), list[str]()
-    with crew(proxy.endpoint, table, name, timedelta(minutes=5), MARGIN) as workers:
+    with crew(proxy.endpoint, table, name, LOCK, MARGIN) as workers:
         worker = workers.start("do_parts", "o")
         assert worker.hear() == "ready"
         proxy.rule = in_turn("UpdateItem", *[PASS] * (killed_at - 1), worker.kill if is_applied else DropRequest())
@@ -181,7 +163,7 @@ def test_each_part_of_a_run_that_is_killed_is_done_once_and_the_interrupted_one_
         told = [worker.hear() for _ in range(min(killed_at - 1, 3))]
         assert worker.wait(30)
         assert all(exchange.done.wait(60) for exchange in proxy.log)
-    stopped_clock.advance(timedelta(minutes=6))
+    stopped_clock.advance(OVER)
 
     with order.confirm.start("o") as ctx:
         for each in ("reserve", "charge", "mail"):
@@ -211,7 +193,7 @@ def test_ctrl_c_while_the_answer_to_a_claim_is_awaited_releases_the_task(
         return next(exchange for exchange in proxy.log if exchange.target == "UpdateItem")
 
     order.create("o")
-    with crew(proxy.endpoint, table, name, timedelta(minutes=5), MARGIN) as workers:
+    with crew(proxy.endpoint, table, name, LOCK, MARGIN) as workers:
         worker = workers.start("hold", "o")
         assert worker.hear() == "ready"
         interrupt = in_turn("UpdateItem", lambda: worker.signal(signal.SIGINT))
@@ -225,7 +207,7 @@ def test_ctrl_c_while_the_answer_to_a_claim_is_awaited_releases_the_task(
 
 
 def test_an_async_worker_that_is_terminated_spends_no_attempt_and_one_that_is_killed_spends_one_of_each_task(
-    order: Any, workers: Crew
+    order: Any, workers: Crew, stopped_clock: StoppedClock
 ) -> None:
     order.create_many([f"o-{number}" for number in range(16)], threads=4)
     attempts = Counter[int]()
@@ -238,16 +220,17 @@ def test_an_async_worker_that_is_terminated_spends_no_attempt_and_one_that_is_ki
     terminated.signal(signal.SIGTERM)
     killed.kill()
     assert terminated.report() == [0, 8]
-    while attempts.total() < 16:
-        order.confirm.run_all(lambda ctx: attempts.update([ctx.attempt]))
+    killed.wait()
+    stopped_clock.advance(OVER)
+    order.confirm.run_all(lambda ctx: attempts.update([ctx.attempt]))
 
     assert attempts == {1: 8, 2: 8}
 
 
 @pytest.mark.parametrize("command", ["hold", "ahold"])
-def test_ctrl_c_inside_a_run_releases_the_task_at_once(order: Any, patient: Crew, command: str) -> None:
+def test_ctrl_c_inside_a_run_releases_the_task_at_once(order: Any, workers: Crew, command: str) -> None:
     order.create("o")
-    worker = patient.start(command, "o")
+    worker = workers.start(command, "o")
     worker.hear()
     worker.go()
     assert worker.hear() == "inside"
