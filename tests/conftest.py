@@ -42,6 +42,8 @@ QUICK = ("contract", "typing")
 """The folders of `--quick`, beside the files of tests/ itself; of these, what needs no engine."""
 SLOW = ("test_docs.py", "test_engine.py", "test_images.py", "test_site.py")
 """The files of tests/ that `--quick` leaves out."""
+SITE = TESTS / "test_site.py"
+"""It is for `make docs`, which builds the site."""
 LONG = ("race", "browser")
 """The marks of tests in files that take long."""
 
@@ -64,9 +66,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave the folders and files out that `--quick` or `--assumptions` does not run."""
+    """Leave out the folders and files that the options do not run, and those that `make docs` runs."""
     if config.getoption("assumptions"):
         return not (ASSUMPTIONS.is_relative_to(collection_path) or collection_path.is_relative_to(ASSUMPTIONS))
+    if config.getoption("one_engine") and collection_path == SITE:
+        return True
     if not config.getoption("quick") or collection_path.parent != TESTS:
         return None
     name = collection_path.name

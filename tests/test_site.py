@@ -68,7 +68,9 @@ class Found(HTMLParser):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the site once."""
+    """Build the site once, unless `make docs` has built it: then SITE names its folder."""
+    if given := os.environ.get("SITE"):
+        return Path(given).absolute()
     site = tmp_path_factory.mktemp("site")
     build = built(ROOT / "docs", site)
     assert build.returncode == 0, build.stderr

@@ -13,13 +13,13 @@ import pytest
 
 from pynamodb_tracker import State
 from tests.cli.server import Environment, on_server, started
-from tests.cli.shop import Order, stalling
+from tests.cli.shop import Order, go_on, stalling
 from tests.engine.engine import Engine
 from tests.support.processes import until
 
 pytestmark = [pytest.mark.race, pytest.mark.skipif(os.name == "nt", reason="POSIX signals")]
 
-MANY = 60
+MANY = 20
 DAWDLE, STALL, CHATTER = (f"tests.cli.shop:{name}" for name in ("dawdle", "stall", "chatter"))
 
 
@@ -48,6 +48,7 @@ def test_an_interrupted_retry_leaves_nothing_locked_and_tells_what_was_done(
     with started(server, "retry", "pay", DAWDLE, "--threads", str(threads)) as process:
         until(Order.ship.pending.count)
         process.send_signal(number)
+        go_on()
         code, out, err = ended(process)
     assert code == 128 + number
     output = re.fullmatch(
@@ -95,6 +96,7 @@ def test_an_interrupt_is_ignored_where_the_shell_says_so(server: Environment) ->
     with process:
         until(Order.ship.pending.count)
         process.send_signal(signal.SIGINT)
+        go_on()
         assert ended(process)[0] == 0
 
 
@@ -125,7 +127,7 @@ def test_a_watch_ends_by_an_interrupt(server: Environment) -> None:
         assert process.stdout is not None
         titles = 0
         while titles < 2:
-            titles += process.stdout.readline().startswith("Order: 60 tasks")
+            titles += process.stdout.readline().startswith(f"Order: {MANY} tasks")
         process.send_signal(signal.SIGINT)
         code, _, err = ended(process)
     assert (code, err) == (130, "")
@@ -149,6 +151,7 @@ def test_a_reader_that_goes_ends_a_run_in_order_and_fails_no_task(server: Enviro
 
 
 def test_a_report_that_nobody_reads_changes_no_exit_code(server: Environment) -> None:
+    go_on()
     with started(server, "retry", "pay", DAWDLE, "--limit", "2") as process:
         assert process.stdout is not None
         process.stdout.close()

@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
@@ -26,12 +25,10 @@ from tests.support.operations import Boom
 from tests.support.orders import LOCK
 from tests.support.proxy_rules import in_turn, targets
 
-SILENT = Delay(60)
-"""Longer than all timeouts: the client hangs up first."""
+SILENT = Delay(50)
+"""A client that waits for 60 seconds gets this answer. Only one whose timeouts end with the lock gets an error."""
 
-SHORT = timedelta(seconds=2)
-PATIENCE = 30.0
-"""Seconds; it would take 10, two tries of 5 seconds each, if timeouts did not end with the lock."""
+SHORT = timedelta(seconds=1)
 
 Worker = Callable[..., Any]
 
@@ -63,13 +60,6 @@ def timeouts(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, float]]:
     return built
 
 
-@contextlib.contextmanager
-def taking_at_most(seconds: float) -> Iterator[None]:
-    begin = time.monotonic()
-    yield
-    assert time.monotonic() - begin < seconds
-
-
 def silent(*silenced: str) -> Rule:
     """Return a rule that answers no request of these targets."""
     return lambda target, *_: SILENT if target in silenced else PASS
@@ -85,7 +75,7 @@ def test_a_start_that_gets_no_answer_ends_soon_after_the_lock_would_have(worker:
     order.create("o")
     proxy.rule = silent("UpdateItem", "GetItem")
 
-    with taking_at_most(PATIENCE), pytest.raises(UpdateError):
+    with pytest.raises(UpdateError):
         order.confirm.run("o", lambda _: pytest.fail("the block runs"))
 
     assert targets(proxy)[1:] == ["UpdateItem"] * 2 + ["GetItem"] * 2  # tried as often as Meta says
@@ -100,7 +90,7 @@ def test_a_finish_without_an_answer_fails_soon_after_the_lock_has_expired(
     run = Frozen(order.confirm.start("o"))
     proxy.rule = silent("UpdateItem")
 
-    with taking_at_most(PATIENCE), pytest.raises(Boom if error else UpdateError):
+    with pytest.raises(Boom if error else UpdateError):
         run.wake(error)
 
     assert order.get_task("o").state == order.confirm.in_progress
@@ -113,7 +103,7 @@ def test_the_read_after_a_refused_finish_fails_as_soon_as_the_finish_itself(work
     refused = in_turn("UpdateItem", DropAnswer())  # it was applied, and the SDK sends it once more
     proxy.rule = lambda target, *seen: SILENT if target == "GetItem" else refused(target, *seen)
 
-    with taking_at_most(PATIENCE), pytest.raises(GetError):
+    with pytest.raises(GetError):
         run.wake()
 
 

@@ -46,9 +46,7 @@ ENGINES = [("moto",), ("dynoxide",)]
 only_moto = pytest.mark.parametrize("engine", ["moto"], indirect=True)
 """For tests of what the engine has no part in, such as requests that do not reach it."""
 
-only_dynoxide = pytest.mark.parametrize(
-    "engine", [pytest.param("dynoxide", marks=pytest.mark.engine)], indirect=True
-)
+only_dynoxide = pytest.mark.parametrize("engine", [pytest.param("dynoxide", marks=pytest.mark.engine)], indirect=True)
 """For a test of the contract that sends hundreds of requests: moto takes many times as long, and decides nothing."""
 
 

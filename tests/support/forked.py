@@ -18,7 +18,6 @@ import sys
 import threading
 import traceback
 from collections.abc import Mapping, Sequence
-from multiprocessing.connection import Connection
 from multiprocessing.reduction import DupFd
 from typing import Any
 
@@ -68,13 +67,13 @@ class Forked(subprocess.Popen[Any]):
         return self.returncode
 
 
-def _become(
+def _become(  # noqa: PLR0917 - arguments of a process
     streams: Sequence[Any],
     command: Sequence[str],
     cwd: str,
     environment: Mapping[str, str],
     ignored: Sequence[str],
-    start_new_session: bool,  # noqa: FBT001 - an argument of a process
+    start_new_session: bool,  # noqa: FBT001
 ) -> None:
     """Be that program, in this process, and end with its exit code."""
     if start_new_session:
@@ -83,9 +82,9 @@ def _become(
         found = stream.detach()
         os.dup2(found, number)
         os.close(found)
-    sys.stdin = open(0, closefd=False)  # noqa: SIM115, PTH123 - as Python opens it
-    sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115, PTH123
-    sys.stderr = open(2, "w", closefd=False, errors="backslashreplace", buffering=1)  # noqa: SIM115, PTH123
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115 - as Python opens it
+    sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", closefd=False, errors="backslashreplace", buffering=1)  # noqa: SIM115
     sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr  # type: ignore[misc]
     for name in ("SIGINT", *_DEFAULTS):
         standard = signal.default_int_handler if name == "SIGINT" else signal.SIG_DFL

@@ -1,6 +1,7 @@
 """Many orders come to their end though services fail, answers get lost, events come twice and invocations die.
 
-The seed decides what fails, what dies and when queues are polled. Each minute orders are announced, queues are polled, and the schedules fire; once all are announced, every five minutes.
+The seed decides what fails, what dies and when queues are polled. Each minute orders are announced, queues are polled,
+and the schedules fire; once all are announced, every five minutes.
 """
 
 from __future__ import annotations
