@@ -409,11 +409,10 @@ def started(
     server: Environment, *arguments: str, cwd: Path = ROOT, **variables: str
 ) -> Iterator[subprocess.Popen[str]]:
     """Start a worker in a group of its own, as a terminal does, which finds modules in that folder alone."""
-    command, start = ["pynamodb_tracker", "worker", *arguments], Forked
-    if cwd != ROOT:  # where modules are found is about the start
-        command, start = [sys.executable, "-P", "-m", *command], subprocess.Popen
-    process = start(
-        command,
+    is_about_the_start = cwd != ROOT  # which finds the modules
+    program = [sys.executable, "-P", "-m"] if is_about_the_start else []
+    process: subprocess.Popen[str] = (subprocess.Popen if is_about_the_start else Forked)(
+        [*program, "pynamodb_tracker", "worker", *arguments],
         cwd=cwd,
         env={**environment(), **server, **variables},
         stdin=subprocess.DEVNULL,

@@ -63,7 +63,7 @@ class Forked(subprocess.Popen[Any]):
 
     def _internal_poll(self, **_: Any) -> int | None:
         if self.returncode is None:
-            self.returncode = self._process.exitcode  # type: ignore[assignment]  # None as long as it runs
+            self.returncode = self._process.exitcode
         return self.returncode
 
 

@@ -1,10 +1,12 @@
 """What processes do while a step is paused: a worker, a handler and a batch, and the person who pauses the step.
 
-Each reports when its blocks began: [step, task id, time of day].
+Each says "read" once it has read that the step is paused, works until a line comes, and reports when it read that, and
+when its blocks began: [step, task id, thread, time of day].
 """
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -19,15 +21,18 @@ from tests.support import processes
 from tests.support.orders import table_at
 from tests.support.worker_process import obey, tell
 
-__all__ = ["READ_AFTER", "RUNS_FOR", "PauseWorker", "orders"]
+__all__ = ["PauseWorker", "orders"]
 
-READ_AFTER = 0.5
+READ_AFTER = 0.2
 """Seconds between two reads of the control item, in place of five."""
 
-RUNS_FOR = 5.0
-"""Seconds that each of them works."""
+Starts = list[tuple[str, str, int, float]]
 
-Starts = list[tuple[str, str, float]]
+stopped = threading.Event()
+"""Set once the test says so."""
+when_stopped: list[Callable[[], object]] = [stopped.set]
+reads: list[float] = []
+"""When this process first read that a step is paused."""
 
 
 class PauseWorker(processes.Worker):
@@ -53,8 +58,8 @@ def noting(starts: Starts, step: str) -> Callable[..., None]:
     """Return a function of a step that notes when it begins."""
 
     def work(ctx: Any, _event: object = None) -> None:
-        starts.append((step, ctx.task.task_id, time.time()))
-        time.sleep(3 if ctx.task.task_id == "long" else 0.05)
+        starts.append((step, ctx.task.task_id, threading.get_ident(), time.time()))
+        stopped.wait(processes.TIMEOUT if ctx.task.task_id == "long" else 0.05)
 
     return work
 
@@ -67,7 +72,7 @@ def work(order: Any) -> Starts:
         threads=2,
         longest_pause=timedelta(seconds=0.2),
     )
-    threading.Timer(RUNS_FOR, worker.stop).start()
+    when_stopped.append(worker.stop)
     worker.run()
     return starts
 
@@ -75,10 +80,8 @@ def work(order: Any) -> Starts:
 def batch(order: Any) -> Starts:
     """Run what is due at ship, again and again."""
     starts: Starts = []
-    end = time.monotonic() + RUNS_FOR
-    while time.monotonic() < end:
+    while not stopped.wait(0.05):
         order.ship.run_all(noting(starts, "ship"), limit=5)
-        time.sleep(0.05)
     return starts
 
 
@@ -86,11 +89,9 @@ def handle(order: Any) -> Starts:
     """Get a message about a new task, again and again."""
     starts: Starts = []
     handler = handles(order.ship, task_id="id", create_if_missing=True)(noting(starts, "ship"))
-    end = time.monotonic() + RUNS_FOR
-    while time.monotonic() < end:
+    while not stopped.wait(0.05):
         answer = handler(sqs_event({"id": f"m-{time.time_ns()}"}), None)
         assert answer == {"batchItemFailures": []}
-        time.sleep(0.05)
     return starts
 
 
@@ -101,7 +102,37 @@ def pause(order: Any, seconds: str) -> None:
     time.sleep(processes.TIMEOUT)
 
 
+def _say_when_it_is_read() -> None:
+    read = watch._Known._read
+
+    def read_and_say(known: watch._Known, model: Any) -> None:
+        read(known, model)
+        if known.pauses and not reads:
+            reads.append(time.time())
+            tell("read")
+
+    watch._Known._read = read_and_say  # type: ignore[method-assign, assignment]
+
+
+def until_stopped(command: Callable[[Any], Starts]) -> Callable[[Any], tuple[float, Starts]]:
+    """Return a function that runs the command until a line comes."""
+
+    def stop() -> None:
+        sys.stdin.readline()
+        for call in when_stopped:
+            call()
+
+    def run(order: Any) -> tuple[float, Starts]:
+        threading.Thread(target=stop).start()
+        starts = command(order)
+        return reads[0], starts
+
+    return run
+
+
 def main(settings: dict[str, Any], command: str, *arguments: str) -> None:
     """Do what the command says, once the test says so."""
     watch.INTERVAL = timedelta(seconds=READ_AFTER)
-    obey(orders(**settings), globals()[command], *arguments)
+    _say_when_it_is_read()
+    function = globals()[command]
+    obey(orders(**settings), function if command == "pause" else until_stopped(function), *arguments)
