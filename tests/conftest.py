@@ -87,6 +87,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if is_for_aws and not config.getoption("assumptions"):
         raise pytest.UsageError(f"{VARIABLE}={AWS} is for `make assumptions` only")
     prepare_process(keep_aws=is_for_aws)
+    for name in ("random", "getrandbits"):
+        setattr(RANDOM, name, getattr(DRAWS, name))
 
 
 def prepare_process(*, keep_aws: bool = False) -> None:
@@ -100,8 +102,6 @@ def prepare_process(*, keep_aws: bool = False) -> None:
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         del os.environ[name]
     os.environ |= AWS_SETTINGS
-    for name in ("random", "getrandbits"):
-        setattr(RANDOM, name, getattr(DRAWS, name))
 
 
 DRAWS = random.Random()

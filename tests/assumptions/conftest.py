@@ -10,13 +10,14 @@ from moto import mock_aws
 
 from tests.assumptions.ledger import MOTO_DIFFERS, Table, client_of_aws, is_for_aws, new_table
 from tests.engine.engine import AWS
-from tests.support.engines import ENGINES
+from tests.support.engines import ENGINES, values
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run each assumption on both engines, or on AWS alone."""
     if "table" in metafunc.fixturenames:
-        metafunc.parametrize("table", [AWS] if is_for_aws() else ENGINES, indirect=True, scope="session")
+        ways = [(AWS,)] if is_for_aws() else ENGINES
+        metafunc.parametrize(("table",), values(ways), indirect=True, scope="session")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -35,6 +35,7 @@ __all__ = [
     "only_moto",
     "quick_session",
     "quick_sessions",
+    "values",
 ]
 
 _MOST_WRITES = 25
@@ -63,6 +64,11 @@ def chosen(config: pytest.Config, ways: Sequence[tuple[str, ...]]) -> list[Any]:
         ways = [way for way in ways if way[0] == "moto"]
     elif config.getoption("one_engine") and {VARIABLE, PATH_VARIABLE} & os.environ.keys():
         ways = [way for way in ways if way[0] == "dynoxide" or ("dynoxide", *way[1:]) not in ways]
+    return values(ways)
+
+
+def values(ways: Sequence[tuple[str, ...]]) -> list[Any]:
+    """Return all of these ways as values for `parametrize`."""
     return [pytest.param(*way, marks=[pytest.mark.engine] if way[0] == "dynoxide" else []) for way in ways]
 
 
