@@ -7,6 +7,7 @@ import socket
 import socketserver
 import sys
 import threading
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from typing import NamedTuple, Self
 from urllib.parse import urlsplit
@@ -14,6 +15,7 @@ from urllib.parse import urlsplit
 from tests.engine.actions import (
     After,
     Answer,
+    Crash,
     Delay,
     DropAnswer,
     DropRequest,
@@ -26,6 +28,7 @@ from tests.engine.actions import (
     Rule,
     pass_everything,
 )
+from tests.engine.server import Server
 
 UPSTREAM_TIMEOUT = 30.0
 OWN_HEADERS = {"accept-encoding", "connection", "content-length", "transfer-encoding"}
@@ -42,6 +45,9 @@ class Proxy:
         self.log: list[Exchange] = []
         self._upstream = urlsplit(upstream).netloc
         self._lock = threading.Lock()
+        self._transactions: dict[str, _Reply | None] = {}
+        """Successes by the tokens of transactions, or None without one. Those from before a crash are in `_earlier`."""
+        self._earlier: dict[str, _Reply | None] = {}
         self._server = _Server(self)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), name="proxy")
         self._thread.start()
@@ -72,14 +78,48 @@ class Proxy:
             self.log.append(exchange)
         return exchange
 
-    def forward(self, path: str, headers: dict[str, str], payload: bytes) -> "_Reply":
-        """Have the server answer a request."""
+    def kill(self, server: Server) -> None:
+        """Kill the server. Until its `restart`, no request gets an answer.
+
+        DynamoDB knows the token of a transaction for ten minutes, but dynoxide forgets it in a crash and would apply a
+        repeat. After a crash, the proxy answers repeats of earlier transactions, or loses them if it has no answer.
+        """
+        server.kill()
+        with self._lock:
+            self._earlier |= self._transactions
+            self._transactions.clear()
+
+    def forward(self, path: str, headers: dict[str, str], payload: bytes, token: str = "") -> "_Reply":
+        """Have the server answer a request; `token` is that of a transaction.
+
+        Raises:
+            ConnectionError: the server is down, or was killed before it had answered.
+        """
+        if not token:
+            return self._send(path, headers, payload)
+        with self._lock:
+            if token in self._earlier:
+                known = self._earlier[token]
+                if known is None:
+                    raise ConnectionAbortedError("the server has forgotten this transaction")
+                return known
+            self._transactions.setdefault(token, None)
+        reply = self._send(path, headers, payload)
+        with self._lock:
+            if reply.status == HTTPStatus.OK:
+                transactions = self._earlier if token in self._earlier else self._transactions
+                transactions[token] = reply
+        return reply
+
+    def _send(self, path: str, headers: dict[str, str], payload: bytes) -> "_Reply":
         # A connection each: one kept alive may be closed by the server while idle, and a repeat would be a duplicate.
         connection = http.client.HTTPConnection(self._upstream, timeout=UPSTREAM_TIMEOUT)
         try:
             connection.request("POST", path, payload, headers)
             response = connection.getresponse()
             return _Reply(response.status, response.getheaders(), response.read())
+        except http.client.HTTPException as error:  # killed in the middle of its answer
+            raise ConnectionAbortedError("the answer has no end") from error
         finally:
             connection.close()
 
@@ -154,6 +194,12 @@ class _Handler(BaseHTTPRequestHandler):
             case DropAnswer():
                 self._forward(exchange, payload)
                 self._cut_off()
+            case Crash(server, applied):
+                if applied:
+                    self._forward(exchange, payload)
+                self.server.proxy.kill(server)
+                server.restart()
+                self._cut_off()
             case Duplicate(answer):
                 replies = {"first": self._forward(exchange, payload), "second": self._forward(exchange, payload)}
                 self._answer(replies[answer])
@@ -184,7 +230,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _forward(self, exchange: Exchange, payload: bytes) -> _Reply:
         headers = {name: value for name, value in self.headers.items() if name.lower() not in OWN_HEADERS}
-        reply = self.server.proxy.forward(self.path, headers | {"Accept-Encoding": "identity"}, payload)
+        token = exchange.body.get("ClientRequestToken", "")
+        reply = self.server.proxy.forward(self.path, headers | {"Accept-Encoding": "identity"}, payload, token)
         exchange.answers.append(Answer(reply.status, json.loads(reply.payload)))
         return reply
 
