@@ -19,7 +19,6 @@ from tests.chaos.session import run
 from tests.chaos.settings import Settings
 from tests.chaos.summary import lines, traces
 from tests.conftest import prepare_process
-from tests.engine.engine import start
 
 INTERRUPTED = 130
 """What a command ends with by custom after Ctrl-C."""
@@ -40,11 +39,7 @@ def main() -> int:
 
 def _run(settings: Settings) -> int:
     _say(f"seed {settings.seed}")
-    engine = start()
-    try:
-        outcome = run(engine.endpoint, settings)
-    finally:
-        engine.stop()
+    outcome = run(settings)
     for line in (*lines(outcome), *traces(outcome)):
         _say(line)
     return 1 if outcome.violations else 0

@@ -7,7 +7,7 @@ import os
 import random
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 __all__ = ["Rates", "Settings"]
 
@@ -36,6 +36,11 @@ class Settings:
     seed: int
     seconds: float = 45.0
     """How long the faults last; what is left is worked off after that."""
+    until: Literal["over", "struck", "broken"] = "over"
+    """What they last for at least: nothing else, one of each kind of fault and blow, or a task that two workers had
+    at a time.
+
+    Tasks are created until then, so a slow machine has the same things happen as a fast one."""
     workers: int = 10
     on_loops: int = 3
     """How many of them run their tasks on an event loop, in the ways of LOOPS: the last one is an AsyncWorker."""
@@ -48,6 +53,10 @@ class Settings:
     """Seconds between two times that the AsyncWorker gets SIGTERM, on average."""
     freeze_every: float = 1.4
     """Seconds between two freezes, on average; each takes longer than a lock, so a third of the workers is frozen."""
+    crash_every: float = 3.0
+    """Seconds between two crashes of the database, on average; 0 for none."""
+    longest_outage: float = 0.8
+    """Seconds after which the database is started again at the latest."""
     longest_freeze: float = 5.0
     """Seconds that a freeze takes at most beyond the end of a lock for every clock."""
     slow_reads: float = 0.1

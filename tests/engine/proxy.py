@@ -34,6 +34,14 @@ UPSTREAM_TIMEOUT = 30.0
 OWN_HEADERS = {"accept-encoding", "connection", "content-length", "transfer-encoding"}
 
 
+class Reply(NamedTuple):
+    """An answer of the server, as bytes."""
+
+    status: int
+    headers: list[tuple[str, str]]
+    payload: bytes
+
+
 class Proxy:
     """A server on a free port of 127.0.0.1 that forwards to `upstream` unless its `rule` says otherwise.
 
@@ -45,9 +53,9 @@ class Proxy:
         self.log: list[Exchange] = []
         self._upstream = urlsplit(upstream).netloc
         self._lock = threading.Lock()
-        self._transactions: dict[str, _Reply | None] = {}
+        self._transactions: dict[str, Reply | None] = {}
         """Successes by the tokens of transactions, or None without one. Those from before a crash are in `_earlier`."""
-        self._earlier: dict[str, _Reply | None] = {}
+        self._earlier: dict[str, Reply | None] = {}
         self._server = _Server(self)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), name="proxy")
         self._thread.start()
@@ -89,7 +97,7 @@ class Proxy:
             self._earlier |= self._transactions
             self._transactions.clear()
 
-    def forward(self, path: str, headers: dict[str, str], payload: bytes, token: str = "") -> "_Reply":
+    def forward(self, path: str, headers: dict[str, str], payload: bytes, token: str = "") -> Reply:
         """Have the server answer a request; `token` is that of a transaction.
 
         Raises:
@@ -111,23 +119,17 @@ class Proxy:
                 transactions[token] = reply
         return reply
 
-    def _send(self, path: str, headers: dict[str, str], payload: bytes) -> "_Reply":
+    def _send(self, path: str, headers: dict[str, str], payload: bytes) -> Reply:
         # A connection each: one kept alive may be closed by the server while idle, and a repeat would be a duplicate.
         connection = http.client.HTTPConnection(self._upstream, timeout=UPSTREAM_TIMEOUT)
         try:
             connection.request("POST", path, payload, headers)
             response = connection.getresponse()
-            return _Reply(response.status, response.getheaders(), response.read())
+            return Reply(response.status, response.getheaders(), response.read())
         except http.client.HTTPException as error:  # killed in the middle of its answer
             raise ConnectionAbortedError("the answer has no end") from error
         finally:
             connection.close()
-
-
-class _Reply(NamedTuple):
-    status: int
-    headers: list[tuple[str, str]]
-    payload: bytes
 
 
 class _Server(socketserver.ThreadingTCPServer):
@@ -228,14 +230,14 @@ class _Handler(BaseHTTPRequestHandler):
                 return True
         return False
 
-    def _forward(self, exchange: Exchange, payload: bytes) -> _Reply:
+    def _forward(self, exchange: Exchange, payload: bytes) -> Reply:
         headers = {name: value for name, value in self.headers.items() if name.lower() not in OWN_HEADERS}
         token = exchange.body.get("ClientRequestToken", "")
         reply = self.server.proxy.forward(self.path, headers | {"Accept-Encoding": "identity"}, payload, token)
         exchange.answers.append(Answer(reply.status, json.loads(reply.payload)))
         return reply
 
-    def _forward_some(self, exchange: Exchange, fault: FailEverySecond) -> _Reply:
+    def _forward_some(self, exchange: Exchange, fault: FailEverySecond) -> Reply:
         statements = exchange.body["Statements"]
         sent = statements if fault.applied else statements[::2]
         reply = self._forward(exchange, json.dumps({**exchange.body, "Statements": sent}).encode())
@@ -247,11 +249,11 @@ class _Handler(BaseHTTPRequestHandler):
         body["Responses"] = [failed if number % 2 else next(answered) for number in range(len(statements))]
         return reply._replace(payload=json.dumps(body).encode())
 
-    def _refuse(self, exchange: Exchange, error: Fail) -> _Reply:
+    def _refuse(self, exchange: Exchange, error: Fail) -> Reply:
         exchange.answers.append(Answer(error.status, error.body))
-        return _Reply(error.status, [("Content-Type", "application/x-amz-json-1.0")], json.dumps(error.body).encode())
+        return Reply(error.status, [("Content-Type", "application/x-amz-json-1.0")], json.dumps(error.body).encode())
 
-    def _answer(self, reply: _Reply) -> None:
+    def _answer(self, reply: Reply) -> None:
         self.send_response_only(reply.status)
         for name, value in reply.headers:
             if name.lower() not in OWN_HEADERS:

@@ -3,9 +3,10 @@
 import botocore.session
 import pynamodb.connection.base
 
+from tests.chaos import workers_on_loops
 from tests.support import heartbeat_process, merge_process, worker_process
 
-__all__ = ["heartbeat_process", "merge_process", "worker_process"]
+__all__ = ["heartbeat_process", "merge_process", "worker_process", "workers_on_loops"]
 
 SESSION = botocore.session.get_session()
 SESSION.create_client("dynamodb", region_name="us-east-1").close()  # its descriptions of AWS are read here
