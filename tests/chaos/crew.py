@@ -142,7 +142,8 @@ class Crew:
         """End everybody who is left, frozen or not, but wait for those that end by themselves."""
         for process, history in self.leaving:
             exitcode = process.wait(GRACE)
-            has_begun = history.exists() and history.stat().st_size > 0  # until then, the signal itself may end it
+            # Before its first claim, it may not have set the handler of the signal, which then ends it.
+            has_begun = history.exists() and b'"claim"' in history.read_bytes()
             if exitcode not in ({0} if has_begun else {0, -signal.SIGTERM}):
                 self.died.append(f"a worker that got SIGTERM ended with {exitcode}")
             process.end()

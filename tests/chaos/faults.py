@@ -146,7 +146,8 @@ class Faults:
         self._stubborn: dict[str, int] = {}
         """By the token of a transaction whose repeats are struck as it was: the number of its first request."""
         draw = settings.drawn("first faults")
-        self._first = {of: draw.sample(sorted(KINDS), number) for of, number in FIRST.items()}
+        kinds = sorted(kind for kind, rate in asdict(settings.rates).items() if rate)
+        self._first = {of: draw.sample(kinds, min(number, len(kinds))) for of, number in FIRST.items()}
         """What is still to strike one of the first writes, transactions and batches."""
         self._seen: Counter[str] = Counter()
 

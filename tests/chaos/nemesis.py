@@ -54,7 +54,7 @@ def blows(settings: Settings) -> list[Blow]:
 def _crashes(settings: Settings) -> list[Blow]:
     """Return the crashes of the database, each with its restart before the next one."""
     draw, found, up_again = settings.drawn("crashes"), list[Blow](), 0.0
-    for at in _times(settings, draw, settings.crash_every) if settings.crash_every else ():
+    for at in _times(settings, draw, settings.crash_every):
         if at > up_again:
             up_again = at + draw.uniform(0, settings.longest_outage)
             found += [Blow(at, "crash"), Blow(up_again, "restart")]
@@ -63,7 +63,7 @@ def _crashes(settings: Settings) -> list[Blow]:
 
 def _times(settings: Settings, draw: random.Random, every: float) -> Iterator[float]:
     at = every * draw.random()
-    while at < settings.seconds:
+    while every and at < settings.seconds:
         yield at
         at += every * draw.uniform(0.5, 1.5)
 
@@ -78,7 +78,8 @@ class Nemesis:
         """
         settings = crew.settings if server else replace(crew.settings, crash_every=0)
         self.counts: Counter[str] = Counter()
-        self._kinds = {"kill", "freeze", "wake", *(["crash"] if settings.crash_every else [])}
+        often = {"kill": settings.kill_every, "freeze": settings.freeze_every, "wake": settings.freeze_every}
+        self._kinds = {kind for kind, every in (often | {"crash": settings.crash_every}).items() if every}
         self._crew = crew
         self._wire = wire
         self._server = server

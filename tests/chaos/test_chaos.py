@@ -28,19 +28,19 @@ def test_in_a_random_history_with_every_fault_and_crashes_of_the_database_every_
     dynamodb: Engine,
 ) -> None:
     settings = Settings(
-        seed=1,
-        seconds=4,
+        seed=3,
+        seconds=3,
         until="struck",
-        workers=6,
-        tasks=30,
+        workers=5,
+        tasks=20,
         kill_every=1.5,
         terminate_every=2,
-        freeze_every=1,
+        freeze_every=0.8,
         crash_every=1.2,
-        longest_freeze=1,
+        longest_freeze=0.5,
         longest_hold=2,
-        skew=0.5,
-        margin_seconds=1,
+        skew=0.3,
+        margin_seconds=0.6,
     )
     outcome = run(settings)
 

@@ -46,7 +46,7 @@ def test_a_run_that_is_interrupted_leaves_nothing_behind(
     dynamodb: Engine, tmp_path: Path, order: signal.Signals
 ) -> None:
     command = subprocess.Popen(
-        [sys.executable, "-m", "tests.chaos", "--seconds", "60", "--seed", "5", "--workers", "4"],
+        [sys.executable, "-m", "tests.chaos", "--seconds", "60", "--seed", "5", "--workers", "2"],
         cwd=Path(__file__).parents[2],
         env=os.environ | {VARIABLE: dynamodb.endpoint, "TMPDIR": str(tmp_path)},
         stdout=subprocess.PIPE,
