@@ -31,6 +31,8 @@ from tests.engine.actions import (
 from tests.engine.server import Server
 
 UPSTREAM_TIMEOUT = 30.0
+IDLE_TIMEOUT = 60.0
+"""Seconds; a busy machine needs far less."""
 OWN_HEADERS = {"accept-encoding", "connection", "content-length", "transfer-encoding"}
 
 
@@ -85,6 +87,15 @@ class Proxy:
             exchange = Exchange(target, body, self.rule(target, body, len(self.log) + 1))
             self.log.append(exchange)
         return exchange
+
+    def wait_until_idle(self) -> None:
+        """Wait until the server has answered every request that has arrived, whoever still waits for the answer.
+
+        A client that was killed, or gave up, may have left a request that is not even in the log yet.
+        """
+        with self._lock:  # in which a request is decided on and logged
+            exchanges = list(self.log)
+        assert all(exchange.done.wait(IDLE_TIMEOUT) for exchange in exchanges)
 
     def kill(self, server: Server) -> None:
         """Kill the server. Until its `restart`, no request gets an answer.
