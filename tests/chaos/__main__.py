@@ -1,9 +1,9 @@
 """Runs the chaos once: python -m tests.chaos --seconds N --seed N ...; ends with 1 on a violation.
 
-A seed fixes what is decided here: which worker is killed or frozen and when, how wrong each clock is, what becomes of
-the first, second, third request, and what each worker draws for each of its runs. It does not fix what the machine
-decides: which process is faster, so whose request is the third, and which task a run meets. The same seed is the same
-storm, not the same history; what broke once is likely to break again within a few runs of its seed, not at once.
+A seed fixes which worker is killed or frozen and when, when the database crashes, how wrong each clock is, what
+happens to the first, second and third request, and what each worker draws for each of its runs. It does not fix which
+process is faster, so whose request is the third, or which task a run meets. The same seed gives the same faults, but
+not the same history. A promise that broke once is likely to break again within a few runs of its seed.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from __future__ import annotations
 import argparse
 import logging
 import secrets
+import shlex
 import signal
 import sys
 
 from tests.chaos.guards import NAMES
 from tests.chaos.session import run
-from tests.chaos.settings import Settings
+from tests.chaos.settings import ONLY_CRASHES, Settings
 from tests.chaos.summary import lines, traces
 from tests.conftest import prepare_process
-from tests.engine.engine import start
 
 INTERRUPTED = 130
 """What a command ends with by custom after Ctrl-C."""
@@ -39,15 +39,20 @@ def main() -> int:
 
 
 def _run(settings: Settings) -> int:
-    _say(f"seed {settings.seed}")
-    engine = start()
-    try:
-        outcome = run(engine.endpoint, settings)
-    finally:
-        engine.stop()
+    _say(f"seed {settings.seed}; to repeat it: python -m tests.chaos --seed {settings.seed} {_rest()}".rstrip())
+    outcome = run(settings)
     for line in (*lines(outcome), *traces(outcome)):
         _say(line)
     return 1 if outcome.violations else 0
+
+
+def _rest() -> str:
+    """Return the arguments of this command other than the seed."""
+    given = sys.argv[1:]
+    if "--seed" in given:
+        at = given.index("--seed")
+        del given[at : at + 2]
+    return shlex.join(given)
 
 
 def _settings() -> Settings:
@@ -59,6 +64,7 @@ def _settings() -> Settings:
     parser.add_argument("--queues", type=float, default=Settings.queues, help="the share of actions about queues")
     parser.add_argument("--without", default="", choices=["", *NAMES], help="a guard that the workers take out")
     parser.add_argument("--asyncio-only", action="store_true", help="all workers run their tasks on event loops")
+    parser.add_argument("--only-crashes", action="store_true", help="crashes of the database, and no other faults")
     told = parser.parse_args()
     on_loops = {"on_loops": told.workers, "queues": 0.0} if told.asyncio_only else {"queues": told.queues}
     return Settings(
@@ -68,6 +74,7 @@ def _settings() -> Settings:
         tasks=told.tasks or int(100 + 5 * told.seconds),
         without=told.without,
         **on_loops,
+        **(ONLY_CRASHES if told.only_crashes else {}),
     )
 
 

@@ -3,22 +3,70 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
+import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from functools import cached_property
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from tests.chaos.events import Log
 from tests.chaos.settings import Settings
+from tests.support.processes import FORKS
 
 __all__ = ["Crew", "crew"]
 
-ROOT = Path(__file__).parents[2]
 GRACE = 30.0
 """Seconds within which a worker has begun, and one that was told to end has ended."""
+
+
+class Process:
+    """A worker process: it is told to end by the end of its input."""
+
+    def __init__(self, *arguments: str) -> None:
+        stdin, self._input = FORKS.Pipe(duplex=False)
+        self._process = FORKS.Process(target=_be_worker, args=(stdin, *arguments))
+        self._process.start()
+        stdin.close()
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        assert self._process.pid is not None
+        return self._process.pid
+
+    @property
+    def exitcode(self) -> int | None:
+        """How it ended; None if it has not."""
+        return self._process.exitcode
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal, unless it has ended."""
+        if self.exitcode is None:
+            os.kill(self.pid, number)
+
+    def wait(self, timeout: float | None = None) -> int | None:
+        """Return how it ended; None if it has not after so many seconds."""
+        self._process.join(timeout)
+        return self.exitcode
+
+    def dismiss(self) -> None:
+        """Tell it to end once it has done what it is at."""
+        self._input.close()
+
+    def end(self) -> None:
+        """Kill it if it has not ended."""
+        self._process.kill()
+        self._process.join()
+        self._input.close()
+
+
+def _be_worker(stdin: Connection, *arguments: str) -> None:
+    # In a group of its own, a stopped worker is woken and ended by the kernel when the process that forks them is gone.
+    os.setpgid(0, 0)
+    importlib.import_module("tests.chaos.worker").main(stdin, *arguments)
 
 
 class Crew:
@@ -29,8 +77,8 @@ class Crew:
         self.endpoint = endpoint
         self.folder = folder
         self.lives: dict[int, int] = {}
-        self.processes: dict[int, subprocess.Popen[bytes]] = {}
-        self.leaving: list[tuple[subprocess.Popen[bytes], Path]] = []
+        self.processes: dict[int, Process] = {}
+        self.leaving: list[tuple[Process, Path]] = []
         """Workers that were told to end by SIGTERM, with their histories."""
         self.died: list[str] = []
         """Workers that ended without being told to."""
@@ -40,14 +88,7 @@ class Crew:
         self.lives[number] = self.lives.get(number, 0) + 1
         name = self._name(number, calm=calm)
         kind = "calm" if calm else self.settings.kind_of(number)
-        command = [sys.executable, "-m", "tests.chaos.worker", self.settings.to_json(), self.endpoint]
-        # In the background group of its own, a stopped worker is woken and ended by the kernel when its parent is gone.
-        self.processes[number] = subprocess.Popen(  # noqa: S603 - this Python, with arguments of our own
-            [*command, str(self.folder), name, kind],
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            process_group=0,
-        )
+        self.processes[number] = Process(self.settings.to_json(), self.endpoint, str(self.folder), name, kind)
 
     def gather(self) -> None:
         """Wait until each has begun its history, so that a slow machine does not take the time of its start off."""
@@ -58,16 +99,14 @@ class Crew:
     def kill(self, number: int) -> None:
         """End a worker in the middle of whatever it does."""
         process = self.processes.pop(number)
-        if process.poll() is not None:
-            self.died.append(f"worker {number} ended by itself with {process.returncode}")
-        process.kill()
-        process.wait()
-        self._close(process)
+        if process.exitcode is not None:
+            self.died.append(f"worker {number} ended by itself with {process.exitcode}")
+        process.end()
 
     def terminate(self, number: int) -> None:
         """Tell a worker by SIGTERM to end what it does."""
         process = self.processes.pop(number)
-        process.terminate()
+        process.send_signal(signal.SIGTERM)
         self.leaving.append((process, self.folder / f"{self._name(number)}.jsonl"))
 
     def freeze(self, number: int) -> None:
@@ -87,39 +126,33 @@ class Crew:
     @property
     def anybody(self) -> bool:
         """Whether a worker is left that has not ended by itself."""
-        return any(process.poll() is None for process in self.processes.values())
+        return any(process.exitcode is None for process in self.processes.values())
 
     def dismiss(self) -> None:
         """Let everybody end what they are at, and wait for it."""
         for process in self.processes.values():
-            self._close(process)
+            process.dismiss()
         for number, process in list(self.processes.items()):
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                if process.wait(GRACE) != 0:
-                    self.died.append(f"worker {number} ended with {process.returncode}")
+            if (exitcode := process.wait(GRACE)) is not None:
+                if exitcode != 0:
+                    self.died.append(f"worker {number} ended with {exitcode}")
                 del self.processes[number]
 
     def end(self) -> None:
         """End everybody who is left, frozen or not, but wait for those that end by themselves."""
         for process, history in self.leaving:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(GRACE)
-            has_begun = history.exists() and history.stat().st_size > 0  # until then, the signal itself may end it
-            if process.returncode not in ({0} if has_begun else {0, -signal.SIGTERM}):
-                self.died.append(f"a worker that got SIGTERM ended with {process.returncode}")
-                process.kill()
-                process.wait()
-            self._close(process)
+            exitcode = process.wait(GRACE)
+            # Before its first claim, it may not have set the handler of the signal, which then ends it.
+            has_begun = history.exists() and b'"claim"' in history.read_bytes()
+            if exitcode not in ({0} if has_begun else {0, -signal.SIGTERM}):
+                self.died.append(f"a worker that got SIGTERM ended with {exitcode}")
+            process.end()
         self.leaving.clear()
         for number in list(self.processes):
             self.kill(number)
 
     def _name(self, number: int, *, calm: bool = False) -> str:
         return f"{'calm' if calm else 'worker'}-{number}-{self.lives[number]}"
-
-    def _close(self, process: subprocess.Popen[bytes]) -> None:
-        if process.stdin is not None:
-            process.stdin.close()
 
 
 @contextlib.contextmanager

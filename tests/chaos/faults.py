@@ -24,7 +24,7 @@ from tests.engine.actions import (
     FailEverySecond,
     Hold,
 )
-from tests.engine.proxy import Proxy
+from tests.engine.proxy import Proxy, Reply
 
 __all__ = ["CODES", "KINDS", "Faults", "Wire", "drawn"]
 
@@ -69,6 +69,10 @@ CONFLICT_IN_BATCH = (
 """The same of a request of several statements; one that is found invalid leaves statement by statement."""
 THROTTLED_IN_BY: dict[str, Sequence[Action]] = {TRANSACTION: THROTTLED_IN, BATCH: THROTTLED_IN_BATCH}
 CONFLICT_IN_BY: dict[str, Sequence[Action]] = {TRANSACTION: CONFLICT_IN, BATCH: CONFLICT_IN_BATCH}
+FIRST = {"": len(KINDS), TRANSACTION: 2, BATCH: 1}
+"""How many kinds of faults strike the first requests of a target, or of all other writes."""
+EVERY = 3
+"""One of so many of these requests is struck, so that most repeats get through."""
 FEWER = {TRANSACTION: 0.5, BATCH: 0.3}
 """By what the rates are divided for requests of which there are few."""
 STUBBORN = 0.5
@@ -79,6 +83,8 @@ class Wire(Proxy):
     """A proxy that keeps no log, which would fill the memory in a long run, but knows what is still under way."""
 
     requests = 0
+    lost = 0
+    """How many requests met a database that was down, or were in its hands when it was killed."""
 
     def __init__(self, upstream: str) -> None:
         super().__init__(upstream)
@@ -96,6 +102,15 @@ class Wire(Proxy):
             if isinstance(exchange.action, Hold | Delay):
                 self._held = [exchange, *(each for each in self._held if not each.done.is_set())]
             return exchange
+
+    def forward(self, path: str, headers: dict[str, str], payload: bytes, token: str = "") -> Reply:
+        """Have the server answer a request."""
+        try:
+            return super().forward(path, headers, payload, token)
+        except ConnectionError:
+            with self._lock:
+                self.lost += 1
+            raise
 
     @property
     def holds_any(self) -> bool:
@@ -116,7 +131,10 @@ class After(threading.Event):
 
 
 class Faults:
-    """The rule of a proxy: requests fail at the given rates until it is told to stop."""
+    """The rule of a proxy: requests fail at the given rates until it is told to stop.
+
+    Some of the first requests have each fault once, so that no run has to wait for chance.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self.counts: Counter[str] = Counter()
@@ -127,6 +145,11 @@ class Faults:
         self._stopped = False
         self._stubborn: dict[str, int] = {}
         """By the token of a transaction whose repeats are struck as it was: the number of its first request."""
+        draw = settings.drawn("first faults")
+        kinds = sorted(kind for kind, rate in asdict(settings.rates).items() if rate)
+        self._first = {of: draw.sample(kinds, min(number, len(kinds))) for of, number in FIRST.items()}
+        """What is still to strike one of the first writes, transactions and batches."""
+        self._seen: Counter[str] = Counter()
 
     def stop(self) -> None:
         """Let everything pass from now on; what is held still arrives."""
@@ -141,7 +164,9 @@ class Faults:
         """Return what becomes of a request."""
         if self._stopped:
             return PASS
-        kind, action = drawn(self._settings, target, self._stubborn.get(body.get("ClientRequestToken", ""), ordinal))
+        first = self._next_first(target if target in FIRST else "", target, body)
+        number = self._stubborn.get(body.get("ClientRequestToken", ""), ordinal)
+        kind, action = drawn(self._settings, target, number, first)
         slow = self._settings.drawn("slow", ordinal)
         if target == "BatchGetItem" and slow.random() < self._settings.slow_reads:
             kind, action = "delayed", Delay(self._settings.lock_seconds * slow.uniform(0.7, 2))
@@ -156,9 +181,16 @@ class Faults:
             self.in_batches[kind] += 1
         return action
 
+    def _next_first(self, of: str, target: str, body: dict[str, Any]) -> str:
+        """Return which kind of fault this request has to have, as one of the first ones; nothing for the others."""
+        if target in READS or (target == BATCH and len(body["Statements"]) == 1) or not self._first[of]:
+            return ""
+        self._seen[of] += 1
+        return self._first[of].pop() if self._seen[of] % EVERY == 0 else ""
 
-def drawn(settings: Settings, target: str, ordinal: int) -> tuple[str, Action]:
-    """Return what becomes of the request of that number, and its name."""
+
+def drawn(settings: Settings, target: str, ordinal: int, first: str = "") -> tuple[str, Action]:
+    """Return what becomes of the request of that number, and its name; `first` is a kind that it has to be."""
     draw = settings.drawn("request", ordinal)
     at = draw.random() * (3 if target in READS else FEWER.get(target, 1))
     later, held = draw.uniform(0.05, 2.0), draw.uniform(0.1, settings.longest_hold)
@@ -173,7 +205,7 @@ def drawn(settings: Settings, target: str, ordinal: int) -> tuple[str, Action]:
         "conflict": draw.choice(CONFLICT_IN_BY.get(target, (CONFLICT,))),
     }
     for kind, rate in asdict(settings.rates).items():
-        if at < rate:
+        if first == kind or (at < rate and not first):
             return kind, actions[kind]
         at -= rate
     return "", PASS

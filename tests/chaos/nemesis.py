@@ -1,14 +1,20 @@
-"""What happens to worker processes: SIGKILL, SIGTERM, and SIGSTOP for longer than a lock, at times of the seed."""
+"""What happens to processes at times of the seed.
+
+Workers get SIGKILL, SIGTERM, and SIGSTOP for longer than a lock. The database gets SIGKILL, and is started again from
+its file.
+"""
 
 from __future__ import annotations
 
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tests.chaos.crew import Crew
+from tests.chaos.faults import Wire
 from tests.chaos.settings import Settings
+from tests.engine.server import Server
 
 __all__ = ["Blow", "Nemesis", "blows"]
 
@@ -19,13 +25,13 @@ SEEN = 0.4
 
 @dataclass(frozen=True, order=True)
 class Blow:
-    """What happens to a worker, and when."""
+    """What happens to a worker or to the database, and when."""
 
     at: float
     """Seconds from the start."""
     kind: str
-    """kill, freeze, wake, or terminate."""
-    worker: int
+    """Of a worker: kill, freeze, wake, or terminate. Of the database: crash, or restart."""
+    worker: int = 0
 
 
 def blows(settings: Settings) -> list[Blow]:
@@ -42,12 +48,22 @@ def blows(settings: Settings) -> list[Blow]:
             frozen_until[worker] = until
     graceful = settings.on_loops - 1
     ends = [Blow(at, "terminate", graceful) for at in _times(settings, draw, settings.terminate_every) if graceful >= 0]
-    return sorted(kills + freezes + ends)
+    return sorted(kills + freezes + ends + _crashes(settings))
+
+
+def _crashes(settings: Settings) -> list[Blow]:
+    """Return the crashes of the database, each with its restart before the next one."""
+    draw, found, up_again = settings.drawn("crashes"), list[Blow](), 0.0
+    for at in _times(settings, draw, settings.crash_every):
+        if at > up_again:
+            up_again = at + draw.uniform(0, settings.longest_outage)
+            found += [Blow(at, "crash"), Blow(up_again, "restart")]
+    return found
 
 
 def _times(settings: Settings, draw: random.Random, every: float) -> Iterator[float]:
     at = every * draw.random()
-    while at < settings.seconds:
+    while every and at < settings.seconds:
         yield at
         at += every * draw.uniform(0.5, 1.5)
 
@@ -55,10 +71,19 @@ def _times(settings: Settings, draw: random.Random, every: float) -> Iterator[fl
 class Nemesis:
     """Deals the blows of a run when their time has come, and counts those that hit."""
 
-    def __init__(self, settings: Settings, crew: Crew, found: Callable[[int], object]) -> None:
-        """`found` is called with the process id of some of those that were killed or frozen: a person has seen it."""
+    def __init__(self, crew: Crew, wire: Wire, server: Server | None, found: Callable[[int], object]) -> None:
+        """`found` is called with the process id of some of those that were killed or frozen: a person has seen it.
+
+        Without a `server`, the database never crashes.
+        """
+        settings = crew.settings if server else replace(crew.settings, crash_every=0)
         self.counts: Counter[str] = Counter()
+        often = {"kill": settings.kill_every, "freeze": settings.freeze_every, "wake": settings.freeze_every}
+        self._kinds = {kind for kind, every in (often | {"crash": settings.crash_every}).items() if every}
         self._crew = crew
+        self._wire = wire
+        self._server = server
+        self._is_down = False
         self._found = found
         self._draw = settings.drawn("people")
         self._left = blows(settings)
@@ -67,7 +92,7 @@ class Nemesis:
     @property
     def all_struck(self) -> bool:
         """Whether there was one of each kind."""
-        return all(self.counts[kind] for kind in ("kill", "freeze", "wake"))
+        return self.counts.keys() >= self._kinds
 
     def strike(self, passed: float) -> None:
         """Deal every blow that is due after so many seconds."""
@@ -75,6 +100,12 @@ class Nemesis:
             blow = self._left.pop(0)
             pid = self._crew.processes[blow.worker].pid
             match blow.kind:
+                case "crash" if self._server:
+                    self.counts["crash"] += 1
+                    self._wire.kill(self._server)
+                    self._is_down = True
+                case "restart":
+                    self.heal()
                 case "terminate" if blow.worker not in self._frozen:
                     self.counts["terminate"] += 1
                     self._crew.terminate(blow.worker)
@@ -95,3 +126,9 @@ class Nemesis:
                     self._crew.wake(blow.worker)
             if blow.kind in {"kill", "freeze"} and self._draw.random() < SEEN:
                 self._found(pid)
+
+    def heal(self) -> None:
+        """Start the database again if it is down."""
+        if self._server and self._is_down:
+            self._server.restart()
+            self._is_down = False

@@ -107,7 +107,8 @@ def end_of_cancelled(error: BaseException, what: str, unbooked: PynamoDBExceptio
         return what, "lost"
     if came_upon is None and not _notes(error, UNRECORDED):
         return what, "ok"
-    return "succeed" if _notes(error, UNSURE) else what, "unknown"
+    is_unsure = any(_notes(each, UNSURE) for each in (error, came_upon) if each is not None)
+    return "succeed" if is_unsure else what, "unknown"
 
 
 def is_announced(error: BaseException) -> bool:

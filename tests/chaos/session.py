@@ -15,28 +15,31 @@ from typing import Any
 
 from pynamodb_tracker import TaskAlreadyExistsError
 from tests.chaos.checker import Violation, violations
+from tests.chaos.checks_of_runs import losers_write_nothing, one_owner_at_a_time
 from tests.chaos.crew import Crew, crew
 from tests.chaos.events import Event, Log, read
 from tests.chaos.faults import Faults, Wire
 from tests.chaos.final import Final
+from tests.chaos.merges import ask
 from tests.chaos.nemesis import Nemesis
 from tests.chaos.outcomes import outcome
 from tests.chaos.people import pause, release_all_of
 from tests.chaos.pipeline import close, parcels
-from tests.chaos.queues import queues_beside
+from tests.chaos.queues import Queues, queues_beside
 from tests.chaos.runs import History
 from tests.chaos.settings import Settings
 from tests.chaos.snapshot import left, snapshot
+from tests.engine.engine import Engine, start
 
-__all__ = ["Outcome", "run"]
+__all__ = ["LAST", "Outcome", "run"]
 
 CREATORS = 8
 TICK = 0.02
 LOOK_EVERY = 0.5
+LAST = "parcel-1000002"
+"""The task that is created after all others: transactions record its successes of weigh and deliver."""
 PAUSE_EVERY = 10.0
 """Seconds between two times that a step is paused, or resumed; a short run has none."""
-AT_MOST = 4
-"""How many times as long as asked the chaos lasts, where in that time there was not one of each fault and blow."""
 
 
 @dataclass(frozen=True)
@@ -55,22 +58,29 @@ class Outcome:
     """Those that struck a request of several statements."""
     blows: Counter[str]
     requests: int
+    lost: int
+    """The requests among them that a crash of the database has cost their answer."""
     calm: float
     """Seconds that it took to work off what was left."""
 
 
-def run(endpoint: str, settings: Settings) -> Outcome:
-    """Run all of it on a dynoxide, and leave nothing behind."""
-    with tempfile.TemporaryDirectory() as name, _table(endpoint, settings), Wire(endpoint) as wire:
+def run(settings: Settings) -> Outcome:
+    """Run all of it on a dynoxide with its tables in a file, or on the given endpoint, and leave nothing behind."""
+    with (
+        tempfile.TemporaryDirectory() as name,
+        _engine(Path(name) / "tables.sqlite") as engine,
+        _table(engine, settings),
+        Wire(engine.endpoint) as wire,
+    ):
         folder = Path(name)
         wire.rule = faults = Faults(settings)
         with crew(settings, wire.endpoint, folder) as workers:
             with _person(wire, settings, folder) as found:
-                nemesis = Nemesis(settings, workers, found)
+                nemesis = Nemesis(workers, wire, engine.server, found)
                 _chaos(wire, faults, workers, nemesis)
-            calm = _calm(endpoint, wire, workers)
+            calm = _calm(engine.endpoint, wire, workers)
         events = read(folder)
-        history, final = History.of(events), snapshot(endpoint, settings)
+        history, final = History.of(events), snapshot(engine.endpoint, settings)
         broken = [Violation("workers end when they are told to", told) for told in workers.died]
         broken += violations(history, final)
         return Outcome(
@@ -84,48 +94,82 @@ def run(endpoint: str, settings: Settings) -> Outcome:
             faults.in_batches,
             nemesis.counts,
             wire.requests,
+            wire.lost,
             calm,
         )
 
 
 @contextmanager
-def _table(endpoint: str, settings: Settings) -> Iterator[None]:
-    order = parcels(endpoint, settings)
+def _engine(path: Path) -> Iterator[Engine]:
+    engine = start(path)
+    try:
+        yield engine
+    finally:
+        engine.stop()
+
+
+@contextmanager
+def _table(engine: Engine, settings: Settings) -> Iterator[None]:
+    order = parcels(engine.endpoint, settings)
     order.create_table(wait=True)
     try:
         yield
     finally:
-        order.delete_table()
+        if engine.server is None:  # the table would stay
+            order.delete_table()
         close(order)
 
 
 def _chaos(wire: Wire, faults: Faults, workers: Crew, nemesis: Nemesis) -> None:
-    """Deal the blows and create the tasks, one after the other, until the time is over and each has struck."""
+    """Deal the blows and create the tasks, one after the other, until the time is over and the settings are met."""
     settings = workers.settings
     order, log = parcels(wire.endpoint, settings), Log(workers.folder, "creator")
     for number in range(settings.workers):
         workers.start(number)
     workers.gather()
     begun, created, pauses = time.monotonic(), 0, 1
+    goals: dict[str, Callable[[], bool]] = {
+        "over": lambda: True,
+        "struck": lambda: faults.all_struck and nemesis.all_struck,
+        "broken": _Broken(workers.folder),
+    }
+    goal = goals[settings.until]
     with ThreadPoolExecutor(CREATORS) as pool:
         try:
-            while created < settings.tasks or not (faults.all_struck and nemesis.all_struck):
+            while created < settings.tasks or not goal():
                 passed = time.monotonic() - begun
-                if passed > AT_MOST * settings.seconds:
+                if passed > settings.seconds + settings.patience:
                     break
                 nemesis.strike(passed)
                 if passed > PAUSE_EVERY * pauses:
                     pool.submit(pause, log, pauses, order, settings.drawn("pause", pauses))
                     pauses += 1
-                while created < settings.tasks * passed / settings.seconds and created < settings.tasks:
+                while created < settings.tasks * passed / settings.seconds and (created < settings.tasks or not goal()):
                     pool.submit(_create, order, log, f"parcel-{created}")
                     created += 1
                 time.sleep(TICK)
+            nemesis.heal()
             workers.end()
         finally:
             faults.stop()
     log.close()
     close(order)
+
+
+class _Broken:
+    """Whether two workers had a task at a time, by the history so far. It is looked at now and then."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._look_at = 0.0
+        self._found = False
+
+    def __call__(self) -> bool:
+        if not self._found and time.monotonic() >= self._look_at:
+            history = History.of(read(self._folder))
+            self._found = any(any(check(history)) for check in (one_owner_at_a_time, losers_write_nothing))
+            self._look_at = time.monotonic() + LOOK_EVERY
+        return self._found
 
 
 @contextmanager
@@ -151,11 +195,25 @@ def _create(order: Any, log: Log, task_id: str) -> None:
     log.tell("created", task_id)
 
 
+def _create_last(order: Any, queues: Queues, workers: Crew) -> None:
+    """Create what healthy workers lead to each kind of success, however few there were before."""
+    settings, log = workers.settings, Log(workers.folder, "successor")
+    _create(order, log, LAST)
+    if settings.queues:
+        for use_case in (queues.sale, queues.report):
+            log.tell("make", f"{use_case.tracker.use_case.name}/last")
+            use_case.create("last")
+            log.tell("made", f"{use_case.tracker.use_case.name}/last")
+        ask(log, 1, queues.index, "last", settings.drawn("last"))
+    log.close()
+
+
 def _calm(endpoint: str, wire: Wire, workers: Crew) -> float:
     """Have healthy workers work off what is left, and return how long it took; they give up after a while."""
     settings = workers.settings
     order = parcels(endpoint, settings)
     queues = queues_beside(order, settings)
+    _create_last(order, queues, workers)
     for number in range(settings.workers // 2):
         workers.start(number, calm=True)
     begun, passed = time.monotonic(), 0.0

@@ -7,9 +7,9 @@ import os
 import random
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
-from typing import Any, Self
+from typing import Any, Literal, Self
 
-__all__ = ["Rates", "Settings"]
+__all__ = ["ONLY_CRASHES", "Rates", "Settings"]
 
 LOOPS = ("AsyncWorker", "arun_all", "astart")
 """How workers run tasks on an event loop, from the last of these workers to the first one."""
@@ -36,6 +36,11 @@ class Settings:
     seed: int
     seconds: float = 45.0
     """How long the faults last; what is left is worked off after that."""
+    until: Literal["over", "struck", "broken"] = "over"
+    """What they last for at least: nothing else, one of each kind of fault and blow, or a task that two workers had
+    at a time.
+
+    Tasks are created until then, so a slow machine has the same things happen as a fast one."""
     workers: int = 10
     on_loops: int = 3
     """How many of them run their tasks on an event loop, in the ways of LOOPS: the last one is an AsyncWorker."""
@@ -43,11 +48,15 @@ class Settings:
     """How many tasks are created, one after the other while the faults last."""
     rates: Rates = field(default_factory=Rates)
     kill_every: float = 3.0
-    """Seconds between two kills, on average."""
+    """Seconds between two kills, on average. Here and in the next three, 0 is for none."""
     terminate_every: float = 4.0
     """Seconds between two times that the AsyncWorker gets SIGTERM, on average."""
     freeze_every: float = 1.4
     """Seconds between two freezes, on average; each takes longer than a lock, so a third of the workers is frozen."""
+    crash_every: float = 3.0
+    """Seconds between two crashes of the database, on average."""
+    longest_outage: float = 0.8
+    """Seconds after which the database is started again at the latest."""
     longest_freeze: float = 5.0
     """Seconds that a freeze takes at most beyond the end of a lock for every clock."""
     slow_reads: float = 0.1
@@ -69,8 +78,8 @@ class Settings:
 
     @property
     def patience(self) -> float:
-        """Seconds within which healthy workers must have worked off what is left, also on a slow machine."""
-        return 90 + self.tasks
+        """Seconds after which a run that makes no progress fails. Even a very busy machine needs far less."""
+        return 600 + self.tasks
 
     def kind_of(self, number: int) -> str:
         """Return how a worker runs its tasks."""
@@ -93,3 +102,14 @@ class Settings:
         """Return what `to_json` was made of."""
         told: dict[str, Any] = json.loads(text)
         return cls(**told | {"rates": Rates(**told["rates"])})
+
+
+ONLY_CRASHES: dict[str, Any] = {
+    "rates": Rates(**dict.fromkeys(asdict(Rates()), 0.0)),
+    "slow_reads": 0.0,
+    "kill_every": 0.0,
+    "terminate_every": 0.0,
+    "freeze_every": 0.0,
+    "crash_every": 1.0,
+}
+"""Settings of a run with no other faults than crashes of the database."""

@@ -32,14 +32,14 @@ def lines(outcome: Outcome) -> Iterator[str]:
     saves = Counter(f"{w.what} {w.outcome}" for run in runs for w in run.writes if w is not run.end)
     ended = Counter("succeeded" if row.code == END else "ignored" if row.code in IGNORED else "left" for row in rows)
     effects = Counter("under the lock" if held else "after its end" for run in runs for _, held in run.effects)
-    lives = {event.worker for event in outcome.events if event.worker not in {"creator", "person", "crew"}}
+    lives = {event.worker for event in outcome.events if event.worker not in {"creator", "successor", "person", "crew"}}
     skews = sorted(settings.skew_of(life).total_seconds() for life in lives) or [0.0]
     yield f"seed {settings.seed}: {outcome.requests} requests, {len(outcome.events)} events"
     yield f"{settings.workers} workers with {len(lives)} lives; clocks wrong by {skews[0]:+.2f} to {skews[-1]:+.2f} s"
     yield f"faults: {_told(Counter(dict.fromkeys(KINDS, 0) | outcome.faults))}"
     yield f"faults of transactions: {_told(Counter(dict.fromkeys(KINDS, 0) | outcome.in_transactions))}"
     yield f"faults of batches: {_told(Counter(dict.fromkeys(KINDS, 0) | outcome.in_batches))}"
-    yield f"blows: {_told(outcome.blows)}"
+    yield f"blows: {_told(outcome.blows)}; requests lost to crashes of the database: {outcome.lost}"
     yield f"tasks: {_told(ended)}; attempts in all {sum(row.fence for row in rows)}"
     yield f"claims: {_told(claims)}"
     yield f"taken over, or set aside, from workers that died or lost the lock: {sum(len(r.unfinished) for r in rows)}"

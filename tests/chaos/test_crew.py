@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.crew import ROOT, Crew, crew
+from tests.chaos.crew import Crew, crew
 from tests.chaos.pipeline import parcels
 from tests.chaos.settings import Settings
 from tests.engine.engine import VARIABLE, Engine
@@ -26,7 +26,7 @@ def test_a_frozen_worker_ends_with_its_crew(tmp_path: Path) -> None:
         worker = workers.processes[0]
         workers.freeze(0)
 
-    assert worker.returncode == -signal.SIGKILL
+    assert worker.exitcode == -signal.SIGKILL
     assert not workers.died
 
 
@@ -46,8 +46,8 @@ def test_a_run_that_is_interrupted_leaves_nothing_behind(
     dynamodb: Engine, tmp_path: Path, order: signal.Signals
 ) -> None:
     command = subprocess.Popen(
-        [sys.executable, "-m", "tests.chaos", "--seconds", "60", "--seed", "5"],
-        cwd=ROOT,
+        [sys.executable, "-m", "tests.chaos", "--seconds", "60", "--seed", "5", "--workers", "2"],
+        cwd=Path(__file__).parents[2],
         env=os.environ | {VARIABLE: dynamodb.endpoint, "TMPDIR": str(tmp_path)},
         stdout=subprocess.PIPE,
         text=True,

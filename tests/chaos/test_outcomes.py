@@ -137,6 +137,11 @@ def test_a_cancel_does_not_hide_that_the_transaction_of_a_success_had_failed() -
     assert end_of_cancelled(cancelled_by(None), "succeed", unheard()) == ("fail", "ok")
 
 
+def test_a_cancelled_run_may_have_succeeded_if_the_error_of_its_transaction_says_so() -> None:
+    assert end_of_cancelled(cancelled_by(noted(unheard(), UNSURE), UNRECORDED), "release") == ("succeed", "unknown")
+    assert end_of_cancelled(cancelled_by(unheard(), UNRECORDED), "release") == ("release", "unknown")
+
+
 def from_nowhere(*notes: str) -> OutOfTime:
     return noted(OutOfTime(), *notes)
 

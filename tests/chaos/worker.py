@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import random
 import sys
 import threading
@@ -10,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from multiprocessing.connection import Connection
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -35,7 +37,7 @@ from tests.chaos.script import fated, healthy, script
 from tests.chaos.settings import Settings
 from tests.chaos.slots import telling_slots
 
-__all__ = ["Worker"]
+__all__ = ["Worker", "main"]
 
 REMEMBERED = 40
 """Tasks that a worker has met lately and may try again, whatever the index says of them."""
@@ -215,5 +217,8 @@ def start(settings: Settings, endpoint: str, folder: str, name: str, kind: str) 
     log.close()
 
 
-if __name__ == "__main__":
-    start(Settings.from_json(sys.argv[1]), *sys.argv[2:])
+def main(stdin: Connection, settings: str, *arguments: str) -> None:
+    """Be a worker until `stdin` ends."""
+    # It stays open: to close it would wait for the thread that reads it.
+    sys.stdin = os.fdopen(os.dup(stdin.fileno()))
+    start(Settings.from_json(settings), *arguments)

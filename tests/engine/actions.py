@@ -5,6 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from tests.engine.server import Server
+
 
 @dataclass(frozen=True)
 class Pass:
@@ -19,6 +21,17 @@ class DropRequest:
 @dataclass(frozen=True)
 class DropAnswer:
     """The server carries the request out, then the client is cut off without an answer."""
+
+
+@dataclass(frozen=True)
+class Crash:
+    """The server is killed once it has carried the request out, or before, and starts again from its file.
+
+    The client gets no answer.
+    """
+
+    server: Server
+    applied: bool
 
 
 @dataclass(frozen=True)
@@ -75,7 +88,7 @@ class FailEverySecond:
     applied: bool = False
 
 
-Action = Pass | DropRequest | DropAnswer | Duplicate | Hold | Delay | After | Fail | FailEverySecond
+Action = Pass | DropRequest | DropAnswer | Crash | Duplicate | Hold | Delay | After | Fail | FailEverySecond
 PASS = Pass()
 THROTTLED = Fail(400, "ThrottlingException")
 OVER_CAPACITY = Fail(400, "ProvisionedThroughputExceededException")

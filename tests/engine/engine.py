@@ -3,6 +3,7 @@
 import http.client
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from pynamodb_tracker.testing.server import LocalServerError
@@ -24,12 +25,13 @@ class Engine:
 
     endpoint: str
     how: str
-    _server: Server | None = None
+    server: Server | None = None
+    """The process of a dynoxide, which tests may kill; None for an endpoint that was given."""
 
     def stop(self) -> None:
         """Stop it, unless it was given by its address."""
-        if self._server is not None:
-            self._server.stop()
+        if self.server is not None:
+            self.server.stop()
 
 
 def find() -> str:
@@ -47,8 +49,8 @@ def find() -> str:
     return _describe(str(binary))
 
 
-def start() -> Engine:
-    """Start a dynoxide with tables of its own, or return the given endpoint.
+def start(path: Path | None = None) -> Engine:
+    """Start a dynoxide with tables of its own, in memory or in the file at `path`, or return the given endpoint.
 
     Raises:
         EngineUnavailable: there is none, and the message says why.
@@ -57,7 +59,7 @@ def start() -> Engine:
         return _given(endpoint)
     binary = str(dynoxide.find_or_build())
     try:
-        server = Server(binary)
+        server = Server(binary, path=path)
     except LocalServerError as error:
         raise EngineUnavailable(str(error)) from error
     return Engine(server.endpoint, _describe(binary), server)

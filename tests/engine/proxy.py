@@ -7,6 +7,7 @@ import socket
 import socketserver
 import sys
 import threading
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from typing import NamedTuple, Self
 from urllib.parse import urlsplit
@@ -14,6 +15,7 @@ from urllib.parse import urlsplit
 from tests.engine.actions import (
     After,
     Answer,
+    Crash,
     Delay,
     DropAnswer,
     DropRequest,
@@ -26,9 +28,20 @@ from tests.engine.actions import (
     Rule,
     pass_everything,
 )
+from tests.engine.server import Server
 
 UPSTREAM_TIMEOUT = 30.0
+IDLE_TIMEOUT = 60.0
+"""Seconds; a busy machine needs far less."""
 OWN_HEADERS = {"accept-encoding", "connection", "content-length", "transfer-encoding"}
+
+
+class Reply(NamedTuple):
+    """An answer of the server, as bytes."""
+
+    status: int
+    headers: list[tuple[str, str]]
+    payload: bytes
 
 
 class Proxy:
@@ -42,6 +55,9 @@ class Proxy:
         self.log: list[Exchange] = []
         self._upstream = urlsplit(upstream).netloc
         self._lock = threading.Lock()
+        self._transactions: dict[str, Reply | None] = {}
+        """Successes by the tokens of transactions, or None without one. Those from before a crash are in `_earlier`."""
+        self._earlier: dict[str, Reply | None] = {}
         self._server = _Server(self)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), name="proxy")
         self._thread.start()
@@ -72,22 +88,59 @@ class Proxy:
             self.log.append(exchange)
         return exchange
 
-    def forward(self, path: str, headers: dict[str, str], payload: bytes) -> "_Reply":
-        """Have the server answer a request."""
+    def wait_until_idle(self) -> None:
+        """Wait until the server has answered every request that has arrived, whoever still waits for the answer.
+
+        A client that was killed, or gave up, may have left a request that is not even in the log yet.
+        """
+        with self._lock:  # in which a request is decided on and logged
+            exchanges = list(self.log)
+        assert all(exchange.done.wait(IDLE_TIMEOUT) for exchange in exchanges)
+
+    def kill(self, server: Server) -> None:
+        """Kill the server. Until its `restart`, no request gets an answer.
+
+        DynamoDB knows the token of a transaction for ten minutes, but dynoxide forgets it in a crash and would apply a
+        repeat. After a crash, the proxy answers repeats of earlier transactions, or loses them if it has no answer.
+        """
+        server.kill()
+        with self._lock:
+            self._earlier |= self._transactions
+            self._transactions.clear()
+
+    def forward(self, path: str, headers: dict[str, str], payload: bytes, token: str = "") -> Reply:
+        """Have the server answer a request; `token` is that of a transaction.
+
+        Raises:
+            ConnectionError: the server is down, or was killed before it had answered.
+        """
+        if not token:
+            return self._send(path, headers, payload)
+        with self._lock:
+            if token in self._earlier:
+                known = self._earlier[token]
+                if known is None:
+                    raise ConnectionAbortedError("the server has forgotten this transaction")
+                return known
+            self._transactions.setdefault(token, None)
+        reply = self._send(path, headers, payload)
+        with self._lock:
+            if reply.status == HTTPStatus.OK:
+                transactions = self._earlier if token in self._earlier else self._transactions
+                transactions[token] = reply
+        return reply
+
+    def _send(self, path: str, headers: dict[str, str], payload: bytes) -> Reply:
         # A connection each: one kept alive may be closed by the server while idle, and a repeat would be a duplicate.
         connection = http.client.HTTPConnection(self._upstream, timeout=UPSTREAM_TIMEOUT)
         try:
             connection.request("POST", path, payload, headers)
             response = connection.getresponse()
-            return _Reply(response.status, response.getheaders(), response.read())
+            return Reply(response.status, response.getheaders(), response.read())
+        except http.client.HTTPException as error:  # killed in the middle of its answer
+            raise ConnectionAbortedError("the answer has no end") from error
         finally:
             connection.close()
-
-
-class _Reply(NamedTuple):
-    status: int
-    headers: list[tuple[str, str]]
-    payload: bytes
 
 
 class _Server(socketserver.ThreadingTCPServer):
@@ -154,6 +207,12 @@ class _Handler(BaseHTTPRequestHandler):
             case DropAnswer():
                 self._forward(exchange, payload)
                 self._cut_off()
+            case Crash(server, applied):
+                if applied:
+                    self._forward(exchange, payload)
+                self.server.proxy.kill(server)
+                server.restart()
+                self._cut_off()
             case Duplicate(answer):
                 replies = {"first": self._forward(exchange, payload), "second": self._forward(exchange, payload)}
                 self._answer(replies[answer])
@@ -182,13 +241,14 @@ class _Handler(BaseHTTPRequestHandler):
                 return True
         return False
 
-    def _forward(self, exchange: Exchange, payload: bytes) -> _Reply:
+    def _forward(self, exchange: Exchange, payload: bytes) -> Reply:
         headers = {name: value for name, value in self.headers.items() if name.lower() not in OWN_HEADERS}
-        reply = self.server.proxy.forward(self.path, headers | {"Accept-Encoding": "identity"}, payload)
+        token = exchange.body.get("ClientRequestToken", "")
+        reply = self.server.proxy.forward(self.path, headers | {"Accept-Encoding": "identity"}, payload, token)
         exchange.answers.append(Answer(reply.status, json.loads(reply.payload)))
         return reply
 
-    def _forward_some(self, exchange: Exchange, fault: FailEverySecond) -> _Reply:
+    def _forward_some(self, exchange: Exchange, fault: FailEverySecond) -> Reply:
         statements = exchange.body["Statements"]
         sent = statements if fault.applied else statements[::2]
         reply = self._forward(exchange, json.dumps({**exchange.body, "Statements": sent}).encode())
@@ -200,11 +260,11 @@ class _Handler(BaseHTTPRequestHandler):
         body["Responses"] = [failed if number % 2 else next(answered) for number in range(len(statements))]
         return reply._replace(payload=json.dumps(body).encode())
 
-    def _refuse(self, exchange: Exchange, error: Fail) -> _Reply:
+    def _refuse(self, exchange: Exchange, error: Fail) -> Reply:
         exchange.answers.append(Answer(error.status, error.body))
-        return _Reply(error.status, [("Content-Type", "application/x-amz-json-1.0")], json.dumps(error.body).encode())
+        return Reply(error.status, [("Content-Type", "application/x-amz-json-1.0")], json.dumps(error.body).encode())
 
-    def _answer(self, reply: _Reply) -> None:
+    def _answer(self, reply: Reply) -> None:
         self.send_response_only(reply.status)
         for name, value in reply.headers:
             if name.lower() not in OWN_HEADERS:

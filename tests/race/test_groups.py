@@ -39,7 +39,7 @@ def test_the_order_of_a_group_is_kept_never_two_run_and_nothing_is_stranded(
         steered = started[-1].report()
         until(lambda: not any(group.turn for group in groups))
         proxy.rule = pass_everything
-        network.arrive()
+        network.arrive(proxy)
         order.create(STOP, state=order.ship.succeeded)
         assert [worker.report() for worker in started[-len(others) - 1 : -1]] == ["ended"] * len(others)
 

@@ -31,7 +31,7 @@ def test_each_request_is_counted_by_one_successful_run(dynamodb: Engine, proxy: 
     with started_together(MergingWorker, settings, [*callers, *mortals, *others]) as started:
         reports = [caller.report() for caller in started[:CALLERS]]
         proxy.rule = pass_everything
-        network.arrive()
+        network.arrive(proxy)
         for key in KEYS:
             until(lambda key=key: feed.get_task(key).state == feed.work.succeeded)
         tasks = [feed.get_task(key) for key in KEYS]

@@ -16,7 +16,7 @@ from pynamodb.exceptions import TransactWriteError
 from pynamodb_tracker import LockLostError
 from pynamodb_tracker.testing import StoppedClock
 from tests.engine.actions import PASS, Action, DropAnswer, DropRequest, Fail, Hold, pass_everything
-from tests.engine.proxy import Proxy
+from tests.engine.proxy import IDLE_TIMEOUT, Proxy
 from tests.support.operations import Boom
 from tests.support.orders import MARGIN
 from tests.support.proxy_rules import arrive, in_turn, targets
@@ -146,7 +146,7 @@ def test_a_conflict_may_be_with_a_copy_of_the_same_transaction(
 def _let_in(proxy: Proxy, late: Hold) -> None:
     late.event.set()
     exchange = next(exchange for exchange in proxy.log if exchange.action is late)
-    assert exchange.done.wait(60)
+    assert exchange.done.wait(IDLE_TIMEOUT)
 
 
 @pytest.mark.parametrize("applied", [False, True])

@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, TypeVar
 
 from tests.engine.actions import PASS, Action, DropAnswer, DropRequest, Duplicate, Hold
+from tests.engine.proxy import Proxy
 from tests.support.processes import Worker
 
 __all__ = ["BadNetwork", "started_together"]
@@ -43,10 +44,11 @@ class BadNetwork:
             return DropAnswer()
         return Duplicate("first" if lot < 0.115 else "second") if lot < 0.13 else PASS
 
-    def arrive(self) -> None:
-        """Wait until nothing is on its way any more."""
+    def arrive(self, proxy: Proxy) -> None:
+        """Wait until the server has answered every request, the late ones included."""
         for timer in self.late:
             timer.join()
+        proxy.wait_until_idle()
 
 
 @contextmanager

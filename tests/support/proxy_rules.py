@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.engine.actions import PASS, Action, Exchange, Hold, Rule
-from tests.engine.proxy import Proxy
+from tests.engine.proxy import IDLE_TIMEOUT, Proxy
 
 __all__ = ["arrive", "charges", "in_turn", "targets", "transactions", "writes"]
 
@@ -31,7 +31,7 @@ def arrive(proxy: Proxy, late: Hold) -> Exchange:
     """Let a request that was held arrive, and return it once the server has answered it."""
     late.event.set()
     exchange = next(exchange for exchange in proxy.log if exchange.action is late)
-    assert exchange.done.wait(60)
+    assert exchange.done.wait(IDLE_TIMEOUT)
     return exchange
 
 
