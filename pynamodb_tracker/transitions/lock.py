@@ -198,6 +198,8 @@ class Journal(Generic[T]):
     """Set if a transaction is to record the success."""
     failure: Failure | None = None
     """The failure that is recorded; kept, so that a retry sends the same."""
+    is_in_doubt = False
+    """Whether the end may be on record, because the response to a request that records it was lost."""
     interrupt: BaseException | None = None
     """An exception from elsewhere that was taken for a problem with a value; raised once the end is recorded."""
     lost: LockLostError | None = None

@@ -118,9 +118,7 @@ def key(task_id: str) -> Item:
 
 @pytest.fixture(scope="module")
 def rows(dynamodb: Engine) -> Iterator[Rows]:
-    client = quick_session().create_client(
-        "dynamodb", "us-east-1", endpoint_url=dynamodb.endpoint, config=UNCHECKED
-    )
+    client = quick_session().create_client("dynamodb", "us-east-1", endpoint_url=dynamodb.endpoint, config=UNCHECKED)
     kinds = {"task_id": "HASH", "use_case_id": "RANGE"}
     client.create_table(
         TableName="statements",

@@ -137,9 +137,7 @@ def test_json_is_all_that_it_prints_for_programs(tmp_path: Path) -> None:
     }
 
 
-def test_it_examines_a_table_on_a_server_and_reports_one_that_is_missing(
-    tmp_path: Path, dynamodb: Engine
-) -> None:
+def test_it_examines_a_table_on_a_server_and_reports_one_that_is_missing(tmp_path: Path, dynamodb: Engine) -> None:
     keys = {name: os.environ[name] for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}
     server = keys | {"AWS_ENDPOINT_URL_DYNAMODB": dynamodb.endpoint}  # it keeps tables apart by the key
     with Dynoxide.of([ShopTask], dynamodb.endpoint):

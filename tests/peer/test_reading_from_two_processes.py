@@ -44,9 +44,7 @@ def test_every_process_puts_a_task_into_the_same_shard(workers: Crew, name: str)
     assert set(told[0]) == {f"{name}#10#{shard}" for shard in range(7)}
 
 
-def test_a_process_finds_and_runs_what_another_one_created(
-    new_worker: Any, dynamodb: Engine, workers: Crew
-) -> None:
+def test_a_process_finds_and_runs_what_another_one_created(new_worker: Any, dynamodb: Engine, workers: Crew) -> None:
     order = new_worker(dynamodb.endpoint, status_shards=7)
     order.create_many(IDS)
 

@@ -21,9 +21,7 @@ CALLERS, REQUESTS = 4, 20
 LOCK, MARGIN = 1.0, 0.1
 
 
-def test_each_request_is_counted_by_one_successful_run(
-    dynamodb: Engine, proxy: Proxy, table: str, name: str
-) -> None:
+def test_each_request_is_counted_by_one_successful_run(dynamodb: Engine, proxy: Proxy, table: str, name: str) -> None:
     feed = feeds(dynamodb.endpoint, table, name, LOCK, MARGIN)
     network = BadNetwork()
     proxy.rule = network

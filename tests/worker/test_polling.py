@@ -407,7 +407,7 @@ def test_an_idle_hour_is_about_160_polls(
 def test_a_poll_of_an_idle_step_is_3_requests_for_each_shard_and_half_a_read_unit_each(
     dynamodb: Engine, stopped_clock: StoppedClock
 ) -> None:
-    """dynoxide charges nothing where a query finds nothing, AWS does."""
+    """Dynoxide charges nothing where a query finds nothing, AWS does."""
     with Dynoxide.of([ShopTask], dynamodb.endpoint):
         later = stopped_clock.now() + 24 * HOUR
         for state in (Order.confirm.pending, Order.confirm.failed):
