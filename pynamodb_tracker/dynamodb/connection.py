@@ -38,7 +38,9 @@ from pynamodb_tracker.dynamodb.forking import in_forked_process
 from pynamodb_tracker.dynamodb.retries import (
     SHORTEST_TIMEOUT,
     TRIES,
+    NotSentError,
     Tries,
+    check_time,
     deadline,
     latest_answer,
     slept_before_retry,
@@ -129,6 +131,7 @@ def send(
     while True:
         end = latest_answer(until)
         try:
+            check_time()
             connection = table.connection if end is None else connection_until(table, end)
             if batcher is not None:
                 return batcher.dispatch(table, operation, {"TableName": table.table_name, **request}, end)
@@ -177,7 +180,10 @@ def read(table: TableConnection, request: Callable[[TableConnection], R]) -> R:
     while True:
         end = latest_answer(None)
         try:
+            check_time()
             return request(table if end is None else _table_until(table, end))
+        except NotSentError as error:
+            raise GetError(f"Failed to read: {error}", error) from error
         except PynamoDBConnectionError as error:
             if error_codes.is_missing_table(error.cause):
                 raise missing_table(table, error.cause) from error

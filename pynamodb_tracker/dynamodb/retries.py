@@ -22,6 +22,8 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Protocol
 
+from botocore.exceptions import BotoCoreError
+
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.around import around
 from pynamodb_tracker.dynamodb.backoff import jittered_pause
@@ -99,10 +101,10 @@ def slept_before_retry(
     request needs before the deadline.
     """
     pause, now = jittered_pause(retry, base=base, longest=longest), clock.now()
-    last, end = latest_answer(until), _deadline.get()
+    last = latest_answer(until)
     if last is not None and now + timedelta(seconds=pause) >= last:
         return False
-    if end is not None and now + timedelta(seconds=pause + takes) > end:
+    if not _has_time(pause + takes):
         return False
     while not is_stopped():
         if pause <= 0:
@@ -113,6 +115,25 @@ def slept_before_retry(
     return False
 
 
+def _has_time(seconds: float) -> bool:
+    """Return whether so much time is left before the deadline."""
+    end = _deadline.get()
+    return end is None or clock.now() + timedelta(seconds=seconds) <= end
+
+
+def check_time() -> None:
+    """Raise NotSentError if the run has given up a request because of the deadline: nobody may answer this one, too."""
+    persisting = _persisting.get()
+    if persisting is not None and persisting.lock.is_out_of_time and not _has_time(_SHORTEST_REQUEST):
+        raise NotSentError
+
+
+class NotSentError(BotoCoreError):  # type: ignore[misc]  # it has no types
+    """There is no time left for a request."""
+
+    fmt = "no time is left to send it"
+
+
 class Lock(Protocol):
     """The lock of a run; a heartbeat may extend it in the meantime."""
 
@@ -120,6 +141,9 @@ class Lock(Protocol):
     def expire_time(self) -> datetime:
         """When it expires, as known by now."""
         ...
+
+    is_out_of_time: bool
+    """Whether a request of the run was given up because of the deadline."""
 
     @property
     def log_fields(self) -> Mapping[str, object]:
@@ -205,9 +229,11 @@ class Tries:
             goes_on = self.is_temporary and self.number < TRIES - 1
         else:
             goes_on = self.is_temporary = not (is_proof(error) if is_final is None else is_final)
-            if goes_on:
-                persisting.note(error)
         if not (goes_on and slept_before_retry(self.number, self.until)):
+            if persisting is not None:
+                persisting.lock.is_out_of_time = goes_on
             return False
         self.number += 1
+        if persisting is not None:
+            persisting.note(error)
         return True

@@ -13,7 +13,7 @@ from pynamodb.exceptions import TransactWriteError
 
 from pynamodb_tracker.dynamodb.connection import connection_until
 from pynamodb_tracker.dynamodb.error_codes import is_conflict, is_denied, is_proof, is_temporary, note_lost
-from pynamodb_tracker.dynamodb.retries import Tries, latest_answer
+from pynamodb_tracker.dynamodb.retries import Tries, check_time, latest_answer
 
 REFUSED = "ConditionalCheckFailed"
 """Why DynamoDB cancels a transaction: the condition of a write did not hold."""
@@ -55,6 +55,7 @@ def transact_write(
         end = latest_answer(until)
         connection = table.connection if end is None else connection_until(table, end)
         try:
+            check_time()
             connection.dispatch("TransactWriteItems", request)
         except (BotoCoreError, ClientError) as cause:
             error = TransactWriteError(f"Failed to write transaction items: {cause}", cause)

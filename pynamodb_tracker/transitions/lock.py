@@ -124,6 +124,8 @@ class Claim(Generic[T]):
         """Which round of its life the task is in, while this run lasts: its success may begin the next one."""
         self.release_count: Final[int] = values.get("release_count") or 0
         """How often the task was released without counting the attempt."""
+        self.is_out_of_time = False
+        """Whether a request of the run was given up because of a deadline."""
         self._extending: Final = threading.Lock()
 
     @property
