@@ -187,7 +187,7 @@ def check(row: Row, sdk: Sdk, clock: StoppedClock, caplog: pytest.LogCaptureFixt
 
     def arm() -> None:
         armed_at.append(clock.now())
-        sdk.fails(row.fault, {"minutes": 6, "seconds": 3, "none": 1}[row.time] if row.passes else 1_000_000)
+        sdk.fails(row.fault, {"minutes": 6, "seconds": 3, "none": 1}[row.time] if row.passes else 1_000)
 
     def block(ctx: Any) -> None:
         blocks.append(ctx.attempt)

@@ -40,6 +40,7 @@ from pynamodb_tracker.execution.unrecorded import (
     log_unended,
     not_committed,
     stays_locked,
+    warn_if_expired,
 )
 from pynamodb_tracker.instrumentation import Hook, RunDetails
 from pynamodb_tracker.model.failure import add_note
@@ -327,6 +328,8 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         if self.finisher.setdefault("call", call) is not call:
             return end_after_give_back(journal, error)
         self._stop_block(journal)
+        if not self.heartbeat:
+            warn_if_expired(journal)
         if journal.pending_success is not None and journal.pending_success.of_block:
             return self._end_with_pending_success(journal, journal.pending_success, error)
         if error is None:

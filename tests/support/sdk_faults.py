@@ -95,22 +95,25 @@ class Sdk:
         """How many writes have failed since `fails` was called."""
         self.on_silence: Callable[[], object] = lambda: None
         """Called for each request that nobody answers."""
-        self._fault: Fault | None = None
-        self._left = 0
+        self.headers: dict[str, str] = {}
+        """Those of the responses that are errors."""
+        self._faults: list[Fault] = []
         self._original = Endpoint._do_get_response
         client.meta.events.register_first("before-sign.dynamodb", self._before_sign, "of the test")
 
-    def fails(self, fault: Fault | None, times: int = 1_000_000) -> None:
+    def fails(self, fault: Fault | None, times: int = 1_000) -> None:
         """Let that many writes fail from now on; None lets all pass."""
-        self._fault, self._left, self.failures = fault, times, 0
+        self.fails_in_turn(*([fault] * times if fault else []))
+
+    def fails_in_turn(self, *faults: Fault) -> None:
+        """Let the next writes fail like this."""
+        self._faults, self.failures = [*faults], 0
 
     def _take(self, operation: str, *, signed: bool) -> Fault | None:
-        fault = self._fault
-        if fault is None or not self._left or operation not in _WRITES or signed is (fault.kind == "unsigned"):
+        if not self._faults or operation not in _WRITES or signed is (self._faults[0].kind == "unsigned"):
             return None
-        self._left -= 1
         self.failures += 1
-        return fault
+        return self._faults.pop(0)
 
     def _before_sign(self, operation_name: str, **_: object) -> None:
         fault = self._take(operation_name, signed=False)
@@ -132,7 +135,7 @@ class Sdk:
             if isinstance(met, tuple):
                 status, code = met
                 parsed = {"Error": {"Code": code, "Message": "of the test"}, "ResponseMetadata": {}}
-                return (SimpleNamespace(status_code=status, headers={}, content=b""), parsed), None
+                return (SimpleNamespace(status_code=status, headers=self.headers, content=b""), parsed), None
             self.on_silence()
             return None, met
 
