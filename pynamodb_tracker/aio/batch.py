@@ -19,6 +19,7 @@ from pynamodb_tracker.aio.run import AsyncRun
 from pynamodb_tracker.batch.batch import Admission, BaseBatch, Report, TaskAttempt, log_failed_requests
 from pynamodb_tracker.batch.candidates import Feeding
 from pynamodb_tracker.batch.thread_pool import Pace
+from pynamodb_tracker.dynamodb.retries import stopped_by
 from pynamodb_tracker.execution.interrupts import is_cancellation
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import Codes
@@ -48,7 +49,7 @@ class AsyncTaskAttempt(TaskAttempt[T]):
         and kept as well, and then raised.
         """
         sending, pausing = self._sharing()
-        with self._keeping_error():
+        with self._keeping_error(), stopped_by(self.cut_short):
             run = cast("AsyncRun[T]", start(self.task_id))
             self.follow(run.run)
             with sending:

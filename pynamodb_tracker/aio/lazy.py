@@ -24,20 +24,16 @@ _MOST_DATA = 4 * 1024 * 1024
 """Bytes of off-row data that are read ahead; a single task may have more."""
 
 
-def awaited(
-    method: Callable[Concatenate[S, P], R], *, stops: bool = False
-) -> Callable[Concatenate[S, P], Coroutine[Any, Any, R]]:
+def awaited(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, R]]:
     """Return an async method that does what `method` does, and sends its requests in a thread.
 
-    Written `areopen = awaited(reopen)` in the body of the class. If it `stops`, it is one that changes many tasks: once
-    it is cancelled, it changes no further one, and CancelledError is raised when the requests have ended. An override
-    of the given method is called.
+    Written `areopen = awaited(reopen)` in the body of the class. An override of the given method is called.
     """
-    name, send = method.__name__, in_thread_until_cancelled if stops else in_thread
+    name = method.__name__
 
     async def call(instance: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
         bound: Callable[P, R] = getattr(instance, name)
-        return await send(partial(bound, *args, **kwargs))
+        return await in_thread(partial(bound, *args, **kwargs))
 
     return _named(call, method)
 
@@ -67,13 +63,6 @@ async def in_thread(function: Callable[[], R]) -> R:
     from pynamodb_tracker.aio import pool  # noqa: PLC0415 - few programs have an event loop
 
     return await pool.in_thread(function)
-
-
-async def in_thread_until_cancelled(function: Callable[[], R]) -> R:
-    """Do the same with a function that changes many tasks: once this is cancelled, it changes no further one."""
-    from pynamodb_tracker.aio import pool  # noqa: PLC0415 - as above
-
-    return await pool.in_thread_until_cancelled(function)
 
 
 class ReadAhead(AsyncIterator[R]):

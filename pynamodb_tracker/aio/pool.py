@@ -12,8 +12,8 @@ from contextvars import copy_context
 from functools import partial
 from typing import Any, TypeVar
 
-from pynamodb_tracker.batch.thread_pool import stopped_by
 from pynamodb_tracker.dynamodb.forking import in_forked_process
+from pynamodb_tracker.dynamodb.retries import stopped_by
 from pynamodb_tracker.model.failure import add_note
 
 R = TypeVar("R")
@@ -35,8 +35,14 @@ class Pool:
         self._executor = self._new()
         in_forked_process(self._renew)
 
-    def submit(self, function: Callable[[], R]) -> Future[R]:
-        """Call a function in a thread, in a copy of this context; at once, if this is one of the pools' threads."""
+    def submit(self, function: Callable[[], R], stop: threading.Event | None = None) -> Future[R]:
+        """Call a function in a thread, in a copy of this context; at once, if this is one of the pools' threads.
+
+        What it sends is not sent again once `stop` is set.
+        """
+        if stop is not None:
+            with stopped_by(stop):
+                return self.submit(function)
         if getattr(_this_thread, "is_of_pool", False):  # it waits, as in a retry_delay that calls asyncio.run
             return _called_here(function)
         try:
@@ -75,28 +81,16 @@ HEARTBEATS = Pool(HEARTBEAT_THREADS, "pynamodb_tracker heartbeats")
 async def in_thread(function: Callable[[], R], pool: Pool = REQUESTS) -> R:
     """Call a function in a thread, and return or raise what it does; a request that was begun is never abandoned.
 
-    If this task is cancelled, CancelledError is raised once the function has ended, or at once if no thread has begun
-    it: then it is not called.
+    If this task is cancelled, no request is sent again, a function that changes many tasks takes no other one, and
+    CancelledError is raised once the function has ended. If no thread has begun the function, it is raised at once.
     """
-    begun = pool.submit(function)
-    return await _outcome(begun, begun.cancel)
-
-
-async def in_thread_until_cancelled(function: Callable[[], R]) -> R:
-    """Do the same with a function that changes many tasks: once this is cancelled, it changes no further one."""
-    stopped = threading.Event()
-    with stopped_by(stopped):
-        begun = REQUESTS.submit(function)
+    stop = threading.Event()
+    begun = pool.submit(function, stop)
 
     def withdraw() -> bool:
-        stopped.set()
+        stop.set()
         return begun.cancel()
 
-    return await _outcome(begun, withdraw)
-
-
-async def _outcome(begun: Future[R], withdraw: Callable[[], bool]) -> R:
-    """Return or raise what a call does; or, once it has ended, raise a CancelledError that came meanwhile."""
     cancellation = await wait_for_call(begun, withdraw)
     if cancellation is None:
         return begun.result()
@@ -104,6 +98,21 @@ async def _outcome(begun: Future[R], withdraw: Callable[[], bool]) -> R:
         add_note(cancellation, f"pynamodb_tracker: a request that was on its way ended with {error!r}")
         raise cancellation from error  # whose notes may say that the task stays locked
     raise cancellation
+
+
+async def wait_for_end(function: Callable[[], R]) -> tuple[Future[R], asyncio.CancelledError | None]:
+    """Record the end of a run in a thread; return the call, and a CancelledError that came in the meantime.
+
+    That waits for the request that is on its way, and nothing is sent again.
+    """
+    stop = threading.Event()
+    begun = RUNS.submit(function, stop)
+
+    def withdraw() -> bool:
+        stop.set()
+        return False
+
+    return begun, await wait_for_call(begun, withdraw)
 
 
 async def wait_for_call(

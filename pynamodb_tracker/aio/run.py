@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.aio.context import AsyncContext, hold_on_loop, read_off_row
-from pynamodb_tracker.aio.pool import HEARTBEATS, RUNS, in_thread, wait_for_call, wait_for_future
+from pynamodb_tracker.aio.pool import HEARTBEATS, in_thread, wait_for_end, wait_for_future
 from pynamodb_tracker.dynamodb.connection import sharing_requests
+from pynamodb_tracker.dynamodb.retries import ending_by
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.execution.heartbeat import MOMENT, Beats
 from pynamodb_tracker.execution.interrupts import cancel_requests, is_cancellation
-from pynamodb_tracker.execution.run import Run
+from pynamodb_tracker.execution.run import CLOSE_WITHIN, Run
 from pynamodb_tracker.model.failure import add_note
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.transitions import Journal
@@ -99,8 +100,7 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
             if issubclass(type(error), GeneratorExit):  # as in `_end`
                 self.run.undo_claim(error)
                 return
-            begun = RUNS.submit(partial(self.run.undo_claim, error))
-            cancellation = await wait_for_call(begun)
+            begun, cancellation = await wait_for_end(partial(self.run.undo_claim, error))
             begun.result()
         finally:
             self.run.refuse(error)
@@ -133,8 +133,8 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
         except GeneratorExit:  # the coroutine is closed now: in 3.11 even by aclose(), if that is cancelled at once
             self._end_at_once(error)
             raise
-        begun = RUNS.submit(partial(run.end, error))
-        cancellation = await wait_for_call(begun) or cancellation
+        begun, late = await wait_for_end(partial(run.end, error))
+        cancellation = late or cancellation
         if cancellation is None or run.is_cancelled:
             return begun.result()
         unrecorded = begun.exception()
@@ -150,7 +150,8 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
         """Send the requests of the end, although the loop has to wait for them."""
         if self._heartbeat is not None:
             self._heartbeat.stop()
-        return self.run.end(error)
+        with ending_by(clock.now() + CLOSE_WITHIN):
+            return self.run.end(error)
 
 
 def _task_of(run: weakref.ref[AsyncRun[T]]) -> asyncio.Task[object] | None:

@@ -18,8 +18,8 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.apscheduler.claims import Claim
 from pynamodb_tracker.apscheduler.job_table import JobTable, time_of, tries
 from pynamodb_tracker.apscheduler.stored_job import JobCodec, StoredJob
-from pynamodb_tracker.dynamodb.connection import ending_by
 from pynamodb_tracker.dynamodb.error_codes import is_temporary
+from pynamodb_tracker.dynamodb.retries import ending_by
 
 
 @dataclass(frozen=True, slots=True)

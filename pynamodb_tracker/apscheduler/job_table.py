@@ -22,10 +22,10 @@ from typing import Any, Self
 from pynamodb.connection.table import TableConnection
 
 from pynamodb_tracker.arguments import check_key
-from pynamodb_tracker.dynamodb.backoff import jittered_pause
-from pynamodb_tracker.dynamodb.connection import Item, Refused, get_items, missing_table, pages, send, slept_before
+from pynamodb_tracker.dynamodb.connection import Item, Refused, get_items, missing_table, pages, send
 from pynamodb_tracker.dynamodb.error_codes import is_missing_table
 from pynamodb_tracker.dynamodb.partiql import IF_ABSENT
+from pynamodb_tracker.dynamodb.retries import slept_before_retry
 from pynamodb_tracker.dynamodb.transact_write import REFUSED, transact_write
 from pynamodb_tracker.model.overflow import CHUNK
 from pynamodb_tracker.model.row import TaskRow
@@ -154,14 +154,9 @@ def tries(until: datetime | None = None) -> Iterator[None]:
     """
     yield
     for retry in range(TRIES - 1):
-        if retry and not slept_before(until, jittered_pause(retry)):
+        if retry and not slept_before_retry(retry, until):
             return
         yield
-
-
-@dataclass(frozen=True, slots=True)
-class _Deadline:
-    expire_time: datetime
 
 
 class JobTable:
@@ -272,7 +267,7 @@ class JobTable:
             except Refused:
                 return False
             return True
-        unapplied = transact_write(self._connection, writes, lock=None if until is None else _Deadline(until))
+        unapplied = transact_write(self._connection, writes, until=until)
         if unapplied is None:
             return True
         if is_missing_table(unapplied.error.cause):

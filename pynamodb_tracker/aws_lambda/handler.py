@@ -16,7 +16,7 @@ from pynamodb_tracker.aws_lambda.journal import InvocationLog
 from pynamodb_tracker.aws_lambda.queue import Queue
 from pynamodb_tracker.aws_lambda.result import Result
 from pynamodb_tracker.aws_lambda.trigger import Replies, TaskId, TriggerName
-from pynamodb_tracker.dynamodb.connection import ending_by
+from pynamodb_tracker.dynamodb.retries import ending_by
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.worker_name import working_as

@@ -203,7 +203,7 @@ class InvocationAttempt(TaskAttempt[Any]):
         if "succeeded" not in (self.outcome, self.reason) or not self._leads_to_next:
             return
         sender = f"{self.task.use_case_id} {self.task.creation} {self.step.name} {self.task.fence}"
-        self.unsent = queue.send_one(self.task, sender, group=group, until=self._invocation.deadline)
+        self.unsent = queue.send_one(self.task, sender, group=group)
 
     @property
     def _leads_to_next(self) -> bool:

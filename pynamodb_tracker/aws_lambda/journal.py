@@ -130,4 +130,4 @@ def _level_and_message(attempt: InvocationAttempt) -> tuple[int, str]:
         return logging.WARNING, f"failed: {task.last_error}" if attempt.outcome == "failed" else "was released"
     # The message of any other error is the function's own, and may contain a secret.
     reason = error if isinstance(error, TrackerError) else type(error).__name__
-    return logging.WARNING, f"ended, but that was not recorded: {reason}"
+    return logging.WARNING, f"ended, and it is not certain that this is recorded: {reason}"

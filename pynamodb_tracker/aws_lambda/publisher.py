@@ -18,7 +18,8 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.aws_lambda.invocation import Invocation, LambdaContext
 from pynamodb_tracker.aws_lambda.trigger import UnreadableEventError, trigger_named
-from pynamodb_tracker.dynamodb.backoff import jittered_pause
+from pynamodb_tracker.dynamodb.error_codes import got_no_answer
+from pynamodb_tracker.dynamodb.retries import ending_by, slept_before_retry
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.model.failure import Failure
 from pynamodb_tracker.model.failure_log import failures_in_row
@@ -81,7 +82,8 @@ def event_publisher(
         for request in _requests(_transitions(model, event)):
             left, why = request, "no time is left in this invocation"
             if not published or invocation.has_time_for(_TIME_TO_PUT):
-                left, why = target.put(request)
+                with ending_by(invocation.deadline):
+                    left, why = target.put(request)
             if left:
                 message = f"{len(left)} events could not be published on {bus}: {why}"
                 if not published and left[0] is request[0]:
@@ -144,20 +146,21 @@ class _Bus:
 
     def put(self, transitions: list[_Transition]) -> tuple[list[_Transition], str]:
         """Publish at most ten events, some of them several times; return those that are not accepted, and why."""
-        why = ""
-        for retry in range(_TRIES):
-            if retry:
-                clock.sleep(jittered_pause(retry - 1))
+        retry = 0
+        while True:
+            is_unanswered = False
             try:
                 answers = self._client.put_events(Entries=list(map(self._entry, transitions)))["Entries"]
             except (BotoCoreError, ClientError) as error:
-                return transitions, " ".join(str(error).split())
-            refused = [pair for pair in zip(transitions, answers, strict=True) if "ErrorCode" in pair[1]]
-            transitions = [each for each, _ in refused]
-            why = ", ".join(sorted({f"{each['ErrorCode']}: {each.get('ErrorMessage', '')}" for _, each in refused}))
-            if not refused:
-                break
-        return transitions, why
+                why, is_unanswered = " ".join(str(error).split()), got_no_answer(error)
+            else:
+                refused = [pair for pair in zip(transitions, answers, strict=True) if "ErrorCode" in pair[1]]
+                transitions = [each for each, _ in refused]
+                why = ", ".join(sorted({f"{each['ErrorCode']}: {each.get('ErrorMessage', '')}" for _, each in refused}))
+            goes_on = transitions and not is_unanswered and retry < _TRIES - 1
+            if not (goes_on and slept_before_retry(retry, takes=_TIME_TO_PUT.total_seconds())):
+                return transitions, why
+            retry += 1
 
     def _entry(self, transition: _Transition) -> dict[str, Any]:
         return {

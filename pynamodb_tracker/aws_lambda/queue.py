@@ -9,14 +9,15 @@ import math
 import re
 import threading
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from typing import Any, cast
 
 from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import shown
-from pynamodb_tracker.dynamodb.backoff import jittered_pause
+from pynamodb_tracker.dynamodb.error_codes import got_no_answer
+from pynamodb_tracker.dynamodb.retries import deadline, slept_before_retry
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.row import TaskRow
@@ -31,6 +32,8 @@ _PATIENT = Config(connect_timeout=2, read_timeout=4, retries={"total_max_attempt
 _QUICK = Config(connect_timeout=0.5, read_timeout=1, retries={"total_max_attempts": 1})
 _PATIENCE = 13.0
 """Seconds that a request of the patient client takes at most, with a pause of one second between its two tries."""
+_QUICKNESS = 1.5
+"""Seconds that a request of the quick client takes at most."""
 
 Entry = dict[str, str]
 """A message to be sent, in the form of SQS's API."""
@@ -87,29 +90,36 @@ class Queue:
             return None
         return found
 
-    def send(self, entries: Sequence[Entry], *, until: datetime | None = None) -> list[dict[str, Any]]:
+    def send(self, entries: Sequence[Entry]) -> list[dict[str, Any]]:
         """Send at most ten entries, retry those that failed for a reason of the queue's own, and return all failures.
 
-        A request that is not answered in time raises botocore's error. After `until`, nothing is retried.
+        The SDK's error is raised for a request that got no answer, or failed again and again.
         """
-        rejected: list[dict[str, Any]] = []
-        for retry in range(_TRIES):
-            client = self._client(math.inf if until is None else clock.seconds_until(until))
-            failed = client.send_message_batch(QueueUrl=self.url, Entries=list(entries)).get("Failed", [])
-            rejected += [each for each in failed if each["SenderFault"]]
-            retryable = {each["Id"]: each for each in failed if not each["SenderFault"]}
-            pause = jittered_pause(retry)
-            if not retryable or retry == _TRIES - 1 or (until and clock.seconds_until(until) <= pause):
-                return [*rejected, *retryable.values()]
-            entries = [entry for entry in entries if entry["Id"] in retryable]
-            clock.sleep(pause)
-        raise AssertionError("the last try returns")
+        rejected, retry = list[dict[str, Any]](), 0
+        while True:
+            end = deadline()
+            client = self._client(math.inf if end is None else clock.seconds_until(end))
+            try:
+                failed = client.send_message_batch(QueueUrl=self.url, Entries=list(entries)).get("Failed", [])
+            except (BotoCoreError, ClientError) as error:
+                if got_no_answer(error) or not self._slept(retry):
+                    raise
+            else:
+                rejected += [each for each in failed if each["SenderFault"]]
+                retryable = {each["Id"]: each for each in failed if not each["SenderFault"]}
+                if not retryable or not self._slept(retry):
+                    return [*rejected, *retryable.values()]
+                entries = [entry for entry in entries if entry["Id"] in retryable]
+            retry += 1
 
-    def send_one(self, task: Any, sender: str, *, group: str | None, until: datetime | None) -> Exception | None:
+    def _slept(self, retry: int) -> bool:
+        return retry < _TRIES - 1 and slept_before_retry(retry, takes=_QUICKNESS)
+
+    def send_one(self, task: Any, sender: str, *, group: str | None) -> Exception | None:
         """Send a message about a task, and return why that failed: the record has to be redelivered then."""
         try:
             entry = self.entry("0", task.task_id, sender, group=group, task=task)
-            failed = self.send([entry], until=until)
+            failed = self.send([entry])
         except Exception as error:  # noqa: BLE001 - after any error, the record has to be redelivered
             return error
         return self.unsent(failed) if failed else None

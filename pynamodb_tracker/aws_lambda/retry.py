@@ -28,7 +28,7 @@ from pynamodb_tracker.aws_lambda.journal import InvocationLog
 from pynamodb_tracker.aws_lambda.queue import Queue
 from pynamodb_tracker.batch.candidates import Feeding
 from pynamodb_tracker.batch.thread_pool import in_threads
-from pynamodb_tracker.dynamodb.connection import ending_by
+from pynamodb_tracker.dynamodb.retries import ending_by
 from pynamodb_tracker.dynamodb.write_batcher import batcher_for
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.hydration import rows
@@ -332,7 +332,7 @@ class _SendTasks:
             entries = [
                 self.queue.entry(str(at), task_id, sender, task=tasks.get(task_id)) for at, task_id in enumerate(batch)
             ]
-            unsent = self.queue.send(entries, until=sweep.invocation.deadline)
+            unsent = self.queue.send(entries)
             failed += unsent
             sweep.counts[step, "sent"] += len(batch) - len(unsent)
         if failed:

@@ -17,7 +17,7 @@ from pynamodb_tracker.aws_lambda.journal import LEVELS, InvocationLog
 from pynamodb_tracker.aws_lambda.queue import Queue
 from pynamodb_tracker.aws_lambda.result import Reason, Result, ResultStatus
 from pynamodb_tracker.aws_lambda.trigger import Record, Replies, TaskId, Trigger, TriggerName, UnreadableEventError
-from pynamodb_tracker.dynamodb.connection import ending_by
+from pynamodb_tracker.dynamodb.retries import ending_by
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
 from pynamodb_tracker.exceptions import (
     TaskAlreadyAnsweredError,
@@ -159,7 +159,7 @@ class _Sender(Generic[T]):
         """Which results are no errors to a caller, beside those of its trigger."""
         return Replies(mismatch="done" if self.other == "done" else None)
 
-    def run(self, record: Record, trigger: Trigger, invocation: Invocation, _batcher: WriteBatcher | None) -> _Attempt:
+    def run(self, record: Record, trigger: Trigger, _invocation: Invocation, _batcher: WriteBatcher | None) -> _Attempt:
         """Send the answer, and a message about a task that is due by it; UnreadableEventError if it cannot be read."""
         payload = triggers.call_on(record.content, "payload", trigger.payload)
         task_id = triggers.read_task_id(self.task_id, payload)
@@ -173,8 +173,7 @@ class _Sender(Generic[T]):
                 ) from error
         result = self._send(task_id, options)
         if self.then is not None and result.status in {"succeeded", "mismatch"} and (first := self._woken_by(result)):
-            sender, until = f"{self.answer.name} {first.token}", invocation.deadline
-            unsent = self.then.send_one(result.task, sender, group=record.group, until=until)
+            unsent = self.then.send_one(result.task, f"{self.answer.name} {first.token}", group=record.group)
             if unsent is not None:
                 result = replace(result, status="unavailable", error=unsent, retry_after=_TRY_AGAIN)
         return _Attempt(result)

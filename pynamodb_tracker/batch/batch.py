@@ -16,6 +16,7 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.batch.candidates import Feeding, Source
 from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.dynamodb.error_codes import is_temporary
+from pynamodb_tracker.dynamodb.retries import stopped_by
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
 from pynamodb_tracker.exceptions import (
     StepPausedError,
@@ -120,6 +121,8 @@ class TaskAttempt(Generic[T]):
         """What the run is, and what became of it, as hooks see it."""
         self.value: object = None
         """What the function returned."""
+        self.cut_short = threading.Event()
+        """Set when nobody waits any more for what the attempt could not record yet."""
         self._feed = feed
         self._run: Run[T] | None = None
         self._stopped = stopped
@@ -135,7 +138,7 @@ class TaskAttempt(Generic[T]):
         SystemExit, is recorded and kept as well, and then raised.
         """
         sending, pausing = self._sharing()
-        with self._keeping_error():
+        with self._keeping_error(), stopped_by(self.cut_short):
             run = cast("Run[T]", start(self.task_id))
             self.follow(run)
             with sending, run as ctx:

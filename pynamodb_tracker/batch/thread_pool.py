@@ -4,31 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar, copy_context
+from contextvars import copy_context
 from datetime import datetime, timedelta
 from itertools import takewhile
 from typing import TypeVar
 
 from pynamodb_tracker import clock
+from pynamodb_tracker.dynamodb.retries import is_stopped, stopped_by
 
 Item = TypeVar("Item")
 
 _GLANCE = 1.0
 """Seconds after which a sleep checks whether it was stopped."""
-
-
-_stopped: ContextVar[threading.Event | None] = ContextVar("pynamodb_tracker_stopped", default=None)
-
-
-@contextmanager
-def stopped_by(event: threading.Event) -> Iterator[None]:
-    """Let no further item be taken once the event is set, whatever in this block calls `in_threads`."""
-    before = _stopped.set(event)
-    try:
-        yield
-    finally:
-        _stopped.reset(before)
 
 
 def in_threads(
@@ -44,12 +31,12 @@ def in_threads(
 
     `rate` limits the calls per second, spread evenly, however many threads there are; nothing waits for its turn any
     more once `stopped` is set. `admit` is called with each item until it returns True, at a short wait each time. An
-    exception stops the feeding, and is raised once all running calls have returned.
+    exception stops the feeding, and is raised once all running calls have returned. A second one, such as another
+    Ctrl-C, does not wait for them: what they could not record yet is not sent again.
     """
-    stopped, failed = stopped or threading.Event(), threading.Event()
+    stopped, failed, left = stopped or threading.Event(), threading.Event(), threading.Event()
     paced = items if rate is None else _paced(items, Pace(rate), stopped)
-    if (event := _stopped.get()) is not None:
-        paced = takewhile(lambda _: not event.is_set(), paced)
+    paced = takewhile(lambda _: not is_stopped(), paced)
     if admit is not None:
         paced = _admitted(paced, admit, stopped, failed)
     if threads == 1:
@@ -58,20 +45,23 @@ def in_threads(
         return
     from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait  # noqa: PLC0415 - for cold starts
 
-    with ThreadPoolExecutor(threads, thread_name_prefix="pynamodb_tracker") as pool:
-        running: set[Future[None]] = set()
-        try:
-            for item in takewhile(lambda _: not failed.is_set(), paced):
-                running.add(pool.submit(copy_context().run, _watched, function, item, failed))
-                if len(running) >= threads:
-                    done, running = wait(running, return_when=FIRST_COMPLETED)
-                    for future in done:
-                        future.result()
-            for future in running:
-                future.result()
-        finally:
-            for future in running:
-                future.cancel()
+    try:
+        with stopped_by(left), ThreadPoolExecutor(threads, thread_name_prefix="pynamodb_tracker") as pool:
+            running: set[Future[None]] = set()
+            try:
+                for item in takewhile(lambda _: not failed.is_set(), paced):
+                    running.add(pool.submit(copy_context().run, _watched, function, item, failed))
+                    if len(running) >= threads:
+                        done, running = wait(running, return_when=FIRST_COMPLETED)
+                        for future in done:
+                            future.result()
+                for future in running:
+                    future.result()
+            finally:
+                for future in running:
+                    future.cancel()
+    finally:
+        left.set()
 
 
 def _watched(function: Callable[[Item], None], item: Item, failed: threading.Event) -> None:

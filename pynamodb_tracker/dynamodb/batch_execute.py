@@ -29,8 +29,11 @@ from pynamodb_tracker.dynamodb.error_codes import (
     code_of,
     is_condition_failure,
     is_missing_table,
+    is_proof,
     is_retryable_answer,
     item_met,
+    may_be_applied,
+    note_lost,
     response_of,
 )
 from pynamodb_tracker.dynamodb.forking import in_forked_process
@@ -257,8 +260,8 @@ class _Support:
                 self.note_denied(operation, str(error))
         elif code in _UNKNOWN:
             self.turn_off(str(error))
-        elif isinstance(error, ClientError) and not (is_retryable_answer(error) or is_missing_table(error)):
-            self.note_unclear(str(error))  # such as an invalid value, or credentials that have expired
+        elif is_proof(error) and not is_missing_table(error):
+            self.note_unclear(str(error))  # such as an invalid value
 
 
 _known: WeakKeyDictionary[object, _Support] = WeakKeyDictionary()
@@ -306,6 +309,7 @@ def _send(writes: Sequence[BatchedWrite], support: _Support) -> None:
         if is_retryable_answer(error):
             for write in writes:
                 write.error = ClientError(dict(response_of(error)), write.operation)  # each adds notes to its own
+                note_lost(write.error, is_lost=may_be_applied(error))
             return
         support.note_refused(error, *{write.operation for write in writes})
         for write in writes:
@@ -313,6 +317,7 @@ def _send(writes: Sequence[BatchedWrite], support: _Support) -> None:
     except BotoCoreError as error:
         for write in writes:
             write.error = copy(error)
+            note_lost(write.error, is_lost=may_be_applied(error))
     else:
         responses = answer["Responses"]
         codes = [response.get("Error", {}).get("Code") for response in responses]

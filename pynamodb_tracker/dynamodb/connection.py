@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from copy import copy
-from datetime import datetime, timedelta
+from datetime import datetime
 from operator import methodcaller
 from typing import Any, Protocol, TypeVar
 
@@ -32,16 +33,25 @@ from pynamodb.exceptions import (
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb import error_codes
 from pynamodb_tracker.dynamodb.around import around
-from pynamodb_tracker.dynamodb.backoff import jittered_pause
+from pynamodb_tracker.dynamodb.flight import Flight
 from pynamodb_tracker.dynamodb.forking import in_forked_process
+from pynamodb_tracker.dynamodb.retries import (
+    SHORTEST_TIMEOUT,
+    TRIES,
+    NotSentError,
+    Tries,
+    check_time,
+    deadline,
+    latest_answer,
+    slept_before_retry,
+)
+
+log = logging.getLogger("pynamodb_tracker")
 
 Item = dict[str, dict[str, Any]]
 """An item of the table, or a part of one, in the form of DynamoDB's API."""
 
 R = TypeVar("R")
-
-TRIES = 6
-"""How often a request is sent if its failures are temporary; each time, the SDK retries as the user configured it."""
 
 _ERRORS: dict[str, tuple[type[PynamoDBConnectionError], str]] = {
     "UpdateItem": (UpdateError, "Failed to update item"),
@@ -50,16 +60,11 @@ _ERRORS: dict[str, tuple[type[PynamoDBConnectionError], str]] = {
     "DeleteItem": (DeleteError, "Failed to delete item"),
 }
 
-_SHORTEST_TIMEOUT = 0.5
-"""Seconds; no timeout is shorter, because a finish is worth one real try even after its lock has expired."""
-
 _TRIES_OF_SDK = {"legacy": 10, "standard": 4, "adaptive": 4}
 """How often the SDK sends a request to DynamoDB in each retry mode, unless a number was set."""
 
 _LONGEST_EXPONENT = 30
 """Of the SDK's pauses; more would be no number any more where it is to try a thousand times."""
-
-_deadline: ContextVar[datetime | None] = ContextVar("pynamodb_tracker_deadline", default=None)
 
 _shared: ContextVar[Batcher | None] = ContextVar("pynamodb_tracker_batcher", default=None)
 
@@ -115,49 +120,32 @@ def send(
 ) -> dict[str, Any]:
     """Send a request through PynamoDB's connection; raise Refused, or PynamoDB's error of that operation.
 
-    `until` is when the lock expires that the request is about; a later answer is worthless, and so is one after the
-    time of `ending_by`. Temporary failures are retried with full jitter: throttling, server errors, and a
-    TransactionConflict, which means that the write met a transaction on the same item and says nothing about the
-    condition (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis.html).
+    `until` is when the lock expires that the request is about; a later answer is worthless. Temporary failures are
+    retried with full jitter: throttling, server errors, and a TransactionConflict, which means that the write met a
+    transaction on the same item and says nothing about the condition
+    (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis.html). Within `Persisting`, all
+    are, unless the answer proves that it is no use.
     """
-    retries, repeated = 0, False
-    if until is None or _deadline.get() is not None:
-        until = latest_answer(until)
+    tries, repeated = Tries(until), False
     batcher = None if operation == "GetItem" else _shared.get()
     while True:
+        end = latest_answer(until)
         try:
-            connection = table.connection if until is None else connection_until(table, until)
+            check_time()
+            connection = table.connection if end is None else connection_until(table, end)
             if batcher is not None:
-                return batcher.dispatch(table, operation, {"TableName": table.table_name, **request}, until)
+                return batcher.dispatch(table, operation, {"TableName": table.table_name, **request}, end)
             return connection.dispatch(operation, {"TableName": table.table_name, **request})
         except (BotoCoreError, ClientError) as error:
             repeated = repeated or error_codes.was_repeated(error)
             if error_codes.is_condition_failure(error):
-                raise Refused(repeated=repeated, item=error_codes.item_met(error)) from None
+                raise Refused(repeated=repeated or tries.is_lost, item=error_codes.item_met(error)) from None
             if error_codes.is_missing_table(error):
                 raise missing_table(table, error) from error
-            may_retry = retries < TRIES - 1 and error_codes.is_retryable_answer(error)
-            if not (may_retry and slept_before(until, jittered_pause(retries))):
+            if not tries.failed(error):
+                error_codes.note_lost(error, is_lost=tries.is_lost)
                 kind, message = _ERRORS[operation]
                 raise kind(f"{message}: {error}", error) from error
-            retries += 1
-            repeated = repeated or error_codes.is_server_error(error)  # the request that failed may have been applied
-
-
-@around
-def ending_by(time: datetime | None) -> Iterator[None]:
-    """Let requests that are sent in this block end by that time; None changes nothing."""
-    before = _deadline.set(time or _deadline.get())
-    try:
-        yield
-    finally:
-        _deadline.reset(before)
-
-
-def latest_answer(until: datetime | None) -> datetime | None:
-    """Return after when an answer is worthless: at that time, or at the earlier one of `ending_by`."""
-    deadline = _deadline.get()
-    return deadline if until is None else min(until, deadline or until)
 
 
 @around
@@ -175,38 +163,32 @@ def shares_requests() -> bool:
     return _shared.get() is not None
 
 
-def slept_before(until: datetime | None, pause: float) -> bool:
-    """Sleep and return True; return False without sleeping if the pause would not end before `until`."""
-    if until is not None and clock.now() + timedelta(seconds=pause) >= until:
-        return False
-    clock.sleep(pause)
-    return True
-
-
 def connection_until(table: TableConnection, until: datetime) -> Connection:
     """Return a connection whose timeouts end a request at that time, or soon after."""
-    connection, deadline = table.connection, _deadline.get()
+    connection, end = table.connection, deadline()
     if not isinstance(connection, SharedConnection):
         return connection
     seconds = clock.seconds_until(until)
-    if deadline is None and seconds >= connection.longest:
+    if end is None and seconds >= connection.longest:
         return connection
-    return connection.within(seconds, math.inf if deadline is None else clock.seconds_until(deadline))
+    return connection.within(seconds, math.inf if end is None else clock.seconds_until(end))
 
 
 def read(table: TableConnection, request: Callable[[TableConnection], R]) -> R:
-    """Make a read, until the time of `ending_by`; retry it while the failure is temporary."""
-    retries, deadline = 0, _deadline.get()
+    """Make a read; retry it as `send` does."""
+    tries = Tries()
     while True:
+        end = latest_answer(None)
         try:
-            return request(table if deadline is None else _table_until(table, deadline))
+            check_time()
+            return request(table if end is None else _table_until(table, end))
+        except NotSentError as error:
+            raise GetError(f"Failed to read: {error}", error) from error
         except PynamoDBConnectionError as error:
             if error_codes.is_missing_table(error.cause):
                 raise missing_table(table, error.cause) from error
-            may_retry = retries < TRIES - 1 and error_codes.is_retryable_answer(error.cause)
-            if not (may_retry and slept_before(deadline, jittered_pause(retries))):
+            if not tries.failed(error.cause or error):
                 raise
-            retries += 1
 
 
 def _table_until(table: TableConnection, until: datetime) -> TableConnection:
@@ -236,18 +218,40 @@ def read_page(
 
 
 def get_items(table: TableConnection, keys: Sequence[Item], *, consistent: bool = True) -> Iterator[Item]:
-    """Read items by key, strongly consistent if not told otherwise; unprocessed keys are requested again."""
+    """Read items by key, strongly consistent if not told otherwise; unprocessed keys are requested again.
+
+    An answer that has no item at all counts as throttled. GetError if the keys that are left cannot be read.
+    """
     for at in range(0, len(keys), MOST_KEYS):
         left: Any = [_plain_key(key) for key in keys[at : at + MOST_KEYS]]
-        retries = 0
+        tries, requests = Tries(), 0
         while left:
             answer = read(table, methodcaller("batch_get_item", left, consistent_read=consistent))
             yield from answer["Responses"].get(table.table_name, [])
             unprocessed = answer.get("UnprocessedKeys", {}).get(table.table_name, {}).get("Keys", [])
-            left = [_plain_key(key) for key in unprocessed]
-            if left:
-                clock.sleep(jittered_pause(retries))
-                retries += 1
+            before, left = len(left), [_plain_key(key) for key in unprocessed]
+            requests += 1
+            if not left:
+                break
+            if requests == TRIES:
+                text = "the table %s answers BatchGetItem in small pieces: %d keys are left after %d requests"
+                log.warning(text, table.table_name, len(left), requests)
+            error = _unprocessed(len(left))
+            if len(left) < before:
+                tries = Tries()
+                goes_on = slept_before_retry(0)
+            else:
+                goes_on = tries.failed(error)
+            if not goes_on:
+                raise GetError(f"Failed to batch get items: {error}", error) from error
+
+
+def _unprocessed(number: int) -> ClientError:
+    """Return the SDK's error for a BatchGetItem that leaves keys: of a single request, the code would be this one."""
+    message = f"{number} keys were left unprocessed, as they are while the table is throttled"
+    return ClientError(
+        {"Error": {"Code": "ProvisionedThroughputExceededException", "Message": message}}, "BatchGetItem"
+    )
 
 
 def _plain_key(key: Item) -> dict[str, Any]:
@@ -287,6 +291,7 @@ class SharedConnection(Connection):
         self._rungs: tuple[list[_Rung], list[_Rung]] | None = None
         self.longest = math.inf
         """How many seconds a request can take, the SDK's retries included; infinity until that is known."""
+        self._flight = Flight()
         _connections.add(self)
 
     @property
@@ -298,7 +303,7 @@ class SharedConnection(Connection):
     def client(self) -> botocore.client.BaseClient:
         """Return the one botocore client of this connection."""
         try:
-            with self.building: return super().client  # fmt: skip  # noqa: E701 - see the class
+            with self.building: return self._flight.watched(super().client)  # fmt: skip  # noqa: E701 - see the class
         except BotoCoreError as error:
             where = f"table {next(iter(self._tables))}"
             if not error_codes.advise(error, where):
@@ -306,18 +311,27 @@ class SharedConnection(Connection):
             raise error.with_traceback(None) from None
 
     def _make_api_call(self, operation_name: str, operation_kwargs: dict[str, Any]) -> dict[str, Any]:
+        self._flight.begin()
         try:
             return super()._make_api_call(operation_name, operation_kwargs)
         except ClientError as error:
+            self._flight.end(error)
             if "TransactItems" not in operation_kwargs:  # these may be about other tables as well
                 error_codes.advise(error, self._described())
             raise
         except BotoCoreError as error:
             if self._client is None:  # it cannot be built
                 raise
+            self._flight.end(error)
             if error_codes.advise(error, self._described()):
                 raise error.with_traceback(None) from None  # its message says it all: 60 lines of the SDK less
             raise
+        except Exception as error:
+            if self._client is None or not error_codes.is_of_sdk(error):
+                raise
+            unexpected = error_codes.UnexpectedSdkError(kind=type(error).__name__, message=error)
+            self._flight.end(unexpected)
+            raise unexpected from error
 
     def _described(self) -> str:
         return f"table {next(iter(self._tables))} at {self.client.meta.endpoint_url}"
@@ -386,8 +400,8 @@ class SharedConnection(Connection):
         tries = config.retries.get("total_max_attempts") or _TRIES_OF_SDK[config.retries["mode"]]
         connect, read = config.connect_timeout, config.read_timeout
         slower, fewer = [_rung(tries, connect, read, self)], list[_Rung]()
-        while max(connect, read) >= 2 * _SHORTEST_TIMEOUT:
-            connect, read = (min(each, max(each / 2, _SHORTEST_TIMEOUT)) for each in (connect, read))
+        while max(connect, read) >= 2 * SHORTEST_TIMEOUT:
+            connect, read = (min(each, max(each / 2, SHORTEST_TIMEOUT)) for each in (connect, read))
             slower.append(_rung(tries, connect, read, self._like(connect, read)))
         while tries > 1:
             tries //= 2
@@ -404,7 +418,7 @@ class SharedConnection(Connection):
         """
         self.building, self._local = threading.RLock(), threading.local()
         self._client = self._rungs = self._session = None
-        self.longest = math.inf
+        self._flight, self.longest = Flight(), math.inf
 
     def _like(self, connect: float, read: float, **settings: Any) -> SharedConnection:
         timeouts = {"connect_timeout_seconds": connect, "read_timeout_seconds": read}

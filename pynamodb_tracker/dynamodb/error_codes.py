@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from traceback import walk_tb
 from typing import Any
 
 from botocore.exceptions import (
@@ -13,11 +16,14 @@ from botocore.exceptions import (
     HTTPClientError,
     NoCredentialsError,
     NoRegionError,
+    ParamValidationError,
+    ProxyConnectionError,
+    SSLError,
 )
 from botocore.exceptions import ConnectionError as NoConnectionError
 from pynamodb.exceptions import PynamoDBException, TransactWriteError
 
-_SERVER_ERROR = 500
+SERVER_ERROR = 500
 """The first of HTTP's status codes for errors of the server."""
 
 _TEMPORARY = {
@@ -40,6 +46,34 @@ _TEMPORARY = {
 _TEMPORARY_REASONS = {"ProvisionedThroughputExceeded", "ThrottlingError", "TransactionConflict"}
 """https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html"""
 
+_INVALID = {"ValidationException", "SerializationException"}
+
+_PROOFS = {
+    "ConditionalCheckFailedException",
+    "IdempotentParameterMismatchException",
+    "ResourceNotFoundException",
+    "UnknownOperation",
+    "UnknownOperationException",
+    *_INVALID,
+}
+"""Answers after which the same request can never be applied. All others may pass, known or not: an end is recorded with
+the rights, and with the settings, with which the task was claimed a moment ago."""
+
+_PROOFS_OF_REASONS = {"ConditionalCheckFailed", "DuplicateItem", "ItemCollectionSizeLimitExceeded", "ValidationError"}
+"""The same, among the reasons why a transaction was cancelled."""
+
+_CONFLICTS = {"TransactionConflict", "TransactionConflictException", "TransactionInProgressException"}
+
+_NO_CONNECTION = re.compile(
+    "CERTIFICATE_VERIFY_FAILED|NewConnectionError|Tunnel connection failed|Unable to connect to proxy"
+)
+"""In errors of proxies and TLS, shows that there was no connection yet, so that nothing can have been sent."""
+
+_DENIED = re.compile(r"perform: dynamodb:(\w+) on resource: \S+?:table/([\w.-]+)")
+"""The operation and the table in a message of IAM."""
+
+_LOST = "pynamodb_tracker_lost"
+
 _OF_ANOTHER_SCHEMA = (
     "does not have the specified index",
     "Invalid index",  # as moto says it
@@ -61,24 +95,105 @@ def is_temporary(error: PynamoDBException) -> bool:
 
     A transaction may also have been cancelled for a conflict, or because one of its writes was throttled.
     """
-    return is_retryable_answer(error.cause) or _got_no_answer(error.cause) or _was_cancelled_for_now(error.cause)
+    return is_retryable_answer(error.cause) or got_no_answer(error.cause) or _was_cancelled_for_now(error.cause)
+
+
+class UnexpectedSdkError(BotoCoreError):  # type: ignore[misc]  # it has no types
+    """An exception that the SDK let through, such as a FileNotFoundError from a provider of credentials."""
+
+    fmt = "{kind}: {message}"
+
+
+def is_of_sdk(error: Exception) -> bool:
+    """Return whether an exception that left the SDK is about the request, and did not come from elsewhere.
+
+    What a signal handler or another thread raises to stop the program is a class of its own, as a rule, or has the
+    handler in its traceback, which is called with the frame that it interrupts.
+    """
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    return type(error).__module__ in _OF_PROVIDERS and not any(
+        any(value is interrupted for value in frame.f_locals.values()) for interrupted, frame in pairwise(frames)
+    )
+
+
+_OF_PROVIDERS = {
+    "builtins",
+    "configparser",
+    "http.client",
+    "json.decoder",
+    "socket",
+    "ssl",
+    "subprocess",
+    "urllib.error",
+}
+"""Modules whose exceptions the providers of credentials and tokens let through."""
+
+
+def _reasons(error: Exception | None) -> set[str]:
+    """Return the codes of the reasons why a transaction was cancelled."""
+    return {reason.code for reason in getattr(error, "cancellation_reasons", ()) if reason is not None}
 
 
 def _was_cancelled_for_now(error: Exception | None) -> bool:
     """Return whether all reasons why a transaction was cancelled are temporary."""
-    reasons = {reason.code for reason in getattr(error, "cancellation_reasons", ()) if reason is not None}
+    reasons = _reasons(error)
     return bool(reasons) and reasons <= _TEMPORARY_REASONS
 
 
-def is_in_progress(error: PynamoDBException) -> bool:
-    """Return whether a transaction was refused because one with the same token is still in progress."""
-    return error.cause is not None and code_of(error.cause) == "TransactionInProgressException"
+def is_conflict(error: Exception) -> bool:
+    """Return whether another write met this one: that is no fault, and passes at once."""
+    return bool(_CONFLICTS & ({code_of(error)} | _reasons(error)))
+
+
+def is_proof(error: Exception) -> bool:
+    """Return whether the answer proves that the request can never be applied."""
+    if code_of(error) in _PROOFS or isinstance(error, ParamValidationError):
+        return True
+    return not _PROOFS_OF_REASONS.isdisjoint(_reasons(error))
+
+
+def is_denied(error: Exception, writes: Iterable[Mapping[str, Any]]) -> bool:
+    """Return whether a policy denies one of these writes of a transaction, according to its message."""
+    named = _DENIED.search(str(response_of(error).get("Error", {}).get("Message")))
+    if named is None:
+        return False
+    operation, table = named.groups()
+    return any(
+        f"{kind}{'' if kind.endswith('Item') else 'Item'}" == operation
+        and write["TableName"].rpartition("table/")[2] == table
+        for action in writes
+        for kind, write in [*action.items()]
+    )
 
 
 def is_unheard(error: PynamoDBException) -> bool:
     """Return whether the request may have been applied although its success was not answered."""
-    cause = error.cause
-    return _got_no_answer(cause) or (isinstance(cause, ClientError) and is_server_error(cause))
+    return error.cause is not None and may_be_applied(error.cause)
+
+
+def may_be_applied(error: Exception) -> bool:
+    """Return whether the response to one of the tries was lost, so that the request may have been applied.
+
+    A connection that was never made has sent nothing, and neither has a request that could not be signed.
+    """
+    known: bool | None = getattr(error, _LOST, None)
+    return (is_lost(error) or was_repeated(error)) if known is None else known
+
+
+def note_lost(error: Exception, *, is_lost: bool) -> None:
+    """Note what is known of all tries of the request that has failed with this error."""
+    setattr(error, _LOST, is_lost)
+
+
+def is_lost(error: Exception) -> bool:
+    """Return whether this try, taken for itself, may have been applied."""
+    if isinstance(error, ClientError):
+        return is_server_error(error)
+    if isinstance(error, EndpointConnectionError | ConnectTimeoutError):
+        return False
+    if isinstance(error, ProxyConnectionError | SSLError):
+        return _NO_CONNECTION.search(f"{error} {error.kwargs}") is None
+    return got_no_answer(error)
 
 
 def is_invalid(error: PynamoDBException) -> bool:
@@ -87,7 +202,8 @@ def is_invalid(error: PynamoDBException) -> bool:
         reason is not None and reason.code == "ValidationError" for reason in error.cancellation_reasons
     ):
         return True
-    return error.cause is not None and code_of(error.cause) == "ValidationException"
+    cause = error.cause
+    return cause is not None and (code_of(cause) in _INVALID or isinstance(cause, ParamValidationError))
 
 
 def is_missing_table(error: Exception | None) -> bool:
@@ -112,7 +228,7 @@ def item_met(error: Exception) -> dict[str, Any] | None:
 
 def is_server_error(error: Exception) -> bool:
     """Return whether the server failed, perhaps after it had applied the request."""
-    return _metadata(error, "HTTPStatusCode") >= _SERVER_ERROR
+    return _metadata(error, "HTTPStatusCode") >= SERVER_ERROR
 
 
 def is_retryable_answer(error: Exception | None) -> bool:
@@ -120,7 +236,7 @@ def is_retryable_answer(error: Exception | None) -> bool:
     return isinstance(error, ClientError) and (code_of(error) in _TEMPORARY or is_server_error(error))
 
 
-def _got_no_answer(error: Exception | None) -> bool:
+def got_no_answer(error: Exception | None) -> bool:
     """Return whether there was no answer, after all retries of the SDK."""
     return isinstance(error, HTTPClientError | NoConnectionError)
 

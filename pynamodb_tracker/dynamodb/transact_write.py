@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 from pynamodb.connection.table import TableConnection
 from pynamodb.exceptions import TransactWriteError
 
-from pynamodb_tracker.dynamodb.backoff import jittered_pause
-from pynamodb_tracker.dynamodb.connection import TRIES, connection_until, latest_answer, slept_before
-from pynamodb_tracker.dynamodb.error_codes import is_in_progress, is_temporary, is_unheard, was_repeated
+from pynamodb_tracker.dynamodb.connection import connection_until
+from pynamodb_tracker.dynamodb.error_codes import is_conflict, is_denied, is_proof, is_temporary, note_lost
+from pynamodb_tracker.dynamodb.retries import Tries, check_time, latest_answer
 
 REFUSED = "ConditionalCheckFailed"
 """Why DynamoDB cancels a transaction: the condition of a write did not hold."""
@@ -21,60 +21,52 @@ CONFLICT = "TransactionConflict"
 """Why DynamoDB cancels a transaction: another write was on one of its items."""
 
 
-class Deadline(Protocol):
-    """The lock that a transaction is about; a heartbeat may extend it meanwhile."""
-
-    @property
-    def expire_time(self) -> datetime:
-        """When it expires, as known by now."""
-        ...
-
-
 class Unapplied:
     """A transaction that was not applied, as far as its last answer says."""
 
-    __slots__ = ("error", "refused", "unheard")  # no dataclass: building one takes time at every cold start
+    __slots__ = ("error", "is_temporary", "refused", "unheard")  # no dataclass: building one takes time at a cold start
 
-    def __init__(self, error: TransactWriteError, *, refused: bool, unheard: bool) -> None:
+    def __init__(self, error: TransactWriteError, *, refused: bool, unheard: bool, is_temporary: bool) -> None:
         self.error = error
         self.refused = refused
         """Whether the condition of the first write did not hold."""
         self.unheard = unheard
         """Whether one of the tries got no answer: it may have been applied, or may be applied later."""
+        self.is_temporary = is_temporary
+        """Whether it might still have been applied, if there had been more time for it."""
 
 
 def transact_write(
     table: TableConnection,
     writes: Sequence[Mapping[str, Any]],
     *,
-    lock: Deadline | None = None,
     until: datetime | None = None,
+    theirs: Sequence[Mapping[str, Any]] = (),
 ) -> Unapplied | None:
-    """Send a transaction; retry it while its failure is temporary. Return None once it is applied.
+    """Send a transaction; retry it as `send` does. Return None once it is applied.
 
-    With a `lock` it is retried until that expires, otherwise six times or until `until`, and not after the time of
-    `ending_by`. All tries carry the same token, so that one whose answer got lost is not applied twice within ten
-    minutes:
+    `theirs` are those of the writes that a policy may deny although it allows the others: of the user, or optional.
+    All tries carry the same token, so that one whose answer got lost is not applied twice within ten minutes:
     https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html
     """
     request = {"TransactItems": list(writes), "ClientRequestToken": os.urandom(16).hex()}
-    unheard, retries = False, 0
+    tries, unheard = Tries(until), False
     while True:
-        end = latest_answer(until if lock is None else lock.expire_time)
+        end = latest_answer(until)
         connection = table.connection if end is None else connection_until(table, end)
         try:
+            check_time()
             connection.dispatch("TransactWriteItems", request)
         except (BotoCoreError, ClientError) as cause:
             error = TransactWriteError(f"Failed to write transaction items: {cause}", cause)
             error.__cause__ = cause
-            reasons = [reason.code if reason else None for reason in error.cancellation_reasons]
-            # The transaction that it conflicts with may be another copy of itself.
-            conflicts = is_in_progress(error) or CONFLICT in reasons
-            unheard = unheard or conflicts or is_unheard(error) or was_repeated(cause)
-            refused = reasons[:1] == [REFUSED]
-            may_retry = not refused and is_temporary(error) and (lock is not None or retries < TRIES - 1)
-            if not (may_retry and slept_before(end, jittered_pause(retries))):
-                return Unapplied(error, refused=refused, unheard=unheard)
-            retries += 1
+            refused = [reason.code if reason else None for reason in error.cancellation_reasons][:1] == [REFUSED]
+            unheard = unheard or is_conflict(cause)  # the one that it conflicts with may be another copy of itself
+            own = [write for write in writes if write not in theirs]
+            is_final = is_proof(cause) or (is_denied(cause, theirs) and not is_denied(cause, own))
+            if not tries.failed(cause, is_temporary=is_temporary(error) and not refused, is_final=is_final):
+                note_lost(cause, is_lost=tries.is_lost)
+                unheard = unheard or tries.is_lost
+                return Unapplied(error, refused=refused, unheard=unheard, is_temporary=tries.is_temporary)
         else:
             return None

@@ -20,6 +20,7 @@ from pynamodb_tracker.arguments import (
     named_as,
     shown,
 )
+from pynamodb_tracker.dynamodb.retries import Persisting
 from pynamodb_tracker.exceptions import LockLostError
 from pynamodb_tracker.model.answers import answer_text
 from pynamodb_tracker.model.row import TaskRow
@@ -265,8 +266,7 @@ class ExecutionContext(BlockContext[T_co]):
                 )
             from pynamodb_tracker.transitions.groups import GroupOfRun  # noqa: PLC0415 - few cold starts need it
 
-            claim = self._claim
-            additions["group"] = GroupOfRun(self.task, lambda: claim.expire_time)
+            additions["group"] = GroupOfRun(self.task)
         group: GroupOfRun = additions["group"]
         return group
 
@@ -323,7 +323,7 @@ class ExecutionContext(BlockContext[T_co]):
             >>> ctx.extend_lock(timedelta(minutes=10))
         """
         duration = self._lock_for if lock_for is None else check_duration("lock_for", lock_for)
-        with self._holding("extend the lock of"):
+        with self._holding("extend the lock of"), Persisting(self._claim, "an extension of the lock"):
             transitions.extend(self._claim, duration)
 
     def save(self) -> None:
@@ -486,9 +486,9 @@ class ExecutionContext(BlockContext[T_co]):
         return TaskTransaction(claim.statements.table, claim.task, partial(self._commit, pending), pending)
 
     def _commit(self, pending: transitions.PendingSuccess | None, actions: list[dict[str, Any]]) -> None:
-        with self._writing("commit a transaction of"):
+        with self._writing("commit a transaction of"), Persisting(self._claim, "a transaction"):
             if pending is None:
-                transitions.commit(self._journal, actions)
+                transitions.commit(self._journal, actions, theirs=actions)
             else:
                 transitions.commit_success(self._journal, pending, actions)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Collection, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import clock, instrumentation, transitions
+from pynamodb_tracker.dynamodb.retries import Persisting, ending_by, stopped_by
 from pynamodb_tracker.exceptions import (
     GiveUp,
     LockLostError,
@@ -38,6 +40,7 @@ from pynamodb_tracker.execution.unrecorded import (
     log_unended,
     not_committed,
     stays_locked,
+    warn_if_expired,
 )
 from pynamodb_tracker.instrumentation import Hook, RunDetails
 from pynamodb_tracker.model.failure import add_note
@@ -50,6 +53,10 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=TaskRow)
 
 log = logging.getLogger("pynamodb_tracker")
+
+
+CLOSE_WITHIN = timedelta(seconds=5)
+"""How long a release is tried once the block was stopped from outside by who waits for its end."""
 
 
 class _GiveBack:
@@ -302,7 +309,8 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         self._stop_block(journal)
         reason = KeyboardInterrupt()
         try:
-            released = self._record_after(journal, reason, transitions.release)
+            with ending_by(clock.now() + CLOSE_WITHIN):
+                released = self._record_after(journal, reason, transitions.release)
             journal.lost = given_back(journal.claim)
         finally:
             if self.observation is not None:
@@ -320,6 +328,8 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         if self.finisher.setdefault("call", call) is not call:
             return end_after_give_back(journal, error)
         self._stop_block(journal)
+        if not self.heartbeat:
+            warn_if_expired(journal)
         if journal.pending_success is not None and journal.pending_success.of_block:
             return self._end_with_pending_success(journal, journal.pending_success, error)
         if error is None:
@@ -356,8 +366,12 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
     ) -> None:
         """Record the end after an interrupt stopped that, such as Ctrl-C or an exception of a signal handler."""
         unrecorded: Exception | None
+        at_once = threading.Event()
+        if self._was_stopped(error):  # so this interrupt is the second one, and nothing is sent again
+            at_once.set()
         try:
-            self._end(error, call)
+            with stopped_by(at_once):
+                self._end(error, call)
         except (PynamoDBException, TrackerError) as raised:
             unrecorded = raised
         except BaseException as second:
@@ -443,7 +457,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         try:
             if isinstance(self.heartbeat, Heartbeat):
                 self.heartbeat.join()
-            with journal.writing:
+            with journal.writing, self._within(), Persisting(journal.claim):
                 if journal.lost is not None:
                     journal.check()
                 pending = journal.pending_success
@@ -457,7 +471,13 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
             raise
         except TaskError:
             raise  # the success is impossible, and is recorded as a failure
-        except (PynamoDBException, TrackerError):
+        except (PynamoDBException, TrackerError) as error:
             self.concluded = True
+            if isinstance(error, PynamoDBException):
+                transitions.note_unrecorded(journal, error, is_success=finish is transitions.succeed)
             raise
         self.concluded = True
+
+    def _within(self) -> AbstractContextManager[None]:
+        """Return what ends the tries to record the end early: a caller that was cancelled does not wait long."""
+        return ending_by(clock.now() + CLOSE_WITHIN) if self.is_cancelled else nullcontext()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any, TypeVar
 
+from pynamodb_tracker import clock
 from pynamodb_tracker.exceptions import LockLostError, TrackerError, ValueNotStorableError
 from pynamodb_tracker.model.changes import changes_of
 from pynamodb_tracker.model.failure import add_note
@@ -29,6 +30,20 @@ def leave_fork(claim: Claim[T], error: BaseException | None) -> bool:
     if error is None:
         log.warning("%s: its end is not recorded here", claim.describe_foreign(), extra=claim.log_fields)
     return False
+
+
+def warn_if_expired(journal: Journal[Any]) -> None:
+    """Log that the block has outlived its lock, unless that is known already, or its success is on record."""
+    claim, pending = journal.claim, journal.pending_success
+    if clock.now() < claim.expire_time or journal.lost is not None or (pending is not None and pending.recorded):
+        return
+    log.warning(
+        "the block of %s ended after its lock had expired at %s, so another worker may have taken the task: take a "
+        "longer lock_for, or heartbeat=True",
+        claim,
+        claim.expire_time,
+        extra=claim.log_fields,
+    )
 
 
 def log_unended(claim: Claim[Any]) -> None:

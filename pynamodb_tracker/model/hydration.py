@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import TypeVar
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.dynamodb.backoff import jittered_pause
 from pynamodb_tracker.dynamodb.connection import get_items
+from pynamodb_tracker.dynamodb.retries import slept_before_retry
 from pynamodb_tracker.exceptions import TaskError
 from pynamodb_tracker.model import failure_log
 from pynamodb_tracker.model.data import LeftOut, unread_data
@@ -61,7 +61,10 @@ def fill(model: type[T], found: Mapping[str, T]) -> dict[str, T]:
         moved = {task_id for task_id, _ in missing - damaged}
         if not moved:
             break
-        clock.sleep(jittered_pause(retry))
+        if not slept_before_retry(retry):
+            for task_id in moved:
+                _mark_incomplete(left[task_id])
+            break
         left, before = rows(model, moved), wanted
         whole = {
             task_id: left.get(task_id, row) for task_id, row in whole.items() if task_id in left or task_id not in moved

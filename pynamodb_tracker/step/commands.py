@@ -199,12 +199,12 @@ class StepCommands(Generic[T]):
     areopen = awaited(reopen)
     aignore = awaited(ignore)
     arelease = awaited(release)
-    areopen_many = awaited(reopen_many, stops=True)
+    areopen_many = awaited(reopen_many)
     """`task_ids` is iterated over in a thread. Once this is cancelled, no further task is changed.
 
     CancelledError is raised when the requests under way have ended.
     """
-    aignore_many = awaited(ignore_many, stops=True)
+    aignore_many = awaited(ignore_many)
     """As `areopen_many`."""
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 from pynamodb.exceptions import DoesNotExist
 
 from pynamodb_tracker import query, transitions
-from pynamodb_tracker.aio.lazy import in_thread, in_thread_until_cancelled
+from pynamodb_tracker.aio.lazy import in_thread
 from pynamodb_tracker.arguments import (
     check_due_time,
     check_flags,
@@ -478,7 +478,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
         If this is cancelled, no further task is created, and CancelledError is raised once the requests have ended.
         """
-        return await in_thread_until_cancelled(partial(cls.create_many, tasks, threads=threads))
+        return await in_thread(partial(cls.create_many, tasks, threads=threads))
 
     @classmethod
     async def aget_task(cls, task_id: str, *, with_data: bool = True) -> Self:
@@ -509,7 +509,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         If this is cancelled, no further child is, and CancelledError is raised once the requests have ended.
         """
         cancel = partial(cls.cancel, task_id, reason=reason, by=by, children=children, even_in_group=even_in_group)
-        return await in_thread_until_cancelled(cancel)
+        return await in_thread(cancel)
 
     @classmethod
     async def adelete_task(cls, task_id: str) -> None:
@@ -522,7 +522,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
         If this is cancelled, no further task is deleted, and CancelledError is raised once the requests have ended.
         """
-        return await in_thread_until_cancelled(partial(cls.delete_use_case, threads=threads))
+        return await in_thread(partial(cls.delete_use_case, threads=threads))
 
 
 def _arguments(task: object) -> dict[str, Any]:

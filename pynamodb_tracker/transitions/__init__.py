@@ -30,7 +30,7 @@ from pynamodb_tracker.transitions.deletions import SeenDeletes, delete, deletion
 from pynamodb_tracker.transitions.finishes import fail, release
 from pynamodb_tracker.transitions.lock import Claim, Journal, PendingSuccess
 from pynamodb_tracker.transitions.progress import check_in, commit, extend, save, settle_success, settle_unknown_writes
-from pynamodb_tracker.transitions.refusals import too_slow
+from pynamodb_tracker.transitions.refusals import note_unrecorded, too_slow
 from pynamodb_tracker.transitions.statements import StepStatements, get
 from pynamodb_tracker.transitions.success import commit_success, succeed
 
@@ -55,6 +55,7 @@ __all__ = [
     "fail",
     "get",
     "ignore",
+    "note_unrecorded",
     "release",
     "revoke",
     "save",

@@ -13,6 +13,7 @@ from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException, Tran
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item, Refused
 from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_unheard
+from pynamodb_tracker.dynamodb.retries import Persisting, ending_by
 from pynamodb_tracker.exceptions import TaskError, TaskNotStartableError, TrackerError
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.failure import add_note
@@ -104,7 +105,8 @@ def claim(
         try:
             check_tracker_attributes(claim.task)
         except TaskError as damaged:
-            fail(journal, error=damaged, delay=timedelta(0), final=False)
+            with Persisting(claim):
+                fail(journal, error=damaged, delay=timedelta(0), final=False)
             raise
         if not features.NAMES.isdisjoint(claim.task._row_state.stored):
             features.load(claim.task)
@@ -249,7 +251,9 @@ def _undo(statements: StepStatements[T], task_id: str, tries: _Tries, *, until: 
                 return "was created by this call, pending"
             continue
         if refusals.is_held_by(row, statements.codes, tokens):
-            release(Journal(Claim(statements, row, row.lock)))
+            claim = Claim(statements, row, row.lock)
+            with Persisting(claim), ending_by(until):
+                release(Journal(claim))
             outcome = "was locked by this call, and was released"
         if has_later_format(row) or (readable_value(row, "lock") is not None and row.lock >= max(tokens)):
             return outcome

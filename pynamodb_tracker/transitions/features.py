@@ -15,7 +15,7 @@ from pynamodb_tracker.model.failure import Failure
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.transitions.conditions import Guard
 from pynamodb_tracker.transitions.lock import Claim, Journal
-from pynamodb_tracker.transitions.participants import Participant, Until
+from pynamodb_tracker.transitions.participants import Participant
 from pynamodb_tracker.transitions.transition import Transition
 
 if TYPE_CHECKING:
@@ -56,9 +56,9 @@ def at_success(journal: Journal[Any], row: TaskRow) -> Sequence[Participant]:
     return [each for each in found if each is not None]
 
 
-def at_ignored(row: TaskRow, until: Until | None = None) -> Sequence[Participant]:
-    """Return what takes part when a task is ignored; `until` returns when the lock of a run expires."""
-    found = (feature.of_ignored(row, until) for feature in _taken(row))
+def at_ignored(row: TaskRow) -> Sequence[Participant]:
+    """Return what takes part when a task is ignored."""
+    found = (feature.of_ignored(row) for feature in _taken(row))
     return [each for each in found if each is not None]
 
 

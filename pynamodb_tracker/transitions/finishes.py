@@ -1,4 +1,4 @@
-"""Ending a run without success: fail, release. A finish is sent until it has landed, or the lock is lost or expires."""
+"""Ending a run without success: fail, release."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pynamodb.exceptions import PynamoDBConnectionError, TransactWriteError
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Refused
-from pynamodb_tracker.dynamodb.error_codes import is_invalid
+from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_unheard
 from pynamodb_tracker.model.changes import as_stored
 from pynamodb_tracker.model.failure import Failure, add_note, type_of
 from pynamodb_tracker.model.failure_log import failures_in_row, for_row, has_log, without_repeated
@@ -21,7 +21,7 @@ from pynamodb_tracker.transitions.lock import Claim, Journal
 from pynamodb_tracker.transitions.overflow_retention import expire
 from pynamodb_tracker.transitions.overflow_writes import log_failures, version_of_failures
 from pynamodb_tracker.transitions.participants import OptionalParticipant, Participant, send_with
-from pynamodb_tracker.transitions.refusals import KEPT_FENCES, has_landed, lost, wait_before_retry
+from pynamodb_tracker.transitions.refusals import KEPT_FENCES, has_landed, lost
 from pynamodb_tracker.transitions.statements import get
 from pynamodb_tracker.transitions.transition import Stored, Transition
 
@@ -72,7 +72,7 @@ def fail(
     participants: Sequence[Participant] = ()
     optional = None
     if failed.code == statements.codes.ignored:
-        participants = features.at_ignored(task, lambda: claim.expire_time)
+        participants = features.at_ignored(task)
         optional = _created_when_ignored(claim, failure, failures)
     failed.add(*guards, errors=Stored(entries), last_error=last_error)
     if journal.additions:
@@ -107,13 +107,13 @@ def _send_failure(
 ) -> bool:
     """Send a failure; return False if the row has no room for it, so that only the status is recorded."""
     try:
-        send_until_landed(journal, failed, participants, optional)
+        send_finish(journal, failed, participants, optional)
     except (PynamoDBConnectionError, TransactWriteError) as refused:
         if not is_invalid(refused):
             raise
         failed.add(errors=Stored([]), last_error=failure.type)
         failed.values.pop("last_run", None)
-        send_until_landed(journal, failed, participants)
+        send_finish(journal, failed, participants)
         return False
     return True
 
@@ -189,43 +189,40 @@ def release(journal: Journal[T]) -> None:
     release = finished(claim, claim.statements.finish("release", claim.token, codes.pending), clock.now(), attempt)
     release.add(release_count=releases)
     features.change_other_end(journal, release)
-    send_until_landed(journal, release)
+    send_finish(journal, release)
     release.apply_to(claim.task)
     journal.outcome = "released"
 
 
-def send_until_landed(
+def send_finish(
     journal: Journal[T],
     finish: Transition,
     participants: Sequence[Participant] = (),
     optional: OptionalParticipant | None = None,
 ) -> None:
-    """Send a finish until it has landed.
+    """Send a finish, and find out whether it has landed if that is refused.
 
     Raises LockLostError only if the row proves it, and RowChanged if a success has to be built again. The finish is
     tried at least once: even after the lock has expired, it is valid as long as no other worker has taken the task.
     """
     claim = journal.claim
-    statements, task_id, retries = claim.statements, claim.task.task_id, 0
-    while True:
-        try:
-            try:
-                if participants or optional is not None:
-                    own = statements.as_action(finish, task_id)
-                    if send_with(statements.table, own, participants, optional, lock=claim):
-                        journal.ended_with = participants
-                        return
-                    optional = None
-                statements.send(finish, task_id, until=claim.expire_time)
-            except Refused:
-                found = get(statements.model, task_id, until=claim.expire_time)
-                if not has_landed(claim, found):
-                    raise _why_refused(claim, found) from None
-        except (PynamoDBConnectionError, TransactWriteError) as error:
-            wait_before_retry(claim, finish.code, error, retries)
-            retries += 1
-        else:
-            return
+    statements, task_id = claim.statements, claim.task.task_id
+    try:
+        if participants or optional is not None:
+            own = statements.as_action(finish, task_id)
+            if send_with(statements.table, own, participants, optional):
+                journal.ended_with = participants
+                return
+        statements.send(finish, task_id, until=claim.expire_time)
+    except Refused as refused:
+        journal.is_in_doubt = journal.is_in_doubt or refused.repeated
+        found = get(statements.model, task_id, until=claim.expire_time)
+        journal.is_in_doubt = False
+        if not has_landed(claim, found):
+            raise _why_refused(claim, found) from None
+    except (PynamoDBConnectionError, TransactWriteError) as error:
+        journal.is_in_doubt = journal.is_in_doubt or is_unheard(error)
+        raise
 
 
 def _why_refused(claim: Claim[T], found: T | None) -> Exception:

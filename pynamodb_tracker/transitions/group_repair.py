@@ -6,17 +6,14 @@ from contextlib import suppress
 
 from pynamodb.constants import STRING
 
-from pynamodb_tracker import clock
-from pynamodb_tracker.dynamodb.backoff import jittered_pause
 from pynamodb_tracker.dynamodb.connection import Refused, get_items, send
+from pynamodb_tracker.dynamodb.retries import TRIES, slept_before_retry
 from pynamodb_tracker.dynamodb.transact_write import transact_write
 from pynamodb_tracker.model.group_records import row_key
 from pynamodb_tracker.model.row import TaskRow, load
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.transitions.groups import TURN, GroupChange, read_queue
 from pynamodb_tracker.transitions.participants import Action, is_busy
-
-_TRIES = 6
 
 
 def needs_repair(model: type[TaskRow], name: str) -> bool:
@@ -42,13 +39,12 @@ def repair(model: type[TaskRow], name: str) -> str | None:
         change = GroupChange(model, name)
         change.repairs = True
         change.last = max((place.number for place in places), default=0)
-        writes = change.actions(None)
+        writes = change.actions()
         unapplied = transact_write(model.tracker.connection(), writes if check is None else [check, *writes])
         if unapplied is None:
             return change.woken
-        if retry == _TRIES - 1 or not is_busy(unapplied):
+        if retry == TRIES - 1 or not is_busy(unapplied) or not slept_before_retry(retry):
             raise unapplied.error
-        clock.sleep(jittered_pause(retry))
         retry += 1
 
 

@@ -8,7 +8,6 @@ to the next one in the same transaction. Claims know nothing of groups.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from itertools import islice
 from typing import Any
 
@@ -18,7 +17,7 @@ from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action as Change
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.dynamodb.connection import Item, ending_by, get_items, pages
+from pynamodb_tracker.dynamodb.connection import Item, get_items, pages
 from pynamodb_tracker.dynamodb.partiql import IF_ABSENT
 from pynamodb_tracker.dynamodb.transact_write import REFUSED, Unapplied, transact_write
 from pynamodb_tracker.exceptions import ValueNotStorableError
@@ -46,7 +45,6 @@ from pynamodb_tracker.transitions.participants import (
     MadeDue,
     Participant,
     Reason,
-    Until,
     is_busy,
     send_together,
 )
@@ -67,25 +65,22 @@ TURN, _data, _of = (UnicodeAttribute(attr_name=name) for name in ("turn", "data"
 _last, _version = (NumberAttribute(attr_name=name) for name in ("last", "version"))
 
 
-def read_queue(
-    model: type[TaskRow], name: str, *, places: int | None = None, until: datetime | None = None
-) -> tuple[GroupRow | None, list[Place]]:
+def read_queue(model: type[TaskRow], name: str, *, places: int | None = None) -> tuple[GroupRow | None, list[Place]]:
     """Read the row of a group, and its first places in order, or all of them; strongly consistent."""
     use_case, table = model.tracker.use_case.name, model.tracker.connection()
-    with ending_by(until):
-        found = pages(
-            table,
-            table.query,
-            name,
-            range_key_condition=TaskRow.use_case_id.between(range_key(use_case), last_range_key(use_case)),
-            consistent_read=True,
-            **({} if places is None else {"limit": places + 1}),
-        )
-        items: list[Item] = []
-        for page in found:
-            items += page["Items"]
-            if places is not None and len(items) > places and len(parse(use_case, name, items)[1]) >= places:
-                break
+    found = pages(
+        table,
+        table.query,
+        name,
+        range_key_condition=TaskRow.use_case_id.between(range_key(use_case), last_range_key(use_case)),
+        consistent_read=True,
+        **({} if places is None else {"limit": places + 1}),
+    )
+    items: list[Item] = []
+    for page in found:
+        items += page["Items"]
+        if places is not None and len(items) > places and len(parse(use_case, name, items)[1]) >= places:
+            break
     row, waiting = parse(use_case, name, items)
     return row, waiting[:places]
 
@@ -116,9 +111,9 @@ class GroupChange:
         self._wake_at: int | None = None
         self._is_out_of_turn = False
 
-    def actions(self, until: datetime | None) -> list[Action]:
+    def actions(self) -> list[Action]:
         """Return the writes, built from what is read now."""
-        row, places, others_of = self._queue(until)
+        row, places, others_of = self._queue()
         seen, self._wake_at, self.woken, self.next = row or _IDLE, None, None, None
         turn, number, others = seen.turn, max(seen.last, self.last), list[Action]()
         self._is_out_of_turn = self.holder is not None and turn != self.holder
@@ -153,31 +148,30 @@ class GroupChange:
                 attribute="group.data",
             )
 
-    def _queue(self, until: datetime | None) -> tuple[GroupRow | None, list[Place], tuple[int, bool]]:
+    def _queue(self) -> tuple[GroupRow | None, list[Place], tuple[int, bool]]:
         """Return the group's row, the next place if somebody leaves, and what its task waits for, as `_examined`."""
         if self.leaving is None and not self.repairs:
-            return *read_queue(self.model, self.name, places=0, until=until), _TURN_ALONE
+            return *read_queue(self.model, self.name, places=0), _TURN_ALONE
         if not (self._is_doubtful or self.repairs):
-            return *read_queue(self.model, self.name, places=1, until=until), _TURN_ALONE
+            return *read_queue(self.model, self.name, places=1), _TURN_ALONE
         while True:
-            row, places = read_queue(self.model, self.name, places=_MOST_DEAD, until=until)
+            row, places = read_queue(self.model, self.name, places=_MOST_DEAD)
             if not places or not (self.repairs or (row is not None and row.turn == self.leaving)):
                 return row, places, _TURN_ALONE
-            for at, (place, waits, awaits) in enumerate(self._examined(places, until)):
+            for at, (place, waits, awaits) in enumerate(self._examined(places)):
                 if waits:
                     self._clear(row, places[:at])
                     return row, [place], (waits, awaits)
             self._clear(row, places)
 
-    def _examined(self, places: Sequence[Place], until: datetime | None) -> Iterator[tuple[Place, int, bool]]:
+    def _examined(self, places: Sequence[Place]) -> Iterator[tuple[Place, int, bool]]:
         """Yield each place, for how many its task waits, the turn included, and whether it awaits answers, too.
 
         The number is 0 if it does not wait at this place.
         """
         task_ids = dict.fromkeys(place.task_id for place in places)  # a dead place may name the task of another one
         keys = [self.model.tracker.key(task_id) for task_id in task_ids]
-        with ending_by(until):
-            found = by_key(get_items(self.model.tracker.connection(), keys))
+        found = by_key(get_items(self.model.tracker.connection(), keys))
         use_case = self.model.tracker.use_case.name
         for place in places:
             item = found.get((place.task_id, use_case), {})
@@ -298,9 +292,8 @@ def _leave_place(model: type[TaskRow], name: str, number: int) -> Action:
 class Groups(Participant):
     """Takes part in an end, or in a creation: what it changes in groups."""
 
-    def __init__(self, until: Until | None = None, created: Callable[[], Iterable[Entry]] | None = None) -> None:
-        """`until` returns when the lock of a run expires; `created`, the tasks that are created with its success."""
-        self._until = until
+    def __init__(self, created: Callable[[], Iterable[Entry]] | None = None) -> None:
+        """Change groups for an end; `created` returns the tasks that are created with a success."""
         self._created = created
         self._changes: dict[tuple[str, str], GroupChange] = {}
         self._places: list[Action] = []
@@ -317,8 +310,8 @@ class Groups(Participant):
 
         Raises ValueNotStorableError if the block has changed the data to something that cannot be stored.
         """
-        claim, of_run, follow_ups = run.claim, run.additions.get("group"), run.additions.get("follow_ups")
-        groups = cls(lambda: claim.expire_time, follow_ups and follow_ups.entrants)
+        of_run, follow_ups = run.additions.get("group"), run.additions.get("follow_ups")
+        groups = cls(follow_ups and follow_ups.entrants)
         ends = run.next_code == END and membership_of(row) is not Membership.NONE
         data = of_run and of_run.changed()
         if data is not None:
@@ -329,18 +322,18 @@ class Groups(Participant):
         return groups if ends or data is not None or (follow_ups and any(follow_ups.entrants())) else None
 
     @classmethod
-    def of_ignored(cls, row: TaskRow, until: Until | None) -> Groups | None:
+    def of_ignored(cls, row: TaskRow) -> Groups | None:
         """Hand on the turn, or give up the place."""
         if membership_of(row) in {Membership.NONE, Membership.ENDED}:
             return None
-        groups = cls(until)
+        groups = cls()
         groups.leave(row)
         return groups
 
     @classmethod
     def of_deletion(cls, row: TaskRow) -> Groups | None:
         """Do the same for a task that is deleted."""
-        return cls.of_ignored(row, None)
+        return cls.of_ignored(row)
 
     def leave(self, row: TaskRow) -> None:
         """Let a task end: it hands on its turn, or leaves its place if it still waits.
@@ -355,10 +348,9 @@ class Groups(Participant):
     def actions(self) -> list[Action]:
         """Return the writes on all groups, built from what is read now."""
         self._built, actions = [], [*self._places]
-        until = self._until() if self._until else None
         self._place_follow_ups()
         for change in self._changes.values():
-            of_group = change.actions(until)
+            of_group = change.actions()
             self._built.append((change, len(of_group)))
             actions += of_group
         return actions
@@ -409,11 +401,10 @@ def enter_new(row: TaskRow, item: Item, puts: Sequence[Action]) -> Unapplied | N
 class GroupOfRun:
     """The group of a task that runs: what its tasks share."""
 
-    def __init__(self, row: TaskRow, until: Callable[[], datetime]) -> None:
+    def __init__(self, row: TaskRow) -> None:
         self.name: str = row.group
         """The name of the group."""
         self._row = row
-        self._until = until
         self._touched: dict[str, tuple[str, dict[str, Any]]] = {}
         """The data as JSON, as it is stored, and as it is now; empty until it is touched."""
 
@@ -424,7 +415,7 @@ class GroupOfRun:
         It is read when it is first touched, with one request. Two threads that ask at the same time get the same one.
         """
         if not self._touched:
-            row, _ = read_queue(type(self._row), self.name, places=0, until=self._until())
+            row, _ = read_queue(type(self._row), self.name, places=0)
             text = (row or _IDLE).data
             self._touched.setdefault("data", (text, data_in(text, self.name)))
         return self._touched["data"][1]

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from pynamodb.connection.table import TableConnection
-from pynamodb.exceptions import PynamoDBConnectionError
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import send
@@ -21,10 +20,10 @@ from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, load
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.status import END
 from pynamodb_tracker.transitions import conditions as when
-from pynamodb_tracker.transitions.lock import Claim, Journal
+from pynamodb_tracker.transitions.lock import Journal
 from pynamodb_tracker.transitions.participants import Action, MadeDue, Participant, Reason
 from pynamodb_tracker.transitions.prepared import PreparedWrite, fill
-from pynamodb_tracker.transitions.refusals import check_format, wait_before_retry
+from pynamodb_tracker.transitions.refusals import check_format
 from pynamodb_tracker.transitions.transition import Transition
 
 T = TypeVar("T", bound=TaskRow)
@@ -53,11 +52,9 @@ def counted_last(
 class Parent(Participant):
     """Takes part in a child's success, or in its deletion: its parent waits for one task less."""
 
-    def __init__(self, child: TaskRow, claim: Claim[Any] | None = None) -> None:
-        """`claim` is the child's, if its success counts."""
+    def __init__(self, child: TaskRow) -> None:
         self._owner: Any = child.tracker.table.owner
         self._table = child.tracker.connection()
-        self._claim = claim
         self._last: list[MadeDue] = []
         """The parent, if this is the last child that it waits for."""
         try:
@@ -73,7 +70,7 @@ class Parent(Participant):
     @classmethod
     def of_success(cls, run: Journal[Any], row: TaskRow) -> Parent | None:
         """Count the success that is the task's end."""
-        return cls(row, run.claim) if run.next_code == END else None
+        return cls(row) if run.next_code == END else None
 
     @classmethod
     def of_deletion(cls, row: TaskRow) -> Parent | None:
@@ -123,16 +120,6 @@ class Parent(Participant):
 
     def _read(self) -> TaskRow | None:
         """Read the parent as a row of the table: this program may not declare its use case."""
-        request, retries = {"Key": self._key, "ConsistentRead": True}, 0
-        while True:
-            try:
-                until = self._claim.expire_time if self._claim else None
-                item = send(self._table, "GetItem", request, until=until).get("Item")
-            except PynamoDBConnectionError as error:
-                if self._claim is None:
-                    raise
-                wait_before_retry(self._claim, END, error, retries)
-                retries += 1
-            else:
-                row: TaskRow | None = check_tracker_attributes(load(self._owner, item)) if item else None
-                return row
+        item = send(self._table, "GetItem", {"Key": self._key, "ConsistentRead": True}).get("Item")
+        row: TaskRow | None = check_tracker_attributes(load(self._owner, item)) if item else None
+        return row

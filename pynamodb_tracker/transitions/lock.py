@@ -124,6 +124,8 @@ class Claim(Generic[T]):
         """Which round of its life the task is in, while this run lasts: its success may begin the next one."""
         self.release_count: Final[int] = values.get("release_count") or 0
         """How often the task was released without counting the attempt."""
+        self.is_out_of_time = False
+        """Whether a request of the run was given up because of a deadline."""
         self._extending: Final = threading.Lock()
 
     @property
@@ -198,6 +200,8 @@ class Journal(Generic[T]):
     """Set if a transaction is to record the success."""
     failure: Failure | None = None
     """The failure that is recorded; kept, so that a retry sends the same."""
+    is_in_doubt = False
+    """Whether the end may be on record, because the response to a request that records it was lost."""
     interrupt: BaseException | None = None
     """An exception from elsewhere that was taken for a problem with a value; raised once the end is recorded."""
     lost: LockLostError | None = None

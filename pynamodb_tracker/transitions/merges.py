@@ -17,10 +17,10 @@ from pynamodb.constants import MAP, NULL, NUMBER, STRING
 from pynamodb.exceptions import PynamoDBConnectionError, UpdateError
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.dynamodb.backoff import jittered_pause
 from pynamodb_tracker.dynamodb.connection import Item, Refused
 from pynamodb_tracker.dynamodb.error_codes import is_unheard
 from pynamodb_tracker.dynamodb.limits import check
+from pynamodb_tracker.dynamodb.retries import slept_before_retry
 from pynamodb_tracker.exceptions import TaskNotFoundError, ValueNotStorableError
 from pynamodb_tracker.model.again import PendingRequest
 from pynamodb_tracker.model.changes import Changes, changes_of, check_row_size, raise_if_invalid
@@ -131,12 +131,14 @@ class Merge(Generic[T]):
     def _carry_out(self) -> Merged[T]:
         row: T | None = get(self._statements.model, self._new.row.task_id) if self._is_over else None
         for retry in range(_TRIES):
+            failure: Exception = kept_changing(self._statements, self._new.row.task_id, _OPERATION, retry + 1)
             try:
                 return self._write(row)
             except Refused as refused:
                 found = self._find(row, refused.item, repeated=refused.repeated)
             except PynamoDBConnectionError as error:
                 self._errors.append(error)
+                failure = error
                 if not is_unheard(error):
                     raise
                 found = self._find(row, None, repeated=True)
@@ -144,13 +146,15 @@ class Merge(Generic[T]):
                 return merged
             if len(self._errors) == _MOST_ERRORS:
                 raise self._errors[-1]
-            if retry >= _AT_ONCE:  # others are quicker: after the pause, the row that refused is an old one
-                clock.sleep(jittered_pause(retry - _AT_ONCE, base=_FIRST_PAUSE, longest=_LONGEST_PAUSE))
+            base = _FIRST_PAUSE if retry >= _AT_ONCE else 0.0
+            if not slept_before_retry(max(0, retry - _AT_ONCE), base=base, longest=_LONGEST_PAUSE):
+                raise failure
+            if base:  # others are quicker: after the pause, the row that refused is an old one
                 found = get(self._statements.model, self._new.row.task_id)
                 if merged := self._settled(found):
                     return merged
             row = found
-        raise kept_changing(self._statements, self._new.row.task_id, _OPERATION, _TRIES)
+        raise kept_changing(self._statements, self._new.row.task_id, _OPERATION, retry + 1)
 
     def _find(self, before: T | None, item: Item | None, *, repeated: bool) -> T | None:
         """Return the row that refused a write; a repeated write may have been applied."""

@@ -16,6 +16,7 @@ from pynamodb.expressions.operand import Path
 
 from pynamodb_tracker.dynamodb.connection import Item, Refused, get_items, pages, send
 from pynamodb_tracker.dynamodb.partiql import IF_ABSENT
+from pynamodb_tracker.dynamodb.retries import not_persisting
 from pynamodb_tracker.dynamodb.transact_write import transact_write
 from pynamodb_tracker.exceptions import TaskNotFoundError
 from pynamodb_tracker.instrumentation import log_fields
@@ -43,7 +44,8 @@ def expire(statements: StepStatements[T], task: T) -> None:
     if expiry is None or not may_expire(task):
         return
     try:
-        _set_expire_time(statements.model, task.task_id, task.lock, expiry)
+        with not_persisting():
+            _set_expire_time(statements.model, task.task_id, task.lock, expiry)
     except PynamoDBException as error:
         _log_remains(statements.model, task.task_id, error)
 

@@ -17,6 +17,7 @@ from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.operand import Path
 
 from pynamodb_tracker.dynamodb.connection import Item, Refused, get_items, send
+from pynamodb_tracker.dynamodb.retries import not_persisting
 from pynamodb_tracker.exceptions import TrackerError, ValueNotStorableError
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model import overflow
@@ -79,7 +80,8 @@ def log_failures(statements: StepStatements[T], row: T, token: str, version: str
             "lock": {STRING: token},
             overflow.CHUNK: {BINARY: packed(row.errors)},
         }
-        _put(statements, item, when.no_later_version(version).condition)
+        with not_persisting():
+            _put(statements, item, when.no_later_version(version).condition)
     except Refused:
         return
     except PynamoDBException as error:

@@ -13,16 +13,12 @@ from typing import Any, NamedTuple
 from pynamodb.connection.table import TableConnection
 from pynamodb.exceptions import CancellationReason, UpdateError
 
-from pynamodb_tracker.dynamodb.backoff import jittered_pause
-from pynamodb_tracker.dynamodb.connection import Refused, slept_before
-from pynamodb_tracker.dynamodb.error_codes import is_temporary
-from pynamodb_tracker.dynamodb.transact_write import CONFLICT, REFUSED, Deadline, Unapplied, transact_write
+from pynamodb_tracker.dynamodb.connection import Refused
+from pynamodb_tracker.dynamodb.retries import TRIES, is_persisting, slept_before_retry
+from pynamodb_tracker.dynamodb.transact_write import CONFLICT, REFUSED, Unapplied, transact_write
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.transitions.conditions import Guard
 from pynamodb_tracker.transitions.transition import Transition
-
-Until = Callable[[], datetime]
-"""Returns when the lock of a run expires, which may be extended meanwhile."""
 
 Action = Mapping[str, Any]
 """One of the writes of a transaction, as DynamoDB takes it: {"Put": ...}, {"Update": ...} and so on."""
@@ -32,9 +28,6 @@ Reason = Any
 
 _MOST_ACTIONS = 100
 """https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html"""
-
-_TRIES = 6
-"""How often a command is tried while a participant is refused; a run has until its lock expires."""
 
 
 class MadeDue(NamedTuple):
@@ -68,8 +61,8 @@ class Participant:
         return None
 
     @classmethod
-    def of_ignored(cls, row: TaskRow, until: Until | None) -> Participant | None:  # noqa: ARG003 - as above
-        """Return what takes part when a task is ignored; `until` returns when the lock of a run expires."""
+    def of_ignored(cls, row: TaskRow) -> Participant | None:  # noqa: ARG003 - as above
+        """Return what takes part when a task is ignored."""
         return None
 
     @classmethod
@@ -131,8 +124,6 @@ def send_with(
     own: Action,
     participants: Sequence[Participant],
     optional: OptionalParticipant | None,
-    *,
-    lock: Deadline | None = None,
 ) -> bool:
     """Send the row's own write with its participants, and with one that it can do without.
 
@@ -140,24 +131,34 @@ def send_with(
     command kept changing; otherwise PynamoDB's error.
     """
     if optional is not None and optional.actions():
-        unapplied = send_together(table, lambda: own, [*participants, optional], lock=lock)
+        unapplied = send_together(table, lambda: own, [*participants, optional])
         if unapplied is None:
             return True
-        if unapplied.refused or (lock is None and REFUSED in _codes(unapplied)):
-            raise Refused(repeated=unapplied.unheard)
-        if is_temporary(unapplied.error):
-            raise UpdateError(str(unapplied.error), unapplied.error.cause) from unapplied.error
+        if unapplied.is_temporary or _is_refused(unapplied):
+            raise _why_not(unapplied)
         optional.note(f"the tasks to be created with it are not: {unapplied.error}")
     if not participants:
         return False
-    unapplied = send_together(table, lambda: own, participants, lock=lock)
-    if unapplied is None:
-        return True
-    if unapplied.refused or (lock is None and is_busy(unapplied)):
-        raise Refused(repeated=unapplied.unheard)
-    if is_temporary(unapplied.error):
-        raise UpdateError(str(unapplied.error), unapplied.error.cause) from unapplied.error
-    raise unapplied.error
+    unapplied = send_together(table, lambda: own, participants)
+    if unapplied is not None:
+        raise _why_not(unapplied)
+    return True
+
+
+def _is_refused(unapplied: Unapplied) -> bool:
+    """Return whether the row has changed; a command takes participants that kept changing for that."""
+    return unapplied.refused or (is_busy(unapplied) and not is_persisting())
+
+
+def _why_not(unapplied: Unapplied) -> Exception:
+    """Return the error of a write that was not applied."""
+    if _is_refused(unapplied):
+        return Refused(repeated=unapplied.unheard)
+    if not unapplied.is_temporary:
+        return unapplied.error
+    error = UpdateError(str(unapplied.error), unapplied.error.cause)
+    error.__cause__ = unapplied.error
+    return error
 
 
 def is_busy(unapplied: Unapplied) -> bool:
@@ -175,9 +176,8 @@ def send_together(
     participants: Sequence[Participant],
     *,
     more: Sequence[Action] = (),
-    lock: Deadline | None = None,
 ) -> Unapplied | None:
-    """Send the row's own write with `more` writes and its participants; return None once it is applied.
+    """Send the row's own write with `more` writes of the user's and its participants; return None once it is applied.
 
     The own write is built after its participants, each time, because it may depend on what that does.
     Otherwise the own write was refused, or one of `more`, or there was no answer. An earlier build that arrives late
@@ -188,7 +188,7 @@ def send_together(
         built = [(participant, participant.actions()) for participant in participants]
         if 1 + len(more) + sum(len(actions) for _, actions in built) > _MOST_ACTIONS:
             built = [(participant, actions if participant.is_needed else ()) for participant, actions in built]
-        if len(built) > 1 and retries < _TRIES and _meet(built):
+        if len(built) > 1 and retries < TRIES and _meet(built):
             retries += 1
             continue
         actions = [own(), *more, *(action for _, actions in built for action in actions)]
@@ -200,15 +200,14 @@ def send_together(
             )
         if more:
             _check_rows(more, actions[1 + len(more) :])
-        unapplied = transact_write(table, actions, lock=lock)
+        optional = [action for each, written in built if isinstance(each, OptionalParticipant) for action in written]
+        unapplied = transact_write(table, actions, theirs=[*more, *optional])
         if unapplied is None:
             return None
         unapplied.unheard = unheard = unheard or unapplied.unheard
         if not _is_participant_refused(unapplied, built, first=1 + len(more)):
             return unapplied
-        if lock is None and retries >= _TRIES - 1:
-            return unapplied
-        if not slept_before(None if lock is None else lock.expire_time, jittered_pause(retries)):
+        if (retries >= TRIES - 1 and not is_persisting()) or not slept_before_retry(retries):
             return unapplied
         retries += 1
 

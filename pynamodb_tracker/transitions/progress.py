@@ -26,7 +26,7 @@ from pynamodb_tracker.transitions.lock import Claim, Journal, PendingSuccess, Se
 from pynamodb_tracker.transitions.overflow_retention import expire
 from pynamodb_tracker.transitions.overflow_writes import put_next_version, send_counted, settle
 from pynamodb_tracker.transitions.participants import Action
-from pynamodb_tracker.transitions.refusals import has_landed, lost, wait_before_retry
+from pynamodb_tracker.transitions.refusals import has_landed, lost
 from pynamodb_tracker.transitions.statements import get
 
 if TYPE_CHECKING:
@@ -73,8 +73,8 @@ def save(journal: Journal[T]) -> None:
     journal.mark_saved(changes, sent)
 
 
-def commit(journal: Journal[T], actions: Sequence[Action]) -> None:
-    """Apply the user's writes together while the lock is held.
+def commit(journal: Journal[T], actions: Sequence[Action], *, theirs: Sequence[Action] = ()) -> None:
+    """Apply writes together while the lock is held; `theirs` are those of the user.
 
     Raises LockLostError if the lock is lost, otherwise PynamoDB's TransactWriteError. Then nothing was applied, unless
     a note on the error says so.
@@ -86,7 +86,7 @@ def commit(journal: Journal[T], actions: Sequence[Action]) -> None:
     check = claim.statements.save(claim.token, number)
     check.name = "check"
     own = claim.statements.as_action(check, claim.task.task_id)
-    unapplied = transact_write(claim.statements.table, [own, *actions], lock=claim)  # its reason is the first one then
+    unapplied = transact_write(claim.statements.table, [own, *actions], theirs=theirs)
     if unapplied is None:
         return
     try:
@@ -162,15 +162,9 @@ def settle_unknown_writes(journal: Journal[T]) -> None:
 
 
 def settle_success(journal: Journal[T], pending: PendingSuccess) -> None:
-    """Find out what became of a success in a transaction that got no answer; retried until the lock expires."""
-    claim = journal.claim
-    retries = 0
-    while pending.sent is not None:
-        try:
-            find_outcome(journal, pending)
-        except PynamoDBConnectionError as error:
-            wait_before_retry(claim, journal.next_code, error, retries)
-            retries += 1
+    """Find out what became of a success in a transaction that got no answer."""
+    if pending.sent is not None:
+        find_outcome(journal, pending)
 
 
 def read_row(claim: Claim[T]) -> T | None:

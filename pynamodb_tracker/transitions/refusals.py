@@ -11,8 +11,6 @@ from pynamodb.constants import STRING
 from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.dynamodb.backoff import jittered_pause
-from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_temporary
 from pynamodb_tracker.exceptions import (
     LockLostError,
     PayloadMismatchError,
@@ -28,7 +26,7 @@ from pynamodb_tracker.model.failure_log import failures_in_row
 from pynamodb_tracker.model.row import TaskRow, has_later_format, later_format_error
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.status import END, Codes
-from pynamodb_tracker.transitions.lock import Claim
+from pynamodb_tracker.transitions.lock import Claim, Journal
 from pynamodb_tracker.transitions.statements import StepStatements
 
 T = TypeVar("T", bound=TaskRow)
@@ -260,29 +258,15 @@ def has_landed(claim: Claim[T], row: T | None) -> bool:
     return claim.fence not in fences and not forgotten
 
 
-def wait_before_retry(claim: Claim[T], code: int | None, error: PynamoDBException, retries: int) -> None:
-    """Wait before a write that ends the run in `code` is sent again; raise the error if another try makes no sense.
-
-    It makes none if the failure is permanent, and none after the lock has expired.
-    """
-    if is_invalid(error):
-        raise error
-    pause, left = jittered_pause(retries), (claim.expire_time - clock.now()).total_seconds()
-    if not is_temporary(error) or left <= pause:
-        note_unknown_end(claim, code, error)
-        raise error
-    clock.sleep(pause)
-
-
-def note_unknown_end(claim: Claim[T], code: int | None, error: PynamoDBException) -> None:
-    """Add a note to the error, and log, that it is unknown whether the finish was applied."""
-    task = claim.task
-    is_success = code not in claim.statements.codes.own
-    what = "the work was done, but not recorded" if is_success else "how the attempt ended was not recorded"
-    message = (
-        f"{what}: the end of {claim.step} of {type(task).__name__} {task.task_id!r} (attempt {claim.attempt}) got no "
-        f"answer that says it was recorded as code {code}; it may still be. If not, the task is taken over after "
-        f"{claim.expire_time}"
-    )
+def note_unrecorded(journal: Journal[T], error: PynamoDBException, *, is_success: bool) -> None:
+    """Add a note to the error that ended the tries to record an end, and log it: what is known, and what follows."""
+    claim, pending = journal.claim, journal.pending_success
+    is_in_doubt = journal.is_in_doubt or (pending is not None and pending.sent is not None)
+    what, then = f"the end of {claim}", ""
+    if is_success:
+        what = f"the work of {claim} was done, {'and' if is_in_doubt else 'but'} its success"
+        then = ", and the work is done again"
+    known = "may have been recorded: a response was lost. If it was not," if is_in_doubt else "was not recorded:"
+    message = f"{what} {known} the task is taken over after {claim.expire_time}{then}"
     add_note(error, message)
     log.error("%s: %s", message, error, extra=claim.log_fields)

@@ -16,9 +16,9 @@ from pynamodb.constants import MAP, NUMBER, STRING, STRING_SET
 from pynamodb.expressions.operand import Path
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.dynamodb.backoff import jittered_pause
 from pynamodb_tracker.dynamodb.connection import Item, Refused
 from pynamodb_tracker.dynamodb.connection import send as send_request
+from pynamodb_tracker.dynamodb.retries import slept_before_retry
 from pynamodb_tracker.exceptions import (
     TaskAlreadyAnsweredError,
     TaskAlreadySucceededError,
@@ -203,8 +203,9 @@ def send(
             stored = send_request(model.tracker.connection(), "UpdateItem", request)["Attributes"]
         except Refused as refused:
             item = refused.item if number < _AT_ONCE else None
-            if item is None:  # it is not shown, or others are quicker: after the pause, it is an old one
-                clock.sleep(jittered_pause(number))
+            # If it is not shown, or others are quicker, it is read after the pause: by then, it would be an old one.
+            if not slept_before_retry(number, base=0.05 if item is None else 0.0):
+                break
             row = get(model, task_id) if item is None else loaded(model, item)
         else:
             return Sent(loaded(model, stored), _HOW[form])
@@ -217,7 +218,7 @@ def send(
         if creation is not None and token < creation:  # this clock is behind that of the program that created it
             token = new_token(above=creation)
     raise TaskNotReadyError(
-        f"cannot answer {name} of {model.__name__} {task_id!r}: it changed {_TRIES} times meanwhile; try again",
+        f"cannot answer {name} of {model.__name__} {task_id!r}: it changed {number + 1} times meanwhile; try again",
         task_id=task_id,
     )
 

@@ -12,19 +12,18 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TypeVar, cast
 
-from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException, TransactWriteError
+from pynamodb.exceptions import PynamoDBConnectionError, TransactWriteError
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.dynamodb.backoff import jittered_pause
-from pynamodb_tracker.dynamodb.connection import slept_before
 from pynamodb_tracker.dynamodb.error_codes import is_invalid
+from pynamodb_tracker.dynamodb.retries import slept_before_retry
 from pynamodb_tracker.dynamodb.transact_write import Unapplied
 from pynamodb_tracker.exceptions import LockLostError, TrackerError, ValueNotStorableError
 from pynamodb_tracker.model.changes import Changes, raise_if_invalid, storable_changes
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions import features
-from pynamodb_tracker.transitions.finishes import RowChanged, finished, send_until_landed
+from pynamodb_tracker.transitions.finishes import RowChanged, finished, send_finish
 from pynamodb_tracker.transitions.lock import Claim, Journal, PendingSuccess, SentSuccess
 from pynamodb_tracker.transitions.overflow_retention import expire
 from pynamodb_tracker.transitions.overflow_writes import put_next_version, settle
@@ -37,7 +36,7 @@ from pynamodb_tracker.transitions.progress import (
     settle_unknown_writes,
     unknown_outcome,
 )
-from pynamodb_tracker.transitions.refusals import lost, note_unknown_end, wait_before_retry
+from pynamodb_tracker.transitions.refusals import lost
 from pynamodb_tracker.transitions.transition import Transition
 
 T = TypeVar("T", bound=TaskRow)
@@ -64,10 +63,9 @@ def succeed(journal: Journal[T]) -> None:
             each.prepare(partial(commit, journal))
         pending = journal.pending_success = journal.pending_success or PendingSuccess(of_block=False)
         _succeed_together(journal, pending, success, participants)
-    except PynamoDBException as error:
-        if isinstance(error, TransactWriteError) and is_invalid(error):
+    except TransactWriteError as error:
+        if is_invalid(error):
             raise _invalid_together(claim, error) from error
-        note_unknown_end(claim, journal.next_code, error)
         raise
 
 
@@ -107,19 +105,15 @@ def transition_of_success(journal: Journal[T], sent: Changes, participants: Sequ
 
 def _changes_to_send(journal: Journal[T]) -> tuple[Changes, Changes]:
     """Return what the block changed, and the same as it is sent: with large data stored before, and a pointer to it."""
-    claim, retries = journal.claim, 0
-    while journal.success is None:
+    claim = journal.claim
+    if journal.success is None:
+        if journal.unsure is not None:
+            settle(journal)
         try:
-            if journal.unsure is not None:
-                settle(journal)
-            try:
-                changes, needs_chunks = storable_changes(claim.task, (claim.statements.answer, journal.answer))
-            except ValueNotStorableError as unstorable:
-                changes, needs_chunks = _changes_after_interrupt(journal, unstorable)
-            journal.success = changes, put_next_version(journal, changes) if needs_chunks else changes
-        except PynamoDBConnectionError as error:
-            wait_before_retry(claim, journal.next_code, error, retries)
-            retries += 1
+            changes, needs_chunks = storable_changes(claim.task, (claim.statements.answer, journal.answer))
+        except ValueNotStorableError as unstorable:
+            changes, needs_chunks = _changes_after_interrupt(journal, unstorable)
+        journal.success = changes, put_next_version(journal, changes) if needs_chunks else changes
     return journal.success
 
 
@@ -145,7 +139,7 @@ def _succeed_alone(journal: Journal[T], sent: Changes, participants: Sequence[Pa
     success = transition_of_success(journal, sent, participants)
     while True:
         try:
-            send_until_landed(journal, success)
+            send_finish(journal, success)
         except RowChanged as changed:
             row = _row_to_take_in(claim, cast("T", changed.row), retries)
             before, retries = success, retries + 1
@@ -171,7 +165,7 @@ def _succeed_together(
     while not pending.recorded:
         journal.saves += 1
         build = partial(_own_action, journal, pending, success, participants)
-        unapplied = send_together(claim.statements.table, build, participants, more=more, lock=claim)
+        unapplied = send_together(claim.statements.table, build, participants, more=more)
         if unapplied is None:
             end_pending(journal, pending, cast("SentSuccess", pending.sent))
         elif unapplied.refused or unapplied.unheard:
@@ -229,7 +223,7 @@ def _row_to_take_in(claim: Claim[T], row: T, retries: int) -> T | None:
     """
     if retries < _AT_ONCE:
         return row
-    if not slept_before(claim.expire_time, jittered_pause(retries - _AT_ONCE)):
+    if not slept_before_retry(retries - _AT_ONCE, claim.expire_time):
         raise LockLostError(
             f"cannot finish {claim.step} of {claim.task.task_id!r}: its row changed {retries + 1} times while its "
             f"success was being recorded, and its lock expires at {claim.expire_time}; nothing was recorded, so it "

@@ -104,8 +104,9 @@ class WorkerAttempt(TaskAttempt[Any], Hook):
         """Release the task while its function still runs; log it if that is done, or not possible within this time.
 
         A task that is just being claimed is released by its own thread, and a run whose end is just being recorded
-        ends: both are waited for.
+        ends: both are waited for, and send nothing again.
         """
+        self.cut_short.set()
         if not self.was_claimed and self._has_ended.wait(seconds):
             return
         fields = self.details.log_fields
@@ -251,8 +252,12 @@ class ThreadTeam(Team):
         self.dispatcher.stop()
 
     cut_short = Team.give_back
-    abandon = stop
-    """Leave at once: the tasks that run stay locked until their locks expire."""
+
+    def abandon(self) -> None:
+        """Leave at once: the tasks that run stay locked until their locks expire."""
+        self.stop()
+        for attempt in list(self._running):
+            attempt.cut_short.set()
 
     def _run(self) -> None:
         try:

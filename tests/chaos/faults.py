@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from itertools import count
 from typing import Any
+
+from botocore.endpoint import Endpoint
+from botocore.exceptions import CredentialRetrievalError, EndpointConnectionError, SSLError
 
 from tests.chaos.settings import Rates, Settings
 from tests.engine.actions import (
@@ -26,14 +31,16 @@ from tests.engine.actions import (
 )
 from tests.engine.proxy import Proxy, Reply
 
-__all__ = ["CODES", "KINDS", "Faults", "Wire", "drawn"]
+__all__ = ["CODES", "KINDS", "Faults", "Wire", "drawn", "fail_before_sending"]
 
 KINDS = frozenset(asdict(Rates()))
 """Everything that may become of a request."""
 READS = {"GetItem", "BatchGetItem", "Query", "Scan"}
 TRANSACTION = "TransactWriteItems"
 ERROR_500, CONFLICT = Fail(), Fail(400, "TransactionConflictException")
-CODES = {ERROR_500.code, CONFLICT.code, THROTTLED.code}
+REFUSED = ("ExpiredTokenException", "InvalidSignatureException", "UnrecognizedClientException")
+"""How a request is refused whose credentials or signature are wrong for a moment."""
+CODES = {ERROR_500.code, CONFLICT.code, THROTTLED.code, *REFUSED}
 """Errors of DynamoDB that are made here; a transaction may be cancelled, too."""
 
 
@@ -188,6 +195,28 @@ class Faults:
         self._seen[of] += 1
         return self._first[of].pop() if self._seen[of] % EVERY == 0 else ""
 
+UNSENT: tuple[Callable[[], Exception], ...] = (
+    lambda: CredentialRetrievalError(provider="container-role", error_msg="429"),
+    lambda: FileNotFoundError(errno.ENOENT, "No such file or directory", "/var/run/secrets/token"),
+    lambda: EndpointConnectionError(endpoint_url="https://no.such.host"),
+    lambda: SSLError(endpoint_url="https://dynamodb", error="CERTIFICATE_VERIFY_FAILED"),
+)
+"""What keeps a request from being sent: credentials, a token file, the name of the host, and a certificate."""
+
+
+def fail_before_sending(settings: Settings, worker: str) -> None:
+    """From now on, keep some requests of this process from being sent; for good."""
+    create, numbers = Endpoint.create_request, count()
+
+    def create_or_fail(endpoint: Endpoint, params: Any, model: Any = None) -> Any:
+        draw = settings.drawn("unsent", worker, next(numbers))
+        if draw.random() < settings.unsent:
+            fault = draw.choice(UNSENT)
+            raise fault()
+        return create(endpoint, params, model)
+
+    Endpoint.create_request = create_or_fail
+
 
 def drawn(settings: Settings, target: str, ordinal: int, first: str = "") -> tuple[str, Action]:
     """Return what becomes of the request of that number, and its name; `first` is a kind that it has to be."""
@@ -203,6 +232,7 @@ def drawn(settings: Settings, target: str, ordinal: int, first: str = "") -> tup
         "error_500": draw.choice(SERVER_ERROR_IN_BATCH) if target == BATCH else ERROR_500,
         "throttled": draw.choice(THROTTLED_IN_BY.get(target, (THROTTLED,))),
         "conflict": draw.choice(CONFLICT_IN_BY.get(target, (CONFLICT,))),
+        "refused": Fail(400, draw.choice(REFUSED)),
     }
     for kind, rate in asdict(settings.rates).items():
         if first == kind or (at < rate and not first):

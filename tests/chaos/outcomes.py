@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from botocore.exceptions import ConnectionError as NoConnectionError
-from botocore.exceptions import HTTPClientError
+from botocore.exceptions import CredentialRetrievalError, HTTPClientError
 from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException, TransactWriteError
 
 from pynamodb_tracker import GiveUp, LockLostError, RetryLater, TaskNotStartableError
+from pynamodb_tracker.dynamodb.error_codes import UnexpectedSdkError
 from tests.chaos.faults import CODES
 
 __all__ = [
@@ -118,7 +119,7 @@ def is_announced(error: BaseException) -> bool:
 
 def is_of_the_network(error: PynamoDBException) -> bool:
     """Return whether faults of the network here can cause it; they cannot cause errors about a wrong request."""
-    if isinstance(error.cause, HTTPClientError | NoConnectionError):
+    if isinstance(error.cause, HTTPClientError | NoConnectionError | CredentialRetrievalError | UnexpectedSdkError):
         return True
     if error.cause_response_code == CANCELLED:
         reasons = getattr(error.cause, "cancellation_reasons", ())

@@ -27,6 +27,7 @@ class Rates:
     error_500: float = 0.02
     throttled: float = 0.02
     conflict: float = 0.02
+    refused: float = 0.02
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ class Settings:
     tasks: int = 300
     """How many tasks are created, one after the other while the faults last."""
     rates: Rates = field(default_factory=Rates)
+    unsent: float = 0.01
+    """How many requests of a worker in one are not sent."""
     kill_every: float = 3.0
     """Seconds between two kills, on average. Here and in the next three, 0 is for none."""
     terminate_every: float = 4.0

@@ -26,6 +26,7 @@ from pynamodb_tracker.transitions import lock as lock_module
 from tests.chaos.batch import Batch
 from tests.chaos.block import Block
 from tests.chaos.events import Log
+from tests.chaos.faults import fail_before_sending
 from tests.chaos.interrupts import Interrupts
 from tests.chaos.ledger import Ledger
 from tests.chaos.outcomes import is_of_the_network
@@ -203,6 +204,8 @@ def start(settings: Settings, endpoint: str, folder: str, name: str, kind: str) 
         from tests.chaos.guards import remove_guard  # noqa: PLC0415 - pytest with it, which other workers do without
 
         remove_guard(settings.without)
+    if kind != "calm":
+        fail_before_sending(settings, name)
     skew = settings.skew_of(name)
     clock.use(SkewedClock(skew))
     # Tokens are made of the machine's clock, too, which no setting of the library reaches.

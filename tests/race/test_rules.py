@@ -90,7 +90,7 @@ def test_a_finish_without_any_answer_raises_the_error_of_the_network_with_a_note
     with pytest.raises(UpdateError) as error, order.confirm.start("o"):
         proxy.rule = lambda *_: DropRequest()
 
-    assert "may still be" in error.value.__notes__[0]
+    assert "may have been recorded" in error.value.__notes__[0]
 
 
 @pytest.mark.parametrize("conflicts", [1, 4])

@@ -5,22 +5,24 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pynamodb.connection.base import Connection
 
-from pynamodb_tracker import ExecutionContext, LockLostError, Tally, Worker, transitions
+from pynamodb_tracker import ExecutionContext, LockLostError, Tally, Worker, clock, transitions
 from pynamodb_tracker.execution.run import Run
+from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.worker import team
+from pynamodb_tracker.worker.shutdown import Message, Messages
 from pynamodb_tracker.worker.team import ThreadTeam, WorkerAttempt
+from tests.support.network import Network, error, passing
 from tests.support.processes import until
 from tests.worker.shop import Order
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.testing import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("shop")
 
@@ -73,6 +75,18 @@ def hung(function: Hanging, **options: Any) -> Iterator[Worker]:
         for thread in threading.enumerate():
             if thread.name.startswith("pynamodb_tracker worker"):
                 thread.join(WAIT)
+
+
+@pytest.fixture
+def network(monkeypatch: pytest.MonkeyPatch) -> Network:
+    """Put a network between the library and the table that lets everything through until its `rule` is set."""
+    network = Network()
+
+    def dispatch(connection: Connection, operation_name: str, operation_kwargs: Any) -> Any:
+        return network.dispatch(connection, operation_name, operation_kwargs)
+
+    monkeypatch.setattr(Connection, "dispatch", dispatch)
+    return network
 
 
 @pytest.fixture
@@ -401,3 +415,68 @@ def test_sigusr1_prints_what_runs_and_what_was_done(capfd: pytest.CaptureFixture
         "  Order.confirm of 'o-2' (attempt 1): 12.3 s",
         "  Order.confirm: 1 succeeded, 0 failed, 0 ignored, 0 refused, 0 released; next poll now",
     ]
+
+
+class StandingClock(StoppedClock):
+    """A clock that never moves, so that what waits for it has no end of its own."""
+
+    def sleep(self, seconds: float) -> None:  # noqa: ARG002 - however long
+        """Let other threads run."""
+        time.sleep(0.001)
+
+
+THREADS = 25
+
+
+@pytest.mark.parametrize("stop", ["the grace time is over", "a second interrupt"])
+def test_a_pool_whose_role_was_taken_away_ends_when_it_is_stopped(
+    network: Network, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, stop: str
+) -> None:
+    Order.create_many([f"o-{number}" for number in range(THREADS)])
+    ended, denied = threading.Barrier(THREADS, timeout=WAIT), threading.Semaphore(0)
+
+    def rule(operation: str, _request: Any, send: Callable[[], Any]) -> Any:
+        if operation == "Query":
+            return send()
+        denied.release()
+        raise error(operation, "AccessDeniedException")
+
+    def work(_: Ctx) -> None:
+        ended.wait()
+        network.rule = rule
+
+    messages = Messages()
+    monkeypatch.setattr("pynamodb_tracker.worker.worker.Messages", lambda: messages)
+    worker = Worker({Order.confirm: work}, threads=THREADS, grace=AT_ONCE if "grace" in stop else timedelta(hours=1))
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            worker.run()
+        except KeyboardInterrupt as interrupt:
+            raised.append(interrupt)
+
+    before = clock.use(StandingClock())
+    thread = threading.Thread(target=run)
+    try:
+        thread.start()
+        for _ in range(10 * THREADS):
+            assert denied.acquire(timeout=WAIT)
+        if "grace" in stop:
+            worker.stop()
+        else:
+            messages.put(Message.INTERRUPT)
+            messages.put(Message.INTERRUPT)
+        thread.join(WAIT)
+        assert not thread.is_alive()
+        for each in threading.enumerate():
+            if each.name.startswith("pynamodb_tracker worker"):
+                each.join(WAIT)
+                assert not each.is_alive()
+    finally:
+        network.rule = passing
+        clock.use(before)
+    assert len(raised) == ("interrupt" in stop)
+    unrecorded = [text for text in caplog.messages if "was done, but its success was not recorded" in text]
+    assert len(unrecorded) == THREADS
+    assert Order.confirm.in_progress.count() == THREADS

@@ -1,0 +1,239 @@
+"""Whether a request is sent again: the only place that sleeps because a request has failed, or was refused.
+
+Whatever comes first ends the tries:
+
+    the lock       `until`, given by the caller, or else the lock of `Persisting`: a later answer is worthless
+    the deadline   `ending_by`: half a second before a Lambda invocation ends, or as a caller has set it
+    the stop       `stopped_by`: a grace time is over, a second interrupt, a cancelled asyncio task
+    the number     TRIES, and at once after a permanent error; not within `Persisting`
+
+`Persisting` is for what a run writes once its work is done. A claim or a query that fails costs nothing, so it gives
+up early. An end that is not recorded costs the work.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from contextvars import ContextVar, Token
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Protocol
+
+from botocore.exceptions import BotoCoreError
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.dynamodb.around import around
+from pynamodb_tracker.dynamodb.backoff import jittered_pause
+from pynamodb_tracker.dynamodb.error_codes import is_conflict, is_proof, is_retryable_answer, may_be_applied
+
+log = logging.getLogger("pynamodb_tracker")
+
+TRIES = 6
+"""How often a request is sent if its failures are temporary; each time, the SDK retries as the user configured it."""
+
+SHORTEST_TIMEOUT = 0.5
+"""Seconds; no timeout is shorter, because an end is worth one real try even after its lock has expired."""
+
+_SHORTEST_REQUEST = 2 * SHORTEST_TIMEOUT
+"""Seconds that a request takes which nobody answers: time to connect, and time to read."""
+
+_GLANCE = 0.25
+"""Seconds after which a pause looks whether it was stopped."""
+
+_deadline: ContextVar[datetime | None] = ContextVar("pynamodb_tracker_deadline", default=None)
+_stops: ContextVar[tuple[threading.Event, ...]] = ContextVar("pynamodb_tracker_stops", default=())
+_persisting: ContextVar[Persisting | None] = ContextVar("pynamodb_tracker_persisting", default=None)
+
+
+@around
+def ending_by(time: datetime | None) -> Iterator[None]:
+    """Let requests that are sent in this block end by that time, or by an earlier one of the block around it."""
+    before = _deadline.get()
+    token = _deadline.set(before if time is None else min(time, before or time))
+    try:
+        yield
+    finally:
+        _deadline.reset(token)
+
+
+def deadline() -> datetime | None:
+    """Return the time of `ending_by`."""
+    return _deadline.get()
+
+
+@around
+def stopped_by(event: threading.Event) -> Iterator[None]:
+    """Send nothing again in this block, and take no other item in `in_threads`, once the event is set."""
+    token = _stops.set((*_stops.get(), event))
+    try:
+        yield
+    finally:
+        _stops.reset(token)
+
+
+def is_stopped() -> bool:
+    """Return whether an event of `stopped_by` is set."""
+    return any(event.is_set() for event in _stops.get())
+
+
+def latest_answer(until: datetime | None) -> datetime | None:
+    """Return after when an answer is worthless: at that time, or when the lock expires, or at the deadline."""
+    persisting, end = _persisting.get(), _deadline.get()
+    if until is None and persisting is not None:
+        until = persisting.lock.expire_time
+    return end if until is None else min(until, end or until)
+
+
+def slept_before_retry(
+    retry: int,
+    until: datetime | None = None,
+    *,
+    base: float = 0.05,
+    longest: float = 5.0,
+    takes: float = _SHORTEST_REQUEST,
+) -> bool:
+    """Sleep before a request is sent again, and return True; return False if one of the ends comes first.
+
+    The retries are numbered from 0. `base` and `longest` are as for `jittered_pause`. `takes` are the seconds that the
+    request needs before the deadline.
+    """
+    pause, now = jittered_pause(retry, base=base, longest=longest), clock.now()
+    last = latest_answer(until)
+    if last is not None and now + timedelta(seconds=pause) >= last:
+        return False
+    if not _has_time(pause + takes):
+        return False
+    while not is_stopped():
+        if pause <= 0:
+            return True
+        glance = min(pause, _GLANCE) if _stops.get() else pause
+        clock.sleep(glance)
+        pause -= glance
+    return False
+
+
+def _has_time(seconds: float) -> bool:
+    """Return whether so much time is left before the deadline."""
+    end = _deadline.get()
+    return end is None or clock.now() + timedelta(seconds=seconds) <= end
+
+
+def check_time() -> None:
+    """Raise NotSentError if the run has given up a request because of the deadline: nobody may answer this one, too."""
+    persisting = _persisting.get()
+    if persisting is not None and persisting.lock.is_out_of_time and not _has_time(_SHORTEST_REQUEST):
+        raise NotSentError
+
+
+class NotSentError(BotoCoreError):  # type: ignore[misc]  # it has no types
+    """There is no time left for a request."""
+
+    fmt = "no time is left to send it"
+
+
+class Lock(Protocol):
+    """The lock of a run; a heartbeat may extend it in the meantime."""
+
+    @property
+    def expire_time(self) -> datetime:
+        """When it expires, as known by now."""
+        ...
+
+    is_out_of_time: bool
+    """Whether a request of the run was given up because of the deadline."""
+
+    @property
+    def log_fields(self) -> Mapping[str, object]:
+        """The extra fields of log records about the run."""
+        ...
+
+
+class Persisting(AbstractContextManager[None]):
+    """Send the requests of this block until they are applied, or a response proves that they never can be.
+
+    Only the lock, the deadline and the stop end that. The first failure is logged as a warning, and success after it at
+    level INFO.
+    """
+
+    def __init__(self, lock: Lock, what: str = "the end") -> None:
+        self.lock = lock
+        """The lock of the run."""
+        self._what = what
+        self._failures = 0
+        self._is_logged = False
+        self._token: Token[Persisting | None] | None = None
+
+    def __enter__(self) -> None:
+        """Begin to persist."""
+        self._token = _persisting.set(self)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Log that it was worth it."""
+        if self._token is not None:
+            _persisting.reset(self._token)
+        if kind is None and self._is_logged:
+            text = "%s of %s was recorded after %d failed requests"
+            log.info(text, self._what, self.lock, self._failures, extra=self.lock.log_fields)
+
+    def note(self, error: Exception) -> None:
+        """Log the first failure; a conflict with another write is none."""
+        self._failures += 1
+        if not self._is_logged and not is_conflict(error):
+            self._is_logged = True
+            text = "%s of %s could not be recorded yet, and is sent again until its lock expires at %s: %s"
+            log.warning(text, self._what, self.lock, self.lock.expire_time, error, extra=self.lock.log_fields)
+
+
+@around
+def not_persisting() -> Iterator[None]:
+    """Send the requests of this block as outside of `Persisting`: nothing is lost without them."""
+    token = _persisting.set(None)
+    try:
+        yield
+    finally:
+        _persisting.reset(token)
+
+
+def is_persisting() -> bool:
+    """Return whether requests are sent until they are applied."""
+    return _persisting.get() is not None
+
+
+class Tries:
+    """The tries of one request."""
+
+    __slots__ = ("is_lost", "is_temporary", "number", "until")
+
+    def __init__(self, until: datetime | None = None) -> None:
+        self.until = until
+        self.number = 0
+        self.is_lost = False
+        """Whether one of them may have been applied, because its response was lost."""
+        self.is_temporary = False
+        """Whether the last failure may pass."""
+
+    def failed(self, error: Exception, *, is_temporary: bool | None = None, is_final: bool | None = None) -> bool:
+        """Sleep and return True if the request is to be sent again after this error of the SDK.
+
+        Otherwise return False. `is_temporary` is what decides outside of `Persisting`, `is_final` within.
+        """
+        self.is_lost = self.is_lost or may_be_applied(error)
+        persisting = _persisting.get()
+        if persisting is None:
+            self.is_temporary = is_retryable_answer(error) if is_temporary is None else is_temporary
+            goes_on = self.is_temporary and self.number < TRIES - 1
+        else:
+            goes_on = self.is_temporary = not (is_proof(error) if is_final is None else is_final)
+        if not (goes_on and slept_before_retry(self.number, self.until)):
+            if persisting is not None:
+                persisting.lock.is_out_of_time = goes_on
+            return False
+        self.number += 1
+        if persisting is not None:
+            persisting.note(error)
+        return True

@@ -1,0 +1,256 @@
+"""When a request is sent again, and what is known of it afterwards."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+from unittest import mock
+
+import pytest
+from botocore.exceptions import ClientError
+from pynamodb.attributes import UnicodeAttribute
+from pynamodb.exceptions import GetError, PynamoDBConnectionError, UpdateError
+from pynamodb.models import Model
+
+from pynamodb_tracker import Step, Task, UseCase
+from pynamodb_tracker.dynamodb.connection import get_items
+from pynamodb_tracker.dynamodb.error_codes import is_unheard
+from pynamodb_tracker.dynamodb.retries import ending_by, latest_answer, slept_before_retry, stopped_by
+from pynamodb_tracker.testing import StoppedClock
+from tests.support.engines import Moto
+from tests.support.network import Network
+from tests.support.rows import client
+from tests.support.sdk_faults import FAULTS, Fault, Sdk
+
+SOON = timedelta(seconds=3)
+
+
+class RetryTask(Task):
+    class Meta:
+        table_name = "retries"
+        region = "us-east-1"
+        max_retry_attempts = 1
+
+
+class Job(RetryTask):
+    use_case_id = UseCase("job")
+
+    work = Step(10, lock_for=timedelta(minutes=5))
+
+
+class Payment(Model):
+    class Meta:
+        table_name = "payments"
+        region = "us-east-1"
+
+    id = UnicodeAttribute(hash_key=True)
+
+
+@pytest.fixture(scope="module")
+def sdk() -> Iterator[Sdk]:
+    with Moto.of([RetryTask]), Sdk(client(RetryTask)).in_use() as sdk, mock.patch("botocore.endpoint.time.sleep"):
+        yield sdk
+
+
+@pytest.fixture
+def network(monkeypatch: pytest.MonkeyPatch) -> Network:
+    network = Network()
+    connection = RetryTask.tracker.connection().connection
+    original = connection.dispatch
+    monkeypatch.setattr(
+        connection,
+        "dispatch",
+        lambda operation, request: network.rule(operation, request, lambda: original(operation, request)),
+    )
+    return network
+
+
+def fault(name: str) -> Fault:
+    return next(each for each in FAULTS if each.name == name)
+
+
+def test_a_deadline_within_another_one_does_not_move_it(stopped_clock: StoppedClock) -> None:
+    soon, later = stopped_clock.now() + SOON, stopped_clock.now() + 2 * SOON
+
+    with ending_by(soon), ending_by(later), ending_by(None):
+        assert latest_answer(None) == latest_answer(later) == soon
+
+
+def test_no_retry_is_begun_that_may_end_after_the_deadline(stopped_clock: StoppedClock) -> None:
+    deadline = stopped_clock.now() + SOON
+
+    with ending_by(deadline):
+        while slept_before_retry(3):
+            pass
+
+    assert stopped_clock.now() <= deadline - timedelta(seconds=1)
+
+
+def test_a_pause_ends_soon_after_it_is_stopped(monkeypatch: pytest.MonkeyPatch, stopped_clock: StoppedClock) -> None:
+    stop, begun = threading.Event(), stopped_clock.now()
+    monkeypatch.setattr("pynamodb_tracker.dynamodb.retries.jittered_pause", lambda *_, **__: 5.0)
+    sleep = stopped_clock.sleep
+
+    def stop_soon(seconds: float) -> None:
+        sleep(seconds)
+        stop.set()
+
+    monkeypatch.setattr(stopped_clock, "sleep", stop_soon)
+
+    with stopped_by(stop), stopped_by(threading.Event()):
+        assert not slept_before_retry(0)
+
+    assert stopped_clock.now() - begun == timedelta(seconds=0.25)
+
+
+PASSING = {"ThrottlingException", "InternalServerError", "ServiceUnavailable"}
+
+
+@pytest.mark.parametrize("given", [each for each in FAULTS if each.name not in PASSING], ids=str)
+def test_a_claim_is_given_up_at_once_if_it_could_not_be_signed_or_was_denied(
+    sdk: Sdk, stopped_clock: StoppedClock, given: Fault
+) -> None:
+    task_id, begun = f"t-{given}", stopped_clock.now()
+    Job.create(task_id)
+    sdk.fails(given)
+    with pytest.raises(PynamoDBConnectionError):
+        Job.work.run(task_id, lambda _: pytest.fail("the block runs"))
+    sdk.fails(None)
+
+    assert stopped_clock.now() == begun or given.may_be_applied  # the claim is then given back, for some seconds
+    assert stopped_clock.now() - begun <= timedelta(seconds=5)
+
+
+@pytest.mark.usefixtures("stopped_clock")
+@pytest.mark.parametrize(
+    ("first", "may_be_applied"), [("no response in time", True), ("name of the host", False)], ids=["lost", "not sent"]
+)
+def test_what_became_of_an_earlier_try_of_the_sdk_is_known(sdk: Sdk, first: str, *, may_be_applied: bool) -> None:
+    task_id = f"earlier {first}"
+    Job.create(task_id)
+    sdk.fails_in_turn(fault(first), fault("AccessDeniedException"))
+    with pytest.raises(UpdateError, match="AccessDenied") as raised:
+        Job.work.ignore(task_id, reason="of the test")
+
+    assert sdk.failures == 2
+    assert is_unheard(raised.value) is may_be_applied
+
+
+def in_pieces(size: int) -> Callable[..., Any]:
+    """Answer a BatchGetItem for so many keys at a time."""
+
+    def rule(operation: str, request: Any, send: Callable[[], Any]) -> Any:
+        if operation != "BatchGetItem":
+            return send()
+        keys = request["RequestItems"]["retries"].pop("Keys")
+        request["RequestItems"]["retries"]["Keys"] = keys[:size] or keys[:1]
+        answer = send()
+        if not size:
+            answer["Responses"] = {}
+        left = keys[size:]
+        return {**answer, "UnprocessedKeys": {"retries": {"Keys": left}} if left else {}}
+
+    return rule
+
+
+@pytest.mark.usefixtures("sdk")
+def test_items_that_come_one_by_one_are_all_read_soon_and_that_is_logged_once(
+    network: Network, stopped_clock: StoppedClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    ids = [f"piece-{number}" for number in range(30)]
+    Job.create_many(ids)
+    begun, network.rule = stopped_clock.now(), in_pieces(1)
+
+    found = list(get_items(RetryTask.tracker.connection(), [Job.tracker.key(task_id) for task_id in ids]))
+
+    assert len(found) == 30
+    assert stopped_clock.now() - begun <= timedelta(seconds=30 * 0.05)
+    assert [text for text in caplog.messages if "small pieces" in text] == [
+        "the table retries answers BatchGetItem in small pieces: 24 keys are left after 6 requests"
+    ]
+
+
+@pytest.mark.usefixtures("sdk", "stopped_clock")
+def test_keys_that_are_never_processed_are_an_error(network: Network) -> None:
+    network.rule = in_pieces(0)
+
+    with pytest.raises(GetError, match="2 keys were left unprocessed"):
+        list(get_items(RetryTask.tracker.connection(), [Job.tracker.key("a"), Job.tracker.key("b")]))
+
+
+@pytest.mark.usefixtures("sdk")
+def test_small_pieces_end_at_the_deadline(network: Network, stopped_clock: StoppedClock) -> None:
+    network.rule, deadline = in_pieces(1), stopped_clock.now() + timedelta(seconds=1.1)
+    keys = [Job.tracker.key(f"k-{number}") for number in range(100)]
+
+    with ending_by(deadline), pytest.raises(GetError, match="left unprocessed"):
+        list(get_items(RetryTask.tracker.connection(), keys))
+
+    assert stopped_clock.now() <= deadline
+
+
+DENIED = "User: x is not authorized to perform: dynamodb:{} on resource: arn:aws:dynamodb:us-east-1:1:table/{} because"
+
+
+@pytest.mark.usefixtures("sdk")
+@pytest.mark.parametrize(
+    ("operation", "table", "is_final"),
+    [("PutItem", "payments", True), ("UpdateItem", "retries", False), ("PutItem", "others", False)],
+)
+def test_a_transaction_is_given_up_if_a_write_of_the_user_is_denied(
+    network: Network, stopped_clock: StoppedClock, operation: str, table: str, *, is_final: bool
+) -> None:
+    task_id, begun, denials = f"t-{operation}-{table}", stopped_clock.now(), [1, 1]
+    Job.create(task_id)
+
+    def rule(name: str, _request: Any, send: Callable[[], Any]) -> Any:
+        if name == "TransactWriteItems":
+            if not denials:
+                return {}
+            denials.pop()
+            raise _denied(name, DENIED.format(operation, table))
+        return send()
+
+    network.rule = rule
+    with Job.work.start(task_id, skip_error=True) as ctx, ctx.transaction() as transaction:
+        transaction.save(Payment("p-1"))
+
+    assert (len(denials) == 1) is is_final
+    assert (stopped_clock.now() == begun) is is_final
+    assert (Job.get_task(task_id).state == Job.work.failed) is is_final
+
+
+def _denied(operation: str, message: str) -> ClientError:
+    return ClientError({"Error": {"Code": "AccessDeniedException", "Message": message}}, operation)
+
+
+@pytest.mark.usefixtures("sdk")
+def test_a_response_that_asks_for_a_long_pause_is_not_obeyed_before_a_deadline(
+    sdk: Sdk, stopped_clock: StoppedClock
+) -> None:
+    Job.create("t-pause")
+    sdk.headers = {"x-amz-retry-after": "5000"}
+    sdk.fails(fault("ThrottlingException"), 1)
+    with (
+        mock.patch("botocore.endpoint.time.sleep", side_effect=AssertionError("the SDK pauses")),
+        ending_by(stopped_clock.now() + timedelta(seconds=30)),
+    ):
+        Job.work.run("t-pause", lambda _: None)
+    sdk.headers = {}
+
+    assert sdk.failures == 1
+    assert Job.get_task("t-pause").state == Job.work.succeeded
+
+
+def test_a_block_that_outlives_its_lock_is_logged_once(
+    sdk: Sdk, stopped_clock: StoppedClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    sdk.fails(None)
+    for task_id, minutes in {"t-late": 6, "t-in-time": 4}.items():
+        Job.create(task_id)
+        Job.work.run(task_id, lambda _, minutes=minutes: stopped_clock.advance(timedelta(minutes=minutes)))  # type: ignore[misc]
+
+    (text,) = caplog.messages
+    assert text.startswith("the block of work of Job 't-late' (attempt 1) ended after its lock had expired at ")
