@@ -14,7 +14,7 @@ from apscheduler.triggers.date import DateTrigger
 from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker.apscheduler import DynamoDBJobStore
-from pynamodb_tracker.dynamodb import connection
+from pynamodb_tracker.dynamodb.retries import deadline
 from pynamodb_tracker.testing import StoppedClock
 from tests.apscheduler.jobs import at, due, modify, new_job, new_store
 from tests.support.engines import only_moto
@@ -173,7 +173,7 @@ def test_a_write_that_is_owed_is_tried_for_a_limited_time(
     deadlines = set[datetime | None]()
 
     def rule(_operation: str, _request: Any, send: Callable[[], Any]) -> Any:
-        deadlines.add(connection._deadline.get())
+        deadlines.add(deadline())
         return send()
 
     network.rule = rule

@@ -195,6 +195,7 @@ class Faults:
         self._seen[of] += 1
         return self._first[of].pop() if self._seen[of] % EVERY == 0 else ""
 
+
 UNSENT: tuple[Callable[[], Exception], ...] = (
     lambda: CredentialRetrievalError(provider="container-role", error_msg="429"),
     lambda: FileNotFoundError(errno.ENOENT, "No such file or directory", "/var/run/secrets/token"),
