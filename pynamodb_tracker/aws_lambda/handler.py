@@ -98,7 +98,7 @@ def handles(
     An HTTP request has a status code for each result, and `retry-after` where another try makes sense; its payload is
     the event with the body read as JSON, so that `task_id="body.order_id"` and `"headers.idempotency-key"` are paths.
     `then` is the URL of the next step's queue: once the success is recorded, `{"task_id": ...}` is sent there, and
-    again if the event is redelivered; if that fails, the record has failed. A FIFO queue keeps the message group. In a
+    again if the event is redelivered while the task is pending there; if that fails, the record has failed. A FIFO queue keeps the message group. In a
     standard queue, it is the tenant of a fair queue: the group of the task, or what `message_group` returns of it.
     `threads` run the records of a batch at once; a stream, a message group and a partition stay in order.
     `metrics` are written in CloudWatch's embedded metric format, in a namespace of your own if you name one.

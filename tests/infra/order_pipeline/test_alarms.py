@@ -30,7 +30,7 @@ def metrics_of(alarm: dict[str, Any]) -> Iterator[tuple[Any, str, frozenset[str]
 
 def test_every_alarm_notifies_the_topic_and_so_does_its_end() -> None:
     orders = {"OrdersIgnored", "OrdersOverdue", "OrdersUnregistered"}
-    assert set(ALARMS) == orders | {"MessagesDead", "TableThrottled", "FunctionsFailing"}
+    assert set(ALARMS) == orders | {"MessagesDead", "TableThrottled", "FunctionsFailing", "AttemptsFailing"}
     for alarm in ALARMS.values():
         assert alarm["AlarmActions"] == alarm.get("OKActions", alarm["AlarmActions"]) == [{"Ref": "AlarmTopicArn"}]
         assert alarm["ComparisonOperator"] == "GreaterThanThreshold"
@@ -53,6 +53,8 @@ def test_cloudwatch_takes_each_alarm(name: str, stack: Stack) -> None:
                 return values[resource].rpartition("/")[2]
             case {"Fn::ImportValue": {"Fn::Sub": "${TableStack}-TableName"}}:
                 return "orders"
+            case {"Fn::Sub": str(text)}:
+                return text.replace("${FailedPercent}", "5")
             case _:
                 assert not any(key.startswith("Fn::") for key in node), node
                 return {key: resolved(each) for key, each in node.items()}
