@@ -42,10 +42,8 @@ def test_cloudwatch_takes_each_alarm(name: str, stack: Stack) -> None:
     values: dict[str, Any] = {**stack.ids, **PARAMETERS, "AWS::StackName": stack.name, "OverdueAfterSeconds": 900}
 
     def resolved(node: Any) -> Any:
-        if isinstance(node, list):
-            return [resolved(each) for each in node]
         if not isinstance(node, dict):
-            return node
+            return [resolved(each) for each in node] if isinstance(node, list) else node
         match node:
             case {"Ref": reference}:
                 return values[reference]
