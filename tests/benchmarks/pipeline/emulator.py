@@ -207,6 +207,13 @@ class Function:
             environment.end()
 
 
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of clients that were killed."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
 class Emulator:
     """The functions and queues of the application, on loopback."""
 
@@ -225,7 +232,7 @@ class Emulator:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Run in this block; its processes and threads end with it."""
-        server = ThreadingHTTPServer(("127.0.0.1", 0), self._sqs())
+        server = _Server(("127.0.0.1", 0), self._sqs())
         server.daemon_threads = True
         own, its = socket.socketpair()
         self._parent = own
@@ -327,7 +334,12 @@ class Emulator:
             def log_message(self, *_: object) -> None: ...
 
             def do_POST(self) -> None:
-                given = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                length = int(self.headers["Content-Length"])
+                text = self.rfile.read(length)
+                if len(text) < length:  # the function was killed in the middle of its request
+                    self.close_connection = True
+                    return
+                given = json.loads(text)
                 queue = emulator.queues[given["QueueUrl"].rpartition("/")[2]]
                 sent = []
                 for entry in given["Entries"]:

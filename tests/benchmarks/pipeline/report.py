@@ -157,7 +157,7 @@ def _rows(run: Run) -> Iterator[str]:
         f"{len(waited)} of {orders}",
         str(given_back),
         f"{_share_for_finished(run, lines):.0%}",
-        f"{sum(run.requests.values()) / orders:.1f}",
+        f"{sum(run.requests.values()) / orders:.1f}; {_requests_without_bug(run, tasks):.1f} without the bug",
         f"{run.overdue:.0f} s overdue, gone after {'-' if run.recovered is None else f'{run.recovered:.0f} s'}",
         f"{len(untraced)} of {len(blocks)}",
     ]
@@ -174,6 +174,19 @@ def _rows(run: Run) -> Iterator[str]:
     yield f"orders: {dict(states)}; invocations: {dict(how)}"
     dead = sum(len(queue.dead) for queue in run.emulator.queues.values())
     yield f"requests: {dict(run.requests)}; dead letters: {dead}"
+
+
+def _requests_without_bug(run: Run, tasks: dict[str, Any]) -> float:
+    """Return how many requests an order took, on average, of those that the bug has not met."""
+    met = {name for name, task in tasks.items() if any(each.type == "NameError" for each in task.errors)}
+    of_order, of_all = defaultdict[str, float](float), 0.0
+    for exchange in run.proxy.log:
+        names = {*re.findall(r"\bo-\d{4}\b", json.dumps(exchange.body))}
+        of_all += not names
+        for name in names:
+            of_order[name] += 1 / len(names)
+    others = run.announced.keys() - met
+    return sum(of_order[name] for name in others) / max(1, len(others)) + of_all / len(run.announced)
 
 
 def _share_for_finished(run: Run, lines: list[dict[str, Any]]) -> float:
