@@ -21,9 +21,7 @@ from pynamodb_tracker.aws_lambda.journal import InvocationLog
 from pynamodb_tracker.aws_lambda.queue import Queue
 from pynamodb_tracker.aws_lambda.result import Reason, Result
 from pynamodb_tracker.aws_lambda.trigger import Record, Replies, TaskId, Trigger, UnreadableEventError
-from pynamodb_tracker.batch.bulk import in_threads_together
 from pynamodb_tracker.batch.thread_pool import in_threads
-from pynamodb_tracker.dynamodb.batch_execute import MOST
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher, batcher_for
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.execution.context import ExecutionContext
@@ -36,6 +34,9 @@ A = TypeVar("A", bound="Attempt")
 
 Same = str | Sequence[str] | Callable[[Any], object]
 """What tells a repeated delivery from another payload for the same task: paths, or a function of the payload."""
+
+_CREATED_AT_ONCE = 25
+"""As many as one request can write."""
 
 _TOO_LATE = timedelta(seconds=1)
 """With less time left, no further record is started: it would only use up an attempt."""
@@ -120,6 +121,8 @@ class RecordRunner(Generic[T]):
         """
         if not self.create_if_missing:
             return 0
+        from pynamodb_tracker.batch.bulk import in_threads_together  # noqa: PLC0415 - few cold starts need it
+
         attempts, created = list[InvocationAttempt](), list[str]()
         for record in records:
             with suppress(UnreadableEventError):
@@ -132,7 +135,7 @@ class RecordRunner(Generic[T]):
                 if attempt.create():
                     created.append(attempt.task_id)
 
-        threads = min(len(attempts), MOST) or 1
+        threads = max(1, min(len(attempts), _CREATED_AT_ONCE))
         in_threads_together(create, attempts, threads, lambda attempt: attempt.new_attributes.get("group"))
         return len(created)
 
@@ -317,7 +320,7 @@ class Delivery(Generic[A]):
     def _run_in_order(self, lane: list[Record]) -> None:
         """Run records until one has to be redelivered, and then all after it have to be."""
         for place, record in enumerate(lane):
-            if self._began and not self._invocation.has(self._invocation.time_for(_TOO_LATE)):
+            if self._began and not self._invocation.has_time_for(_TOO_LATE):
                 with self._guard:
                     self._left += lane[place:]
                     self._undone += lane[place:]

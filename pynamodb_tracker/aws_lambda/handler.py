@@ -90,16 +90,17 @@ def handles(
     `create_if_missing` creates a task on its first event, at this step, and runs it; a function of the payload returns
     its attributes. With `create_first`, the tasks of a batch are created before its first record is run: if that takes
     all the time, or kills the function, a schedule finds the others at once, and nobody waits for their redelivery.
-    `replies` decide what is an error to the caller. `same`, paths or a function of the payload, tells a
-    repeated event from another payload for the same task, which is refused with PayloadMismatchError.
+    `replies` decide what is an error to the caller. `same`, paths or a function of the payload, tells a repeated event
+    from another payload for the same task, which is refused with PayloadMismatchError.
     A direct or HTTP caller gets what the function returns. With `store_answer`, that is stored with the success as JSON
     of at most 262,144 bytes, and a repeated event gets it, too; without, that gets the id and the state of the task.
     `answer`, a function of a Result, is called for every result that is not an error, and returns what the caller gets.
     An HTTP request has a status code for each result, and `retry-after` where another try makes sense; its payload is
     the event with the body read as JSON, so that `task_id="body.order_id"` and `"headers.idempotency-key"` are paths.
     `then` is the URL of the next step's queue: once the success is recorded, `{"task_id": ...}` is sent there, and
-    again if the event is redelivered while the task is pending there; if that fails, the record has failed. A FIFO queue keeps the message group. In a
-    standard queue, it is the tenant of a fair queue: the group of the task, or what `message_group` returns of it.
+    again if the event is redelivered while the task is pending there; if that fails, the record has failed. A FIFO
+    queue keeps the message group. In a standard queue, it is the tenant of a fair queue: the group of the task, or what
+    `message_group` returns of it.
     `threads` run the records of a batch at once; a stream, a message group and a partition stay in order.
     `metrics` are written in CloudWatch's embedded metric format, in a namespace of your own if you name one.
     A batch is answered with its `batchItemFailures`, which needs ReportBatchItemFailures, but one of Kafka with an

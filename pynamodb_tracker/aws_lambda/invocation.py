@@ -122,17 +122,17 @@ class Invocation:
         self._is_first = False
         self.times.note(duration)
 
-    def time_for(self, at_least: timedelta) -> timedelta:
-        """Return how long the next task may take: at least that, or what is expected.
+    def time_for(self, at_least: timedelta, wait: timedelta = timedelta(0)) -> timedelta:
+        """Return how long the next task may take, after that wait: at least that, or what is expected.
 
         Before the first task the estimate counts: slow tasks of earlier invocations must not stop all later ones.
         """
-        return max(at_least, self.times.at_first if self._is_first else self.times.expected)
+        return wait + max(at_least, self.times.at_first if self._is_first else self.times.expected)
 
-    def has(self, time: timedelta) -> bool:
-        """Return whether that much time is left."""
+    def has_time_for(self, at_least: timedelta, wait: timedelta = timedelta(0)) -> bool:
+        """Return whether as much time is left as the next task may take."""
         remaining = self.remaining
-        return remaining is None or remaining >= time
+        return remaining is None or remaining >= self.time_for(at_least, wait)
 
 
 def is_in_lambda() -> bool:

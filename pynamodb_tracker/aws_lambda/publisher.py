@@ -80,7 +80,7 @@ def event_publisher(
         invocation, published = Invocation(context), 0
         for request in _requests(_transitions(model, event)):
             left, why = request, "no time is left in this invocation"
-            if not published or invocation.has(_TIME_TO_PUT):
+            if not published or invocation.has_time_for(_TIME_TO_PUT):
                 left, why = target.put(request)
             if left:
                 message = f"{len(left)} events could not be published on {bus}: {why}"

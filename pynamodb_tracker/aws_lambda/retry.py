@@ -212,10 +212,11 @@ class _Sweep:
         """Apply the action to the due tasks; return the counts, and whether time ran out."""
         self.action.process(self)
         if self.out_of_time and not self.counts.total():
+            needed = self.invocation.time_for(self.action.min_time, self.action.wait)
             next(iter(self.logs.values())).write(
                 logging.WARNING,
                 f"no task was started, because the invocation had only {self.invocation.remaining} left and a task "
-                f"needs {self.time_needed}: give the function a longer timeout, or set a lower time_per_task",
+                f"needs {needed}: give the function a longer timeout, or set a lower time_per_task",
             )
         for step, log in self.logs.items():
             log.summary(dict(self._summary([step])))
@@ -249,13 +250,8 @@ class _Sweep:
 
     def has_time(self) -> bool:
         """Return whether a further task may be started."""
-        self.out_of_time = self.out_of_time or not self.invocation.has(self.time_needed)
+        self.out_of_time = self.out_of_time or not self.invocation.has_time_for(self.action.min_time, self.action.wait)
         return not self.out_of_time
-
-    @property
-    def time_needed(self) -> timedelta:
-        """With less time left, no further task is started."""
-        return self.invocation.time_for(self.action.min_time) + self.action.wait
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -71,7 +71,7 @@ class LeftOut:
 
 
 class DataAttribute(Attribute[dict[str, Any]]):
-    """The user's dictionary, stored as JSON text or as a pointer to its chunks; an empty one is stored only in place of another."""
+    """The user's dictionary, stored as JSON text or a pointer to its chunks; an empty one only in place of another."""
 
     attr_type = STRING
 

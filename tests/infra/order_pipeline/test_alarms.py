@@ -63,6 +63,28 @@ def test_cloudwatch_takes_each_alarm(name: str, stack: Stack) -> None:
     assert alarm["AlarmActions"] == [PARAMETERS["AlarmTopicArn"]]
 
 
+@pytest.mark.parametrize(
+    ("started", "failed", "unreadable", "is_raised"),
+    [
+        (100, 6, 0, True),
+        (100, 5, 0, False),  # that is the share, and not more
+        (20, 2, 0, False),  # a step of few orders
+        (3, 3, 0, True),
+        (0, 0, 3, True),  # each new order fails before it is created
+        (0, 0, 0, False),
+    ],
+)
+def test_attempts_that_fail_raise_an_alarm_by_their_share(
+    started: int, failed: int, unreadable: int, *, is_raised: bool
+) -> None:
+    _, first, *_ = ALARMS["AttemptsFailing"]["Metrics"]
+    expression = first["Expression"]["Fn::Sub"].replace("${FailedPercent}", "5").replace(" AND ", " and ")
+    functions = {"FILL": lambda value, _missing: value, "IF": lambda holds, yes, no: yes if holds else no}
+    values = {"s1": started, "f1": failed, "u1": unreadable}
+
+    assert eval(expression, {**functions, **values}) == is_raised  # noqa: S307 - our own text
+
+
 def test_alarms_see_every_dead_letter_queue_every_function_and_the_index() -> None:
     def values(alarm: str, dimension: str) -> list[Any]:
         metrics = [each["MetricStat"]["Metric"] for each in ALARMS[alarm]["Metrics"] if "MetricStat" in each]
