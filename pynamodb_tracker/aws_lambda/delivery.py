@@ -11,6 +11,8 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
+from pynamodb.exceptions import PynamoDBException
+
 from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.aws_lambda import http
 from pynamodb_tracker.aws_lambda import trigger as triggers
@@ -32,6 +34,9 @@ A = TypeVar("A", bound="Attempt")
 
 Same = str | Sequence[str] | Callable[[Any], object]
 """What tells a repeated delivery from another payload for the same task: paths, or a function of the payload."""
+
+_CREATED_AT_ONCE = 25
+"""As many as one request can write."""
 
 _TOO_LATE = timedelta(seconds=1)
 """With less time left, no further record is started: it would only use up an attempt."""
@@ -72,6 +77,13 @@ class Runner(Protocol[A]):
     def threads(self) -> int:
         """How many records of a batch are run at once."""
 
+    @property
+    def creates_first(self) -> bool:
+        """Whether missing tasks of a batch are created before its first record is run."""
+
+    def create_missing(self, records: Sequence[Record], trigger: Trigger, invocation: Invocation) -> int:
+        """Create the tasks of these records that are missing, if the handler creates any, and return how many."""
+
     def run(self, record: Record, trigger: Trigger, invocation: Invocation, batcher: WriteBatcher | None) -> A:
         """Run a record; UnreadableEventError if it cannot be read."""
 
@@ -100,30 +112,66 @@ class RecordRunner(Generic[T]):
     answer: Callable[[Result[T]], Any] | None
     then: Queue | None
     threads: int
+    creates_first: bool
+
+    def create_missing(self, records: Sequence[Record], trigger: Trigger, invocation: Invocation) -> int:
+        """Create the tasks of these records that are missing, pending, in requests that they share.
+
+        What goes wrong is not reported here: each record is run after that, or redelivered.
+        """
+        if not self.create_if_missing:
+            return 0
+        from pynamodb_tracker.batch.bulk import in_threads_together  # noqa: PLC0415 - few cold starts need it
+
+        attempts, created = list[InvocationAttempt](), list[str]()
+        for record in records:
+            with suppress(UnreadableEventError):
+                attempt, _ = self._attempt(record, trigger, invocation, None)
+                _ = attempt.new_attributes
+                attempts.append(attempt)
+
+        def create(attempt: InvocationAttempt) -> None:
+            with suppress(PynamoDBException, TrackerError):
+                if attempt.create():
+                    created.append(attempt.task_id)
+
+        threads = max(1, min(len(attempts), _CREATED_AT_ONCE))
+        in_threads_together(create, attempts, threads, lambda attempt: attempt.new_attributes.get("group"))
+        return len(created)
 
     def run(
         self, record: Record, trigger: Trigger, invocation: Invocation, batcher: WriteBatcher | None
     ) -> InvocationAttempt:
         """Run the step for the task of a record; UnreadableEventError if the record cannot be read."""
+        attempt, payload = self._attempt(record, trigger, invocation, batcher)
+        try:
+            if (pause := self.step._definition.pause()) is None:
+                attempt.run(self.function, payload)
+            else:
+                attempt.hold_back(pause)
+        except UnreadableEventError as error:
+            error.task_id = attempt.task_id
+            raise
+        if self.then is not None:
+            attempt.hand_on(self.then, record.group)
+        return attempt
+
+    def _attempt(
+        self, record: Record, trigger: Trigger, invocation: Invocation, batcher: WriteBatcher | None
+    ) -> tuple[InvocationAttempt, Any]:
+        """Return an attempt at the task of a record, and the payload."""
         payload = triggers.call_on(record.content, "payload", self.payload or trigger.payload)
         task_id = triggers.read_task_id(self.task_id, payload)
-        same = None if self.same is None else _read_same(self.same, payload)
         attempt = InvocationAttempt(
             self.step,
             task_id,
             invocation,
-            same=same,
+            same=None if self.same is None else _read_same(self.same, payload),
             store_answer=self.store_answer,
             attributes=partial(self._attributes_of, payload) if self.create_if_missing else None,
             batcher=batcher,
         )
-        if (pause := self.step._definition.pause()) is None:
-            attempt.run(self.function, payload)
-        else:
-            attempt.hold_back(pause)
-        if self.then is not None:
-            attempt.hand_on(self.then, record.group)
-        return attempt
+        return attempt, payload
 
     def report(self, log: InvocationLog, attempt: InvocationAttempt, record: Record) -> None:
         """Log and count what became of the task."""
@@ -223,10 +271,14 @@ class Delivery(Generic[A]):
     def _run_batch(self, records: list[Record]) -> list[dict[str, Any]]:
         """Run the records, and return how those are reported that have to be redelivered."""
         self._check_order(records)
+        if self._runner.creates_first and len(records) > 1:  # that of a single one is created by its claim
+            self._create_missing(records)
         in_threads(self._run_in_order, self._lanes(records), self._runner.threads)
         if self._left:
-            first = self._left[0]
+            first, created = self._left[0], self._create_missing(self._left)
             text = f"no time is left for {len(self._left)} records, from {first.name} on: they will be redelivered"
+            if created:
+                text += f", and {created} new tasks of them were created, for a schedule to run them before that"
             self._log.write(logging.WARNING, text, first, outcome="left")
         broken = [each.cause for each in self._attempts if each.is_broken and self._replies.to(each.reason) == "error"]
         if broken and broken[0] and len(broken) == len(self._attempts):
@@ -237,6 +289,11 @@ class Delivery(Generic[A]):
             cause = self._errors[0] if self._errors else None
             raise TrackerError(f"{len(failures)} of {len(records)} records have to be redelivered") from cause
         return failures[:1] if self._trigger.is_stream else failures  # a stream redelivers all from the first one on
+
+    def _create_missing(self, records: Sequence[Record]) -> int:
+        """Create missing tasks of records that have no order: in one, a schedule could run a later task first."""
+        unordered = [] if self._trigger.is_stream else [record for record in records if record.group is None]
+        return self._runner.create_missing(unordered, self._trigger, self._invocation)
 
     def _check_order(self, records: list[Record]) -> None:
         """Refuse replies by which a message of a FIFO queue would be acknowledged before its task has ended."""

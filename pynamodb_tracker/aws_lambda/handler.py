@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, overload
 from pynamodb_tracker.arguments import check_flags, check_parameters, check_threads, is_async, shown
 from pynamodb_tracker.aws_lambda import trigger as triggers
 from pynamodb_tracker.aws_lambda.delivery import Delivery, RecordRunner, Same
-from pynamodb_tracker.aws_lambda.invocation import Invocation, LambdaContext, prepare_in_lambda
+from pynamodb_tracker.aws_lambda.invocation import Invocation, LambdaContext, TaskTimes, prepare_in_lambda
 from pynamodb_tracker.aws_lambda.journal import InvocationLog
 from pynamodb_tracker.aws_lambda.queue import Queue
 from pynamodb_tracker.aws_lambda.result import Result
@@ -73,6 +73,7 @@ def handles(
     then: str | None = None,
     message_group: Callable[[T], str | None] | None = None,
     threads: int = 1,
+    create_first: bool = False,
     metrics: bool | str = False,
 ) -> StepHandler[T]:
     """Make a Lambda handler of a function of the context and the payload: it runs the step for each event or record.
@@ -87,16 +88,19 @@ def handles(
     event if it has no records; by default, the payload is the whole of it, for S3 an event with that record alone, and
     for messages, Kinesis and Kafka their content, read as JSON.
     `create_if_missing` creates a task on its first event, at this step, and runs it; a function of the payload returns
-    its attributes. `replies` decide what is an error to the caller. `same`, paths or a function of the payload, tells a
-    repeated event from another payload for the same task, which is refused with PayloadMismatchError.
+    its attributes. With `create_first`, the tasks of a batch are created before its first record is run: if that takes
+    all the time, or kills the function, a schedule finds the others at once, and nobody waits for their redelivery.
+    `replies` decide what is an error to the caller. `same`, paths or a function of the payload, tells a repeated event
+    from another payload for the same task, which is refused with PayloadMismatchError.
     A direct or HTTP caller gets what the function returns. With `store_answer`, that is stored with the success as JSON
     of at most 262,144 bytes, and a repeated event gets it, too; without, that gets the id and the state of the task.
     `answer`, a function of a Result, is called for every result that is not an error, and returns what the caller gets.
     An HTTP request has a status code for each result, and `retry-after` where another try makes sense; its payload is
     the event with the body read as JSON, so that `task_id="body.order_id"` and `"headers.idempotency-key"` are paths.
     `then` is the URL of the next step's queue: once the success is recorded, `{"task_id": ...}` is sent there, and
-    again if the event is redelivered; if that fails, the record has failed. A FIFO queue keeps the message group. In a
-    standard queue, it is the tenant of a fair queue: the group of the task, or what `message_group` returns of it.
+    again if the event is redelivered while the task is pending there; if that fails, the record has failed. A FIFO
+    queue keeps the message group. In a standard queue, it is the tenant of a fair queue: the group of the task, or what
+    `message_group` returns of it.
     `threads` run the records of a batch at once; a stream, a message group and a partition stay in order.
     `metrics` are written in CloudWatch's embedded metric format, in a namespace of your own if you name one.
     A batch is answered with its `batchItemFailures`, which needs ReportBatchItemFailures, but one of Kafka with an
@@ -127,14 +131,17 @@ def handles(
             answer=answer,
             then=queue,
             threads=threads,
+            creates_first=create_first,
         )
         _check(runner)
+        times = TaskTimes()
 
         @wraps(function)
         def handler(event: Any, context: LambdaContext | None) -> Any:
             used = fixed or triggers.trigger_of(event)
-            invocation = Invocation(context)
+            invocation = Invocation(context, times)
             log = InvocationLog(step.model, step.name, invocation, used.name, namespace)
+            invocation.on_start = log.attempt_started
             with working_as(invocation.request_id), ending_by(invocation.deadline):
                 return Delivery(runner, used, invocation, log).process(event)
 
@@ -173,7 +180,9 @@ def _check(runner: RecordRunner[Any]) -> None:
             'same is a path, such as "detail.amount", several of them, or a function of the payload, '
             f"not {shown(runner.same)}"
         )
-    check_flags(store_answer=runner.store_answer)
+    check_flags(store_answer=runner.store_answer, create_first=runner.creates_first)
+    if runner.creates_first and not runner.create_if_missing:
+        raise TypeError("create_first is about tasks that create_if_missing creates: give that, too")
     if not isinstance(runner.replies, Replies):
         raise TypeError(f"replies are Replies(...), not {shown(runner.replies)}")
     for name in ("task_id", "payload", "create_if_missing", "same", "answer"):

@@ -2,10 +2,11 @@
 
 import logging
 import os
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pynamodb.exceptions import PynamoDBException
@@ -22,7 +23,6 @@ from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.model.answers import fingerprint
 from pynamodb_tracker.model.changes import as_stored
-from pynamodb_tracker.status import END
 from pynamodb_tracker.step.bound import BoundStep
 
 if TYPE_CHECKING:
@@ -35,6 +35,9 @@ _LOCK_MARGIN = timedelta(seconds=1)
 
 _TIME_TO_ANSWER = timedelta(seconds=0.5)
 """What is left of the invocation when its requests end, so that the handler can still log and answer."""
+
+_LAST, _PLACE = 20, 3
+"""Of the last twenty tasks, the third longest time counts."""
 
 _LOOK_AGAIN = timedelta(seconds=5)
 """When a caller is advised to try again, at the latest, if another worker has the task, or the table no answer."""
@@ -58,24 +61,49 @@ class LambdaContext(Protocol):
         """Return how many milliseconds are left until Lambda ends the function."""
 
 
-class Invocation:
-    """An invocation of a function; without a context, as in a test, it has no time limit and no id."""
+class TaskTimes:
+    """How long the last tasks of a handler took in this environment, which says how long the next one may take.
 
-    def __init__(self, context: LambdaContext | None) -> None:
+    One task that was slow, or frozen with its environment, says nothing about the others.
+    """
+
+    def __init__(self, at_first: timedelta = timedelta(0)) -> None:
+        """Take the estimate that holds until three tasks have run."""
+        self.at_first = at_first
+        self._last = deque[timedelta](maxlen=_LAST)
+
+    def note(self, duration: timedelta) -> None:
+        """Note how long a task took."""
+        self._last.append(duration)
+
+    @property
+    def expected(self) -> timedelta:
+        """The third longest time of the last twenty tasks."""
+        longest = sorted(list(self._last), reverse=True)  # noqa: C414 - a copy, as other threads add to it
+        return longest[_PLACE - 1] if len(longest) >= _PLACE else self.at_first
+
+
+class Invocation:
+    """An invocation of a function. Without a context it has no time limit and no id, and so it is with a mock."""
+
+    def __init__(self, context: LambdaContext | None, times: TaskTimes | None = None) -> None:
         self.context = context
-        self._longest = timedelta(0)
+        self.times = TaskTimes() if times is None else times
+        self.on_start: Callable[[InvocationAttempt], None] | None = None
+        """Called when a task was claimed, before its block."""
+        self._is_first = True
 
     @property
     def request_id(self) -> str | None:
         """Lambda's id of the invocation, which is recorded as the worker."""
-        return None if self.context is None else self.context.aws_request_id
+        found: object = None if self.context is None else self.context.aws_request_id
+        return found if isinstance(found, str) else None
 
     @property
     def remaining(self) -> timedelta | None:
         """How much time is left; None without a limit."""
-        if self.context is None:
-            return None
-        return timedelta(milliseconds=self.context.get_remaining_time_in_millis())
+        found: object = None if self.context is None else self.context.get_remaining_time_in_millis()
+        return timedelta(milliseconds=found) if isinstance(found, int | float) else None
 
     @property
     def lock_for(self) -> timedelta | None:
@@ -90,13 +118,21 @@ class Invocation:
         return None if remaining is None else clock.now() + remaining - _TIME_TO_ANSWER
 
     def note_duration(self, duration: timedelta) -> None:
-        """Note how long a task took."""
-        self._longest = max(self._longest, duration)
+        """Note how long a task of this invocation took."""
+        self._is_first = False
+        self.times.note(duration)
 
-    def has_time_for(self, at_least: timedelta) -> bool:
-        """Return whether that much time is left, and as much as the longest task so far took."""
+    def time_for(self, at_least: timedelta, wait: timedelta = timedelta(0)) -> timedelta:
+        """Return how long the next task may take, after that wait: at least that, or what is expected.
+
+        Before the first task the estimate counts: slow tasks of earlier invocations must not stop all later ones.
+        """
+        return wait + max(at_least, self.times.at_first if self._is_first else self.times.expected)
+
+    def has_time_for(self, at_least: timedelta, wait: timedelta = timedelta(0)) -> bool:
+        """Return whether as much time is left as the next task may take."""
         remaining = self.remaining
-        return remaining is None or remaining >= max(at_least, self._longest)
+        return remaining is None or remaining >= self.time_for(at_least, wait)
 
 
 def is_in_lambda() -> bool:
@@ -152,6 +188,8 @@ class InvocationAttempt(TaskAttempt[Any]):
 
         def work(ctx: ExecutionContext[Any]) -> object:
             ctx.invocation = self._invocation.context
+            if self._invocation.on_start is not None:
+                self._invocation.on_start(self)
             return function(ctx, *arguments)
 
         start = partial(self.step.start, lock_for=self._invocation.lock_for, same=self._same)
@@ -167,6 +205,14 @@ class InvocationAttempt(TaskAttempt[Any]):
         if not self.was_claimed and isinstance(self.error, UnreadableEventError):
             raise self.error
 
+    def create(self) -> bool:
+        """Create the task, pending, if it is missing, and return whether it was; UnreadableEventError as of `run`."""
+        try:
+            self._created(None)
+        except exceptions.TaskAlreadyExistsError:
+            return False
+        return True
+
     def hold_back(self, pause: "Pause") -> None:
         """Leave the task as it is, because its step is paused; one that is missing is created if it is to be."""
         of = self.step._definition
@@ -174,7 +220,7 @@ class InvocationAttempt(TaskAttempt[Any]):
             payload = None if self._same is None else fingerprint(self._same)
             error = of.refusal(self.task_id, pause, payload)
             if self._attributes is not None and isinstance(error, exceptions.TaskNotFoundError):
-                self._create(None, self._attributes, payload)
+                self.create()
                 error = of.refusal(self.task_id, pause, payload)
             self.details.error = error
         except UnreadableEventError:
@@ -192,13 +238,13 @@ class InvocationAttempt(TaskAttempt[Any]):
         """Have the run keep the details of this attempt up to date, and create the task if it is to."""
         super().follow(run)
         if self._attributes is not None:
-            run.create = partial(self._create, run, self._attributes)
+            run.create = partial(self._create, run)
 
     def hand_on(self, queue: Queue, group: str | None = None) -> None:
-        """Send the task to the queue of its next step if it has succeeded, now or before; keep an error in `unsent`.
+        """Send the task to the queue of its next step if it has succeeded; keep an error in `unsent`.
 
-        A repeated delivery sends it again, because the invocation before may have died between the two. A FIFO queue
-        drops that message while no other claim has been made since.
+        A repeated delivery sends it again while the task is pending there, because the invocation before may have died
+        between the two. A FIFO queue drops that message while no other claim has been made since.
         """
         if "succeeded" not in (self.outcome, self.reason) or not self._leads_to_next:
             return
@@ -211,32 +257,39 @@ class InvocationAttempt(TaskAttempt[Any]):
         codes, task = self.codes, self.task
         if self.was_claimed and self._run is not None and self._run.journal is not None:
             return self._run.journal.next_code == codes.succeeded
-        is_beside = codes.succeeded == END and codes.done_from <= task.status < END
-        return not is_beside and not {codes.pending, codes.succeeded} & {*(task.passed_over or ())}
+        return task.status == codes.succeeded and not {codes.pending, codes.succeeded} & {*(task.passed_over or ())}
 
-    def _create(
-        self, run: Run[Any] | None, attributes: Callable[[], Mapping[str, Any]], payload: str | None = None
-    ) -> Any:
-        """Return the missing task, which the run then creates; None if it was created here, because of its options.
+    def _create(self, run: Run[Any]) -> Any:
+        """Return the missing task, which the run then creates; None if it was created here, because of its options."""
+        try:
+            return self._created(run)
+        except exceptions.TaskAlreadyExistsError:
+            log.debug("%s: another event has created it", self, extra=self.details.log_fields)
+            return None
 
-        It is also created here if there is no run; without options, it then takes no other `payload`.
+    def _created(self, run: Run[Any] | None) -> Any:
+        """Return the missing task for the run, or create it, pending, if there is no run or it has options.
 
         UnreadableEventError if it has attributes that cannot be stored.
         """
         _, pausing = self._sharing()
         with pausing:
-            given = attributes()
+            given = self.new_attributes
+            payload = None if self._same is None else fingerprint(self._same)
             try:
                 if self._options(given) <= {"trace"}:
-                    create = partial(self.step._definition.create, self.task_id, payload=payload)
-                    return create(given) if run is None else run.new_task(given)
+                    definition = self.step._definition
+                    return definition.create(self.task_id, given, payload) if run is None else run.new_task(given)
                 is_first = self.codes is self.step.model.tracker.steps[0]  # where some options have to begin
                 self.step.model.create(self.task_id, state=None if is_first else self.step.pending, **given)
-            except exceptions.TaskAlreadyExistsError:
-                log.debug("%s: another event has created it", self, extra=self.details.log_fields)
             except (TypeError, ValueError) as error:
                 raise self._not_storable(error, f" with {shape_of(given)}") from error
         return None
+
+    @cached_property
+    def new_attributes(self) -> Mapping[str, Any]:
+        """What a missing task is created with; UnreadableEventError if the event has not got it."""
+        return {} if self._attributes is None else self._attributes()
 
     def _options(self, given: Mapping[str, Any]) -> set[str]:
         """Return the names that are no attributes; a TypeError for those of the id and of the state."""

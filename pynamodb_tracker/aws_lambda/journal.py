@@ -8,7 +8,7 @@ import json
 import logging
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -33,7 +33,8 @@ LEVELS: Mapping[ResultStatus | None, int] = {
 }
 """The level of the log for each result; for any other it is ERROR."""
 
-_COUNTS = ("Started", "Succeeded", "Failed", "Ignored", "TakenOver", "Refused", "Broken")
+_AT_START = ("Started", "TakenOver")
+_AT_END = ("Succeeded", "Failed", "Ignored", "Refused", "Broken")
 _MILLISECOND = timedelta(milliseconds=1)
 
 
@@ -46,6 +47,10 @@ class InvocationLog:
         self._namespace = namespace
         self._step = log_fields(model.tracker.use_case.name, step)
         self._about = {"request_id": invocation.request_id, "trigger": trigger}
+
+    def attempt_started(self, attempt: InvocationAttempt) -> None:
+        """Count an attempt before its block, which may kill the function."""
+        self._write_metrics(_AT_START, {"Started": True, "TakenOver": attempt.details.took_over}, {})
 
     def attempt_ended(self, attempt: InvocationAttempt, record: Record | None = None) -> None:
         """Report what became of a task."""
@@ -65,9 +70,11 @@ class InvocationLog:
 
     def unreadable(self, error: UnreadableEventError, record: Record | None = None) -> None:
         """Report an event or a record that cannot be read."""
-        self._write_metrics({"Refused": True}, {})
+        self._write_metrics((), {"Unreadable": True}, {})
         where = f"record {record.name}: " if record and record.name else ""
-        log.error("%s%s", where, error, extra=self._fields(record, outcome="unreadable"))
+        task = "" if error.task_id is None else f"task {error.task_id!r}: "
+        fields = self._fields(record, task_id=error.task_id, outcome="unreadable")
+        log.error("%s%s%s", where, task, error, extra=fields, exc_info=error if error.is_by_function else None)
 
     def summary(self, counts: dict[str, Any]) -> None:
         """Report what became of the tasks of the whole invocation."""
@@ -79,26 +86,29 @@ class InvocationLog:
         return {**self._step, **about, **fields}
 
     def _count(self, attempt: InvocationAttempt) -> None:
-        started = attempt.was_claimed
+        is_repeated = attempt.reason == "succeeded"
         counted = {
-            "Started": started,
             "Succeeded": attempt.outcome == "succeeded",
             "Failed": attempt.outcome == "failed",
             "Ignored": attempt.set_aside,
-            "TakenOver": attempt.details.took_over,
-            "Refused": not started,
+            "Refused": not (attempt.was_claimed or is_repeated),
             "Broken": attempt.is_broken,
         }
-        if attempt.details.gave_up_occurrence:  # a metric costs money where it is written, and few tasks repeat
-            counted["GivenUp"] = True
-        if attempt.details.postponed:
-            counted["Postponed"] = True
-        self._write_metrics(counted, {"Duration": attempt.duration / _MILLISECOND} if started else {})
+        rare = {  # a metric costs money where it is written
+            "GivenUp": attempt.details.gave_up_occurrence,
+            "Postponed": attempt.details.postponed,
+            "Repeated": is_repeated,
+        }
+        counted |= {name: True for name, is_so in rare.items() if is_so}
+        durations = {"Duration": attempt.duration / _MILLISECOND} if attempt.was_claimed else {}
+        self._write_metrics(_AT_END, counted, durations)
 
-    def _write_metrics(self, counted: Mapping[str, bool], durations: Mapping[str, float]) -> None:
+    def _write_metrics(
+        self, always: Iterable[str], counted: Mapping[str, bool], durations: Mapping[str, float]
+    ) -> None:
         if self._namespace is None:
             return
-        counts = dict.fromkeys(_COUNTS, 0) | {name: int(is_so) for name, is_so in counted.items()}
+        counts = dict.fromkeys(always, 0) | {name: int(is_so) for name, is_so in counted.items()}
         names = ("use_case_id", "step")
         dimensions = {name: str(self._step[name]).encode("ascii", "backslashreplace").decode() for name in names}
         directive = {
@@ -123,7 +133,9 @@ def _level_and_message(attempt: InvocationAttempt) -> tuple[int, str]:
         what = ignored if attempt.set_aside else "gave up its occurrence, and waits for the next one"
         return logging.ERROR, f"{what}: {task.last_error}"
     if not attempt.was_claimed:
-        return LEVELS.get(attempt.reason, logging.ERROR), f"was not started: {error}"
+        is_repeated = attempt.reason == "succeeded"
+        level = logging.DEBUG if is_repeated else LEVELS.get(attempt.reason, logging.ERROR)
+        return level, "had succeeded before" if is_repeated else f"was not started: {error}"
     if attempt.outcome == "succeeded":
         return logging.INFO, "succeeded"
     if attempt.outcome in ("failed", "released"):

@@ -140,9 +140,9 @@ class _Bus:
 
     @cached_property
     def _client(self) -> Any:
-        session = self._model.tracker.table.connection().connection.session
-        region = re.match(r"arn:[a-z-]+:events:([a-z0-9-]+):", self._name)
-        return session.create_client("events", region and region[1], config=_CONFIG)
+        of_table = self._model.tracker.table.connection().connection
+        found = re.match(r"arn:[a-z-]+:events:([a-z0-9-]+):", self._name)
+        return of_table.session.create_client("events", found[1] if found else of_table.region, config=_CONFIG)
 
     def put(self, transitions: list[_Transition]) -> tuple[list[_Transition], str]:
         """Publish at most ten events, some of them several times; return those that are not accepted, and why."""

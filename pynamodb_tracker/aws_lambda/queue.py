@@ -10,6 +10,7 @@ import re
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
@@ -26,6 +27,9 @@ from pynamodb_tracker.model.row_state import readable_value
 log = logging.getLogger("pynamodb_tracker")
 
 _TRIES = 4
+_REGION = re.compile(r"(?:^|\.)([a-z]{2,4}(?:-[a-z]+)+-\d+)(?=\.)")
+"""Where a host names its region, as those of VPC endpoints, of FIPS and of the legacy form do, too:
+https://docs.aws.amazon.com/general/latest/gr/sqs-service.html"""
 _GROUP_ID = re.compile(r"[!-~]{1,128}")
 """https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html"""
 _PATIENT = Config(connect_timeout=2, read_timeout=4, retries={"total_max_attempts": 2, "mode": "standard"})
@@ -138,9 +142,10 @@ class Queue:
         config = _PATIENT if seconds >= _PATIENCE else _QUICK
         with self._building:
             if config not in self._clients:
-                session = self._model.tracker.table.connection().connection.session
-                region = re.search(r"//sqs\.([a-z0-9-]+)\.", self.url)
-                self._clients[config] = session.create_client("sqs", region and region[1], config=config)
+                of_table = self._model.tracker.table.connection().connection
+                found = _REGION.findall(urlsplit(self.url).hostname or "")
+                region = found[-1] if found else of_table.region
+                self._clients[config] = of_table.session.create_client("sqs", region, config=config)
             return self._clients[config]
 
 

@@ -10,6 +10,7 @@ from datetime import timedelta
 from itertools import islice
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NotRequired, Protocol, TypedDict, TypeVar
+from uuid import uuid4
 
 from pynamodb.exceptions import PynamoDBException
 
@@ -23,7 +24,13 @@ from pynamodb_tracker.arguments import (
     check_threads,
 )
 from pynamodb_tracker.aws_lambda.handler import check_namespace, check_step
-from pynamodb_tracker.aws_lambda.invocation import Invocation, InvocationAttempt, LambdaContext, prepare_in_lambda
+from pynamodb_tracker.aws_lambda.invocation import (
+    Invocation,
+    InvocationAttempt,
+    LambdaContext,
+    TaskTimes,
+    prepare_in_lambda,
+)
 from pynamodb_tracker.aws_lambda.journal import InvocationLog
 from pynamodb_tracker.aws_lambda.queue import Queue
 from pynamodb_tracker.batch.candidates import Feeding
@@ -46,6 +53,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=TaskRow)
 
+_FIRST_ESTIMATE = timedelta(seconds=10)
+"""How long a task is taken to need, until three have run."""
+_TOO_LATE = timedelta(seconds=1)
 _BATCH_SIZE = 10
 """https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessageBatch.html"""
 
@@ -96,10 +106,11 @@ def retry_handler(
     It runs them itself, as `run_all` does, with the function given or the one that `does` has bound. For a list of use
     cases, `[Order, Refund]`, or of steps, it runs every step that has a function; each in turn gives one task. It
     also runs tasks that its runs make due at these steps, such as at the next step, as `run_all` does. A lock lasts one
-    second longer than the invocation can. No task is started if the invocation has less than `time_per_task` left, 10
-    seconds unless set, or less than the longest task so far took; `limit` counts tasks that actually start, of all
-    steps together. With `queue_url` it sends `{"task_id": ...}` for each to that SQS queue instead, for a function that
-    `handles` the step; in a FIFO queue each task is a group of its own. With `message_group`, it reads their rows, too.
+    second longer than the invocation can. No task is started if the invocation has less than `time_per_task` left, or
+    less than the third longest of the last twenty tasks took, which is taken to be 10 seconds until three have run.
+    `limit` counts tasks that actually start, of all steps together. With `queue_url` it sends `{"task_id": ...}` for
+    each to that SQS queue instead, for a function that `handles` the step; in a FIFO queue each task is a group of its
+    own. With `message_group`, it reads their rows, too.
     `since` selects tasks that came to their state within that time; everything else, such as `then`, is as in `run_all`
     and `handles`. The event's content does not matter.
     Returns how many `succeeded`, `failed`, were `ignored`, `released`, `refused` or `sent`, and whether it was
@@ -124,16 +135,17 @@ def retry_handler(
             )
         action: _RunTasks | _SendTasks = _SendTasks(Queue("queue_url", queue_url, steps[0].model, message_group))
     else:
-        per_task = timedelta(seconds=10) if time_per_task is None else time_per_task
         queue = _next_queue(steps, then, message_group)
-        action = _RunTasks(function=function, threads=threads, rate=rate, time_per_task=per_task, queue=queue)
+        action = _RunTasks(function=function, threads=threads, rate=rate, time_per_task=time_per_task, queue=queue)
+    times = TaskTimes(_FIRST_ESTIMATE if time_per_task is None and queue_url is None else timedelta(0))
 
     for each in steps:
         prepare_in_lambda(each, action.queue)
 
     def handler(event: Any, context: LambdaContext | None) -> RetrySummary:  # noqa: ARG001 - a schedule's event has no content
-        invocation = Invocation(context)
+        invocation = Invocation(context, times)
         logs = {each: InvocationLog(each.model, each.name, invocation, "schedule", namespace) for each in steps}
+        invocation.on_start = lambda attempt: logs[attempt.step].attempt_started(attempt)
         which = {"since": since and clock.now() - since, "only": only, "error_like": error_like}
         with working_as(invocation.request_id), ending_by(invocation.deadline):
             return _Sweep(action=action, logs=logs, which=which, limit=limit, invocation=invocation).perform()
@@ -200,10 +212,11 @@ class _Sweep:
         """Apply the action to the due tasks; return the counts, and whether time ran out."""
         self.action.process(self)
         if self.out_of_time and not self.counts.total():
+            needed = self.invocation.time_for(self.action.min_time, self.action.wait)
             next(iter(self.logs.values())).write(
                 logging.WARNING,
                 f"no task was started, because the invocation had only {self.invocation.remaining} left and a task "
-                f"needs {self.action.min_time}: give the function a longer timeout, or set a lower time_per_task",
+                f"needs {needed}: give the function a longer timeout, or set a lower time_per_task",
             )
         for step, log in self.logs.items():
             log.summary(dict(self._summary([step])))
@@ -237,7 +250,7 @@ class _Sweep:
 
     def has_time(self) -> bool:
         """Return whether a further task may be started."""
-        self.out_of_time = self.out_of_time or not self.invocation.has_time_for(self.action.min_time)
+        self.out_of_time = self.out_of_time or not self.invocation.has_time_for(self.action.min_time, self.action.wait)
         return not self.out_of_time
 
 
@@ -249,7 +262,7 @@ class _RunTasks:
     """None for the one that is bound to the step of the task."""
     threads: int
     rate: float | None
-    time_per_task: timedelta
+    time_per_task: timedelta | None
     queue: Queue | None
     """The next step's."""
 
@@ -258,12 +271,18 @@ class _RunTasks:
             check_parameters(self.function, "ctx", may_be_async=True)
         check_threads(self.threads)
         check_rate("rate", self.rate)
-        check_duration("time_per_task", self.time_per_task)
+        if self.time_per_task is not None:
+            check_duration("time_per_task", self.time_per_task)
 
     @property
     def min_time(self) -> timedelta:
-        """With less time left, no further task is started; the wait that `rate` demands before it counts, too."""
-        return self.time_per_task + timedelta(seconds=1 / self.rate if self.rate else 0)
+        """What a task is given at least."""
+        return self.time_per_task or _TOO_LATE
+
+    @property
+    def wait(self) -> timedelta:
+        """How long `rate` may make a task wait before it starts."""
+        return timedelta(seconds=1 / self.rate if self.rate else 0)
 
     def process(self, sweep: _Sweep) -> None:
         """Run the due tasks; an error of the table is raised if there was nothing else, any other one at once.
@@ -313,7 +332,7 @@ class _RunTasks:
 class _SendTasks:
     """Sends a message for each task to an SQS queue."""
 
-    min_time = timedelta(seconds=1)
+    min_time, wait = _TOO_LATE, timedelta(0)
 
     def __init__(self, queue: Queue) -> None:
         self.queue = queue
@@ -326,7 +345,7 @@ class _SendTasks:
         [step] = sweep.logs
         feed = step._definition.feed(threads=1, limit=sweep.limit, goes_on=sweep.has_time, **sweep.which)
         ids, failed = islice(feed, sweep.limit), list[dict[str, Any]]()
-        sender = str(sweep.invocation.request_id)
+        sender = sweep.invocation.request_id or uuid4().hex
         while not sweep.is_paused(step) and (batch := list(islice(ids, _BATCH_SIZE))):
             tasks = {} if self.queue.message_group is None else rows(step.model, batch)
             entries = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Generic, Literal, Protocol, TypeVar, cast, get_args
@@ -153,11 +153,16 @@ class _Sender(Generic[T]):
     other: Other
     then: Queue | None
     threads: int = 1
+    creates_first: bool = False
 
     @property
     def replies(self) -> Replies:
         """Which results are no errors to a caller, beside those of its trigger."""
         return Replies(mismatch="done" if self.other == "done" else None)
+
+    def create_missing(self, records: Sequence[Record], trigger: Trigger, invocation: Invocation) -> int:  # noqa: ARG002 - of handlers of steps
+        """Create nothing: an answer is for a task that is there."""
+        return 0
 
     def run(self, record: Record, trigger: Trigger, _invocation: Invocation, _batcher: WriteBatcher | None) -> _Attempt:
         """Send the answer, and a message about a task that is due by it; UnreadableEventError if it cannot be read."""

@@ -28,6 +28,10 @@ class UnreadableEventError(TrackerError, ValueError):
     """An event or a record is not what the handler expects; delivering it again would not help."""
 
     entry = "in-aws-lambda"
+    task_id: str | None = None
+    """The task that the event is about, if it has been read."""
+    is_by_function = False
+    """Whether a function of the user raised; the traceback is that function's, without its message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,11 @@ def found_at(name: str, where: str | Callable[[Any], object], payload: object) -
 
 def read_task_id(where: TaskId, payload: object) -> str:
     """Return the task id that a payload has there; UnreadableEventError if it has none."""
+    if isinstance(where, str) and where.startswith("Records.0.") and (several := _several_in(payload)):
+        raise UnreadableEventError(
+            f"it has {several} records, and {where!r} is about the first one only: write task_id as a function, or let "
+            "the records come from their source, one by one"
+        )
     found = found_at("task_id", where, payload)
     if isinstance(where, str) and isinstance(found, str) and f".{where}".endswith(_URL_ENCODED):
         found = unquote_plus(found)
@@ -83,17 +92,24 @@ def read_task_id(where: TaskId, payload: object) -> str:
         raise UnreadableEventError(f"a task id is text of 1 to 1024 bytes, not {shape_of(found)}{hint}") from error
 
 
+def _several_in(payload: object) -> int:
+    """Return how many records a payload has, such as a message with notifications of S3; 0 for one or none."""
+    records = payload.get("Records") if isinstance(payload, Mapping) else None
+    return len(records) if isinstance(records, list) and len(records) > 1 else 0
+
+
 def call_on(value: object, name: str, function: Callable[[Any], Any]) -> Any:
     """Call the user's function `name` with a value; UnreadableEventError if it raises."""
     try:
         return function(value)
     except UnreadableEventError:
         raise
-    except Exception as error:  # its message may contain a value
+    except Exception as error:  # its message may contain a value, the lines of its traceback do not
         log.debug("%s raised", name, exc_info=True)
-        raise UnreadableEventError(
-            f"{name} raised {type(error).__name__} for {shape_of(value)}; its message is logged at level DEBUG"
-        ) from error
+        text = f"{name} raised {type(error).__name__} for {shape_of(value)}; its message is logged at level DEBUG"
+        unreadable = UnreadableEventError(text).with_traceback(error.__traceback__)
+        unreadable.is_by_function = getattr(function, "__module__", None) != __name__
+        raise unreadable from None
 
 
 def value_at(path: str, payload: object) -> object:

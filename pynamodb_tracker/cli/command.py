@@ -179,21 +179,20 @@ def function_for(step: BoundStep[Any], name: str | None, *, written: str = "MODU
 
     An async one is awaited by what is returned. `written` is how a command takes the name of a function.
     """
-    bound, full_name = step.function, f"{step.model.__name__}.{step.name}"
+    full_name = f"{step.model.__name__}.{step.name}"
     if name is None:
-        if bound is None:
+        if step.function is None:
             raise CannotRunError(
                 f"no function is bound to {full_name}: name one, {written}, or bind one with @{full_name}.does "
                 "in a module that --app imports"
             )
-        return for_threads(bound)
+        return for_threads(step.function)
     try:
         function = load_function(name)
     except CannotRunError as error:
-        hint = (
-            "" if bound is None else f"; {full_name} has a function, so no other is needed: pass ids like this on stdin"
-        )
-        raise CannotRunError(f"{error}{hint}") from error
+        hint = f"; {full_name} has a function, so no other is needed: pass ids like this on stdin"
+        raise CannotRunError(f"{error}{hint if step.function else ''}") from error
+    bound = step.function  # the import above may have bound it
     if not (bound is None or is_same_function(bound, function)):
         raise CannotRunError(f"{full_name} does {function_name(bound)}, not {name}: leave the function out")
     others = (other for other in steps_of(step.model) if bound is None and other.function is not None)

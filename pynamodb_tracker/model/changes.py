@@ -15,7 +15,7 @@ from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.dynamodb.error_codes import is_invalid
 from pynamodb_tracker.dynamodb.limits import MAX_ITEM_BYTES, check, item_size, value_size
 from pynamodb_tracker.exceptions import ValueNotStorableError
-from pynamodb_tracker.model.data import DataAttribute
+from pynamodb_tracker.model.data import EMPTY_DATA, DataAttribute
 from pynamodb_tracker.model.overflow import MAX_BYTES
 from pynamodb_tracker.model.row import TaskRow, load
 from pynamodb_tracker.model.row_state import ValuesWithUnreadable, readable_values, unreadable_in
@@ -44,6 +44,8 @@ def changes_of(row: TaskRow) -> Changes:
         if isinstance(attribute, DataAttribute):
             if not attribute.is_untouched(row):
                 new = serialized(row, name, attribute)  # once: large data takes most of the time of a run
+                if new is None and old is not None:
+                    new = EMPTY_DATA
                 if not attribute.is_same(row, old, new):
                     changed[name] = (cast("Attribute[Any]", attribute), new)
             continue

@@ -15,6 +15,9 @@ from pynamodb_tracker.model.overflow import Pointer
 from pynamodb_tracker.model.row_state import Unreadable, raw_value, read_data, unreadable_error
 from pynamodb_tracker.model.serialization import reads_back, refuse_json
 
+EMPTY_DATA = {STRING: "{}"}
+"""What replaces a dictionary that was emptied: a row without one has never had chunks."""
+
 _TRIES = 20
 """How often serializing a dictionary is tried while another thread changes it."""
 
@@ -68,7 +71,7 @@ class LeftOut:
 
 
 class DataAttribute(Attribute[dict[str, Any]]):
-    """The user's dictionary, stored as JSON text or as a pointer to its chunks; an empty one is not stored."""
+    """The user's dictionary, stored as JSON text or a pointer to its chunks; an empty one only in place of another."""
 
     attr_type = STRING
 

@@ -20,8 +20,9 @@ from pynamodb_tracker.dynamodb.retries import not_persisting
 from pynamodb_tracker.dynamodb.transact_write import transact_write
 from pynamodb_tracker.exceptions import TaskNotFoundError
 from pynamodb_tracker.instrumentation import log_fields
+from pynamodb_tracker.model.failure_log import failures_in_row
 from pynamodb_tracker.model.overflow import CHUNK, chunk_keys, pointer_in
-from pynamodb_tracker.model.row import TaskRow, may_expire
+from pynamodb_tracker.model.row import PLAIN_FORMAT, TaskRow, may_expire
 from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions.prepared import PreparedWrite, fill
 from pynamodb_tracker.transitions.statements import StepStatements, get
@@ -37,17 +38,33 @@ log = logging.getLogger("pynamodb_tracker")
 def expire(statements: StepStatements[T], task: T) -> None:
     """Set the time to live of an ended task's off-row items to that of its row, after the end is recorded.
 
-    It costs a query, and a write for each chunk, so it is only called if the use case has a time to live. If it fails,
-    that is logged, and the chunks stay.
+    It costs a query, and a write for each chunk, so it is only called if the use case has a time to live, and sends
+    nothing for a plain task. If it fails, that is logged, and the chunks stay.
     """
     expiry = statements.model.tracker.expiry_of(task.status, task.update_time)
-    if expiry is None or not may_expire(task):
+    if expiry is None or not may_expire(task) or _is_plain(statements, task):
         return
     try:
         with not_persisting():
             _set_expire_time(statements.model, task.task_id, task.lock, expiry)
     except PynamoDBException as error:
         _log_remains(statements.model, task.task_id, error)
+
+
+def _is_plain(statements: StepStatements[T], task: T) -> bool:
+    """Return whether the row proves that nothing was ever stored beside it.
+
+    It was claimed once for each step, so each claim has succeeded, and no other one can have left chunks behind. It has
+    no `data`, which stays in a row even if it is emptied, no failures, and the format of a task that never waited.
+    """
+    row = task._row_state.stored
+    return (
+        row.get("v") == {NUMBER: str(PLAIN_FORMAT)}
+        and not {"data", "release_count", "postponed"} & row.keys()
+        and not failures_in_row(task)
+        and {*(task.unfinished or ())} <= {task.fence}
+        and task.fence == statements.model.tracker.steps.index(statements.codes) + 1
+    )
 
 
 def keep(model: type[T], row: T, token: str, operation: str) -> None:

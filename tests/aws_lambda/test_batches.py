@@ -174,15 +174,43 @@ def test_the_first_message_is_begun_however_short_the_invocation_is(clock: Stopp
     assert names(handler(sqs(bare("o-1"), bare("o-2")), Context(clock, 0.9))) == ["m-2"]
 
 
-def test_no_message_is_begun_that_would_not_end_if_it_takes_as_long_as_the_longest(clock: StoppedClock) -> None:
-    ready("o-1", "o-2", "o-3")
+def test_no_message_is_begun_that_would_not_end_if_it_takes_as_long_as_the_third_longest(clock: StoppedClock) -> None:
+    ids = [f"o-{number}" for number in range(5)]
+    ready(*ids)
 
     @handles(Order.ship, task_id="order_id")
     def slow(ctx: ExecutionContext[Order], event: Any) -> None:
         ship(ctx, event)
         clock.advance(timedelta(seconds=10))
 
-    assert names(slow(sqs(bare("o-1"), bare("o-2"), bare("o-3")), Context(clock, 25))) == ["m-3"]
+    assert names(slow(sqs(*map(bare, ids)), Context(clock, 45))) == ["m-5"]
+
+
+def test_one_message_that_was_frozen_says_nothing_about_the_others(clock: StoppedClock) -> None:
+    ids = [f"o-{number}" for number in range(9)]
+    ready(*ids)
+
+    @handles(Order.ship, task_id="order_id")
+    def frozen_once(ctx: ExecutionContext[Order], event: Any) -> None:
+        ship(ctx, event)
+        clock.advance(timedelta(seconds=15 if ctx.task.task_id in {"o-3", "o-4"} else 0.1))
+
+    assert names(frozen_once(sqs(*map(bare, ids)), Context(clock, 35))) == []
+
+
+def test_slow_messages_of_earlier_invocations_do_not_keep_the_first_one_of_the_next_from_its_turn(
+    clock: StoppedClock,
+) -> None:
+    ids = [f"o-{number}" for number in range(5)]
+    ready(*ids)
+
+    @handles(Order.ship, task_id="order_id")
+    def slow(ctx: ExecutionContext[Order], event: Any) -> None:
+        ship(ctx, event)
+        clock.advance(timedelta(seconds=10))
+
+    slow(sqs(*map(bare, ids[:3])), Context(clock, 60))
+    assert names(slow(sqs(*map(bare, ids[3:])), Context(clock, 15))) == ["m-2"]
 
 
 def test_the_lock_of_each_message_ends_with_the_invocation(clock: StoppedClock) -> None:

@@ -78,15 +78,53 @@ def test_each_outcome_is_logged_at_its_level(
         ("WARNING", "ship of Order 'failing' (attempt 1) failed"),
         ("INFO", "ship of Order 'held' was not started"),
         ("INFO", "ship of Order 'early' was not started"),
-        ("INFO", "ship of Order 'done' was not started"),
         ("WARNING", "ship of Order 'set-aside' was not started"),
         ("WARNING", "ship of Order 'missing' was not started"),
         ("ERROR", "ship of Order 'failing' (attempt 2) became ignored and will not run again unless it is reopened"),
     ]
     assert [record.reason for record in caplog.records] == [  # type: ignore[attr-defined]  # the handler sets it
-        *("failed", "locked", "not_ready", "succeeded", "ignored", "not_found"),
+        *("failed", "locked", "not_ready", "ignored", "not_found"),
         "ignored",
     ]
+
+
+def test_a_repeated_delivery_is_one_short_line_for_those_who_look_for_it(
+    context: Context, caplog: pytest.LogCaptureFixture
+) -> None:
+    Order.create("done", state=Order.deliver.succeeded)
+    caplog.set_level("DEBUG", "pynamodb_tracker")
+
+    handler(sqs(bare("done")), context)
+
+    assert told(caplog)[-1] == ("DEBUG", "ship of Order 'done' had succeeded before")
+
+
+def test_a_function_of_the_event_that_raises_is_shown_with_the_task_and_its_lines_and_no_value(
+    context: Context, caplog: pytest.LogCaptureFixture
+) -> None:
+    def new_order(event: dict[str, Any]) -> dict[str, Any]:
+        raise KeyError(event["card"])
+
+    creating = handles(Order.ship, task_id="order_id", create_if_missing=new_order)(ship)
+    creating(sqs(bare("o-1", card="4111 1111")), context)
+
+    [record] = caplog.records
+    assert record.getMessage().startswith("record m-1: task 'o-1': create_if_missing raised KeyError for an object")
+    assert (record.levelname, record.__dict__["task_id"]) == ("ERROR", "o-1")
+    shown = logging.Formatter().format(record)
+    assert 'in new_order\n    raise KeyError(event["card"])' in shown
+    assert "4111" not in shown
+
+
+def test_a_value_that_cannot_be_stored_is_not_shown_by_a_traceback(
+    context: Context, caplog: pytest.LogCaptureFixture
+) -> None:
+    creating = handles(Order.ship, task_id="order_id", create_if_missing=lambda _: {"amount": "4111"})(ship)
+    creating(sqs(bare("o-1")), context)
+
+    [record] = caplog.records
+    assert record.getMessage().startswith("record m-1: task 'o-1': ship of Order 'o-1' cannot be created")
+    assert "4111" not in logging.Formatter().format(record)
 
 
 def test_a_message_that_cannot_be_read_is_named_and_none_of_its_values(

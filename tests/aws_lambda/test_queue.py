@@ -14,6 +14,7 @@ from moto.sqs.models import sqs_backends
 
 from pynamodb_tracker import TrackerError
 from pynamodb_tracker.aws_lambda import handles, retry_handler
+from pynamodb_tracker.aws_lambda.queue import Queue
 from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.events import fifo, sqs
 from tests.aws_lambda.shop import Context, Order, ship
@@ -183,6 +184,38 @@ def test_the_queue_says_in_which_region_it_is(clock: StoppedClock) -> None:
 
     assert bodies(received(client, url)) == [{"task_id": "o-1"}]
     client.close()
+
+
+@pytest.mark.parametrize(
+    ("host", "region"),
+    [
+        ("vpce-0a12b3c4-5d6e.sqs.eu-west-1.vpce.amazonaws.com", "eu-west-1"),
+        ("vpce-0a12b3c4-5d6e-eu-west-1a.sqs.eu-west-1.vpce.amazonaws.com", "eu-west-1"),
+        ("sqs-fips.us-west-2.amazonaws.com", "us-west-2"),
+        ("eu-central-1.queue.amazonaws.com", "eu-central-1"),
+        ("sqs.us-gov-west-1.amazonaws.com", "us-gov-west-1"),
+        ("sqs.eusc-de-east-1.amazonaws.eu", "eusc-de-east-1"),
+        ("localhost:4566", "us-east-1"),
+    ],
+)
+def test_the_region_is_found_in_every_form_of_a_url_or_is_that_of_the_table(
+    host: str, region: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "ap-south-1")
+    queue = Queue("then", f"https://{host}/123456789012/orders-us-east-2.fifo", Order)
+
+    client = queue._client(60)
+    assert client.meta.region_name == region
+    client.close()
+
+
+def test_sweeps_without_a_context_are_different_senders(clock: StoppedClock, client: Any) -> None:  # noqa: ARG001 - the table is empty
+    url = client.create_queue(QueueName="orders.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
+    ready("o-1")
+    sweep = retry_handler(Order.ship, queue_url=url)
+
+    assert [sweep(SCHEDULE, None)["sent"] for _ in range(2)] == [1, 1]
+    assert bodies(received(client, url) + received(client, url)) == [{"task_id": "o-1"}] * 2
 
 
 def test_near_the_end_of_an_invocation_a_message_is_not_sent_again(

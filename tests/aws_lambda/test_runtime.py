@@ -105,8 +105,8 @@ def test_the_log_in_json_has_the_fields_and_the_metrics_are_lines_of_their_own(
         "outcome": "succeeded",
         "request_id": "r-7",
     }
-    [metrics] = [line for line in logged if "_aws" in line]
-    assert (metrics["Started"], metrics["Succeeded"]) == (1, 1)
+    started, ended = [line for line in logged if "_aws" in line]
+    assert (started["Started"], ended["Succeeded"]) == (1, 1)
 
 
 def test_an_event_of_a_bus_registers_its_task(deployed: Callable[[str], Runtime]) -> None:

@@ -39,6 +39,23 @@ def test_a_success_is_sent_to_the_next_queue_and_again_if_it_is_redelivered(
     assert bodies(received(client, url)) == [{"task_id": "o-1"}]
 
 
+@pytest.mark.parametrize("has", ["failed there", "finished"])
+def test_a_redelivered_message_is_sent_on_only_while_the_task_is_pending_at_the_next_step(
+    context: Context, client: Any, url: str, has: str
+) -> None:
+    ready("o-1")
+    handler = handles(Order.ship, task_id="order_id", then=url)(ship)
+    handler(sqs(bare("o-1")), context)
+    if has == "finished":
+        Order.deliver.run("o-1", lambda _: None)
+    else:
+        with pytest.raises(ZeroDivisionError):
+            Order.deliver.run("o-1", lambda _: 1 / 0)
+
+    assert names(handler(sqs(bare("o-1")), context)) == []
+    assert bodies(received(client, url)) == [{"task_id": "o-1"}], "that of the success"
+
+
 def test_a_schedule_sends_what_it_has_finished(clock: StoppedClock, client: Any, url: str) -> None:
     ready("o-1", "broken-1")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -202,3 +203,21 @@ def test_the_function_has_the_context_of_lambda(context: Context, clock: Stopped
     assert seen[0] is context
     assert isinstance(seen[1], Context)
     assert seen[2] is None
+
+
+@pytest.mark.parametrize("given", [1, 2])
+def test_a_message_with_notifications_of_several_objects_is_refused_by_a_path_to_the_first_one(
+    context: Context, given: int
+) -> None:
+    Order.create("o-1", state=Order.ship.pending)
+    handler = handles(Order.ship, task_id="Records.0.s3.object.key")(lambda _ctx, _event: None)
+    notifications = {"Records": [s3("o-1")["Records"][0]] * given}
+
+    assert names(handler(sqs(notifications), context)) == ([] if given == 1 else ["m-1"])
+
+
+def test_a_mock_as_the_context_is_like_none(clock: StoppedClock) -> None:  # noqa: ARG001 - the table is empty
+    Order.create("o-1", state=Order.ship.pending)
+
+    assert handles(Order.ship, task_id="order_id")(ship)(bare("o-1"), MagicMock())["state"] == "deliver pending"
+    assert retry_handler(Order.deliver, lambda _: None)({}, MagicMock())["succeeded"] == 1

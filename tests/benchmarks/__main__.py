@@ -24,6 +24,7 @@ from tests.benchmarks import (
     soak,
     workers,
 )
+from tests.benchmarks.pipeline import report as pipeline
 from tests.conftest import prepare_process
 
 BENCHMARKS: dict[str, Callable[[], Iterator[str]]] = {
@@ -43,7 +44,11 @@ BENCHMARKS: dict[str, Callable[[], Iterator[str]]] = {
 }
 
 
-BY_NAME_ONLY: dict[str, Callable[[], Iterator[str]]] = {"finding": finding.report, "soak": soak.report}
+BY_NAME_ONLY: dict[str, Callable[[], Iterator[str]]] = {
+    "finding": finding.report,
+    "lambda": pipeline.report,
+    "soak": soak.report,
+}
 """Benchmarks that take many minutes, and run only if they are named."""
 
 KNOWN = BENCHMARKS | BY_NAME_ONLY

@@ -17,6 +17,7 @@ from pynamodb.exceptions import UpdateError
 from pynamodb_tracker import GiveUp, Step, TaskAlreadySucceededError, TaskIgnoredError, TaskNotFoundError, UseCase
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.network import GIVEN_UP, Network, before, error, passing, throttled
+from tests.support.recorder import recorded
 from tests.support.rows import client, stored
 from tests.support.shop import AppTask, Receipt
 from tests.support.workers import Broken, die, fail
@@ -41,6 +42,15 @@ class Parcel(AppTask):
     use_case_id = UseCase("kept-parcel", keep_ignored_for=timedelta(days=30))
 
     pay = Step(10, max_attempts=1)
+
+
+class Letter(AppTask):
+    """Two steps, of which the first one may empty what is off-row."""
+
+    use_case_id = UseCase("kept-letter", keep_for=timedelta(days=30))
+
+    write = Step(10)
+    post = Step(20)
 
 
 def end_in(of: type[Order | Parcel]) -> dict[str, int | None]:
@@ -317,3 +327,39 @@ def test_the_time_to_live_of_a_later_end_stays(network: Network, clock: StoppedC
         reopen()
     assert network.rule is passing
     assert set(ends().values()) == {end_of_row()}
+
+
+def test_a_success_looks_for_items_beside_a_task_only_if_there_may_be_some() -> None:
+    def queries_at_end(task_id: str) -> int:
+        with recorded() as requests:
+            Order.pay.run(task_id, lambda _: None)
+        return requests.operations.count("Query")
+
+    Order.create("plain")
+    Order.create("small", data={"n": 1})
+    Letter.create("failed")
+    fail(Letter.write, "failed")
+    Letter.write.run("failed", lambda _: None)
+
+    assert {task_id: queries_at_end(task_id) for task_id in ("plain", "small")} == {"plain": 0, "small": 1}
+    with recorded() as requests:
+        Letter.post.run("failed", lambda _: None)
+    assert requests.operations.count("Query") == 1
+
+
+def test_data_that_was_emptied_leaves_a_mark_so_that_its_chunks_get_the_time_to_live() -> None:
+    Letter.create("l-1", data=large("some"))
+    Letter.write.run("l-1", lambda ctx: ctx.task.data.clear())
+    assert (Letter.get_task("l-1").data, stored(Letter, "l-1")["data"]) == ({}, {"S": "{}"})
+
+    with recorded() as requests:
+        Letter.post.run("l-1", lambda ctx: ctx.task.data.clear())
+
+    assert not any("data" in request.written for request in requests), "it is empty already"
+    found = client(AppTask).query(
+        TableName=AppTask.Meta.table_name,
+        KeyConditionExpression="task_id = :id",
+        ExpressionAttributeValues={":id": {"S": "l-1"}},
+        ConsistentRead=True,
+    )["Items"]
+    assert [("expire_time" in item) for item in found] == [True, True], "the row, and the chunk that it had"

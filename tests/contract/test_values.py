@@ -132,7 +132,8 @@ def test_a_value_that_a_block_assigns_reads_back_equal_and_can_be_removed(name: 
             check_equal(name, getattr(Odd.get_task("o-1"), name), value)
             with Odd.work.start("o-1", also_from=[Odd.work.succeeded]) as ctx:
                 setattr(ctx.task, name, None)
-            assert attribute not in stored(Odd, "o-1")
+            left = {"S": "{}"} if name == "data" else None  # a mark that it had some
+            assert stored(Odd, "o-1").get(attribute) == left
 
 
 @pytest.mark.parametrize("name", ["texts", "numbers", "binaries"])

@@ -22,6 +22,7 @@ from pynamodb.connection.base import Connection
 from pynamodb_tracker import FindBy, Repeat, Step, Task, UseCase
 from pynamodb_tracker.aws_lambda import handles
 from pynamodb_tracker.doctor.sizing import Load, write_units
+from pynamodb_tracker.testing import sqs_event
 from tests.engine.proxy import Proxy
 from tests.support.fixtures import Frozen
 from tests.support.proxy_rules import charges, targets, transactions, writes
@@ -52,6 +53,17 @@ def test_a_task_that_its_first_event_creates_and_runs_costs_5_units_and_a_refuse
     assert (targets(proxy), writes(proxy)) == (["UpdateItem", "PutItem", "UpdateItem"], [2, 3])
     assert handler({"id": ID}, None) == "done"
     assert targets(proxy)[3:] == ["UpdateItem"]
+
+
+def test_a_new_task_that_its_batch_creates_first_costs_2_units_more_and_no_refused_claim(
+    order: Any, proxy: Proxy
+) -> None:
+    first = handles(order.confirm, task_id="id", create_if_missing=True, create_first=True)(lambda *_: None)
+
+    assert first(sqs_event({"id": ID}, {"id": f"{ID}-2"}), None) == {"batchItemFailures": []}
+    created, claims_and_ends = [2], [3] * 4  # the first one is put alone, to find out whether the engine takes batches
+    assert sorted(writes(proxy)) == created + claims_and_ends
+    assert targets(proxy).count("UpdateItem") == len(claims_and_ends)
 
 
 def test_a_success_that_leaves_the_index_costs_a_unit_less(new_worker: Any, proxy: Proxy) -> None:

@@ -438,6 +438,7 @@ def lambda_handlers(context: LambdaContext) -> None:
         task_id=lambda event: event["order_id"],
         trigger="sqs",
         create_if_missing=lambda event: {"amount": event["amount"]},
+        create_first=True,
         replies=Replies(locked="done"),
         answer=amount_of,
         metrics="Shop",

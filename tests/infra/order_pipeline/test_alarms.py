@@ -30,7 +30,7 @@ def metrics_of(alarm: dict[str, Any]) -> Iterator[tuple[Any, str, frozenset[str]
 
 def test_every_alarm_notifies_the_topic_and_so_does_its_end() -> None:
     orders = {"OrdersIgnored", "OrdersOverdue", "OrdersUnregistered"}
-    assert set(ALARMS) == orders | {"MessagesDead", "TableThrottled", "FunctionsFailing"}
+    assert set(ALARMS) == orders | {"MessagesDead", "TableThrottled", "FunctionsFailing", "AttemptsFailing"}
     for alarm in ALARMS.values():
         assert alarm["AlarmActions"] == alarm.get("OKActions", alarm["AlarmActions"]) == [{"Ref": "AlarmTopicArn"}]
         assert alarm["ComparisonOperator"] == "GreaterThanThreshold"
@@ -42,10 +42,8 @@ def test_cloudwatch_takes_each_alarm(name: str, stack: Stack) -> None:
     values: dict[str, Any] = {**stack.ids, **PARAMETERS, "AWS::StackName": stack.name, "OverdueAfterSeconds": 900}
 
     def resolved(node: Any) -> Any:
-        if isinstance(node, list):
-            return [resolved(each) for each in node]
         if not isinstance(node, dict):
-            return node
+            return [resolved(each) for each in node] if isinstance(node, list) else node
         match node:
             case {"Ref": reference}:
                 return values[reference]
@@ -53,6 +51,8 @@ def test_cloudwatch_takes_each_alarm(name: str, stack: Stack) -> None:
                 return values[resource].rpartition("/")[2]
             case {"Fn::ImportValue": {"Fn::Sub": "${TableStack}-TableName"}}:
                 return "orders"
+            case {"Fn::Sub": str(text)}:
+                return text.replace("${FailedPercent}", "5")
             case _:
                 assert not any(key.startswith("Fn::") for key in node), node
                 return {key: resolved(each) for key, each in node.items()}
@@ -61,6 +61,28 @@ def test_cloudwatch_takes_each_alarm(name: str, stack: Stack) -> None:
     client.put_metric_alarm(AlarmName=name, **resolved(ALARMS[name]))
     [alarm] = client.describe_alarms(AlarmNames=[name])["MetricAlarms"]
     assert alarm["AlarmActions"] == [PARAMETERS["AlarmTopicArn"]]
+
+
+@pytest.mark.parametrize(
+    ("started", "failed", "unreadable", "is_raised"),
+    [
+        (100, 6, 0, True),
+        (100, 5, 0, False),  # that is the share, and not more
+        (20, 2, 0, False),  # a step of few orders
+        (3, 3, 0, True),
+        (0, 0, 3, True),  # each new order fails before it is created
+        (0, 0, 0, False),
+    ],
+)
+def test_attempts_that_fail_raise_an_alarm_by_their_share(
+    started: int, failed: int, unreadable: int, *, is_raised: bool
+) -> None:
+    _, first, *_ = ALARMS["AttemptsFailing"]["Metrics"]
+    expression = first["Expression"]["Fn::Sub"].replace("${FailedPercent}", "5").replace(" AND ", " and ")
+    functions = {"FILL": lambda value, _missing: value, "IF": lambda holds, yes, no: yes if holds else no}
+    values = {"s1": started, "f1": failed, "u1": unreadable}
+
+    assert eval(expression, {**functions, **values}) == is_raised  # noqa: S307 - our own text
 
 
 def test_alarms_see_every_dead_letter_queue_every_function_and_the_index() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import logging
 import re
 import shlex
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -65,15 +67,23 @@ def commands(page: Page) -> Iterator[list[str]]:
                     yield shlex.split(line)[1:]
 
 
+@pytest.fixture
+def _nothing_imported(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each command import the application itself, as a process of its own does; only the services are replaced."""
+    for name in [name for name in sys.modules if name == "pipeline" or name.startswith("pipeline.")]:
+        monkeypatch.delitem(sys.modules, name)
+    services = importlib.import_module("pipeline.services")
+    monkeypatch.setattr(services, "post", account.services.post)
+
+
 @pytest.mark.parametrize("command", [*commands(DEPLOY), *commands(WATCH)], ids=" ".join)
-def test_every_command_runs_on_the_pipeline(command: list[str], account: Account) -> None:
+@pytest.mark.usefixtures("_nothing_imported")
+def test_every_command_runs_as_its_page_shows_it(command: list[str], account: Account) -> None:
     order = account.order
     order.create("o-1", amount=1, address="?", state=order.ship.ignored)
     order.create("o-2", amount=1, address="?", state=order.ship.pending)
-    threads = ["--threads", "1"] if command[0] in {"run", "retry"} else []
-    given = [word for word in command if word not in {"--threads", "16"}]
 
-    ended = run(*given, *threads, of=APP, GATEWAY_URL="http://gateway.test", CARRIER_URL="http://carrier.test")
+    ended = run(*command, of=APP, GATEWAY_URL="http://gateway.test", CARRIER_URL="http://carrier.test")
 
     found = {"errors", "stuck"}  # they exit with 1 where they have found something
     assert ended.code == 0 or (command[0] in found and ended.code == 1), ended.err

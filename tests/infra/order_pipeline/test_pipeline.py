@@ -205,3 +205,16 @@ def test_an_outage_of_the_table_makes_the_function_fail_and_loses_no_new_order(a
     for step in STEPS.values():
         account.poll(step)
     assert account.order.get_task("o-1").state == account.order.deliver.succeeded
+
+
+def test_orders_of_a_batch_that_is_killed_do_not_wait_for_their_messages(account: Account) -> None:
+    def hang(_key: str, _call: int) -> None:
+        account.clock.advance(2 * MINUTE)  # past the end of the invocation, which is killed
+
+    account.services.refuses = hang
+    account.announce(*({**ORDER, "order_id": f"o-{number}"} for number in range(4)))
+    account.poll("confirm_payment")
+    assert account.deaths == 1
+
+    account.services.refuses = lambda _key, _call: None
+    assert account.retry("confirm_payment")["succeeded"] == 4, "long before the visibility timeout has passed"

@@ -12,9 +12,11 @@ from typing import Any
 
 import boto3
 import pytest
+from cfnlint.decode import cfn_yaml
 
 from tests.infra.order_pipeline.stack import PARAMETERS
 from tests.infra.order_pipeline.template import FOLDER, STEPS, UNKNOWN_TO_MOTO, of_type, packaged, transformed, written
+from tests.support.pages import ROOT, Page
 
 TEMPLATE = transformed(packaged("packages", "key"))
 RESOURCES = TEMPLATE["Resources"]
@@ -156,9 +158,17 @@ def test_traces_may_be_sent_by_every_function_and_logs_have_the_key() -> None:
     assert RESOURCES["Logs"]["Properties"]["KmsKeyId"]["Fn::If"][1] == {"Ref": "LogKmsKeyArn"}
 
 
+def told_alarms() -> list[dict[str, str]]:
+    """Return the alarms that stop a canary on the page about deploying."""
+    page = Page(ROOT / "docs" / "how-to" / "deploy-a-pipeline.md")
+    [text] = [block.text for block in page.blocks() if block.language == "yaml"]
+    alarms: list[dict[str, str]] = cfn_yaml.loads(text)["Globals"]["Function"]["DeploymentPreference"]["Alarms"]
+    return json.loads(json.dumps(alarms))  # type: ignore[no-any-return]  # as it was
+
+
 def test_functions_can_be_deployed_gradually_as_the_how_to_says() -> None:
     template = packaged("packages", "key")
-    preference = {"Type": "Canary10Percent5Minutes", "Alarms": [{"Ref": "FunctionsFailing"}]}
+    preference = {"Type": "Canary10Percent5Minutes", "Alarms": told_alarms()}
     template["Globals"]["Function"] |= {"AutoPublishAlias": "live", "DeploymentPreference": preference}
 
     resources = transformed(template)["Resources"]

@@ -42,8 +42,14 @@ def new_order(event: Mapping[str, Any]) -> dict[str, Any]:
     return {"amount": Decimal(amount) if isinstance(amount, str) else amount, "address": address}
 
 
+# Until an order is created, it exists in its message alone. If another order of the batch killed the function before
+# that, it would wait for the visibility timeout; in the table, the next schedule finds it.
 confirm_payment = _on_queue(
-    Order.confirm_payment, task_id="detail.order_id", create_if_missing=new_order, then=_SHIP_QUEUE
+    Order.confirm_payment,
+    task_id="detail.order_id",
+    create_if_missing=new_order,
+    create_first=True,
+    then=_SHIP_QUEUE,
 )
 ship = _on_queue(Order.ship, task_id="task_id", then=_DELIVER_QUEUE)
 deliver = _on_queue(Order.deliver, task_id="task_id")
