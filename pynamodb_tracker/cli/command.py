@@ -21,7 +21,7 @@ from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker.arguments import check_function, did_you_mean
 from pynamodb_tracker.cli.interrupts import discard
-from pynamodb_tracker.cli.terminal import warn
+from pynamodb_tracker.cli.terminal import StdoutError, flush, warn
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.model.schema import UseCase
 from pynamodb_tracker.presentation import task_facts
@@ -64,23 +64,31 @@ def exit_on_error(model: type[Task] | None = None) -> Iterator[None]:
                 _check_endpoint(model)
             yield
         finally:
-            if sys.stdout is not None:
-                sys.stdout.flush()  # report a full disk here, not when Python exits
+            flush()
     except (CannotRunError, TrackerError) as error:
         warn(str(error))
         raise typer.Exit(FOUND if isinstance(error, TrackerError) else CANNOT_RUN) from None
     except (PynamoDBException, BotoCoreError, ClientError) as error:
-        where, text = location(model) if model else "", one_line(error)
-        warn(text if text.startswith(where) else f"{where}: {text}")
+        _warn_where(model, error)
         raise typer.Exit(CANNOT_RUN) from None
     except BrokenPipeError:  # typer exits quietly: the reader has seen enough
         raise
-    except OSError as error:
+    except StdoutError as error:
         with suppress(OSError):
             discard(sys.stdout)
         with suppress(OSError):
-            warn(f"cannot write to stdout: {error.strerror or error}")
+            warn(f"cannot write to stdout: {error.strerror}")
         raise typer.Exit(CANNOT_RUN) from None
+    except OSError as error:  # such as a file of the credentials that is missing
+        _warn_where(model, error)
+        raise typer.Exit(CANNOT_RUN) from None
+
+
+def _warn_where(model: type[Task] | None, error: Exception) -> None:
+    text = one_line(error)
+    if model is not None and not text.startswith(f"table {model.Meta.table_name}"):
+        text = f"{location(model)}: {text}"
+    warn(text)
 
 
 def _check_endpoint(model: type[Task]) -> None:

@@ -14,6 +14,7 @@ from pynamodb.attributes import Attribute, JSONAttribute, UTCDateTimeAttribute
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import check_task_id
+from pynamodb_tracker.dynamodb.connection import endpoint_of
 from pynamodb_tracker.exceptions import LockLostError, TaskNotFoundError
 from pynamodb_tracker.model import hydration
 from pynamodb_tracker.model.again import PendingRequest
@@ -50,7 +51,7 @@ def location(model: type[Task]) -> str:
     """Return the table, and where it is as far as that is known: this is shown below errors, too."""
     name = str(model.Meta.table_name)
     try:
-        endpoint = model.tracker.connection().connection.client.meta.endpoint_url
+        endpoint = endpoint_of(model.tracker.connection().connection.client)
     except (BotoCoreError, ValueError):  # no region, or a Meta.host that is no URL
         return name
     return f"{name} in memory" if is_in_memory(model) else f"{name} at {endpoint}"
