@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import math
 import re
@@ -14,7 +13,7 @@ from typing import Any, cast
 
 from botocore.config import Config
 
-from pynamodb_tracker import clock
+from pynamodb_tracker import clock, strict_json
 from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.dynamodb.backoff import jittered_pause
 from pynamodb_tracker.exceptions import TrackerError
@@ -65,7 +64,7 @@ class Queue:
         In a FIFO queue, a task is a group of its own unless it is given a group. In a standard queue, messages of one
         group are those of one tenant: https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-fair-queues.html
         """
-        entry = {"Id": name, "MessageBody": json.dumps({"task_id": task_id})}
+        entry = {"Id": name, "MessageBody": strict_json.dumps({"task_id": task_id})}
         if not self.url.endswith(".fifo"):
             tenant = None if task is None else self._tenant(task)
             return {**entry, "MessageGroupId": _group_id(tenant)} if tenant else entry

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 from pynamodb.constants import MAP, STRING
 
-from pynamodb_tracker import clock
+from pynamodb_tracker import clock, strict_json
 from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.dynamodb.connection import Item, Refused, send
 from pynamodb_tracker.exceptions import DefinitionError, TrackerError
@@ -274,7 +274,8 @@ def _write(model: type[TaskRow], change: Callable[[Names], Names], control: Cont
         wanted = change(control.names)
         if wanted == control.names:
             return
-        if _has_written(model, control.steps, json.dumps({str(number): wanted[number] for number in sorted(wanted)})):
+        text = strict_json.dumps({str(number): wanted[number] for number in sorted(wanted)})
+        if _has_written(model, control.steps, text):
             text = "recorded the numbers of the steps of %s: %s"
             log.info(text, model.__name__, wanted, extra=log_fields(model.tracker.use_case.name))
             return

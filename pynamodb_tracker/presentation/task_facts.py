@@ -1,7 +1,6 @@
 """What is known about a task: read even if it is damaged, in words for people, and as JSON for programs."""
 
 import base64
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from datetime import datetime
@@ -237,7 +236,7 @@ def answers_in_words(task: Task) -> Iterator[tuple[str, str]]:
     """Yield the answers that a task has got, by their names."""
     for name, answer in (readable_value(task, "signals") or {}).items():
         who = "" if answer.by is None else f" by {answer.by}"
-        yield name, f"answered{who}, {between(answer.time)}: {json.dumps(answer.value, ensure_ascii=False)}"
+        yield name, f"answered{who}, {between(answer.time)}: {exact_json.dumps(answer.value, ensure_ascii=False)}"
 
 
 def _rule_in_words(task: Task) -> Iterator[tuple[str, str]]:

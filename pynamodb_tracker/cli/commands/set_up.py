@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 import webbrowser
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
+from pynamodb_tracker import strict_json
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import CANNOT_RUN, FOUND, exit_on_error, location, refusing, table_class
 from pynamodb_tracker.cli.interrupts import StoppedError, StopRequest, run_stoppable
@@ -93,7 +93,7 @@ def _print(model: type[Task], findings: Sequence[Finding], *, as_json: bool) -> 
     endpoint = endpoint_of(table.connection.client)
     if as_json:
         found = {"table": table.table_name, "endpoint": endpoint, "use_cases": known, "findings": findings}
-        write(json.dumps(found, indent=2, default=asdict) + "\n")
+        write(strict_json.dumps(found, indent=2, default=asdict) + "\n")
     else:
         say(f"table {table.table_name} at {endpoint}\nuse cases known here: {', '.join(known) or 'none'}")
         counted = [(sum(finding.severity is each for finding in findings), each) for each in Severity]

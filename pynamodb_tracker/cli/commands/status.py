@@ -1,6 +1,5 @@
 """`status`: how many tasks are in each state, as a table with bars."""
 
-import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -11,6 +10,7 @@ import typer
 from rich.console import Console, Group
 from rich.text import Text
 
+from pynamodb_tracker import strict_json
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import location, steps_of, use_cases
 from pynamodb_tracker.cli.tasks import held_back, waiting
@@ -58,7 +58,7 @@ def status(
             _watch(models, on, pause)
         while True:
             if as_json:
-                write(json.dumps(_document(models), indent=None if watch else 2, default=stamp) + "\n")
+                write(strict_json.dumps(_document(models), indent=None if watch else 2, default=stamp) + "\n")
             else:
                 for line in _lines(models, on):
                     say(line, on)
