@@ -16,13 +16,15 @@ OTHER_WAYS = {"JSONEncoder", "dump", "dumps"}
 
 
 def ways_of_writing_json(path: Path) -> list[str]:
-    """Return where a module uses Python's `json` to write, as file and line."""
+    """Return how a module uses Python's `json` to write."""
     found = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        is_name = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "json"
-        is_used = isinstance(node, ast.Attribute) and is_name and node.attr in OTHER_WAYS
-        if is_used or (isinstance(node, ast.ImportFrom) and node.module == "json"):
-            found.append(f"{path.relative_to(PACKAGE)}:{node.lineno}")
+        if isinstance(node, ast.Attribute):
+            is_writing = ast.unparse(node.value) == "json" and node.attr in OTHER_WAYS
+        else:
+            is_writing = isinstance(node, ast.ImportFrom) and node.module == "json"
+        if is_writing:
+            found.append(ast.unparse(node))
     return found
 
 
