@@ -129,7 +129,11 @@ class WorkerAttempt(TaskAttempt[Any], Hook):
             log.warning(text, self, self.task.last_error, extra=details.log_fields)
         elif not self.was_claimed:
             if isinstance(self.unexpected_error, Exception):
-                log.error("%s could not be started; it is tried again", self, exc_info=error, extra=details.log_fields)
+                level, text = (
+                    self._poller.cooldown.log_level(self.task_id),
+                    "%s could not be started; it is tried again",
+                )
+                log.log(level, text, self, exc_info=error, extra=details.log_fields)
         elif details.outcome in ("failed", "ignored"):
             log.warning("%s %s: %s", self, details.outcome, details.task.last_error, extra=details.log_fields)
         elif details.outcome == "refused" or isinstance(error, TaskNotStartableError | PynamoDBException):
