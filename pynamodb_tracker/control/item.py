@@ -79,7 +79,8 @@ class Pause:
 
     def __str__(self) -> str:
         until = "until it is resumed" if self.until is None else f"until {clock.in_words(self.until)}"
-        return f"{self.step} is paused {until}, by {self.by}: {self.reason}"
+        text = f"{self.step} is paused {until}, by {self.by}: {self.reason}"
+        return " ".join(text.split())  # one line, as logs and terminals need it
 
 
 class Control(NamedTuple):

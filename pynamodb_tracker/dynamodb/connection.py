@@ -354,13 +354,18 @@ class SharedConnection(Connection):
             return {}
 
     def update_time_to_live(self, table_name: str, ttl_attribute_name: str) -> dict[str, Any]:
-        """Switch time to live on, unless that was done meanwhile, as `create_table` does."""
+        """Switch time to live on, unless another program has just done so, as `create_table` does."""
         try:
             return super().update_time_to_live(table_name, ttl_attribute_name)
         except TableError as error:
-            if "already enabled" not in str(error):
+            was_faster = "multiple times" in str(error) and self._has_time_to_live(table_name)
+            if not (was_faster or "already enabled" in str(error)):
                 raise
             return {}
+
+    def _has_time_to_live(self, table_name: str) -> bool:
+        found = self.client.describe_time_to_live(TableName=table_name)["TimeToLiveDescription"]
+        return found["TimeToLiveStatus"] in ("ENABLING", "ENABLED")
 
     def prepare(self) -> None:
         """Build the client, what requests with a deadline need, and what the first request and refusal would build."""
