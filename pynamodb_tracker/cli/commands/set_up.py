@@ -264,4 +264,5 @@ class _Demo:
 
     def report_left(self) -> None:
         self._console.show_cursor()
-        warn("left at once: the table of the demo may still be on the server")
+        has_table = self._options.endpoint_url and not self.is_over
+        warn("left at once" + (": the table of the demo may still be on the server" if has_table else ""))
