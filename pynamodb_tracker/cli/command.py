@@ -146,8 +146,12 @@ def load_class(name: str) -> type[Task]:
     return found
 
 
-def load_function(name: str) -> Callable[..., Any]:
-    """Import a module and return its function of the context, `module:function`, as `load_class` does a class."""
+def load_function(name: str, *, with_context: bool = True) -> Callable[..., Any]:
+    """Import a module and return its function, `module:function`, as `load_class` does a class.
+
+    It has to be one of the context alone; without `with_context`, one without arguments.
+    """
+    arguments, takes = ((object(),), "the context only") if with_context else ((), "no argument")
     module_name, colon, function_name = name.partition(":")
     if not (colon and function_name and _is_module_name(module_name)):
         raise CannotRunError(f"{name!r} does not name a function: write module:function")
@@ -157,9 +161,9 @@ def load_function(name: str) -> Callable[..., Any]:
         known = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
         raise CannotRunError(f"the module {module_name!r} has no {function_name!r}{did_you_mean(function_name, known)}")
     if isinstance(found, type):
-        raise CannotRunError(f"{name} is a class: name a function of the context")
+        raise CannotRunError(f"{name} is a class: name a function{' of the context' if with_context else ''}")
     try:
-        check_function(found, may_be_async=True)
+        check_function(found, may_be_async=with_context)
     except TypeError as error:
         raise CannotRunError(f"{name}: {error}") from error
     function: Callable[..., Any] = found
@@ -168,9 +172,9 @@ def load_function(name: str) -> Callable[..., Any]:
     except (TypeError, ValueError):  # some functions written in C have no signature
         return function
     try:
-        signature.bind(object())
+        signature.bind(*arguments)
     except TypeError as error:
-        raise CannotRunError(f"{name} is called with the context only, but takes {signature}: {error}") from error
+        raise CannotRunError(f"{name} is called with {takes}, but takes {signature}: {error}") from error
     return function
 
 

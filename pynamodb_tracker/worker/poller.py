@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("pynamodb_tracker")
 
-INDEX_LAG = timedelta(seconds=1)
+_INDEX_LAG = timedelta(seconds=1)
 """How far the index may be behind the table: a task that was tried is left alone for this long."""
 
 _COOLDOWN = timedelta(seconds=10)
@@ -157,9 +157,11 @@ class Outage:
 class Cooldown:
     """The tasks of a step that a worker leaves alone for now: those that it runs, and those that it has just tried."""
 
-    def __init__(self, *, eager: bool = False) -> None:
+    def __init__(self, *, eager: bool = False, lag: timedelta = _INDEX_LAG) -> None:
         """If `eager`, a failed task may be tried again as soon as it is due."""
         self._eager = eager
+        self.lag = lag
+        """How far the index may be behind the table."""
         self._until: dict[str, datetime] = {}
         self._failures: dict[str, int] = {}
         """How many requests in a row have failed because of the task itself."""
@@ -180,7 +182,7 @@ class Cooldown:
             if failed and self._eager:
                 del self._until[task_id]
             else:
-                self._until[task_id] = clock.now() + INDEX_LAG
+                self._until[task_id] = clock.now() + self.lag
 
     def note_refusal(self, task_id: str) -> None:
         """Leave a task alone that could not be started, because another worker has it, for example."""
@@ -252,7 +254,7 @@ class StepPoller:
         self._codes = self._of.codes
         self._log_fields = log_fields(self._codes.use_case_id, self._codes.step)
         self._outage = Outage(self.name, longest, self._log_fields)
-        self.cooldown = Cooldown(eager=eager)
+        self.cooldown = Cooldown(eager=eager, lag=timedelta(0) if self._of.is_in_memory else _INDEX_LAG)
         """The tasks that are left alone for now."""
         self._guard = threading.Lock()
         self.feed = Feed(

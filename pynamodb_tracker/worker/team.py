@@ -20,6 +20,7 @@ from pynamodb_tracker.instrumentation import Hook, RunDetails
 from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.step.functions import for_threads
 from pynamodb_tracker.worker.dispatcher import Dispatcher
+from pynamodb_tracker.worker.liveness import SILENCE
 from pynamodb_tracker.worker.poller import StepPoller, Tally
 from pynamodb_tracker.worker.settings import WorkerSettings
 from pynamodb_tracker.worker.shutdown import Message, Messages, print_to_stderr
@@ -170,6 +171,12 @@ class Team:
     def tallies(self) -> list[Tally]:
         """What became of the tasks, by step."""
         return [poller.tally for poller in self.pollers]
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it keeps looking for tasks, or cannot because it runs as many as it may."""
+        is_full = len(self._running) >= self.settings.concurrency
+        return is_full or self.dispatcher.has_looked_within(self.settings.longest_pause + SILENCE)
 
     def begin_attempt(self, kind: type[A], poller: StepPoller, task_id: str) -> A:
         """Return a new attempt at a task that the dispatcher has given."""
