@@ -330,7 +330,7 @@ def test_a_mistake_of_the_library_is_not_taken_for_a_process_that_could_not_begi
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def broken(_self: Noted, *, until_idle: bool, health_file: Path | None) -> dict[Any, Tally]:
-        raise RuntimeError(f"a mistake {until_idle}")
+        raise RuntimeError(f"a mistake {until_idle} {health_file}")
 
     monkeypatch.setattr(Noted, "run", broken)
     monkeypatch.setattr(working, "Worker", Noted)
@@ -488,13 +488,13 @@ def module(folder: Path, extra: str = "") -> Path:
 
 @pytest.mark.race
 def test_each_process_calls_the_first_function_once(server: Environment, tmp_path: Path) -> None:
-    extra = "def begin():\n    print('begun in ' + str(os.getpid()))"
+    extra = "def begin():\n    with open('begun-' + str(os.getpid()), 'a') as file:\n        file.write('x')"
     arguments = ["pay=desk:pay", "ship=desk:ship", "--on-start", "desk:begin", "--app", "desk:StoreTask"]
     with started(server, *arguments, "--processes", "2", "--until-idle", cwd=module(tmp_path, extra)) as process:
-        code, _, err = ended(process)
-    begun = [line for line in err.splitlines() if line.startswith("begun in ")]
-    assert (code, len(begun), len(set(begun))) == (0, 2, 2)
-    assert f"begun in {process.pid}" not in begun
+        assert ended(process)[0] == 0
+    begun = {path.name: path.read_text() for path in tmp_path.glob("begun-*")}
+    assert list(begun.values()) == ["x", "x"]
+    assert f"begun-{process.pid}" not in begun
 
 
 @posix
