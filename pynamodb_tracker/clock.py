@@ -10,6 +10,9 @@ from datetime import UTC, datetime, timedelta
 NEVER = datetime.max.replace(tzinfo=UTC)
 """The due time of a task that only another task's end makes due."""
 
+LATEST = NEVER - timedelta(seconds=1)
+"""The latest due time of all other tasks."""
+
 _GLANCE = 0.005
 """Seconds between two checks of a stopped clock."""
 

@@ -59,5 +59,7 @@ def test_a_fingerprint_is_stored_with_its_version_and_never_changes() -> None:
 
 
 def test_a_payload_that_is_nested_too_deep_is_refused_in_one_line() -> None:
-    with pytest.raises(ValueError, match=r"^same is nested too deep"):
-        fingerprint(nested(10_000))
+    fingerprint(nested(199))
+    for depth in (200, 10_000):
+        with pytest.raises(ValueError, match=r"^same is nested more than 200 levels deep"):
+            fingerprint(nested(depth))

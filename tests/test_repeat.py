@@ -287,7 +287,8 @@ def test_a_cron_expression_that_cannot_be_meant_is_refused_with_the_reason(expre
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("FREQ=DAILY;INTERVAL=0", "INTERVAL is a whole number from 1, not '0'"),
+        ("FREQ=DAILY;INTERVAL=0", "INTERVAL is a whole number from 1 to 999,999, not '0'"),
+        ("FREQ=DAILY;COUNT=9999999", "COUNT is a whole number from 1 to 999,999, not '9999999'"),
         ("FREQ=DAILY;COUNT=0", "COUNT is a whole number from 1"),
         ("FREQ=HOURLY", "FREQ=HOURLY is not supported: write Repeat.every"),
         ("FREQ=FORTNIGHTLY", "FREQ is one of"),

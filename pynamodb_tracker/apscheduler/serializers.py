@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from apscheduler.util import ref_to_obj
 
+from pynamodb_tracker import strict_json
 from pynamodb_tracker.apscheduler.triggers import stored_time, stored_trigger, time_of, trigger_of
 
 _MAC = 32
@@ -133,7 +134,10 @@ class JSONSerializer:
             "trigger": stored_trigger(state["trigger"]),
             "next_run_time": stored_time(state["next_run_time"]),
         }
-        return json.dumps({**state, **changed}, allow_nan=False, separators=(",", ":")).encode()
+        text = strict_json.dumps({**state, **changed}, separators=(",", ":"))
+        if strict_json.is_too_deep([args, kwargs], text):
+            raise strict_json.too_deep("args or kwargs")
+        return text.encode()
 
     def loads(self, stored: bytes, key: JobKey) -> dict[str, Any]:  # noqa: ARG002 - as above
         """Return the job, whose function has been checked before and after it was imported."""

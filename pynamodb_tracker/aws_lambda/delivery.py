@@ -146,7 +146,8 @@ class RecordRunner(Generic[T]):
         attempt, payload = self._attempt(record, trigger, invocation, batcher)
         try:
             if (pause := self.step._definition.pause()) is None:
-                attempt.run(self.function, payload)
+                is_for_caller = self.answer is None and trigger in (triggers.DIRECT, triggers.HTTP)
+                attempt.run(self._checked if is_for_caller else self.function, payload)
             else:
                 attempt.hold_back(pause)
         except UnreadableEventError as error:
@@ -172,6 +173,15 @@ class RecordRunner(Generic[T]):
             batcher=batcher,
         )
         return attempt, payload
+
+    def _checked(self, ctx: ExecutionContext[T], payload: Any) -> Any:
+        """Call the function, and fail its run if the caller could not read what it returns."""
+        result = self.function(ctx, payload)
+        try:
+            http.text_of(result)
+        except ValueError as error:
+            raise ValueError(f"the function returned a value that JSON does not have: {error}") from error
+        return result
 
     def report(self, log: InvocationLog, attempt: InvocationAttempt, record: Record) -> None:
         """Log and count what became of the task."""

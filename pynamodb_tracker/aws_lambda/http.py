@@ -14,6 +14,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from pynamodb_tracker import strict_json
 from pynamodb_tracker.aws_lambda.result import Result, ResultStatus
 
 _CODES: Mapping[ResultStatus, int] = {
@@ -67,7 +68,7 @@ def response(event: Mapping[str, Any], result: Result[Any], answer: object) -> d
     if result.retry_after is not None:
         headers["retry-after"] = str(max(1, math.ceil(result.retry_after.total_seconds())))
     given: Mapping[str, Any] = {"statusCode": _code_of(result), "body": answer}
-    body: object = json.dumps(answer, ensure_ascii=False, default=str)
+    body: object = text_of(answer)
     if isinstance(answer, Mapping) and _is_code(answer.get("statusCode")):
         given, body = answer, answer.get("body")
         body = "" if body is None else body
@@ -75,7 +76,7 @@ def response(event: Mapping[str, Any], result: Result[Any], answer: object) -> d
         headers = {name: value for name, value in headers.items() if name not in listed}
         headers |= {name.lower(): value for name, value in (answer.get("headers") or {}).items()}
         if not isinstance(body, str):
-            body = json.dumps(body, ensure_ascii=False, default=str)
+            body = text_of(body)
     answered = {"isBase64Encoded": False, **given, "headers": headers, "body": body}
     if "headers" not in event and "multiValueHeaders" in event:  # a load balancer that then reads only these
         del answered["headers"]
@@ -83,6 +84,11 @@ def response(event: Mapping[str, Any], result: Result[Any], answer: object) -> d
             given.get("multiValueHeaders") or {}
         )
     return answered
+
+
+def text_of(answer: object) -> str:
+    """Return an answer as JSON; a ValueError or TypeError if it has none."""
+    return strict_json.dumps(answer, ensure_ascii=False, default=str)
 
 
 def _is_code(number: object) -> bool:

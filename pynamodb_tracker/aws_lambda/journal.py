@@ -4,7 +4,6 @@ Metrics are in CloudWatch's embedded metric format, lines of JSON on stdout, whi
 https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
 """
 
-import json
 import logging
 import sys
 import time
@@ -12,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
+from pynamodb_tracker import strict_json
 from pynamodb_tracker.aws_lambda.invocation import Invocation, InvocationAttempt
 from pynamodb_tracker.aws_lambda.result import ResultStatus
 from pynamodb_tracker.aws_lambda.trigger import Record, UnreadableEventError
@@ -120,7 +120,7 @@ class InvocationLog:
             ],
         }
         about = {"Timestamp": time.time_ns() // 1_000_000, "CloudWatchMetrics": [directive]}
-        sys.stdout.write(json.dumps({"_aws": about, **dimensions, **counts, **durations}) + "\n")
+        sys.stdout.write(strict_json.dumps({"_aws": about, **dimensions, **counts, **durations}) + "\n")
         sys.stdout.flush()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,7 +13,7 @@ from typing import Any, cast
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from pynamodb_tracker import clock
+from pynamodb_tracker import clock, strict_json
 from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.aws_lambda.invocation import Invocation, LambdaContext
 from pynamodb_tracker.aws_lambda.trigger import UnreadableEventError, trigger_named
@@ -167,7 +166,7 @@ class _Bus:
             "EventBusName": self._name,
             "Source": self._source,
             "DetailType": f"{transition.step} {transition.what}"[-_LONGEST_TYPE:],
-            "Detail": json.dumps(transition.detail),
+            "Detail": strict_json.dumps(transition.detail),
             "Time": transition.time,
         }
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import math
 import re
@@ -15,7 +14,7 @@ from urllib.parse import urlsplit
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from pynamodb_tracker import clock
+from pynamodb_tracker import clock, strict_json
 from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.dynamodb.error_codes import got_no_answer
 from pynamodb_tracker.dynamodb.retries import deadline, slept_before_retry
@@ -72,7 +71,7 @@ class Queue:
         In a FIFO queue, a task is a group of its own unless it is given a group. In a standard queue, messages of one
         group are those of one tenant: https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-fair-queues.html
         """
-        entry = {"Id": name, "MessageBody": json.dumps({"task_id": task_id})}
+        entry = {"Id": name, "MessageBody": strict_json.dumps({"task_id": task_id})}
         if not self.url.endswith(".fifo"):
             tenant = None if task is None else self._tenant(task)
             return {**entry, "MessageGroupId": _group_id(tenant)} if tenant else entry

@@ -318,7 +318,7 @@ def _kafka_record(record: Mapping[str, Any]) -> Record:
     return Record(record, f"{partition}/{offset}", partition, {"partition": partition, "offset": offset})
 
 
-_DIRECT = Trigger("direct", _TO_CALLERS)
+DIRECT = Trigger("direct", _TO_CALLERS)
 _EVENTBRIDGE = Trigger("eventbridge", _TO_RETRIES)
 HTTP = Trigger("http", _TO_CLIENTS, read_request)
 _WITH_RECORDS = (
@@ -337,7 +337,7 @@ _WITH_RECORDS = (
     ),
 )
 _ALL = {
-    trigger.name: trigger for trigger in (_DIRECT, HTTP, Trigger("async", _TO_RETRIES), _EVENTBRIDGE, *_WITH_RECORDS)
+    trigger.name: trigger for trigger in (DIRECT, HTTP, Trigger("async", _TO_RETRIES), _EVENTBRIDGE, *_WITH_RECORDS)
 }
 
 
@@ -357,7 +357,7 @@ def trigger_of(event: object) -> Trigger:
         for trigger in _WITH_RECORDS:
             if found.sources <= {*trigger.sources}:
                 return trigger
-    return HTTP if is_request(event) else _DIRECT
+    return HTTP if is_request(event) else DIRECT
 
 
 def state_of_window(event: object) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker.arguments import check_function, did_you_mean
 from pynamodb_tracker.cli.interrupts import discard
-from pynamodb_tracker.cli.terminal import warn
+from pynamodb_tracker.cli.terminal import StdoutError, flush, warn
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.model.schema import UseCase
 from pynamodb_tracker.presentation import task_facts
@@ -64,23 +64,31 @@ def exit_on_error(model: type[Task] | None = None) -> Iterator[None]:
                 _check_endpoint(model)
             yield
         finally:
-            if sys.stdout is not None:
-                sys.stdout.flush()  # report a full disk here, not when Python exits
+            flush()
     except (CannotRunError, TrackerError) as error:
         warn(str(error))
         raise typer.Exit(FOUND if isinstance(error, TrackerError) else CANNOT_RUN) from None
     except (PynamoDBException, BotoCoreError, ClientError) as error:
-        where, text = location(model) if model else "", one_line(error)
-        warn(text if text.startswith(where) else f"{where}: {text}")
+        _warn_where(model, error)
         raise typer.Exit(CANNOT_RUN) from None
     except BrokenPipeError:  # typer exits quietly: the reader has seen enough
         raise
-    except OSError as error:
+    except StdoutError as error:
         with suppress(OSError):
             discard(sys.stdout)
         with suppress(OSError):
-            warn(f"cannot write to stdout: {error.strerror or error}")
+            warn(f"cannot write to stdout: {error.strerror}")
         raise typer.Exit(CANNOT_RUN) from None
+    except OSError as error:  # such as a file of the credentials that is missing
+        _warn_where(model, error)
+        raise typer.Exit(CANNOT_RUN) from None
+
+
+def _warn_where(model: type[Task] | None, error: Exception) -> None:
+    text = one_line(error)
+    if model is not None and not text.startswith(f"table {model.Meta.table_name}"):
+        text = f"{location(model)}: {text}"
+    warn(text)
 
 
 def _check_endpoint(model: type[Task]) -> None:
@@ -138,8 +146,12 @@ def load_class(name: str) -> type[Task]:
     return found
 
 
-def load_function(name: str) -> Callable[..., Any]:
-    """Import a module and return its function of the context, `module:function`, as `load_class` does a class."""
+def load_function(name: str, *, with_context: bool = True) -> Callable[..., Any]:
+    """Import a module and return its function, `module:function`, as `load_class` does a class.
+
+    It has to be one of the context alone; without `with_context`, one without arguments.
+    """
+    arguments, takes = ((object(),), "the context only") if with_context else ((), "no argument")
     module_name, colon, function_name = name.partition(":")
     if not (colon and function_name and _is_module_name(module_name)):
         raise CannotRunError(f"{name!r} does not name a function: write module:function")
@@ -149,9 +161,9 @@ def load_function(name: str) -> Callable[..., Any]:
         known = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
         raise CannotRunError(f"the module {module_name!r} has no {function_name!r}{did_you_mean(function_name, known)}")
     if isinstance(found, type):
-        raise CannotRunError(f"{name} is a class: name a function of the context")
+        raise CannotRunError(f"{name} is a class: name a function{' of the context' if with_context else ''}")
     try:
-        check_function(found, may_be_async=True)
+        check_function(found, may_be_async=with_context)
     except TypeError as error:
         raise CannotRunError(f"{name}: {error}") from error
     function: Callable[..., Any] = found
@@ -160,9 +172,9 @@ def load_function(name: str) -> Callable[..., Any]:
     except (TypeError, ValueError):  # some functions written in C have no signature
         return function
     try:
-        signature.bind(object())
+        signature.bind(*arguments)
     except TypeError as error:
-        raise CannotRunError(f"{name} is called with the context only, but takes {signature}: {error}") from error
+        raise CannotRunError(f"{name} is called with {takes}, but takes {signature}: {error}") from error
     return function
 
 

@@ -15,6 +15,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppres
 from io import UnsupportedOperation
 from typing import Any, Protocol, TextIO
 
+from pynamodb_tracker.cli.terminal import StdoutError, flush
 from pynamodb_tracker.worker.shutdown import MessageQueue, handling
 
 _SIGPIPE = 13
@@ -209,8 +210,7 @@ def last_output() -> Iterator[None]:
     """Print the final report; if nobody reads it any more, the exit code stays as it is."""
     try:
         yield
-        if sys.stdout is not None:
-            sys.stdout.flush()
-    except OSError:
+        flush()
+    except (BrokenPipeError, StdoutError):
         with suppress(OSError):
             discard(sys.stdout)

@@ -33,6 +33,21 @@ def quoted(text: str) -> str:
     return "$'" + inside.replace("'", "\\'") + "'"
 
 
+class StdoutError(OSError):
+    """The command's own output cannot be written."""
+
+
+@contextmanager
+def _printing() -> Iterator[None]:
+    """Tell errors of the command's own output from all others; a closed pipe stays what it is."""
+    try:
+        yield
+    except (BrokenPipeError, StdoutError):
+        raise
+    except OSError as error:
+        raise StdoutError(error.errno, error.strerror or str(error)) from error
+
+
 class _Console(Console):
     """A console that no text can steer, and that leaves a closed pipe to the command: rich would exit with 1."""
 
@@ -43,6 +58,11 @@ class _Console(Console):
                 yield segment
             else:
                 yield Segment("\n".join(map(escaped, segment.text.split("\n"))), segment.style)
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print, as `Console.print` does."""
+        with _printing():
+            super().print(*objects, **options)
 
     def on_broken_pipe(self) -> None:
         raise  # noqa: PLE0704 - rich calls this where it has caught the error
@@ -65,10 +85,18 @@ def warn(text: str) -> None:
 
 
 def write(text: str) -> None:
-    """Write to stdout for programs; an OSError if it is closed, which `say` ignores."""
+    """Write to stdout for programs; a StdoutError if it is closed, which `say` ignores."""
     if sys.stdout is None:
-        raise OSError(errno.EBADF, "it is closed")
-    sys.stdout.write(text)
+        raise StdoutError(errno.EBADF, "it is closed")
+    with _printing():
+        sys.stdout.write(text)
+
+
+def flush() -> None:
+    """Write what is buffered: a full disk is found here, and not when Python exits."""
+    if sys.stdout is not None:
+        with _printing():
+            sys.stdout.flush()
 
 
 def say_id(task_id: str) -> None:

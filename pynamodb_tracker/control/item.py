@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 from pynamodb.constants import MAP, STRING
 
-from pynamodb_tracker import clock
+from pynamodb_tracker import clock, strict_json
 from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.dynamodb.connection import Item, Refused, send
 from pynamodb_tracker.exceptions import DefinitionError, TrackerError
@@ -79,7 +79,8 @@ class Pause:
 
     def __str__(self) -> str:
         until = "until it is resumed" if self.until is None else f"until {clock.in_words(self.until)}"
-        return f"{self.step} is paused {until}, by {self.by}: {self.reason}"
+        text = f"{self.step} is paused {until}, by {self.by}: {self.reason}"
+        return " ".join(text.split())  # one line, as logs and terminals need it
 
 
 class Control(NamedTuple):
@@ -274,7 +275,8 @@ def _write(model: type[TaskRow], change: Callable[[Names], Names], control: Cont
         wanted = change(control.names)
         if wanted == control.names:
             return
-        if _has_written(model, control.steps, json.dumps({str(number): wanted[number] for number in sorted(wanted)})):
+        text = strict_json.dumps({str(number): wanted[number] for number in sorted(wanted)})
+        if _has_written(model, control.steps, text):
             text = "recorded the numbers of the steps of %s: %s"
             log.info(text, model.__name__, wanted, extra=log_fields(model.tracker.use_case.name))
             return

@@ -8,6 +8,7 @@ from typing import Any, cast
 from botocore import xform_name
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
 
+from pynamodb_tracker.dynamodb.connection import endpoint_of
 from pynamodb_tracker.dynamodb.error_codes import code_of
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.schema import Table
@@ -114,7 +115,7 @@ def describe(declared: Table) -> Description:
     where = f"table {name!r}"
     try:
         client = declared.connection().connection.client
-        where = f"table {name!r} at {client.meta.endpoint_url}"
+        where = f"table {name!r} at {endpoint_of(client)}"
         return Description(
             declared=declared,
             table=client.describe_table(TableName=name)["Table"],

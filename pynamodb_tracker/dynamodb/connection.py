@@ -12,6 +12,7 @@ from copy import copy
 from datetime import datetime
 from operator import methodcaller
 from typing import Any, Protocol, TypeVar
+from urllib.parse import urlsplit
 
 import botocore.client
 import botocore.session
@@ -92,13 +93,26 @@ class MissingTableError(PynamoDBConnectionError, TableDoesNotExist):
         PynamoDBException.__init__(self, message, cause)
 
 
+def endpoint_of(client: botocore.client.BaseClient) -> str:
+    """Return the URL to which a client sends its requests.
+
+    An account may have an endpoint of its own, which botocore chooses for each request once it has credentials.
+    """
+    try:
+        url = urlsplit(client.generate_presigned_url("describe_limits"))
+    except (BotoCoreError, ClientError, OSError):  # no credentials
+        return str(client.meta.endpoint_url)
+    return f"{url.scheme}://{url.netloc}"
+
+
 def missing_table(table: TableConnection, cause: Exception | None) -> MissingTableError:
     """Return the error for a request to a table that does not exist."""
-    client = table.connection.client.meta
+    client = table.connection.client
+    where = f"{client.meta.region_name} ({endpoint_of(client)})"
     error = MissingTableError(
-        f"the table {table.table_name!r} does not exist in {client.region_name} ({client.endpoint_url}), or is not "
-        "active yet: call create_table(wait=True) on its class, deploy its template, or correct table_name and region "
-        "in its Meta, or the account of the credentials",
+        f"the table {table.table_name!r} does not exist in {where}, or is not active yet: call "
+        "create_table(wait=True) on its class, deploy its template, or correct table_name and region in its Meta, or "
+        "the account of the credentials",
         cause,
     )
     error.__cause__ = cause
@@ -305,9 +319,8 @@ class SharedConnection(Connection):
         try:
             with self.building: return self._flight.watched(super().client)  # fmt: skip  # noqa: E701 - see the class
         except BotoCoreError as error:
-            where = f"table {next(iter(self._tables))}"
-            if not error_codes.advise(error, where):
-                error.args = (f"{where}: {error}",)
+            if not error_codes.advise(error, self._described):
+                error.args = (f"{self._described}: {error}",)
             raise error.with_traceback(None) from None
 
     def _make_api_call(self, operation_name: str, operation_kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -316,14 +329,15 @@ class SharedConnection(Connection):
             return super()._make_api_call(operation_name, operation_kwargs)
         except ClientError as error:
             self._flight.end(error)
-            if "TransactItems" not in operation_kwargs:  # these may be about other tables as well
-                error_codes.advise(error, self._described())
+            if "TransactItems" not in operation_kwargs and error_codes.is_of_another_schema(error):
+                error_codes.advise(error, f"{self._described} at {endpoint_of(self.client)}")
             raise
         except BotoCoreError as error:
             if self._client is None:  # it cannot be built
                 raise
             self._flight.end(error)
-            if error_codes.advise(error, self._described()):
+            contacted = error.kwargs.get("endpoint_url") or self.client.meta.endpoint_url
+            if error_codes.advise(error, f"{self._described} at {str(contacted).rstrip('/')}"):
                 raise error.with_traceback(None) from None  # its message says it all: 60 lines of the SDK less
             raise
         except Exception as error:
@@ -333,8 +347,9 @@ class SharedConnection(Connection):
             self._flight.end(unexpected)
             raise unexpected from error
 
+    @property
     def _described(self) -> str:
-        return f"table {next(iter(self._tables))} at {self.client.meta.endpoint_url}"
+        return f"table {next(iter(self._tables))}"
 
     def create_table(self, table_name: str, *args: Any, **options: Any) -> dict[str, Any]:
         """Create a table; a global index that declares no provisioned units gets as many as the table has.
@@ -353,13 +368,18 @@ class SharedConnection(Connection):
             return {}
 
     def update_time_to_live(self, table_name: str, ttl_attribute_name: str) -> dict[str, Any]:
-        """Switch time to live on, unless that was done meanwhile, as `create_table` does."""
+        """Switch time to live on, unless another program has just done so, as `create_table` does."""
         try:
             return super().update_time_to_live(table_name, ttl_attribute_name)
         except TableError as error:
-            if "already enabled" not in str(error):
+            was_faster = "multiple times" in str(error) and self._has_time_to_live(table_name)
+            if not (was_faster or "already enabled" in str(error)):
                 raise
             return {}
+
+    def _has_time_to_live(self, table_name: str) -> bool:
+        found = self.client.describe_time_to_live(TableName=table_name)["TimeToLiveDescription"]
+        return found["TimeToLiveStatus"] in ("ENABLING", "ENABLED")
 
     def prepare(self) -> None:
         """Build the client, what requests with a deadline need, and what the first request and refusal would build."""

@@ -216,6 +216,13 @@ def is_missing_table(error: Exception | None) -> bool:
     return "Invalid index" not in str(response_of(error).get("Error", {}).get("Message"))
 
 
+def is_of_another_schema(error: ClientError) -> bool:
+    """Return whether the server answered that the table lacks a key or an index of the request."""
+    answer = error.response.get("Error", {})
+    is_about_tables = answer.get("Code") in ("ValidationException", "ResourceNotFoundException")  # the latter by moto
+    return is_about_tables and any(part in str(answer.get("Message")) for part in _OF_ANOTHER_SCHEMA)
+
+
 def is_condition_failure(error: Exception) -> bool:
     """Return whether the condition of a write did not hold."""
     return code_of(error) == "ConditionalCheckFailedException"
@@ -281,10 +288,9 @@ def advise(error: BotoCoreError | ClientError, where: str) -> bool:
 
 
 def _advise_on_answer(error: ClientError, where: str) -> bool:
-    answer = error.response.get("Error", {})
-    is_about_tables = answer.get("Code") in ("ValidationException", "ResourceNotFoundException")  # the latter by moto
-    if not (is_about_tables and any(part in str(answer.get("Message")) for part in _OF_ANOTHER_SCHEMA)):
+    if not is_of_another_schema(error):
         return False
+    answer = error.response["Error"]
     text = f"{where} is not as its class declares it: pynamodb-tracker doctor says what differs, and what to do"
     answer["Message"] = f"{answer['Message']}; {text}"
     error.args = (f"{error}; {text}",)

@@ -143,12 +143,16 @@ def item_size(item: Mapping[str, Mapping[str, Any]]) -> int:
     total = 0
     for name, value in item.items():
         ((kind, content),) = value.items()
-        # Most attributes of a row are text or numbers; a call for each would take most of the time.
-        size = (
-            len(content.encode()) if kind == STRING else len(content) // 2 + 2 if kind == NUMBER else value_size(value)
-        )
+        # Most attributes of a row are text; a call for each would take most of the time.
+        size = len(content.encode()) if kind == STRING else value_size(value)
         total += len(name.encode()) + size
     return total
+
+
+def _number_size(content: str) -> int:
+    """Return the size of a number: a byte for two significant digits, one or two more, and one for a minus."""
+    digits = content.upper().partition("E")[0].replace(".", "").strip("-0")
+    return len(digits) // 2 + 2 + content.startswith("-")
 
 
 def value_size(value: Mapping[str, Any]) -> int:
@@ -160,7 +164,7 @@ def value_size(value: Mapping[str, Any]) -> int:
     if kind in (BOOLEAN, NULL):
         return 1
     if kind == NUMBER:
-        return len(content) // 2 + 2
+        return _number_size(content)
     if kind == LIST:
         return 3 + len(content) + sum(map(value_size, content))
     if kind == MAP:

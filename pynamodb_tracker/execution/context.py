@@ -10,7 +10,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
-from pynamodb_tracker import clock, transitions
+from pynamodb_tracker import clock, strict_json, transitions
 from pynamodb_tracker.arguments import (
     check_due_time,
     check_duration,
@@ -145,7 +145,7 @@ class BlockContext(Generic[T_co]):
 
         codes = self._claim.statements.codes
         parts = [codes.use_case_id, self.task.task_id, codes.pending, self._claim.round, name]
-        return str(uuid5(UUID(_KEYS), json.dumps(parts, separators=(",", ":"))))
+        return str(uuid5(UUID(_KEYS), strict_json.dumps(parts, separators=(",", ":"))))
 
     @property
     def outcome(self) -> Literal["succeeded", "failed", "ignored", "released"] | None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from pynamodb.constants import STRING
 
+from pynamodb_tracker import strict_json
 from pynamodb_tracker.exceptions import ValueNotStorableError
 from pynamodb_tracker.model.data import to_json
 from pynamodb_tracker.model.row import TaskRow
@@ -78,14 +79,11 @@ def fingerprint(payload: object) -> str:
 
     A TypeError names a value that JSON does not have; Decimal counts as a number. ValueError if it is nested too deep.
     """
-    try:
-        text = json.dumps(_canonical(payload, "same"), sort_keys=True, separators=(",", ":"))
-    except RecursionError:
-        raise ValueError("same is nested too deep, or contains itself: give a part of it") from None
+    text = strict_json.dumps(_canonical(payload, "same"), sort_keys=True, separators=(",", ":"))
     return f"{_VERSION}:{hashlib.sha256(text.encode()).hexdigest()[:32]}"
 
 
-def _canonical(value: object, path: str) -> object:
+def _canonical(value: object, path: str, depth: int = 1) -> object:
     """Return a value in which equal numbers look the same: 3, 3.0 and Decimal("3.00") do."""
     if value is None or isinstance(value, bool):
         return value
@@ -93,13 +91,15 @@ def _canonical(value: object, path: str) -> object:
         return f"s{str.__str__(value)}"  # of a member of an enumeration, its text
     if isinstance(value, int | float | Decimal):
         return f"n{_digits(value)}"
+    if isinstance(value, Mapping | list | tuple) and depth > strict_json.MAX_DEPTH:
+        raise ValueError(f"{strict_json.too_deep('same')}, or contains itself: give a part of it")
     if isinstance(value, Mapping):
         for key in value:
             if not isinstance(key, str):
                 raise TypeError(f"{path} has the key {key!r}: keys are strings in JSON")
-        return {key: _canonical(entry, f"{path}[{key!r}]") for key, entry in value.items()}
+        return {key: _canonical(entry, f"{path}[{key!r}]", depth + 1) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_canonical(entry, f"{path}[{place}]") for place, entry in enumerate(value)]
+        return [_canonical(entry, f"{path}[{place}]", depth + 1) for place, entry in enumerate(value)]
     raise TypeError(f"{path} is a {type(value).__name__}: JSON has text, numbers, booleans, None, lists and dicts")
 
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from pynamodb.constants import BINARY, STRING
 
+from pynamodb_tracker import strict_json
 from pynamodb_tracker.dynamodb.connection import Item, get_items
 from pynamodb_tracker.model.hydration import rows_of_table
 from pynamodb_tracker.model.overflow import CHUNK, VERSION, RowKey, key_beside
@@ -100,4 +101,4 @@ def _owner(item: Item) -> RowKey:
 
 
 def _packed(children: Keys) -> bytes:
-    return zlib.compress(json.dumps(children, separators=(",", ":"), ensure_ascii=False).encode())
+    return zlib.compress(strict_json.dumps(children, separators=(",", ":"), ensure_ascii=False).encode())

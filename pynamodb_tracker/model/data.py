@@ -10,6 +10,7 @@ from typing import Any
 from pynamodb.attributes import Attribute, AttributeContainer
 from pynamodb.constants import MAP, NULL, STRING
 
+from pynamodb_tracker import strict_json
 from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.model.overflow import Pointer
 from pynamodb_tracker.model.row_state import Unreadable, raw_value, read_data, unreadable_error
@@ -193,7 +194,7 @@ def _only_adds(known: str, text: str, value: Any) -> bool:
     added = "{" + text[len(known) :]
     found = json.loads(added)
     last = dict([*value.items()][-len(found) :])
-    return bool(found == last) and _dumped(last) == added
+    return bool(found == last) and _dumped(last) == added and not strict_json.is_too_deep(last, added)
 
 
 def _differ_in_content(text: str, other: str) -> bool:
@@ -226,9 +227,9 @@ def _first_difference(text: str, other: str) -> int:
 
 def _dumped(value: object) -> str:
     """Return compact JSON; text is escaped only if it has a lone surrogate, which UTF-8 cannot encode."""
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = strict_json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     try:
         text.encode()
     except UnicodeEncodeError:
-        return json.dumps(value, allow_nan=False, separators=(",", ":"))
+        return strict_json.dumps(value, separators=(",", ":"))
     return text

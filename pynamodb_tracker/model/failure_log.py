@@ -17,6 +17,7 @@ from typing import Any
 from pynamodb.attributes import Attribute
 from pynamodb.constants import BINARY, BOOLEAN, LIST, MAP, STRING
 
+from pynamodb_tracker import strict_json
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.failure import Failure, cut, from_map, to_map
@@ -145,7 +146,7 @@ def _entries(failures: Sequence[Failure], most: int) -> list[dict[str, Any]]:
 
 def packed(failures: Sequence[Failure]) -> bytes:
     """Return the newest failures as compressed JSON, for the log item."""
-    text = json.dumps([to_map(failure) for failure in failures[-MAX_FAILURES:]], ensure_ascii=False)
+    text = strict_json.dumps([to_map(failure) for failure in failures[-MAX_FAILURES:]], ensure_ascii=False)
     return zlib.compress(text.encode())
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from pynamodb.attributes import MapAttribute
 from pynamodb.constants import NUMBER
 
+from pynamodb_tracker import strict_json
 from pynamodb_tracker.model.data import LeftOut
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.row_state import raw_value
@@ -66,5 +67,5 @@ def _plain_scalar(value: Any) -> Any:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if value is None or isinstance(value, str | int | float):
-        return value
+        return strict_json.marked(value)
     raise TypeError(type(value).__name__)

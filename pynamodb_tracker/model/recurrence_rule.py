@@ -171,7 +171,7 @@ def _check(parts: dict[str, str]) -> None:
 def _check_bounds(parts: dict[str, str]) -> None:
     for key in ("INTERVAL", "COUNT"):
         if key in parts and not (_is_number(parts[key]) and int(parts[key]) > 0):
-            raise ValueError(f"{key} is a whole number from 1, not {parts[key]!r}")
+            raise ValueError(f"{key} is a whole number from 1 to {_HIGHEST:,}, not {parts[key]!r}")
     if "COUNT" in parts and "UNTIL" in parts:
         raise ValueError("it has both COUNT and UNTIL: leave one out")
     if "UNTIL" in parts and not _UNTIL.fullmatch(parts["UNTIL"]):
@@ -199,6 +199,9 @@ def _all_numbered(parts: dict[str, str]) -> str:
     most = 53 if parts["FREQ"] == "YEARLY" and "BYMONTH" not in parts else 5
     each = ([f"{number}{day}" for number in range(1, most + 1)] if day in _WEEKDAYS else [day] for day in days)
     return ",".join(chain.from_iterable(each))
+
+
+_HIGHEST = 999_999
 
 
 def _is_number(text: str) -> bool:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from pynamodb_tracker import instrumentation
+from pynamodb_tracker import instrumentation, strict_json
 from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.model.failure import cut
 from pynamodb_tracker.model.row import TaskRow
@@ -97,4 +96,4 @@ def text_of_new_trace(
 
 
 def _json(entries: Mapping[str, str]) -> bytes:
-    return json.dumps(entries, separators=(",", ":")).encode()
+    return strict_json.dumps(entries, separators=(",", ":")).encode()

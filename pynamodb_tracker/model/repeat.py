@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import count
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
 
-from pynamodb_tracker import clock
+from pynamodb_tracker import clock, strict_json
 from pynamodb_tracker.arguments import check_duration, check_flags, check_time, shown
 from pynamodb_tracker.model.cron import CronExpression
 from pynamodb_tracker.model.recurrence_rule import RecurrenceRule, with_full_hours
@@ -189,7 +189,7 @@ class Repeat:
             stored["missed"] = self.missed
         if self.stop:
             stored["stop"] = True
-        return json.dumps(stored, separators=(",", ":"))
+        return strict_json.dumps(stored, separators=(",", ":"))
 
     def begun(self, at: datetime) -> Self:
         """Return the rule as a task has it that gets it at that time."""
@@ -292,7 +292,7 @@ class LastRun:
         due = self.due.astimezone(UTC) if self.occurrence is None else self.occurrence
         found: dict[str, Any] = {"due" if self.occurrence is None else "occurrence": _text(due)}
         found |= {"outcome": self.outcome, "attempt": self.attempt, "ended": _text(self.ended.astimezone(UTC))}
-        return json.dumps(found | ({"created": self.created} if self.created else {}), separators=(",", ":"))
+        return strict_json.dumps(found | ({"created": self.created} if self.created else {}), separators=(",", ":"))
 
 
 class _Period:

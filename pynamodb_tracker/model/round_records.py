@@ -8,12 +8,11 @@ Each is stored with its round, and ignored in every other one.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from pynamodb_tracker import clock
+from pynamodb_tracker import clock, strict_json
 from pynamodb_tracker.model.references import round_of
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.row_state import readable_value
@@ -61,7 +60,10 @@ def _split(key: str) -> tuple[str, str]:
 
 def result_text(result: object) -> str:
     """Return the result of a part as JSON; ValueError or TypeError if it has none."""
-    return json.dumps(result, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = strict_json.dumps(result, ensure_ascii=False, separators=(",", ":"))
+    if strict_json.is_too_deep(result, text):
+        raise strict_json.too_deep("it")
+    return text
 
 
 def first_failure_text(time: datetime, number: int, of_round: str) -> str:

@@ -27,7 +27,7 @@ from pynamodb.attributes import (
 from pynamodb.constants import LIST, MAP, NULL, NUMBER, NUMBER_SET, STRING
 from pynamodb.exceptions import AttributeNullError
 
-from pynamodb_tracker import clock
+from pynamodb_tracker import clock, strict_json
 from pynamodb_tracker.arguments import did_you_mean, shown
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.dynamodb.limits import FOR_DECIMALS, MAX_DIGITS, SETS, is_key, number_problems, without_zeros
@@ -212,7 +212,7 @@ class TraceAttribute(Attribute["dict[str, str] | None"]):
 
     def serialize(self, value: dict[str, str] | None) -> str | None:
         """Return the dictionary as JSON."""
-        return None if value is None else json.dumps(value, separators=(",", ":"))
+        return None if value is None else strict_json.dumps(value, separators=(",", ":"))
 
     def deserialize(self, value: str) -> dict[str, str]:
         """Return the dictionary; a ValueError for anything else."""
@@ -324,7 +324,11 @@ def _serialized(value: Any, attribute: Attribute[Any], loaded: Item | None, name
         raise ValueError("it is not correctly typed")
     if isinstance(attribute, ListAttribute | MapAttribute):
         return attribute.serialize(value, null_check=complete)
-    text = attribute.serialize(value)
+    try:
+        text = attribute.serialize(value)
+    except RecursionError:
+        refuse_json(value, name)
+        raise
     if own is JSONAttribute and not _is_as_loaded(loaded, attribute, text) and not reads_back(text, value):
         refuse_json(value, name)
         raise ValueError(f"{name} does not read back from JSON as it is")
@@ -374,9 +378,9 @@ def _has_decimal(value: object) -> bool:
 
 
 def reads_back(text: str, value: object) -> bool:
-    """Return whether the text is JSON that reads back equal."""
+    """Return whether the text is JSON that reads back equal, everywhere."""
     try:
-        return bool(_JSON.decode(text) == value)
+        return not strict_json.is_too_deep(value, text) and bool(_JSON.decode(text) == value)
     except (ValueError, RecursionError):
         return False
 
@@ -393,6 +397,8 @@ def refuse_json(value: object, path: str, parents: tuple[int, ...] = ()) -> None
     if id(value) in parents:
         raise ValueError(f"{path} contains itself")
     parents = (*parents, id(value))
+    if len(parents) > strict_json.MAX_DEPTH and isinstance(value, dict | list):
+        raise strict_json.too_deep(path.partition("[")[0])
     if isinstance(value, dict):
         for key, entry in value.items():
             if not isinstance(key, str):

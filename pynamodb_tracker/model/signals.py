@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from pynamodb.attributes import Attribute
 from pynamodb.constants import MAP, STRING, STRING_SET
 
-from pynamodb_tracker import clock
+from pynamodb_tracker import clock, strict_json
 from pynamodb_tracker.arguments import check_name, shown
 from pynamodb_tracker.exceptions import ValueNotStorableError
 from pynamodb_tracker.model.data import to_json
@@ -114,7 +114,7 @@ class AnswersAttribute(Attribute["Mapping[str, Answer]"]):
 
     def serialize(self, value: Mapping[str, Answer]) -> Item:
         """Return the stored map."""
-        return {name: {MAP: each.stored(json.dumps(each.value))} for name, each in value.items()}
+        return {name: {MAP: each.stored(strict_json.dumps(each.value))} for name, each in value.items()}
 
     def deserialize(self, value: Item) -> dict[str, Answer]:
         """Return the answers; a ValueError for one that cannot be read."""

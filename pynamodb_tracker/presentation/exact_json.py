@@ -9,6 +9,8 @@ from typing import Any
 
 from pynamodb.attributes import Attribute, JSONAttribute
 
+from pynamodb_tracker import strict_json
+
 
 def loads(text: str, **options: Any) -> Any:
     """Return what the text says; a number that a float would write otherwise is a Decimal."""
@@ -16,7 +18,10 @@ def loads(text: str, **options: Any) -> Any:
 
 
 def dumps(value: object, **options: Any) -> str:
-    """Return the text of a value that may have Decimals; options as in `json.dumps`."""
+    """Return the text of a value that may have Decimals; options as in `json.dumps`.
+
+    A stored NaN or infinity is written as text, as in "<NaN>".
+    """
     mark = secrets.token_hex(16)  # json cannot write a number as a given text: it writes a string, which is unquoted
 
     def marked(number: object) -> str:
@@ -24,7 +29,10 @@ def dumps(value: object, **options: Any) -> str:
             raise TypeError(f"JSON has no {number!r}")
         return f"{mark}{number}{mark}"
 
-    text = json.dumps(value, default=marked, **options)
+    try:
+        text = strict_json.dumps(value, default=marked, **options)
+    except ValueError:
+        text = strict_json.dumps(strict_json.marked(value), default=marked, **options)
     return text.replace(f'"{mark}', "").replace(f'{mark}"', "")
 
 

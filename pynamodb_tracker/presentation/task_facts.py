@@ -1,7 +1,6 @@
 """What is known about a task: read even if it is damaged, in words for people, and as JSON for programs."""
 
 import base64
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from datetime import datetime
@@ -14,6 +13,7 @@ from pynamodb.attributes import Attribute, JSONAttribute, UTCDateTimeAttribute
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import check_task_id
+from pynamodb_tracker.dynamodb.connection import endpoint_of
 from pynamodb_tracker.exceptions import LockLostError, TaskNotFoundError
 from pynamodb_tracker.model import hydration
 from pynamodb_tracker.model.again import PendingRequest
@@ -50,7 +50,7 @@ def location(model: type[Task]) -> str:
     """Return the table, and where it is as far as that is known: this is shown below errors, too."""
     name = str(model.Meta.table_name)
     try:
-        endpoint = model.tracker.connection().connection.client.meta.endpoint_url
+        endpoint = endpoint_of(model.tracker.connection().connection.client)
     except (BotoCoreError, ValueError):  # no region, or a Meta.host that is no URL
         return name
     return f"{name} in memory" if is_in_memory(model) else f"{name} at {endpoint}"
@@ -236,7 +236,7 @@ def answers_in_words(task: Task) -> Iterator[tuple[str, str]]:
     """Yield the answers that a task has got, by their names."""
     for name, answer in (readable_value(task, "signals") or {}).items():
         who = "" if answer.by is None else f" by {answer.by}"
-        yield name, f"answered{who}, {between(answer.time)}: {json.dumps(answer.value, ensure_ascii=False)}"
+        yield name, f"answered{who}, {between(answer.time)}: {exact_json.dumps(answer.value, ensure_ascii=False)}"
 
 
 def _rule_in_words(task: Task) -> Iterator[tuple[str, str]]:

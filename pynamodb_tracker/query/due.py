@@ -25,9 +25,6 @@ from pynamodb_tracker.status import Codes
 T = TypeVar("T", bound=TaskRow)
 V = TypeVar("V")
 
-_ALMOST_NEVER = clock.NEVER - timedelta(seconds=1)
-"""What waits for others without a limit is due later than that."""
-
 _COMMANDS = ("ignored", "reopened", "released")
 """What a command leaves in `errors` as its type."""
 
@@ -190,7 +187,7 @@ def _with_an_error(model: type[TaskRow], window: Window, most: int, status_key: 
     """Return the ids of tasks with an error among the next ones of a shard, and whether these are all."""
     table, start, task_ids = model.tracker.connection(), None, list[str]()
     now = clock.now()
-    due = StatusIndex.due_time.between(max(now, window.since or now), _ALMOST_NEVER)
+    due = StatusIndex.due_time.between(max(now, window.since or now), clock.LATEST)
     has_error = TaskRow.last_error.exists() & (TaskRow.attempt == 0)
     in_window = window.on_update_time()
     while True:

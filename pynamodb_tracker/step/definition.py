@@ -191,6 +191,11 @@ class StepDefinition(Generic[T]):
         message = f"cannot {operation} {self.model.__name__} {task_id!r}: {pause}"
         return StepPausedError(message, task_id=task_id, task=row, until=pause.until)
 
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether the table is in memory, where the index shows each write at once."""
+        return bool(getattr(self.model.tracker.connection().connection, "is_in_memory", False))
+
     def check_index(self) -> None:
         """Send one request to the index, which raises what would make all others fail, such as a missing table."""
         next(self.due_in(0, only=(self.states[self.codes.pending],)).ids(limit=1), None)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from pynamodb_tracker import clock
+from pynamodb_tracker import clock, strict_json
 from pynamodb_tracker import query as index
 from pynamodb_tracker.aio.lazy import ahead, awaited
 from pynamodb_tracker.arguments import check_flags, check_key, check_limit, check_task_id, check_time, shown
@@ -217,7 +217,7 @@ class State(Generic[T]):
 
 def cursor_of(scan_id: list[Any], at: object) -> str:
     """Return the text by which another process goes on with a scan."""
-    return base64.urlsafe_b64encode(json.dumps([scan_id, at], separators=(",", ":")).encode()).decode()
+    return base64.urlsafe_b64encode(strict_json.dumps([scan_id, at], separators=(",", ":")).encode()).decode()
 
 
 def read_cursor(cursor: str, scan_id: list[Any], checked: Callable[[Any], P], what: str) -> P:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pynamodb.exceptions import DoesNotExist
 
-from pynamodb_tracker import query, transitions
+from pynamodb_tracker import query, strict_json, transitions
 from pynamodb_tracker.aio.lazy import in_thread
 from pynamodb_tracker.arguments import (
     check_due_time,
@@ -101,9 +101,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         Examples:
             >>> print(Order.get_task("o-2").to_json())
         """
-        import json  # noqa: PLC0415 - only here
-
-        return json.dumps(self.to_dict(), allow_nan=False)
+        return strict_json.dumps(self.to_dict())
 
     @classmethod
     def connect(cls) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Literal, get_args
 from urllib.parse import quote_plus
+
+from pynamodb_tracker.strict_json import dumps
 
 Event = dict[str, Any]
 
@@ -22,7 +23,7 @@ def _arn(service: str, resource: str) -> str:
 
 
 def _text(content: object) -> str:
-    return content if isinstance(content, str) else json.dumps(content)
+    return content if isinstance(content, str) else dumps(content)
 
 
 HttpSource = Literal["http_api", "rest_api", "function_url", "load_balancer"]
@@ -255,7 +256,7 @@ def kinesis_event(*data: object, stream: str = "stream", partition_key: str = "k
                 "kinesisSchemaVersion": "1.0",
                 "partitionKey": partition_key,
                 "sequenceNumber": f"s-{number}",
-                "data": base64.b64encode(each if isinstance(each, bytes) else json.dumps(each).encode()).decode(),
+                "data": base64.b64encode(each if isinstance(each, bytes) else dumps(each).encode()).decode(),
                 "approximateArrivalTimestamp": _MILLISECONDS / 1000,
             },
             "eventSource": "aws:kinesis",
@@ -347,7 +348,7 @@ def kafka_event(*values: object, topic: str = "topic", partition: int = 0, self_
             "key": base64.b64encode(b"key").decode(),
             "value": None
             if value is None
-            else base64.b64encode(value if isinstance(value, bytes) else json.dumps(value).encode()).decode(),
+            else base64.b64encode(value if isinstance(value, bytes) else dumps(value).encode()).decode(),
             "headers": [],
         }
         for offset, value in enumerate(values)

@@ -232,6 +232,6 @@ def _why_refused(claim: Claim[T], found: T | None) -> Exception:
 
 def _later(now: datetime, delay: timedelta) -> datetime:
     try:
-        return now + delay
+        return min(now + delay, clock.LATEST)
     except OverflowError:
-        return datetime.max.replace(tzinfo=now.tzinfo)
+        return clock.LATEST

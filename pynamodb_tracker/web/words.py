@@ -5,12 +5,11 @@ The templates escape HTML on their own; this is about control characters and mar
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from urllib.parse import quote, urlencode
 
-from pynamodb_tracker import clock
+from pynamodb_tracker import clock, strict_json
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.text import escaped, span
 
@@ -86,7 +85,7 @@ def query(**values: object) -> str:
 
 def log_line(**values: object) -> str:
     """Return one line of JSON in ASCII, for the log."""
-    return json.dumps(values)
+    return strict_json.dumps(values)
 
 
 FILTERS: dict[str, Callable[..., str]] = {

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.worker.poller import INDEX_LAG, StepPoller
+from pynamodb_tracker.worker.poller import StepPoller
 
 
 class Dispatcher:
@@ -25,10 +25,12 @@ class Dispatcher:
         """Threads that look for a task or run one."""
         self._has_ended_any = False
         """Whether a task has ended since all steps seemed to be idle."""
+        self._last_look = clock.now()
 
     def take(self) -> tuple[StepPoller, str] | None:
         """Return a task to try, and the poller of its step, as soon as there is one; None once it is stopped."""
         while not self.stopped.is_set():
+            self._last_look = clock.now()
             if self._until_idle:
                 self._stop_if_idle()
             woken = threading.Event()
@@ -44,6 +46,10 @@ class Dispatcher:
             if task_id is not None:
                 return poller, task_id
         return None
+
+    def has_looked_within(self, time: timedelta) -> bool:
+        """Return whether a thread has asked for a task within that time, or need not because of the rate or a stop."""
+        return self.stopped.is_set() or clock.now() - self._last_look <= time + self._interval
 
     def note_end(self) -> None:
         """Note that a task which was taken has ended."""
@@ -73,7 +79,7 @@ class Dispatcher:
                 return
             self._has_ended_any = False
             self._under_way += 1
-        clock.sleep(INDEX_LAG.total_seconds())
+        clock.sleep(max(each.cooldown.lag for each in self._pollers).total_seconds())
         with self._guard:
             self._under_way -= 1
             for each in self._pollers:

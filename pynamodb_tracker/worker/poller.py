@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("pynamodb_tracker")
 
-INDEX_LAG = timedelta(seconds=1)
+_INDEX_LAG = timedelta(seconds=1)
 """How far the index may be behind the table: a task that was tried is left alone for this long."""
 
 _COOLDOWN = timedelta(seconds=10)
@@ -157,12 +157,16 @@ class Outage:
 class Cooldown:
     """The tasks of a step that a worker leaves alone for now: those that it runs, and those that it has just tried."""
 
-    def __init__(self, *, eager: bool = False) -> None:
+    def __init__(self, *, eager: bool = False, lag: timedelta = _INDEX_LAG) -> None:
         """If `eager`, a failed task may be tried again as soon as it is due."""
         self._eager = eager
+        self.lag = lag
+        """How far the index may be behind the table."""
         self._until: dict[str, datetime] = {}
         self._failures: dict[str, int] = {}
         """How many requests in a row have failed because of the task itself."""
+        self._logged: dict[str, datetime] = {}
+        """When the log last said that a task cannot be started."""
         self._guard = threading.Lock()
 
     def begin_run(self, task_id: str) -> None:
@@ -174,10 +178,11 @@ class Cooldown:
         """Leave a task alone until the index shows its new state."""
         with self._guard:
             self._failures.pop(task_id, None)
+            self._logged.pop(task_id, None)
             if failed and self._eager:
                 del self._until[task_id]
             else:
-                self._until[task_id] = clock.now() + INDEX_LAG
+                self._until[task_id] = clock.now() + self.lag
 
     def note_refusal(self, task_id: str) -> None:
         """Leave a task alone that could not be started, because another worker has it, for example."""
@@ -190,6 +195,16 @@ class Cooldown:
             times = self._failures[task_id] = self._failures.get(task_id, 0) + 1
             self._until[task_id] = clock.now() + _drawn(min(_COOLDOWN * 2 ** min(times, 20), _LONGEST_COOLDOWN / 2))
 
+    def log_level(self, task_id: str) -> int:
+        """Return the level at which to log that a task cannot be started: ERROR once an hour, because it is retried."""
+        now = clock.now()
+        with self._guard:
+            last = self._logged.get(task_id)
+            if last is not None and last <= now < last + _LONGEST_COOLDOWN:
+                return logging.DEBUG
+            self._logged[task_id] = now
+            return logging.ERROR
+
     def is_over(self, task_id: str) -> bool:
         """Return whether a task may be tried; setting the clock back does not lengthen the wait."""
         now, until = clock.now(), self._until.get(task_id)
@@ -200,6 +215,7 @@ class Cooldown:
         with self._guard:
             until, begin = self._until, now - _LONGEST_COOLDOWN
             self._failures = {task_id: times for task_id, times in self._failures.items() if until[task_id] > begin}
+            self._logged = {task_id: time for task_id, time in self._logged.items() if time > begin}
             self._until = {each: time for each, time in until.items() if time > now or each in self._failures}
 
 
@@ -238,13 +254,14 @@ class StepPoller:
         self._codes = self._of.codes
         self._log_fields = log_fields(self._codes.use_case_id, self._codes.step)
         self._outage = Outage(self.name, longest, self._log_fields)
-        self._cooldown = Cooldown(eager=eager)
+        self.cooldown = Cooldown(eager=eager, lag=timedelta(0) if self._of.is_in_memory else _INDEX_LAG)
+        """The tasks that are left alone for now."""
         self._guard = threading.Lock()
         self.feed = Feed(
             self._ids_in,
             shards=self._of.shards,
             threads=threads,
-            is_wanted=self._cooldown.is_over,
+            is_wanted=self.cooldown.is_over,
             patience=self._shards_per_poll,
         )
         """Gives the tasks of a scan; it has to learn which claims were answered."""
@@ -318,16 +335,16 @@ class StepPoller:
         with self._guard:
             self.tally += Tally(**{outcome: 1}, given_up=int(gave_up_occurrence), postponed=int(postponed))
         if outcome != "refused":
-            self._cooldown.end_run(task_id, failed=outcome == "failed")
+            self.cooldown.end_run(task_id, failed=outcome == "failed")
             self._outage.note_success()
             return
         if _is_caused_by_task(error):
-            self._cooldown.note_failure(task_id)
+            self.cooldown.note_failure(task_id)
             fields = log_fields(self._codes.use_case_id, self._codes.step, task_id)
             text = "%s of %r cannot be started, and is left alone for a while: %s"
-            log.error(text, self.name, task_id, error, extra=fields)
+            log.log(self.cooldown.log_level(task_id), text, self.name, task_id, error, extra=fields)
         else:
-            self._cooldown.note_refusal(task_id)
+            self.cooldown.note_refusal(task_id)
         self._check_for_outage(error)
 
     def _check_for_outage(self, error: Exception | None) -> None:
@@ -349,7 +366,7 @@ class StepPoller:
         for task_id in self._scan or ():
             self._found += 1
             self._drained.add(self.feed.rotation.current)
-            self._cooldown.begin_run(task_id)
+            self.cooldown.begin_run(task_id)
             if self._slot is not None:
                 self._slots[task_id], self._slot = self._slot, None
             return task_id
@@ -395,7 +412,7 @@ class StepPoller:
         self._is_cut = False
         self._scan, self._due_ids, self._found, self._drained = None, {}, 0, set()
         self._scan_ends = now + _SCAN_LIFETIME
-        self._cooldown.forget(now)
+        self.cooldown.forget(now)
         for shard in shards:
             if states := self._due_states(shard, now):
                 self._due_ids[shard] = self._of.due_in(shard, only=states).ids

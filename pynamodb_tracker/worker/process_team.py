@@ -10,11 +10,13 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 
 from pynamodb_tracker.model.worker_name import this_worker
+from pynamodb_tracker.worker.liveness import SILENCE, signs_of_life
 from pynamodb_tracker.worker.poller import Backoff, Tally
 from pynamodb_tracker.worker.settings import WorkerSettings
 from pynamodb_tracker.worker.shutdown import (
@@ -48,7 +50,7 @@ _KILLED_AT_ONCE = 3
 """A process that a signal has ended before it began to work is replaced, unless that happens so often in a row."""
 
 READY = "ready"
-"""What a process sends when it has begun to work."""
+"""What a process sends when it has begun to work, and then as a sign of life."""
 
 _spawn = get_context("spawn")  # in a fork, locks that other threads hold would never be released
 
@@ -102,8 +104,8 @@ def run_process(settings: WorkerSettings, pipe: Connection, parent: int) -> None
         unblock()
         threading.Thread(target=_listen, args=(pipe, messages, parent), daemon=True).start()
         parent_pipe.open(pipe, (step for step, _ in settings.functions))
-        parent_pipe.send(READY)
-        run_to_the_end(team, messages)
+        with signs_of_life(lambda: team.is_alive, partial(parent_pipe.send, READY)):
+            run_to_the_end(team, messages)
         parent_pipe.send(Ended(team.tallies, _picklable(team.errors[0]) if team.errors else None))
 
 
@@ -144,9 +146,16 @@ class ProcessSupervisor:
         self._process: SpawnProcess | None = None
         self._pipe: Connection | None = None
         self._was_ready = False
+        self._last_sign = time.monotonic()
+        """When the process was started, or has last given a sign of life."""
         self._killed = 0
         """How many processes were ended by a signal."""
         self._last_message: Ended | None = None
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process has given a sign of life lately, or is to end."""
+        return self._stopped.is_set() or time.monotonic() - self._last_sign <= SILENCE.total_seconds()
 
     def start(self) -> None:
         """Start the thread, which starts the process."""
@@ -223,13 +232,14 @@ class ProcessSupervisor:
                 process.start()
             theirs.close()
             self._process, self._pipe, self.pid = process, ours, process.pid
+            self._last_sign = time.monotonic()
         if self._stopped.is_set():
             self.send(Message.STOP)
         return process, ours
 
     def _receive(self, message: object) -> None:
         if message == READY:
-            self._was_ready = True
+            self._was_ready, self._last_sign = True, time.monotonic()
         elif message is Message.STOP:  # a function has called `stop` there
             self._messages.put(Message.STOP)
         elif isinstance(message, Ended):
@@ -273,6 +283,11 @@ class ProcessTeam:
     def has_ended(self) -> bool:
         """Whether all have ended."""
         return all(each.has_ended for each in self._supervisors)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether all processes have given a sign of life lately."""
+        return all(each.is_alive for each in self._supervisors)
 
     @property
     def tallies(self) -> list[Tally]:

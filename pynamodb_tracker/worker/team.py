@@ -20,6 +20,7 @@ from pynamodb_tracker.instrumentation import Hook, RunDetails
 from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.step.functions import for_threads
 from pynamodb_tracker.worker.dispatcher import Dispatcher
+from pynamodb_tracker.worker.liveness import SILENCE
 from pynamodb_tracker.worker.poller import StepPoller, Tally
 from pynamodb_tracker.worker.settings import WorkerSettings
 from pynamodb_tracker.worker.shutdown import Message, Messages, print_to_stderr
@@ -130,7 +131,11 @@ class WorkerAttempt(TaskAttempt[Any], Hook):
             log.warning(text, self, self.task.last_error, extra=details.log_fields)
         elif not self.was_claimed:
             if isinstance(self.unexpected_error, Exception):
-                log.error("%s could not be started; it is tried again", self, exc_info=error, extra=details.log_fields)
+                level, text = (
+                    self._poller.cooldown.log_level(self.task_id),
+                    "%s could not be started; it is tried again",
+                )
+                log.log(level, text, self, exc_info=error, extra=details.log_fields)
         elif details.outcome in ("failed", "ignored"):
             log.warning("%s %s: %s", self, details.outcome, details.task.last_error, extra=details.log_fields)
         elif details.outcome == "refused" or isinstance(error, TaskNotStartableError | PynamoDBException):
@@ -167,6 +172,12 @@ class Team:
     def tallies(self) -> list[Tally]:
         """What became of the tasks, by step."""
         return [poller.tally for poller in self.pollers]
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it keeps looking for tasks, or cannot because it runs as many as it may."""
+        is_full = len(self._running) >= self.settings.concurrency
+        return is_full or self.dispatcher.has_looked_within(self.settings.longest_pause + SILENCE)
 
     def begin_attempt(self, kind: type[A], poller: StepPoller, task_id: str) -> A:
         """Return a new attempt at a task that the dispatcher has given."""

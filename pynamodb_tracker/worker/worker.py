@@ -6,14 +6,17 @@ import logging
 import pickle
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pynamodb_tracker import arguments
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.functions import any_function_of
 from pynamodb_tracker.task.task import Task
+from pynamodb_tracker.worker.liveness import signs_of_life
 from pynamodb_tracker.worker.poller import Tally
 from pynamodb_tracker.worker.process_team import ProcessTeam, parent_pipe
 from pynamodb_tracker.worker.settings import WorkerSettings, check_tables, functions_by_step
@@ -21,6 +24,8 @@ from pynamodb_tracker.worker.shutdown import Handler, Message, Messages, handlin
 from pynamodb_tracker.worker.team import ThreadTeam
 
 if TYPE_CHECKING:
+    from os import PathLike
+
     from pynamodb_tracker.step.functions import StepFunction
 
 log = logging.getLogger("pynamodb_tracker")
@@ -34,8 +39,9 @@ class Worker:
     turns: each in turn gives one task, however many it has. They run on `threads` threads in each of `processes`
     processes. With more than one process, these are spawned, and import the functions and the use cases by their names.
     An async function gets an AsyncContext, and runs on one event loop of its process, while a thread waits for it.
-    `heartbeat` is as of `start`; `rate` limits the starts per second. When the worker stops, running tasks have
-    the time `grace` to end. `longest_pause` is the longest wait between two polls of a shard, and so the longest delay
+    `heartbeat` is as of `start`; `rate` limits the starts per second. Each process has an equal share of it, so the
+    busiest second may have one more start per process. When the worker stops, running tasks have the time `grace` to
+    end. `longest_pause` is the longest wait between two polls of a shard, and so the longest delay
     until a task is found that has become due without the worker's doing. It also bounds what an idle worker costs: 1.5
     read units per `longest_pause`, step and shard. A poll asks up to 8 shards and stops at the first that has something
     due; the shards take turns, the oldest task of each first.
@@ -69,14 +75,18 @@ class Worker:
         self._is_stopped = False
         self._entered = threading.Lock()
 
-    def run(self, *, until_idle: bool = False) -> dict[BoundStep[Any], Tally]:
+    def run(
+        self, *, until_idle: bool = False, health_file: str | PathLike[str] | None = None
+    ) -> dict[BoundStep[Any], Tally]:
         """Work until `stop`, SIGTERM or SIGINT; return, by step, how many tasks were tried and what became of them.
 
         After that, no further task is started; running ones have the grace time to end, and are then released: their
         functions may continue, but nothing of that is recorded, so end the process soon. A second SIGINT raises
         KeyboardInterrupt at once, and running tasks stay locked until their locks expire. SIGUSR1 prints to stderr what
         the worker is doing. Signals are handled only if this is called in the main thread. With `until_idle` it returns
-        when there is nothing to do now. Exceptions of a function are recorded with their task; KeyboardInterrupt and
+        when there is nothing to do now. The `health_file` is touched at the start, and then every five seconds as long
+        as the worker looks for tasks at least once in `longest_pause` and two minutes, or all its threads run one; an
+        OSError if it cannot be created. Exceptions of a function are recorded with their task; KeyboardInterrupt and
         SystemExit also stop the worker and are raised. If the first request is refused for a reason that does not pass,
         that error is raised at once; later failures of requests are logged, and repeated. RuntimeError if the worker
         was run before.
@@ -98,7 +108,8 @@ class Worker:
             else:
                 team = ProcessTeam(settings, self._processes, self._messages)
             log.info("a worker runs %s", ", ".join(f"{step.model.__name__}.{step.name}" for step in self._functions))
-            run_to_the_end(team, self._messages)
+            with signs_of_life(lambda: team.is_alive, Path(health_file).touch) if health_file else nullcontext():
+                run_to_the_end(team, self._messages)
         for error in team.errors:
             raise error
         return dict(zip(self._functions, team.tallies, strict=True))

@@ -20,6 +20,7 @@ from apscheduler.triggers.date import DateTrigger
 from apscheduler.triggers.interval import IntervalTrigger
 
 from pynamodb_tracker.apscheduler import JobKey, JSONSerializer, PickleSerializer, Signed
+from tests.support.rows import nested
 
 BERLIN = ZoneInfo("Europe/Berlin")
 KEY, OTHER_KEY = b"k" * 32, b"o" * 32
@@ -116,6 +117,12 @@ def test_an_argument_that_json_would_change_is_a_type_error(value: object) -> No
         JSON.dumps(state_of(args=(value,)), PLACE)
     with pytest.raises(TypeError, match=r"kwargs\['of'\]"):
         JSON.dumps(state_of(kwargs={"of": value}), PLACE)
+
+
+def test_arguments_that_are_nested_too_deep_are_refused() -> None:
+    JSON.dumps(state_of(args=(nested(197),)), PLACE)
+    with pytest.raises(ValueError, match="args or kwargs is nested more than 200 levels deep"):
+        JSON.dumps(state_of(args=(nested(198),)), PLACE)
 
 
 def test_a_trigger_of_ones_own_and_a_zone_without_a_name_are_a_type_error() -> None:

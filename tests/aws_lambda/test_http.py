@@ -343,6 +343,17 @@ def test_a_value_that_json_does_not_have_is_sent_as_text_unless_it_is_to_be_stor
     assert plain(http_api(order()), context)["body"] == '{"price": "3.10"}'
 
 
+@pytest.mark.parametrize("event", [http_api(order()), bare("o-1")], ids=["http", "direct"])
+def test_a_result_that_no_client_can_read_fails_the_attempt_and_is_no_success(event: Event, context: Context) -> None:
+    ready()
+    task_id = "order_id" if "order_id" in event else "body.order_id"
+    rated = handles(Order.ship, task_id=task_id, replies=Replies(failed="error"))(lambda *_: {"rate": float("nan")})
+
+    with pytest.raises(ValueError, match="the function returned a value that JSON does not have: Out of range"):
+        rated(event, context)
+    assert Order.get_task("o-1").state == Order.ship.failed
+
+
 def test_replies_decide_what_is_an_error_of_the_function(context: Context) -> None:
     ready()
     alarming = handles(Order.ship, task_id="body.order_id", replies=Replies(failed="error"))(print_label)

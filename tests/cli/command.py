@@ -45,9 +45,9 @@ def run(*arguments: str, of: str = APP, text: str | None = None, **variables: st
     return Ended(result.exit_code, result.stdout, result.stderr)
 
 
-def run_untimed(*arguments: str, of: str = APP) -> Ended:
+def run_untimed(*arguments: str, of: str = APP, **variables: str) -> Ended:
     """Run a command, and leave out of its report how long it took, which depends on the machine."""
-    ended = run(*arguments, of=of)
+    ended = run(*arguments, of=of, **variables)
     return replace(ended, out=re.sub(r" in \d\w+(, [\d,]+/s)?$", "", ended.out, flags=re.MULTILINE))
 
 

@@ -172,6 +172,14 @@ def charge(ctx: ExecutionContext[Order]) -> None:
     ctx.task.data["receipt"] = f"r-{ctx.task.task_id}"
 
 
+def open_shop() -> None:
+    print("the shop is open")  # noqa: T201 - as functions of users do
+
+
+def burn() -> None:
+    raise OSError("the shop burns")
+
+
 def refuse(ctx: ExecutionContext[Order]) -> None:
     raise ConnectionError(
         f"the bank did not answer about {ctx.task.task_id}, request {10_000 + zlib.crc32(ctx.task.task_id.encode())}"

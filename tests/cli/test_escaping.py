@@ -17,6 +17,7 @@ from pynamodb_tracker.presentation.text import escaped
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import Screen, run
 from tests.cli.shop import Order
+from tests.support.rows import change
 
 EVIL = "\x1b[2J\x1b]0;title\x07\x9b31m\u202e\r\x08\x85\u2028"
 STATES = {"idle": "10", "busy": "11", "bad": "12", "out": "13", "gone": "77", "done": "1000"}
@@ -93,6 +94,17 @@ def test_the_name_of_a_group_adds_no_line_to_what_is_shown() -> None:
     Order.pay.ignore("o-1", reason="x")
     for arguments in (("show", "o-2"), ("show", "o-1"), ("list", "--waiting"), ("group", name), ("reopen", "o-1")):
         assert not [line for line in run(*arguments).out.splitlines() if line.startswith("  next  nothing")]
+
+
+@pytest.mark.usefixtures("store")
+def test_the_name_of_an_answer_adds_no_line_to_what_is_shown() -> None:
+    Order.create("o-1")
+    answer = {"value": {"S": "1"}, "time": {"S": "2026-01-01T00:00:00.000000+0000"}, "token": {"S": "0"}}
+    lines = len(run("show", "o-1").lines)
+    change(Order, "o-1", signals={"M": {"paid\nERROR forged": {"M": answer}}})
+    shown = run("show", "o-1").lines
+    assert len(shown) == lines + 1
+    assert [line for line in shown if line.startswith("  paid\\nERROR forged ")]
 
 
 def test_text_that_no_command_has_escaped_is_escaped_by_the_console(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,9 +9,11 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
+from typing import NoReturn
 
 import pytest
-from botocore.exceptions import ClientError
+from botocore.awsrequest import AWSPreparedRequest
+from botocore.exceptions import ClientError, EndpointConnectionError
 from botocore.stub import Stubber
 from pynamodb.exceptions import QueryError
 
@@ -289,6 +291,35 @@ def test_a_stdout_that_is_full_is_reported_in_one_line(line: str) -> None:
     Order.create("o-1")
     with suppress(OSError), Path("/dev/full").open("w") as full:
         assert run_on(*line.split(), stdout=full) == (2, "cannot write to stdout: No space left on device\n")
+
+
+@pytest.mark.parametrize("arguments", [("status",), ("list", "pay.failed"), ("export",)], ids=lambda each: each[0])
+def test_a_file_of_the_credentials_that_is_missing_is_not_reported_as_a_stdout_that_cannot_be_written(
+    monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", "/nonexistent")
+    monkeypatch.setenv("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/worker")
+    StoreTask.tracker.table.reconnect()
+    ended = run(*arguments)
+    StoreTask.tracker.table.reconnect()
+    where = "table store at https://dynamodb.us-east-1.amazonaws.com"
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err == f"{where}: [Errno 2] No such file or directory: '/nonexistent'\n"
+
+
+def test_an_error_names_the_endpoint_of_the_account_that_was_contacted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(request: AWSPreparedRequest, **_: object) -> NoReturn:
+        raise EndpointConnectionError(endpoint_url=request.url)
+
+    monkeypatch.setenv("AWS_ACCOUNT_ID", "123456789012")
+    StoreTask.tracker.table.reconnect()
+    Order.tracker.connection().connection.client.meta.events.register("before-send.dynamodb", refuse)
+    ended = run("list", "pay.failed")
+    StoreTask.tracker.table.reconnect()
+    assert (ended.code, ended.out, ended.err.count("https://")) == (2, "", 1)
+    assert ended.err.startswith("table store at https://123456789012.ddb.us-east-1.amazonaws.com: cannot connect")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

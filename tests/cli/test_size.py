@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import statistics
 
 import pytest
 
-from pynamodb_tracker.doctor.sizing import Load, size_for
+from pynamodb_tracker.doctor.sizing import Load, shards_for, size_for
+from tests.benchmarks import layouts
 from tests.cli.command import run
 from tests.support.pages import ROOT, Page
 
@@ -37,6 +39,24 @@ def row(load: Load) -> str:
     numbers = (load.rate, found.shards, found.shards_at_once, *units)
     cells = ("-" if number is None else f"{number:,.0f}" for number in numbers)
     return f"| {' | '.join(cells)} | ${found.dollars_per_hour:,.2f} |"
+
+
+def test_the_page_shows_every_layout_that_the_benchmark_prints() -> None:
+    lines = [line.replace("*", "") for line in SCALE.prose()]
+    first = next(at for at, line in enumerate(lines) if line.startswith("| tasks per second, steps, attempts |")) + 2
+    shown = [line.split(" | ")[1:] for line in lines[first : lines.index("", first)]]
+    assert [" | ".join(cells) for cells in shown] == [
+        f"{times * shards_for(load)} | {' | '.join(carried_at(load, times))} |"
+        for load in layouts.LOADS
+        for times in layouts.TIMES_SHARDS
+    ]
+
+
+def carried_at(load: Load, times: int) -> list[str]:
+    """Return the median and the worst part of a load that is carried, in percent, by how warm the index is."""
+    parts = (layouts.partitions(load, of_units) for of_units in layouts.TIMES_UNITS)
+    found = (layouts.carried(load, times * shards_for(load), each) for each in parts)
+    return [f"{statistics.median(each) * 100:.0f}, {min(each) * 100:.0f}" for each in found]
 
 
 def test_json_has_the_load_and_what_it_needs() -> None:

@@ -16,7 +16,7 @@ from pynamodb_tracker.step.state import all_tasks
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import Ended, run
 from tests.cli.shop import Order, Sample
-from tests.support.rows import park
+from tests.support.rows import change, park
 
 SAMPLE = "tests.cli.shop:Sample"
 KNOWN = (
@@ -230,6 +230,22 @@ def test_what_export_writes_load_reads_back() -> None:
         was, now = getattr(before, name), getattr(after, name)
         assert (now.attribute_values if name == "place" else now) == (was.attribute_values if name == "place" else was)
     assert run("export", of=SAMPLE).out == ended.out
+
+
+@pytest.mark.usefixtures("store")
+def test_a_number_that_json_does_not_have_is_exported_as_text_with_a_mark_and_loads() -> None:
+    Sample.create("s-1", name="x")
+    change(Sample, "s-1", extra={"S": '{"rate": NaN}'}, data={"S": '{"limit": -Infinity}'})
+
+    ended = run("export", of=SAMPLE)
+    shown = json.loads(run("show", "s-1", "--json", of=SAMPLE).out, parse_constant=pytest.fail)
+    assert json.loads(ended.out, parse_constant=pytest.fail)["extra"] == {"rate": "<NaN>"}
+    assert (shown["attributes"]["extra"], shown["attributes"]["data"]) == ({"rate": "<NaN>"}, {"limit": "<-Infinity>"})
+    assert json.loads(Sample.get_task("s-1").to_json(), parse_constant=pytest.fail)["extra"] == {"rate": "<NaN>"}
+
+    Sample.delete_task("s-1")
+    assert load(ended.out, of=SAMPLE).err == ""
+    assert Sample.get_task("s-1").data == {"limit": "<-Infinity>"}
 
 
 @pytest.mark.usefixtures("store")

@@ -203,13 +203,14 @@ class Noted:
 
     options: Mapping[str, object]
     until_idle: bool
+    health_file: Path | None
 
     def __init__(self, functions: Mapping[Any, Any], **options: object) -> None:
         self.functions = functions
         Noted.options = options
 
-    def run(self, *, until_idle: bool) -> dict[Any, Tally]:
-        Noted.until_idle = until_idle
+    def run(self, *, until_idle: bool, health_file: Path | None) -> dict[Any, Tally]:
+        Noted.until_idle, Noted.health_file = until_idle, health_file
         return dict.fromkeys(self.functions, Tally(refused=2, released=1))
 
     def stop(self) -> None: ...
@@ -249,10 +250,48 @@ def test_the_command_of_the_documented_container_is_that_of_a_worker(monkeypatch
     assert (Noted.options["threads"], Noted.options["grace"]) == (8, timedelta(seconds=8))
 
 
+@pytest.mark.usefixtures("store")
+def test_the_health_file_is_that_of_the_worker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    ended = idle(f"pay={CHARGE}", "--health-file", str(tmp_path / "missing" / "alive"))
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.splitlines()[-1].endswith(f"No such file or directory: '{tmp_path}/missing/alive'")
+    monkeypatch.setattr(working, "Worker", Noted)
+    assert run("worker", f"pay={CHARGE}", "--health-file", "alive").code == 0
+    assert Noted.health_file == Path("alive")
+
+
+@pytest.mark.usefixtures("store")
+def test_a_function_is_called_before_the_first_task() -> None:
+    Order.create("o-1")
+    ended = idle(f"pay={CHARGE}", "--on-start", "tests.cli.shop:open_shop")
+    assert ended.err.splitlines()[-2:] == ["the shop is open", "charging o-1"]
+    assert ended.lines == ["Order.pay: 1 succeeded"]
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        ("tests.cli.shop:burn", "tests.cli.shop:burn raised OSError: the shop burns"),
+        ("tests.cli.shop:charge", "tests.cli.shop:charge is called with no argument, but takes (ctx: "),
+        ("tests.cli.shop:later", "tests.cli.shop:later: "),
+        ("tests.cli.shop:nowhere", "the module 'tests.cli.shop' has no 'nowhere'"),
+        ("tests.cli.shop:Order", "tests.cli.shop:Order is a class: name a function"),
+        ("begin", "'begin' does not name a function: write module:function"),
+    ],
+)
+def test_without_its_first_function_a_worker_starts_no_task(function: str, words: str) -> None:
+    Order.create("o-1")
+    ended = idle(f"pay={CHARGE}", "--on-start", function)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.splitlines()[-1].startswith(words)
+    assert Order.get_task("o-1").state == Order.pay.pending
+
+
 def test_help_tells_the_defaults_of_a_worker() -> None:
     declared = inspect.signature(Worker).parameters
     assert declared["grace"].default == declared["longest_pause"].default == timedelta(seconds=30)
-    assert run("worker", "--help").out.count("30s by default") == 2
+    assert run("worker", "--help", COLUMNS="300").out.count("30s by default") == 2
 
 
 # Where it cannot run.
@@ -291,8 +330,8 @@ def test_a_first_request_that_fails_is_waited_for_where_that_passes(
 def test_a_mistake_of_the_library_is_not_taken_for_a_process_that_could_not_begin(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def broken(_self: Noted, *, until_idle: bool) -> dict[Any, Tally]:
-        raise RuntimeError(f"a mistake {until_idle}")
+    def broken(_self: Noted, *, until_idle: bool, health_file: Path | None) -> dict[Any, Tally]:
+        raise RuntimeError(f"a mistake {until_idle} {health_file}")
 
     monkeypatch.setattr(Noted, "run", broken)
     monkeypatch.setattr(working, "Worker", Noted)
@@ -448,6 +487,17 @@ def heard(process: subprocess.Popen[str], words: str) -> None:
 def module(folder: Path, extra: str = "") -> Path:
     (folder / "desk.py").write_text(MODULE.replace("{extra}", extra))
     return folder
+
+
+@pytest.mark.race
+def test_each_process_calls_the_first_function_once(server: Environment, tmp_path: Path) -> None:
+    extra = "def begin():\n    with open('begun-' + str(os.getpid()), 'a') as file:\n        file.write('x')"
+    arguments = ["pay=desk:pay", "ship=desk:ship", "--on-start", "desk:begin", "--app", "desk:StoreTask"]
+    with started(server, *arguments, "--processes", "2", "--until-idle", cwd=module(tmp_path, extra)) as process:
+        assert ended(process)[0] == 0
+    begun = {path.name: path.read_text() for path in tmp_path.glob("begun-*")}
+    assert list(begun.values()) == ["x", "x"]
+    assert f"begun-{process.pid}" not in begun
 
 
 @posix

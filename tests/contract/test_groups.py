@@ -472,6 +472,16 @@ def test_a_step_cannot_wait_for_a_task_of_its_own_group_nor_create_more_than_fit
     assert len(due()) == 32
 
 
+def test_a_task_outside_of_groups_creates_one_more_in_groups_with_its_success() -> None:
+    Order.create("o-1")
+    with Order.pay.start("o-1") as ctx:
+        for number in range(32):
+            ctx.create(Order, f"p-{number}", group=f"c-{number}")
+        with pytest.raises(ValueError, match="or 32 in groups"):
+            ctx.create(Order, "p-32", group="c-32")
+    assert len([task_id for task_id in due() if task_id.startswith("p-")]) == 32
+
+
 def test_a_member_whose_next_step_waits_keeps_its_turn_and_waits_on_after_a_reopen() -> None:
     create("o-1", "o-2")
     with Order.pay.start("o-1") as ctx:

@@ -14,6 +14,7 @@ from botocore.exceptions import ClientError
 from pynamodb.exceptions import GetError, PynamoDBConnectionError, QueryError, UpdateError
 
 from pynamodb_tracker import Step, Task, UseCase
+from pynamodb_tracker.dynamodb.connection import missing_table
 from pynamodb_tracker.dynamodb.error_codes import advise
 
 
@@ -94,3 +95,12 @@ def test_where_nobody_answers_errors_say_why_and_what_decides_the_endpoint(setti
         f"table far at {host}: cannot connect (Connection refused): check host and region in its Meta, "
         "AWS_ENDPOINT_URL, and the network"
     )
+
+
+def test_a_missing_table_is_one_of_the_accounts_endpoint(settings: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        settings.setenv(name, "some")
+    settings.setenv("AWS_ACCOUNT_ID", "123456789012")
+    settings.setattr(FarTask.Meta, "region", "eu-west-1", raising=False)
+    text = str(missing_table(Order.tracker.connection(), None))
+    assert "does not exist in eu-west-1 (https://123456789012.ddb.eu-west-1.amazonaws.com)" in text

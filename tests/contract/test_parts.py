@@ -22,7 +22,7 @@ from pynamodb_tracker import (
 )
 from tests.support.network import Network, error, passing
 from tests.support.recorder import recorded
-from tests.support.rows import change, stored
+from tests.support.rows import change, nested, stored
 from tests.support.shop import AppTask
 from tests.support.workers import Broken, die
 
@@ -146,7 +146,7 @@ def test_a_part_that_raises_is_called_again_and_stores_nothing() -> None:
         assert ctx.once("charge", lambda: 7) == 7
 
 
-@pytest.mark.parametrize("result", ["x" * 1023, "é" * 512, {1, 2}, float("nan"), "\ud800"])
+@pytest.mark.parametrize("result", ["x" * 1023, "é" * 512, {1, 2}, float("nan"), "\ud800", nested(200)])
 def test_a_result_that_cannot_be_stored_gives_the_task_up(result: object) -> None:
     Bill.create("b")
     with pytest.raises(GiveUp, match=r"part 'charge' of charge of Bill 'b' \(attempt 1\) is done"):

@@ -76,6 +76,11 @@ def test_a_batch_starts_nothing_while_its_step_is_paused_and_starts_again_after(
     assert Order.ship.run_all(done).succeeded == ["o-1", "o-2"]
 
 
+def test_a_pause_is_one_line_whatever_its_reason_is() -> None:
+    pause = Order.ship.pause(until=None, reason="x\nERROR y\u2028z", by="ada\r\nbob")
+    assert str(pause) == "ship is paused until it is resumed, by ada bob: x ERROR y z"
+
+
 def test_a_clock_that_is_put_back_does_not_hide_a_pause(clock: StoppedClock) -> None:
     Order.create("o-1")
     assert Order.ship.run_all(done) == Report()  # reads that nothing is paused

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pynamodb.attributes import UnicodeAttribute
 
 from pynamodb_tracker import Step, UseCase, ValueNotStorableError
+from pynamodb_tracker.dynamodb.limits import item_size, value_size
 from tests.contract.odd_rows import Odd, plain
 from tests.contract.odd_values import KB, columns
 from tests.support.recorder import recorded
@@ -26,6 +28,16 @@ class Bare(AppTask):
     use_case_id = UseCase("bare", data_in_row=0)
 
     work = Step(10)
+
+
+class Wide(AppTask):
+    use_case_id = UseCase("wide")
+
+    work = Step(10)
+
+    for number in range(200):
+        locals()[f"a{number:03}"] = UnicodeAttribute(null=True)
+    del number
 
 
 TOO_LARGE: list[tuple[str, dict[str, Any]]] = [
@@ -77,7 +89,7 @@ def test_a_row_beyond_400_kb_is_refused_by_the_name_and_the_size_of_its_largest_
     assert caught.value.size > 200 * KB
 
 
-def assign(task: Odd, values: dict[str, Any]) -> None:
+def assign(task: AppTask, values: dict[str, Any]) -> None:
     for name, value in values.items():
         setattr(task, name, value)
 
@@ -89,6 +101,22 @@ def test_a_block_that_makes_a_row_too_large_fails(name: str, values: dict[str, A
         assign(ctx.task, values)
     task = Odd.get_task("o-1")
     assert (task.state, task.text) == (Odd.work.failed, "old")
+
+
+def test_a_block_that_assigns_more_attributes_than_one_update_may_fails_before_the_request() -> None:
+    values: dict[str, Any] = {f"a{number:03}": "x" * 2_015 for number in range(200)}
+    Wide.create("w-1")
+    with pytest.raises(ValueNotStorableError, match="would take 410,"), Wide.work.start("w-1") as ctx:
+        assign(ctx.task, values)
+    Wide.create("w-2", **values)  # a PutItem has no such limit
+
+
+@pytest.mark.parametrize(
+    ("number", "size"),
+    [("0", 2), ("1E+125", 2), ("1000000", 2), ("12.50", 3), ("-0.05", 3), ("1" * 38, 21), ("-" + "9" * 37, 21)],
+)
+def test_zeros_before_and_behind_a_number_take_no_room(number: str, size: int) -> None:
+    assert value_size({"N": number}) == item_size({"": {"N": number}}) == size
 
 
 @columns("name", "value")(LARGE)

@@ -159,9 +159,9 @@ def test_saved_progress_has_no_answer_yet() -> None:
         ((1, 2), "the answer is a tuple"),
         (float("nan"), "which JSON does not have"),
         ("x" * 262_143, "has 262,145 bytes as JSON, and at most 262,144 are stored"),
-        (nested(10_000), "maximum recursion depth"),
+        *((nested(depth), "the answer is nested more than 200 levels deep") for depth in (200, 10_000)),
     ],
-    ids=["object", "decimal", "key", "tuple", "nan", "large", "deep"],
+    ids=["object", "decimal", "key", "tuple", "nan", "large", "deep", "far too deep"],
 )
 def test_an_answer_that_cannot_be_stored_fails_the_attempt(answer: object, why: str) -> None:
     Order.create("o-1")

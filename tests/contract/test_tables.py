@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import pickle
 import types
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
+from botocore.stub import Stubber
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
+from pynamodb.exceptions import TableError
 from pynamodb.indexes import AllProjection, GlobalSecondaryIndex, KeysOnlyProjection
 
 from pynamodb_tracker import Report, Step, Task, UseCase, ValueNotStorableError
 from pynamodb_tracker.exceptions import TaskError
+from tests.contract.odd_values import columns
 from tests.support.engines import only_dynoxide
+from tests.support.network import Network
 from tests.support.recorder import recorded
 from tests.support.rows import client
 from tests.support.shop import AppTask, Order
@@ -240,3 +246,21 @@ def test_requests_to_one_table_are_not_sent_to_another() -> None:
     with recorded(ShopTask) as requests:
         Order.create("o-1")
     assert requests == []
+
+
+@columns("status", "is_raised")([("ENABLED", False), ("ENABLING", False), ("DISABLED", True)])
+def test_two_programs_that_create_a_table_at_once_both_find_its_time_to_live(
+    network: Network,
+    status: str,
+    is_raised: bool,  # noqa: FBT001 - a column of a table
+) -> None:
+    def refuse(operation: str, _request: Any, _send: Any) -> Any:
+        message = "Time to live has been modified multiple times within a fixed interval"
+        raise ClientError({"Error": {"Code": "ValidationException", "Message": message}}, operation)
+
+    table = Order.tracker.connection()
+    network.rule = refuse
+    with Stubber(table.connection.client) as stubber:
+        stubber.add_response("describe_time_to_live", {"TimeToLiveDescription": {"TimeToLiveStatus": status}})
+        with pytest.raises(TableError) if is_raised else nullcontext():
+            table.update_time_to_live("expire_time")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Callable
 from copy import copy, deepcopy
@@ -14,7 +15,7 @@ from pynamodb.attributes import Attribute
 from pynamodb_tracker import Step, TaskAlreadyExistsError, TrackerError, UseCase, ValueNotStorableError
 from tests.contract.odd_rows import Odd
 from tests.contract.odd_values import columns, nothing
-from tests.support.rows import change, client, stored
+from tests.support.rows import change, client, nested, stored
 from tests.support.shop import AppTask
 from tests.support.workers import die
 
@@ -151,6 +152,20 @@ def test_data_that_is_no_json_raises_where_it_is_touched_and_can_be_replaced(dep
     with Odd.work.start("o-1") as ctx:
         ctx.task.data = {"a": 1}
     assert Odd.get_task("o-1").data == {"a": 1}
+
+
+def test_json_of_other_programs_that_is_nested_deeper_than_ours_is_read_and_stays_as_it_is() -> None:
+    text = f'{{"a":{json.dumps(nested(300))}}}'
+    Odd.create("o-1")
+    change(Odd, "o-1", data={"S": text}, json={"S": text})
+
+    with Odd.work.start("o-1") as ctx:
+        assert ctx.task.data == ctx.task.json == {"a": nested(300)}
+        ctx.task.text = "new"
+
+    assert {name: stored(Odd, "o-1")[name]["S"] for name in ("data", "json", "text")} == {
+        "data": text, "json": text, "text": "new"
+    }  # fmt: skip
 
 
 @columns("copied")([copy, deepcopy, lambda row: pickle.loads(pickle.dumps(row))])  # noqa: S301 - its own

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from pynamodb_tracker import RetryLater, Step, UseCase, Worker
+from pynamodb_tracker.clock import NEVER
 from pynamodb_tracker.testing import stopped_clock
 from tests.contract.odd_values import (
     CENTURY,
@@ -213,7 +214,7 @@ def test_a_delay_is_taken_as_it_is(delay: timedelta, clock: StoppedClock) -> Non
 
 
 def test_a_declared_delay_may_be_none_at_all_or_endless(clock: StoppedClock) -> None:
-    for step, due_time in ((Late.at_once, clock.now()), (Late.endless, datetime.max.replace(tzinfo=UTC))):
+    for step, due_time in ((Late.at_once, clock.now()), (Late.endless, NEVER - timedelta(seconds=1))):
         Late.create(step.name, state=step.pending)
         fail(step, step.name)
         assert Late.get_task(step.name).due_time == due_time

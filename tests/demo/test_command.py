@@ -8,7 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from pynamodb_tracker.cli import app
+from pynamodb_tracker.cli.commands.set_up import Scene, _Demo
 from pynamodb_tracker.demo import session, summary
+from pynamodb_tracker.demo.session import Options
 from tests.demo.command import ran
 
 
@@ -92,3 +94,24 @@ def test_a_missing_dynoxide_is_reported_in_one_line_with_how_to_get_it(
 
 def test_the_command_alone_lists_the_demo() -> None:
     assert "demo" in CliRunner().invoke(app, []).output
+
+
+@pytest.mark.parametrize(
+    ("endpoint_url", "is_over", "text"),
+    [
+        (None, False, "left at once\n"),
+        ("http://localhost:1", False, "left at once: the table of the demo may still be on the server\n"),
+        ("http://localhost:1", True, "left at once\n"),
+    ],
+    ids=["in memory", "on a server", "after its end"],
+)
+def test_a_demo_that_is_left_at_once_names_a_table_only_where_one_may_be(
+    capsys: pytest.CaptureFixture[str],
+    endpoint_url: str | None,
+    is_over: bool,  # noqa: FBT001 - a column of a table
+    text: str,
+) -> None:
+    demo = _Demo(Scene.ORDERS, Options(endpoint_url=endpoint_url), None)
+    demo.is_over = is_over
+    demo.report_left()
+    assert capsys.readouterr().err == text

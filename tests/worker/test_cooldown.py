@@ -62,6 +62,25 @@ def test_tasks_that_cannot_be_started_do_not_keep_those_behind_them_from_being_r
     assert "Fake.step of 'bad-7' cannot be started, and is left alone for a while" in caplog.text
 
 
+def test_a_row_of_a_later_format_is_an_error_in_the_log_once_an_hour(
+    stopped_clock: StoppedClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    step, rows = FakeStep(stopped_clock), [f"bad-{number}" for number in range(10)]
+    step.tasks = [*rows]
+    poller, tries = StepPoller(step, LONGEST), 0  # type: ignore[arg-type]
+    for hour in (1, 2):
+        end = stopped_clock.now() + HOUR
+        while stopped_clock.now() < end:
+            if not poller.is_ready(stopped_clock.now()):
+                stopped_clock.advance(SECOND)
+            elif task_id := poller.take():
+                tries += 1
+                poller.note_end(task_id, "refused", TaskFormatError("later", task_id=task_id))
+        told = [record.__dict__["task_id"] for record in caplog.records if record.levelname == "ERROR"]
+        assert sorted(told) == sorted(rows * hour)
+    assert tries > 80
+
+
 @pytest.mark.parametrize("number", [10, 40])
 def test_rows_that_cannot_be_claimed_cost_those_behind_them_no_time(stopped_clock: StoppedClock, number: int) -> None:
     step = FakeStep(stopped_clock)
@@ -132,4 +151,4 @@ def test_a_failure_of_the_table_is_not_counted_against_a_task(stopped_clock: Sto
     poller = StepPoller(step, LONGEST)  # type: ignore[arg-type]
     assert poller.take() == "o-1"
     poller.note_end("o-1", "refused", TaskLockedError("held"))
-    assert not poller._cooldown._failures
+    assert not poller.cooldown._failures

@@ -20,6 +20,7 @@ import pytest
 from pynamodb_tracker import Tally, Worker, transitions
 from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.query import DueTasks
+from pynamodb_tracker.testing.tables import OneAtATime
 from pynamodb_tracker.worker.poller import Backoff, StepPoller
 from pynamodb_tracker.worker.process_team import READY, Ended, ProcessSupervisor, parent_pipe
 from pynamodb_tracker.worker.shutdown import Message, Messages, print_to_stderr, run_to_the_end
@@ -184,6 +185,7 @@ def test_a_worker_that_ends_when_idle_waits_for_an_index_that_is_behind(
 
     Order.create("o-1")
     shop.advance(timedelta(seconds=2))
+    monkeypatch.setattr(OneAtATime, "is_in_memory", False)
     monkeypatch.setattr(DueTasks, "first", lagging)
     tallies = Worker({Order.confirm: lambda _: None, Order.ship: lambda _: None}).run(until_idle=True)
     assert tallies == {Order.confirm: Tally(succeeded=1), Order.ship: Tally(succeeded=1)}

@@ -39,6 +39,7 @@ class FakeStep:
     """A step that says what a test wants."""
 
     model = SimpleNamespace(__name__="Fake")
+    is_in_memory = False
 
     def __init__(self, clock: StoppedClock) -> None:
         self.name = "step"

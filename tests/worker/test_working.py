@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pynamodb_tracker import AsyncContext, ExecutionContext, GiveUp, Repeat, RetryLater, Tally, Worker
+from pynamodb_tracker.testing.tables import OneAtATime
 from tests.support.recorder import recorded
 from tests.support.workers import Broken, die, fail
 from tests.worker.shop import Order, Parcel, ShopTask
@@ -53,6 +54,20 @@ def test_a_task_goes_through_all_steps_of_a_worker() -> None:
     tallies = Worker({Order.ship: nothing, Order.confirm: nothing}).run(until_idle=True)
     assert tallies == {Order.ship: Tally(succeeded=2), Order.confirm: Tally(succeeded=2)}
     assert Order.ship.succeeded.count() == 2
+
+
+@pytest.mark.parametrize(("is_in_memory", "seconds"), [(True, 0), (False, 1)])
+def test_it_waits_before_it_looks_again_only_where_the_index_may_be_behind(
+    shop: StoppedClock,
+    monkeypatch: pytest.MonkeyPatch,
+    is_in_memory: bool,  # noqa: FBT001 - a column of a table
+    seconds: int,
+) -> None:
+    monkeypatch.setattr(OneAtATime, "is_in_memory", is_in_memory)
+    Order.create("o-1")
+    began = shop.now()
+    Worker({Order.confirm: nothing}).run(until_idle=True)
+    assert shop.now() - began == timedelta(seconds=seconds)
 
 
 def test_steps_take_turns_however_much_one_has_to_do() -> None:

@@ -18,6 +18,7 @@ from pynamodb_tracker.cli import command, terminal
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import CannotRunError
 from pynamodb_tracker.cli.terminal import styled
+from pynamodb_tracker.dynamodb.connection import endpoint_of
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.task_facts import name_of
 from pynamodb_tracker.presentation.text import count
@@ -169,7 +170,7 @@ class _Table:
                 yield from page["Items"]
         except ClientError as error:
             if error.response["Error"]["Code"] == "ResourceNotFoundException":
-                raise CannotRunError(f"there is no table {self.name!r} at {client.meta.endpoint_url}") from None
+                raise CannotRunError(f"there is no table {self.name!r} at {endpoint_of(client)}") from None
             raise
 
 

@@ -447,7 +447,7 @@ def _time(time: datetime | None) -> str:
 
 
 def _line(label: str, text: str) -> Text:
-    return Text.assemble((f"  {label:{_LABEL}}", "dim"), "  ", text)
+    return Text.assemble((f"  {escaped(label):{_LABEL}}", "dim"), "  ", text)
 
 
 def _pauses(task: Task) -> list[tuple[str, str]]:

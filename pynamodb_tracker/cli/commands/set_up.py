@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 import webbrowser
 from collections.abc import Callable, Iterator, Sequence
@@ -17,11 +16,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
+from pynamodb_tracker import strict_json
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import CANNOT_RUN, FOUND, exit_on_error, location, refusing, table_class
 from pynamodb_tracker.cli.interrupts import StoppedError, StopRequest, run_stoppable
 from pynamodb_tracker.cli.page_server import LOCAL, PageServer
-from pynamodb_tracker.cli.terminal import console, say, warn
+from pynamodb_tracker.cli.terminal import console, say, warn, write
 from pynamodb_tracker.doctor import (
     Finding,
     NotExaminedError,
@@ -31,6 +31,7 @@ from pynamodb_tracker.doctor import (
     examine_rows,
     use_cases,
 )
+from pynamodb_tracker.dynamodb.connection import endpoint_of
 from pynamodb_tracker.task.task import Task
 
 if TYPE_CHECKING:
@@ -89,10 +90,10 @@ def doctor(
 
 def _print(model: type[Task], findings: Sequence[Finding], *, as_json: bool) -> None:
     table, known = model.tracker.connection(), use_cases(model)
-    endpoint = table.connection.client.meta.endpoint_url
+    endpoint = endpoint_of(table.connection.client)
     if as_json:
         found = {"table": table.table_name, "endpoint": endpoint, "use_cases": known, "findings": findings}
-        typer.echo(json.dumps(found, indent=2, default=asdict))
+        write(strict_json.dumps(found, indent=2, default=asdict) + "\n")
     else:
         say(f"table {table.table_name} at {endpoint}\nuse cases known here: {', '.join(known) or 'none'}")
         counted = [(sum(finding.severity is each for finding in findings), each) for each in Severity]
@@ -274,5 +275,5 @@ class _Demo:
 
     def report_left(self) -> None:
         self._console.show_cursor()
-        if not self._server:
-            warn("left at once: the table of the demo may still be on the server")
+        has_table = self._options.endpoint_url and not self.is_over
+        warn("left at once" + (": the table of the demo may still be on the server" if has_table else ""))

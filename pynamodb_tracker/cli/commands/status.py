@@ -1,7 +1,5 @@
 """`status`: how many tasks are in each state, as a table with bars."""
 
-import json
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -12,10 +10,11 @@ import typer
 from rich.console import Console, Group
 from rich.text import Text
 
+from pynamodb_tracker import strict_json
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import location, steps_of, use_cases
 from pynamodb_tracker.cli.tasks import held_back, waiting
-from pynamodb_tracker.cli.terminal import COLOURS, console, say, write
+from pynamodb_tracker.cli.terminal import COLOURS, console, flush, say, write
 from pynamodb_tracker.control.item import in_force
 from pynamodb_tracker.presentation.children import Blocked, find_blocked
 from pynamodb_tracker.presentation.overview import Number, behind, limits_in_use, pauses_of
@@ -59,13 +58,13 @@ def status(
             _watch(models, on, pause)
         while True:
             if as_json:
-                write(json.dumps(_document(models), indent=None if watch else 2, default=stamp) + "\n")
+                write(strict_json.dumps(_document(models), indent=None if watch else 2, default=stamp) + "\n")
             else:
                 for line in _lines(models, on):
                     say(line, on)
             if not watch:
                 return
-            sys.stdout.flush()
+            flush()
             time.sleep(pause)
 
 

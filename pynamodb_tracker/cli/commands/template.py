@@ -2,11 +2,10 @@
 
 from typing import Annotated
 
-import typer
-
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import CannotRunError, exit_on_error, load_class
 from pynamodb_tracker.cli.templates import cloudformation, policies, terraform
+from pynamodb_tracker.cli.terminal import write
 
 
 def template(
@@ -30,4 +29,4 @@ def template(
         if as_terraform and of_policies:
             raise CannotRunError("the Terraform module has the policies: leave --policies out, and set policies = true")
         made = terraform if as_terraform else policies if of_policies else cloudformation
-        typer.echo(made(model), nl=False)
+        write(made(model))

@@ -1,7 +1,6 @@
 """`web`: a page about the tasks in the browser, served from this process."""
 
 import ipaddress
-import sys
 from typing import Annotated
 
 import typer
@@ -9,7 +8,7 @@ import typer
 from pynamodb_tracker.cli import command
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.page_server import LOCAL, PageServer
-from pynamodb_tracker.cli.terminal import say
+from pynamodb_tracker.cli.terminal import flush, say
 
 
 def web(
@@ -47,7 +46,7 @@ def web(
     with command.use_cases(name, use_case_name) as models:
         server = PageServer(host, port, host_name or ())
         say(f"{server.address}\n{'people can reopen and ignore tasks' if actions else 'read-only'}; Ctrl-C ends it")
-        sys.stdout.flush()
+        flush()
         server.serve(models, actions=actions, hide=hide or ())
 
 

@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import timedelta
+from functools import cache, partial
 from io import TextIOWrapper
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -21,6 +23,7 @@ from pynamodb_tracker.cli.command import CannotRunError, load_function
 from pynamodb_tracker.cli.interrupts import SafeStream, last_output, stdout_to_stderr
 from pynamodb_tracker.cli.terminal import say, say_json, warn
 from pynamodb_tracker.dynamodb.error_codes import is_temporary
+from pynamodb_tracker.presentation.errors import one_line
 from pynamodb_tracker.presentation.text import age, escaped
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.functions import for_threads
@@ -46,12 +49,13 @@ class _FunctionByName:
     name: str | None
     app: str
     among: tuple[str | None, ...]
+    on_start: str | None
 
     def __call__(self, ctx: object) -> object:
         return self.function(ctx)
 
     def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
-        return _load_in_process, (self.step, self.name, self.app, self.among)
+        return _load_in_process, (self.step, self.name, self.app, self.among, self.on_start)
 
 
 def worker(
@@ -86,6 +90,22 @@ def worker(
         typer.Option(parser=opt.duration, metavar="TIME", help="Longest wait between polls when idle; 30s by default."),
     ] = None,
     until_idle: Annotated[bool, opt.flag("--until-idle", "Exit once no task is due.")] = False,
+    on_start: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODULE:FUNCTION",
+            help="Call this function, without arguments, in each process before its first task: it registers hooks or "
+            "creates rules.",
+        ),
+    ] = None,
+    health_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Touch this file every five seconds as long as the worker looks for tasks: a container's probe "
+            "checks its age.",
+        ),
+    ] = None,
     as_json: opt.Json = False,
 ) -> None:
     """Run functions for the tasks of steps as they become due, and for abandoned tasks, until stopped.
@@ -100,7 +120,9 @@ def worker(
     options: dict[str, Any] = {"threads": threads, "processes": processes, "heartbeat": heartbeat, "rate": rate}
     options |= {key: value for key, value in times.items() if value is not None}
     with command.use_cases(name, use_case_name) as models:
-        functions = _functions(models, name, assigned or [])
+        if on_start is not None:
+            load_function(on_start, with_context=False)
+        functions = _functions(models, name, assigned or [], on_start)
         with command.refusing(ValueError):
             built = Worker(functions, **options)
         try:  # an error that will not pass, such as a missing table, is reported before the worker says that it runs
@@ -112,13 +134,14 @@ def worker(
         how_to_stop = "Ctrl-C or SIGTERM stops the worker gracefully, a second Ctrl-C at once"
         warn(f"{steps} on {command.location(models[0])}: {how_to_stop}")
         began = time.monotonic()
-        tallies = _run(built, processes, until_idle=until_idle)
+        begin = partial(_begin, on_start) if on_start is not None and processes == 1 else None
+        tallies = _run(built, processes, begin, until_idle=until_idle, health_file=health_file)
         with last_output():
             _print(tallies, time.monotonic() - began, as_json=as_json)
 
 
 def _functions(
-    models: Sequence[type[Task]], app: str, assigned: Sequence[str]
+    models: Sequence[type[Task]], app: str, assigned: Sequence[str], on_start: str | None
 ) -> dict[BoundStep[Any], _FunctionByName]:
     """Return the function of each step: as the arguments assign them, or as they are bound to the steps."""
     names: dict[BoundStep[Any], str | None] = {}
@@ -146,13 +169,31 @@ def _functions(
     among, functions = tuple(names.values()), {}
     for step, name in names.items():
         found = command.function_for(step, name, written=f"{step.name}=MODULE:FUNCTION")
-        functions[step] = _FunctionByName(found, step, name, app, among)
+        functions[step] = _FunctionByName(found, step, name, app, among, on_start)
         if step.function is not None:
             step.function = functions[step]  # a worker refuses another function than the one that is bound
     return functions
 
 
-def _run(built: Worker, processes: int, *, until_idle: bool) -> Tallies:
+def _begin(on_start: str) -> None:
+    """Call the function of --on-start; a CannotRunError if it raises."""
+    try:
+        load_function(on_start, with_context=False)()
+    except Exception as error:
+        raise CannotRunError(f"{on_start} raised {type(error).__name__}: {one_line(error)}") from error
+
+
+_begin_once = cache(_begin)
+
+
+def _run(
+    built: Worker,
+    processes: int,
+    begin: Callable[[], None] | None,
+    *,
+    until_idle: bool,
+    health_file: Path | None,
+) -> Tallies:
     """Run the worker until it ends; a closed terminal stops it, too, unless SIGHUP is ignored, as with nohup."""
 
     def on_hangup(_number: int, _frame: object) -> None:
@@ -160,7 +201,9 @@ def _run(built: Worker, processes: int, *, until_idle: bool) -> Tallies:
 
     try:
         with stdout_to_stderr(built.stop), _logging_to_stderr(), handling({"SIGHUP": on_hangup}):
-            return built.run(until_idle=until_idle)
+            if begin is not None:
+                begin()
+            return built.run(until_idle=until_idle, health_file=health_file)
     except KeyboardInterrupt as error:
         if error.args == (AT_ONCE,):
             warn("stopped at once: running tasks stay in progress until their locks expire, and are then taken over")
@@ -226,7 +269,7 @@ def _logging_to_stderr() -> Iterator[None]:
 
 
 def _load_in_process(
-    step: BoundStep[Any], name: str | None, app: str, among: Sequence[str | None]
+    step: BoundStep[Any], name: str | None, app: str, among: Sequence[str | None], on_start: str | None
 ) -> Callable[..., Any]:
     """Return a function in a worker process, after importing all modules, which may configure logging."""
     if isinstance(sys.stdout, TextIOWrapper):
@@ -239,4 +282,6 @@ def _load_in_process(
     _log_to_stderr()
     if hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the parent process handles it
+    if on_start is not None:
+        _begin_once(on_start)
     return command.function_for(step, None) if name is None else for_threads(functions[name])

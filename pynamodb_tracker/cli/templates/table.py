@@ -1,11 +1,11 @@
 """The table of a class, as a CloudFormation template and as a Terraform module."""
 
-import json
 import re
 from collections.abc import Mapping
 from importlib.resources import files
 from itertools import chain
 
+from pynamodb_tracker import strict_json
 from pynamodb_tracker.cli.templates.indexes import Index, index_names, own_indexes
 from pynamodb_tracker.cli.templates.policies import ROLES, Role
 from pynamodb_tracker.exceptions import TrackerError
@@ -115,7 +115,7 @@ def _arguments(indent: int, values: Mapping[str, object]) -> str:
 
 def _quoted(value: object) -> str:
     """Return text, or a list of it, as YAML and JSON have it."""
-    return json.dumps(value, ensure_ascii=False)
+    return strict_json.dumps(value, ensure_ascii=False)
 
 
 def _hcl(value: object) -> str:
