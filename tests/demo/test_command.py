@@ -97,21 +97,23 @@ def test_the_command_alone_lists_the_demo() -> None:
 
 
 @pytest.mark.parametrize(
-    ("endpoint_url", "is_over", "text"),
+    ("endpoint_url", "is_over", "server", "text"),
     [
-        (None, False, "left at once\n"),
-        ("http://localhost:1", False, "left at once: the table of the demo may still be on the server\n"),
-        ("http://localhost:1", True, "left at once\n"),
+        (None, False, False, "left at once\n"),
+        ("http://localhost:1", False, False, "left at once: the table of the demo may still be on the server\n"),
+        ("http://localhost:1", True, False, "left at once\n"),
+        ("http://localhost:1", False, True, "left at once\n"),
     ],
-    ids=["in memory", "on a server", "after its end"],
+    ids=["in memory", "on a server", "after its end", "on its own server"],
 )
 def test_a_demo_that_is_left_at_once_names_a_table_only_where_one_may_be(
     capsys: pytest.CaptureFixture[str],
     endpoint_url: str | None,
     is_over: bool,  # noqa: FBT001 - a column of a table
+    server: bool,  # noqa: FBT001 - the same
     text: str,
 ) -> None:
-    demo = _Demo(Scene.ORDERS, Options(endpoint_url=endpoint_url), None)
+    demo = _Demo(Scene.ORDERS, Options(endpoint_url=endpoint_url), None, server=server)
     demo.is_over = is_over
     demo.report_left()
     assert capsys.readouterr().err == text

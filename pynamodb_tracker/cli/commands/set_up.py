@@ -275,5 +275,5 @@ class _Demo:
 
     def report_left(self) -> None:
         self._console.show_cursor()
-        has_table = self._options.endpoint_url and not self.is_over
+        has_table = self._options.endpoint_url and not (self.is_over or self._server)
         warn("left at once" + (": the table of the demo may still be on the server" if has_table else ""))
