@@ -90,6 +90,8 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         self.skip_error = skip_error
         self.payload = payload
         """The fingerprint of what the task is started with; None if that is not compared."""
+        self.on_time = False
+        """Whether the task has to be due by this clock; otherwise it may start by the clock margin before that."""
         self.heartbeat: Heartbeat[T] | bool = heartbeat
         """Whether the run uses a heartbeat; the heartbeat itself once it is created."""
         self.create: Callable[[], NewTask[T] | None] | None = None
@@ -182,6 +184,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
             also_from=self.also_from,
             payload=self.payload,
             creates=self.create is not None,
+            on_time=self.on_time,
         )
         try:
             self.journal = journal = claim()

@@ -223,8 +223,7 @@ class Merge(Generic[T]):
         due: datetime = max(self._new.row.due_time, row.update_time)
         if self._later:
             return None if due == row.due_time else due
-        can_start = row.due_time <= clock.now() + row.tracker.margin
-        return None if can_start or due >= row.due_time else due
+        return None if row.due_time <= clock.now() or due >= row.due_time else due
 
     def _ask_again(self, row: T) -> Merged[T]:
         self._how = "again"

@@ -37,9 +37,9 @@ KEPT_FENCES = 8
 """How many unfinished claims a row remembers; an older one counts as lost."""
 
 
-def is_due(row: TaskRow, now: datetime) -> bool:
-    """Return whether the task may start; within the clock margin the answer is yes."""
-    return row.due_time <= now + row.tracker.margin
+def is_due(row: TaskRow, now: datetime, *, on_time: bool = False) -> bool:
+    """Return whether the task may start; within the clock margin the answer is yes, unless it has to be `on_time`."""
+    return row.due_time <= (now if on_time else now + row.tracker.margin)
 
 
 def is_abandoned(row: TaskRow, codes: Codes, now: datetime) -> bool:
@@ -60,9 +60,9 @@ def is_free(row: TaskRow) -> bool:
     return any(row.status in codes.own and row.status != codes.in_progress for codes in row.tracker.steps)
 
 
-def is_startable(row: TaskRow, codes: Codes, now: datetime) -> bool:
+def is_startable(row: TaskRow, codes: Codes, now: datetime, *, on_time: bool = False) -> bool:
     """Return whether a claim would be applied, attempts and tokens aside."""
-    waits = row.status in (codes.pending, codes.failed) and is_due(row, now)
+    waits = row.status in (codes.pending, codes.failed) and is_due(row, now, on_time=on_time)
     return waits or is_abandoned(row, codes, now)
 
 

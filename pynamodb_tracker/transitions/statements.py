@@ -131,12 +131,21 @@ class StepStatements(StepWrites[T]):
     """
 
     def claim(
-        self, token: str, worker: str, now: datetime, lock_for: timedelta, *, code: int | None, payload: str | None
+        self,
+        token: str,
+        worker: str,
+        now: datetime,
+        lock_for: timedelta,
+        *,
+        code: int | None,
+        payload: str | None,
+        on_time: bool = False,
     ) -> Transition:
         """Take a task that is runnable, or whose lock has expired: the first request of every run.
 
         With a `code`, take it from exactly that state, as the first attempt of this step. With a `payload`, a
-        fingerprint, only if it is the one that the step was first started with.
+        fingerprint, only if it is the one that the step was first started with. `on_time` leaves out the clock margin:
+        the task must be due by this clock.
         """
         attempt: Any = ONE_MORE
         claim = Transition("claim" if code is None else "claim from", self.codes.in_progress, due=now + lock_for)
@@ -146,6 +155,8 @@ class StepStatements(StepWrites[T]):
             claim.guards = when.at(code), when.not_cancelled(), when.due(), when.later_token(), when.known_format()
             attempt = Constant(1)
         claim.seen = {**times_seen(now, self.model.tracker.margin), "max_attempts": str(self.max_attempts)}
+        if on_time:
+            claim.seen["now_plus_margin"] = clock.stamp(now)
         claim.returns_row = True
         claim.values = {
             "attempt": attempt,
