@@ -78,8 +78,9 @@ class BlockContext(Generic[T_co]):
     def occurrence(self) -> datetime | None:
         """For which time of its rule the task runs, with the offset of the rule's zone; None if it does not repeat.
 
-        It stays the same in each attempt, whenever that is: ids of further tasks can be made from it. A run that was
-        asked for by `create_or_merge` has the time for which it was asked.
+        It stays the same in each attempt, whenever that is: ids of further tasks can be made from it. If occurrences
+        were missed before the first attempt, it is the latest of them, unless the rule has missed="all". A run that
+        was asked for by `create_or_merge` has the time for which it was asked.
         """
         task = self._claim.task
         extra_time: datetime | None = task.extra_time

@@ -68,6 +68,9 @@ class _GiveBack:
 class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
     """The context manager that `start` returns; it is entered once."""
 
+    on_time = False
+    """Whether the task has to be due by this clock; otherwise it may start by the clock margin before that."""
+
     def __init__(
         self,
         statements: StepStatements[T],
@@ -90,8 +93,6 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         self.skip_error = skip_error
         self.payload = payload
         """The fingerprint of what the task is started with; None if that is not compared."""
-        self.on_time = False
-        """Whether the task has to be due by this clock; otherwise it may start by the clock margin before that."""
         self.heartbeat: Heartbeat[T] | bool = heartbeat
         """Whether the run uses a heartbeat; the heartbeat itself once it is created."""
         self.create: Callable[[], NewTask[T] | None] | None = None

@@ -105,6 +105,8 @@ def claim(
     tries = _Tries(payload, new, creates=creates, on_time=on_time)
     try:
         claim = _claim(statements, task_id, tries, lock_for, detailed=detailed, also_from=also_from)
+        if "repeat" in claim.task._row_state.stored:
+            claim = _at_latest_occurrence(claim)
         journal = Journal(claim)
         try:
             check_tracker_attributes(claim.task)
@@ -207,7 +209,26 @@ def _send(
     )
     statements.moved(claim, task_id, now)
     answer = statements.send(claim, task_id, until=now + lock_for, shows_row=shows_row)
-    return Claim(statements, load(statements.model, answer["Attributes"]), token)
+    before: Item = answer["Attributes"]
+    return Claim(statements, load(statements.model, claim.stored_after(before)), token, before)
+
+
+def _at_latest_occurrence(claim: Claim[T]) -> Claim[T]:
+    """Return the claim of a task that repeats, with its row at the occurrence that it is to run for."""
+    from pynamodb_tracker.transitions.repeats import pin  # noqa: PLC0415 - few tasks repeat
+
+    pinned = pin(claim)
+    if pinned is None:
+        return claim
+    try:
+        claim.statements.send(pinned, claim.task.task_id, until=claim.expire_time)
+    except Refused:  # another worker, or a command, has taken it since
+        operation, row = f"start {claim.step} of", get(claim.statements.model, claim.task.task_id)
+        if row is None:
+            raise refusals.not_found(claim.statements, claim.task.task_id, operation) from None
+        raise refusals.refusal(claim.statements, row, operation) from None
+    row = load(claim.statements.model, pinned.stored_after(claim.task._row_state.stored))
+    return Claim(claim.statements, row, claim.token, claim.before)
 
 
 def _give_back(
@@ -260,7 +281,7 @@ def _undo(statements: StepStatements[T], task_id: str, tries: _Tries, *, until: 
         if refusals.is_held_by(row, statements.codes, tokens):
             claim = Claim(statements, row, row.lock)
             with Persisting(claim), ending_by(until):
-                release(Journal(claim))
+                release(Journal(claim), begun=False)
             outcome = "was locked by this call, and was released"
         if has_later_format(row) or (readable_value(row, "lock") is not None and row.lock >= max(tokens)):
             return outcome

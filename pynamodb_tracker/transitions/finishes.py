@@ -174,20 +174,21 @@ def _failure_of(journal: Journal[T], error: BaseException) -> Failure:
     return journal.failure
 
 
-def release(journal: Journal[T]) -> None:
+def release(journal: Journal[T], *, begun: bool = True) -> None:
     """Release the task: it is pending at this step, due at once, and the attempt does not count.
 
-    It does count after many releases: it may be the task that ends the worker each time.
+    It does count after many releases: it may be the task that ends the worker each time. A release whose block has not
+    `begun` is not one of them.
     """
     claim = journal.claim
-    codes, attempt, releases = claim.statements.codes, claim.attempt - 1, claim.release_count + 1
+    codes, attempt, releases = claim.statements.codes, claim.attempt - 1, claim.release_count + begun
     if releases > _MOST_RELEASES:
         attempt = claim.attempt
         log.warning(
             "%s was released, and counts: %d earlier releases did not", claim, _MOST_RELEASES, extra=claim.log_fields
         )
     release = finished(claim, claim.statements.finish("release", claim.token, codes.pending), clock.now(), attempt)
-    release.add(release_count=releases)
+    release.add(release_count=releases or None)
     features.change_other_end(journal, release)
     send_finish(journal, release)
     release.apply_to(claim.task)

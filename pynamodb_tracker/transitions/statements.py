@@ -157,7 +157,7 @@ class StepStatements(StepWrites[T]):
         claim.seen = {**times_seen(now, self.model.tracker.margin), "max_attempts": str(self.max_attempts)}
         if on_time:
             claim.seen["now_plus_margin"] = clock.stamp(now)
-        claim.returns_row = True
+        claim.returns_row_before = True
         claim.values = {
             "attempt": attempt,
             "lock_expire_time": Same("due_time"),
@@ -238,6 +238,15 @@ class StepStatements(StepWrites[T]):
         save_parts.add(once=parts)
         return save_parts
 
+    def pin(self, token: str, values: Mapping[str, Any]) -> Transition:
+        """Store for which occurrence of its rule the task runs, before its block begins; writes no indexed attribute.
+
+        A late copy of it is refused, because another claim or the end of this run has written the row.
+        """
+        pin = Transition("pin", None, *self._mine)
+        pin.seen, pin.values = {"lock": token}, {**values}
+        return pin
+
     def keep_out(self, token: str, number: int, seen: int) -> Transition:
         """Count a save that stores nothing, unless the row has counted another one since it was read."""
         keep_out = Transition("keep out", None, *self._mine, when.saves_seen())
@@ -263,7 +272,7 @@ class StepStatements(StepWrites[T]):
         skip = Transition("skip", following.code, when.as_read(), due=following.due)
         skip.add(when.requests_as_seen(is_there=row.asked is not None), *([when.lock_expired()] if abandoned else []))
         skip.seen, skip.changes = {**seen_values(row), "seen_asked": str(row.asked)}, following.changes
-        skip.add(attempt=ZERO, release_count=None, **following.values)
+        skip.add(attempt=ZERO, release_count=None, **{**following.values, "round": Same("lock")})
         return skip
 
     def reopen(self, token: str, row: T | None, *, kept: bool, entry: list[dict[str, Any]] | None) -> Transition:
