@@ -55,8 +55,8 @@ class Repeat:
 
     `cron` and `rrule` count on the wall clock of the zone `tz`: a time that the clocks skip is moved by the length of
     the gap, and of a time that occurs twice the first one is used. An occurrence that is then not later than the one
-    before it is left out. So when clocks go back, `*/5 * * * *` has no occurrence for 65 minutes: what runs all day uses
-    `every`, or UTC.
+    before it is left out. When clocks go back, `*/5 * * * *` has no occurrence for 65 minutes: for what runs all day,
+    use `every`, or UTC.
     """
 
     kind: Literal["cron", "rrule", "every"]

@@ -247,7 +247,7 @@ def _move(
     """Move a task to another state and append the entry to its errors; return it, or None if it has changed."""
     now, token = entry.time, new_token(above=row.lock)
     failures, had_log = [*failures_in_row(row), entry], has_log(row)
-    entries, logged = for_row(failures, has_log=had_log)
+    entries, logged = for_row(row, [entry])
     is_ignored = transition.code == statements.codes.ignored
     transition.expires = may_expire(row)
     last_error = {} if keeps_last_error else {"last_error": entry.one_line}

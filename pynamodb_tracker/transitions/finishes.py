@@ -14,7 +14,7 @@ from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_unheard
 from pynamodb_tracker.model.changes import as_stored
 from pynamodb_tracker.model.failure import Failure, add_note, type_of
-from pynamodb_tracker.model.failure_log import failures_in_row, for_row, has_log, without_repeated
+from pynamodb_tracker.model.failure_log import failures_in_row, for_row, without_repeated
 from pynamodb_tracker.model.row import TaskRow, may_expire
 from pynamodb_tracker.transitions import features
 from pynamodb_tracker.transitions.lock import Claim, Journal
@@ -65,8 +65,9 @@ def fail(
     if not final and (give_up_after is not None or not counted):
         values, counted, final = features.of_failure(claim, failure, give_up_after, counted=counted)
     final = final or (counted and claim.attempt >= statements.max_attempts)
-    failures, failure = _failures_after(journal, failure, counted=counted)
-    (entries, logged), last_error = for_row(failures, has_log=has_log(task)), failure.one_line
+    earlier, failure = _earlier_failures(journal, failure, counted=counted)
+    failures, last_error = [*earlier, failure], failure.one_line
+    entries, logged = for_row(task, [failure], replaces_last=failure.count > 1)
     failed = _after_failure(claim, failure, delay, final=final, counted=counted)
     failed.add(**({} if final else values))
     participants: Sequence[Participant] = ()
@@ -118,15 +119,14 @@ def _send_failure(
     return True
 
 
-def _failures_after(journal: Journal[T], failure: Failure, *, counted: bool) -> tuple[list[Failure], Failure]:
-    """Return the failures with this one, and this one: with a count, if the newest was a postponement like it."""
-    earlier = failures_in_row(journal.claim.task)
-    if any(each is failure for each in earlier):  # if an interrupt followed the finish
-        return earlier, failure
+def _earlier_failures(journal: Journal[T], failure: Failure, *, counted: bool) -> tuple[list[Failure], Failure]:
+    """Return the failures before this one, and this one: with a count if it replaces a postponement like it."""
+    known = failures_in_row(journal.claim.task)
+    earlier = [each for each in known if each is not failure]  # it is among them if an interrupt followed the finish
     if not counted:
         earlier, failure = without_repeated(earlier, failure)
         journal.failure = failure
-    return [*earlier, failure], failure
+    return earlier, failure
 
 
 def _after_failure(claim: Claim[T], failure: Failure, delay: timedelta, *, final: bool, counted: bool) -> Transition:
