@@ -21,6 +21,9 @@ from pynamodb_tracker import clock
 
 log = logging.getLogger("pynamodb_tracker")
 
+ABANDONED = "abandoned"
+"""The type of an entry for an attempt that ended without a result, because its worker died or lost the lock."""
+
 _ONE_LINE = 200
 _TYPE = 60
 _WORKER = 60
@@ -49,7 +52,7 @@ class Failure:
     worker: str
     """Who ran the attempt, or who ignored, released or reopened the task."""
     type: str
-    """The name of the exception's class; `ignored`, `released` or `reopened` if there was no exception."""
+    """The name of the exception's class; `ignored`, `released`, `reopened` or `abandoned` if there was no exception."""
     message: str
     """The exception's message, or the reason that a person gave; at most 2,000 bytes."""
     traceback: str = ""

@@ -17,6 +17,7 @@ from pynamodb_tracker.dynamodb.retries import Persisting, ending_by
 from pynamodb_tracker.exceptions import TaskError, TaskNotStartableError, TrackerError
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.failure import add_note
+from pynamodb_tracker.model.failure_log import failures_in_row
 from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, has_later_format, load
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.model.worker_name import this_worker
@@ -107,6 +108,7 @@ def claim(
         claim = _claim(statements, task_id, tries, lock_for, detailed=detailed, also_from=also_from)
         if "repeat" in claim.task._row_state.stored:
             claim = _at_latest_occurrence(claim)
+        _note_takeover(claim)
         journal = Journal(claim)
         try:
             check_tracker_attributes(claim.task)
@@ -213,6 +215,23 @@ def _send(
     return Claim(statements, load(statements.model, claim.stored_after(before)), token, before)
 
 
+def _note_takeover(claim: Claim[T]) -> None:
+    """Log the attempts that ended without a result, and add them to the errors that the end of this run stores."""
+    if not claim.took_over:
+        return
+    task, codes = claim.task, claim.statements.codes
+    died = task if claim.before is None else load(claim.statements.model, claim.before)
+    claim.abandoned = refusals.abandoned_attempts(died, codes, clock.now())
+    if claim.before is None:  # the response was lost, and with it what the row said of that attempt
+        claim.abandoned = claim.abandoned[:-1]
+    elif died.status != codes.in_progress:  # it was released by a command, which has left its own entry
+        claim.abandoned = ()
+    task.attribute_values["errors"] = [*failures_in_row(task), *claim.abandoned]
+    for each in claim.abandoned:
+        by = f" by {each.worker}" if each.worker else ""
+        log.warning("%s: attempt %d%s %s", claim, each.attempt, by, each.message, extra=claim.log_fields)
+
+
 def _at_latest_occurrence(claim: Claim[T]) -> Claim[T]:
     """Return the claim of a task that repeats, with its row at the occurrence that it is to run for."""
     from pynamodb_tracker.transitions.repeats import pin  # noqa: PLC0415 - few tasks repeat
@@ -280,6 +299,7 @@ def _undo(statements: StepStatements[T], task_id: str, tries: _Tries, *, until: 
             continue
         if refusals.is_held_by(row, statements.codes, tokens):
             claim = Claim(statements, row, row.lock)
+            _note_takeover(claim)
             with Persisting(claim), ending_by(until):
                 release(Journal(claim), begun=False)
             outcome = "was locked by this call, and was released"

@@ -67,7 +67,7 @@ def fail(
     final = final or (counted and claim.attempt >= statements.max_attempts)
     earlier, failure = _earlier_failures(journal, failure, counted=counted)
     failures, last_error = [*earlier, failure], failure.one_line
-    entries, logged = for_row(task, [failure], replaces_last=failure.count > 1)
+    entries, logged = for_row(task, [*claim.abandoned, failure], replaces_last=failure.count > 1)
     failed = _after_failure(claim, failure, delay, final=final, counted=counted)
     failed.add(**({} if final else values))
     participants: Sequence[Participant] = ()
@@ -148,6 +148,8 @@ def _after_failure(claim: Claim[T], failure: Failure, delay: timedelta, *, final
 def finished(claim: Claim[T], finish: Transition, now: datetime, attempt: int, **values: Any) -> Transition:
     """Complete a transition that ends a run, with the attempts that count after it."""
     unfinished = claim.unfinished[-KEPT_FENCES:]
+    if claim.abandoned:
+        values["errors"] = Stored(for_row(claim.task, claim.abandoned, may_log=False)[0])
     task_id = claim.task.task_id
     return claim.statements.moved(finish, task_id, now, attempt=attempt, unfinished=unfinished, **values)
 

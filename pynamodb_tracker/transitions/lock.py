@@ -108,6 +108,8 @@ class Claim(Generic[T]):
         """The process that claimed the task: a child that it forks does not hold it."""
         self.token: Final = token
         """The row's `lock` must still have this value for anything of this run to be recorded."""
+        self.abandoned: Sequence[Failure] = ()
+        """The attempts before this one that ended without a result, and that `errors` of the row does not have yet."""
         values = task.attribute_values  # if one is missing that every row has, the attempt fails
         if type(values) is not dict:
             values = readable_values(task)
