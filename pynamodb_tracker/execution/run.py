@@ -25,6 +25,7 @@ from pynamodb_tracker.exceptions import (
     TaskFormatError,
     TaskNotFoundError,
     TrackerError,
+    ValueNotStorableError,
 )
 from pynamodb_tracker.execution.call import has_returned
 from pynamodb_tracker.execution.context import ExecutionContext, hold
@@ -431,7 +432,8 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
 
     def _fail(self, journal: Journal[T], error: BaseException) -> bool:
         """Record the failure; return whether it is on record."""
-        final = issubclass(type(error), (GiveUp, *self.policy.give_up_on))
+        # A value that cannot be stored never will be.
+        final = issubclass(type(error), (GiveUp, ValueNotStorableError, *self.policy.give_up_on))
         if self.delay is None:
             self.delay = timedelta(0)  # it stays if the user's retry_delay raises KeyboardInterrupt
             if not final:
