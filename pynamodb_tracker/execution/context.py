@@ -180,7 +180,8 @@ class BlockContext(Generic[T_co]):
 
         It is written together with the success, or not at all, and replaces the answer of an earlier run of the step;
         None, and a success without an answer, remove that. It takes at most 262,144 bytes of JSON, and every write of
-        the task is charged for them; more raises ValueNotStorableError. A transaction that records the success
+        the task is charged for them; more raises ValueNotStorableError. The answers of all steps share the row, which
+        holds 400 KB: if one does not fit any more, the task is given up at once. A transaction that records the success
         stores it as well, if you call this before its commit.
 
         Examples:

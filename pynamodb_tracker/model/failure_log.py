@@ -57,7 +57,7 @@ _MESSAGE = 200
 _OLDER_MESSAGE = 40
 _LEAST_TRACEBACK = 60
 _OTHER_BYTES = 50
-"""By how much the rest of a row may grow with a failure."""
+"""By how much the rest of a row may grow with a failure, apart from `last_error`."""
 
 _KB = 1024
 
@@ -200,10 +200,11 @@ def for_row(
     for failure in added:
         new.append(_entry(failure, [] if row is None else [*_stored(row), *new], in_row_alone=is_logged))
     entries = [*before, *new][-MAX_FAILURES:]
-    if not may_log or (not is_logged and sum(map(_size, entries)) <= MAX_BYTES):
+    room = 0 if row is None else _room(row, added[-1])
+    if not may_log or (not is_logged and sum(map(_size, entries)) <= max(MAX_BYTES, room)):
         return entries, False
     if is_logged and all("traceback" not in each[MAP] and len(_text(each, "message")) <= _MESSAGE for each in new):
-        fitted = _fitted(entries, _room(row))
+        fitted = _fitted(entries, room)
         if fitted is not None:
             return fitted, False
     return _cut(entries), True
@@ -226,10 +227,11 @@ def _is_like(entry: Entry, other: Entry, names: Sequence[str]) -> bool:
     return _FRAMES in entry[MAP] and all(_text(entry, name) == _text(other, name) for name in names)
 
 
-def _room(row: Any) -> int:
-    """Return how many bytes of failures a row with a log item keeps: as many as its last KB has room for, or a few."""
-    others = {name: value for name, value in row._row_state.stored.items() if name != "errors"}
-    return max(MAX_BYTES_IF_LOGGED, -(item_size(others) + _OTHER_BYTES) % _KB)
+def _room(row: Any, last: Failure) -> int:
+    """Return how many bytes of failures a row keeps: as many as the KB that it has without them, or a few."""
+    others = {name: value for name, value in row._row_state.stored.items() if name not in ("errors", "last_error")}
+    others_bytes = item_size(others) + len(last.one_line.encode()) + _OTHER_BYTES
+    return max(MAX_BYTES_IF_LOGGED, -others_bytes % _KB)
 
 
 def _fitted(entries: list[Entry], room: int) -> list[Entry] | None:
