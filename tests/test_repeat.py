@@ -216,12 +216,44 @@ def test_missed_occurrences_are_run_once_or_each_and_all_of_them_count() -> None
 
     after = latest.after(START, 1, now=late)
     assert after is not None
-    assert after.time == START + timedelta(days=5)
+    assert after.time == START + timedelta(days=4)
     after = each.after(START, 1, now=late)
     assert after is not None
     assert after.time == START + timedelta(days=1)
-    assert counted.after(START, 1, now=late - timedelta(hours=2)) == (START + timedelta(days=4), 5)
-    assert counted.after(START, 1, now=late) is None
+    assert counted.after(START, 1, now=late - timedelta(hours=2)) == (START + timedelta(days=3), 4)
+    assert counted.after(START, 1, now=late + timedelta(days=9)) == (START + timedelta(days=4), 5)
+    assert counted.after(START + timedelta(days=4), 5, now=late) is None
+
+
+@pytest.mark.parametrize("away", [timedelta(0), timedelta(hours=1), timedelta(days=40), timedelta(days=400)])
+@pytest.mark.parametrize(
+    "rule",
+    [
+        Repeat.every(timedelta(hours=7)),
+        Repeat.cron("*/7 3 * 1,2 *", tz="Europe/Berlin"),
+        Repeat.cron("30 2 * * SUN", tz="Europe/Berlin"),
+        Repeat.rrule("FREQ=MONTHLY;BYMONTHDAY=-1;COUNT=9"),
+        Repeat.rrule("FREQ=WEEKLY;INTERVAL=2;BYDAY=MO,SU;UNTIL=20260301T000000Z"),
+    ],
+    ids=str,
+)
+def test_the_latest_occurrence_is_the_last_one_that_going_through_all_of_them_finds(
+    rule: Repeat, away: timedelta
+) -> None:
+    rule = rule.begun(START)
+    first = rule.first(START)
+    assert first is not None
+    now, found, expected = first.time + away, None, None
+    while (found := rule.beyond(*(found or first), (found or first).time)) is not None and found.time <= now:
+        expected = found
+    assert rule.latest(*first, now) == expected
+
+
+def test_finding_the_latest_occurrence_does_not_go_through_all_of_them() -> None:
+    rule = Repeat.every(timedelta(seconds=1)).begun(START)
+    late = START + timedelta(days=3650)
+    assert rule.latest(START, None, late) == (late, None)
+    assert calls_of(lambda: rule.latest(START, None, late)) <= 2_000
 
 
 def test_a_run_that_ends_before_its_occurrence_by_another_clock_does_not_repeat_it() -> None:

@@ -51,6 +51,7 @@ class AsyncTaskAttempt(TaskAttempt[T]):
         sending, pausing = self._sharing()
         with self._keeping_error(), stopped_by(self.cut_short):
             run = cast("AsyncRun[T]", start(self.task_id))
+            run.run.on_time = self._is_on_time
             self.follow(run.run)
             with sending:
                 async with run as ctx:

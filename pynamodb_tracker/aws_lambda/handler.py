@@ -94,6 +94,7 @@ def handles(
     from another payload for the same task, which is refused with PayloadMismatchError.
     A direct or HTTP caller gets what the function returns. With `store_answer`, that is stored with the success as JSON
     of at most 262,144 bytes, and a repeated event gets it, too; without, that gets the id and the state of the task.
+    The results of all steps of a task share its row of 400 KB.
     `answer`, a function of a Result, is called for every result that is not an error, and returns what the caller gets.
     An HTTP request has a status code for each result, and `retry-after` where another try makes sense; its payload is
     the event with the body read as JSON, so that `task_id="body.order_id"` and `"headers.idempotency-key"` are paths.

@@ -20,7 +20,7 @@ from pynamodb_tracker.aws_lambda.trigger import UnreadableEventError, trigger_na
 from pynamodb_tracker.dynamodb.error_codes import got_no_answer
 from pynamodb_tracker.dynamodb.retries import ending_by, slept_before_retry
 from pynamodb_tracker.exceptions import TrackerError
-from pynamodb_tracker.model.failure import Failure
+from pynamodb_tracker.model.failure import ABANDONED, Failure
 from pynamodb_tracker.model.failure_log import failures_in_row
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.row_state import readable_value
@@ -245,7 +245,7 @@ def _what_became(old: Task, new: Task) -> tuple[str, str]:
 def _new_entry(old: Task, new: Task) -> Failure | None:
     """Return what this transition has appended to `errors`; None if that is nothing, or there was no room for it."""
     known = {(entry.step, entry.attempt, entry.time, entry.type) for entry in failures_in_row(old)}
-    newest = failures_in_row(new)[-1:]
+    newest = [each for each in failures_in_row(new)[-1:] if each.type != ABANDONED]  # the next attempt stores that
     return next((each for each in newest if (each.step, each.attempt, each.time, each.type) not in known), None)
 
 

@@ -124,6 +124,8 @@ class TaskAttempt(Generic[T]):
         self.cut_short = threading.Event()
         """Set when nobody waits any more for what the attempt could not record yet."""
         self._feed = feed
+        self._is_on_time = feed is not None and feed.is_of_due
+        """Whether it was found because it is due, and so never starts before that."""
         self._run: Run[T] | None = None
         self._stopped = stopped
         self._batcher = batcher
@@ -140,6 +142,7 @@ class TaskAttempt(Generic[T]):
         sending, pausing = self._sharing()
         with self._keeping_error(), stopped_by(self.cut_short):
             run = cast("Run[T]", start(self.task_id))
+            run.on_time = self._is_on_time
             self.follow(run)
             with sending, run as ctx:
                 self.note_answer()

@@ -93,6 +93,8 @@ class Rotation:
 class Feed:
     """The ids of the tasks that a batch tries, each once."""
 
+    is_of_due = True
+
     def __init__(
         self,
         read: Read,
@@ -250,6 +252,9 @@ class Feed:
 
 class Source(Protocol):
     """The ids of the tasks of one step, each once."""
+
+    is_of_due: bool
+    """Whether these are the tasks that were found due, so that none of them starts before that by this clock."""
 
     def __iter__(self) -> Iterator[str]: ...
 

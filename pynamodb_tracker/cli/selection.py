@@ -28,6 +28,8 @@ class Pass:
 class TheseIds:
     """These ids and no others, in this order, no matter what other workers do."""
 
+    is_of_due = False
+
     def __init__(self, ids: Iterable[str]) -> None:
         self._ids = ids
 

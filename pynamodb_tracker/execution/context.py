@@ -78,8 +78,9 @@ class BlockContext(Generic[T_co]):
     def occurrence(self) -> datetime | None:
         """For which time of its rule the task runs, with the offset of the rule's zone; None if it does not repeat.
 
-        It stays the same in each attempt, whenever that is: ids of further tasks can be made from it. A run that was
-        asked for by `create_or_merge` has the time for which it was asked.
+        It stays the same in each attempt, whenever that is: ids of further tasks can be made from it. If occurrences
+        were missed before the first attempt, it is the latest of them, unless the rule has missed="all". A run that
+        was asked for by `create_or_merge` has the time for which it was asked.
         """
         task = self._claim.task
         extra_time: datetime | None = task.extra_time
@@ -179,7 +180,8 @@ class BlockContext(Generic[T_co]):
 
         It is written together with the success, or not at all, and replaces the answer of an earlier run of the step;
         None, and a success without an answer, remove that. It takes at most 262,144 bytes of JSON, and every write of
-        the task is charged for them; more raises ValueNotStorableError. A transaction that records the success
+        the task is charged for them; more raises ValueNotStorableError. The answers of all steps share the row, which
+        holds 400 KB: if one does not fit any more, the task is given up at once. A transaction that records the success
         stores it as well, if you call this before its commit.
 
         Examples:

@@ -23,11 +23,13 @@ def is_interrupt(error: BaseException) -> bool:
 def is_stop(error: BaseException) -> bool:
     """Return whether the program is being stopped: KeyboardInterrupt, or SystemExit raised by a signal handler.
 
-    Any other SystemExit is the block's own: released each time, it would be run again and again.
+    Any other SystemExit is the block's own: released each time, it would be run again and again. A durable function of
+    Lambda that suspends is stopped, too, and invoked again.
     """
     kind = type(error)
     if not issubclass(kind, SystemExit):
-        return issubclass(kind, KeyboardInterrupt)
+        durable = sys.modules.get("aws_durable_execution_sdk_python.exceptions")
+        return issubclass(kind, (KeyboardInterrupt, getattr(durable, "SuspendExecution", ())))
     signal = sys.modules.get("signal")  # unless it was imported, no function is installed
     if signal is None:
         return False

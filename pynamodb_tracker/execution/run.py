@@ -25,6 +25,7 @@ from pynamodb_tracker.exceptions import (
     TaskFormatError,
     TaskNotFoundError,
     TrackerError,
+    ValueNotStorableError,
 )
 from pynamodb_tracker.execution.call import has_returned
 from pynamodb_tracker.execution.context import ExecutionContext, hold
@@ -67,6 +68,9 @@ class _GiveBack:
 
 class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
     """The context manager that `start` returns; it is entered once."""
+
+    on_time = False
+    """Whether the task has to be due by this clock; otherwise it may start by the clock margin before that."""
 
     def __init__(
         self,
@@ -182,6 +186,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
             also_from=self.also_from,
             payload=self.payload,
             creates=self.create is not None,
+            on_time=self.on_time,
         )
         try:
             self.journal = journal = claim()
@@ -427,7 +432,8 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
 
     def _fail(self, journal: Journal[T], error: BaseException) -> bool:
         """Record the failure; return whether it is on record."""
-        final = issubclass(type(error), (GiveUp, *self.policy.give_up_on))
+        # A value that cannot be stored never will be.
+        final = issubclass(type(error), (GiveUp, ValueNotStorableError, *self.policy.give_up_on))
         if self.delay is None:
             self.delay = timedelta(0)  # it stays if the user's retry_delay raises KeyboardInterrupt
             if not final:

@@ -21,6 +21,9 @@ from pynamodb_tracker import clock
 
 log = logging.getLogger("pynamodb_tracker")
 
+ABANDONED = "abandoned"
+"""The type of an entry for an attempt that ended without a result, because its worker died or lost the lock."""
+
 _ONE_LINE = 200
 _TYPE = 60
 _WORKER = 60
@@ -49,13 +52,13 @@ class Failure:
     worker: str
     """Who ran the attempt, or who ignored, released or reopened the task."""
     type: str
-    """The name of the exception's class; `ignored`, `released` or `reopened` if there was no exception."""
+    """The name of the exception's class; `ignored`, `released`, `reopened` or `abandoned` if there was no exception."""
     message: str
     """The exception's message, or the reason that a person gave; at most 2,000 bytes."""
     traceback: str = ""
     """The traceback, its middle left out if it is longer than 6,000 bytes."""
     count: int = 1
-    """How often the task was postponed for this reason, one after the other; the time is that of the last one."""
+    """How often the task failed like this, or was postponed, one after the other; the time is that of the last one."""
 
     def with_texts_of(self, error: BaseException, redact: Callable[[str], str] = str) -> Failure:
         """Return it with the message and the traceback of any exception, even if its `str()` raises or returns 400 KB.
@@ -236,6 +239,6 @@ def from_map(entry: Mapping[str, Any]) -> Failure:
         if name in known and isinstance(text, str):
             known[name] = text
     known["attempt"] = int(known["attempt"] or 0)
-    known["count"] = int(known["count"] or 1)
+    known["count"] = int(known["count"] or entry[MAP].get("repeats", {}).get(NUMBER, 1))
     known["time"] = datetime.fromisoformat(known["time"]) if known["time"] else datetime.min.replace(tzinfo=UTC)
     return Failure(**known)

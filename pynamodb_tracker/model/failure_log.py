@@ -1,5 +1,12 @@
 """The last failures of a task: short entries in the row and, if they do not fit, the complete failures in a log item.
 
+Attempts mostly fail in the same way. A failure with the same frames as an earlier one is stored without its traceback,
+in the row alone, so that it costs no write of the log item:
+
+    first failure            row: cut, logged = true      log item: whole
+    the same again           row: logged = false, frames  (not written; readers take the traceback from the log item)
+    another kind of failure  row: cut, logged = true      log item: all of them, whole
+
 The log item is written after the status change, and not together with it. A crash in between loses a traceback; the
 short entry in the row stays.
 """
@@ -8,6 +15,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,10 +23,11 @@ from datetime import datetime
 from typing import Any
 
 from pynamodb.attributes import Attribute
-from pynamodb.constants import BINARY, BOOLEAN, LIST, MAP, STRING
+from pynamodb.constants import BINARY, BOOLEAN, LIST, MAP, NUMBER, STRING
 
-from pynamodb_tracker import strict_json
+from pynamodb_tracker import clock, strict_json
 from pynamodb_tracker.dynamodb.connection import Item
+from pynamodb_tracker.dynamodb.limits import item_size, value_size
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.failure import Failure, cut, from_map, to_map
 from pynamodb_tracker.model.overflow import CHUNK, VERSION, life_of
@@ -36,11 +45,29 @@ MAX_BYTES_IF_LOGGED = 350
 """The same if the log item has all of them, so that failing tasks stay below 1 KB for longer."""
 
 _LOGGED = "logged"
-"""Marks the newest entry of a row if the complete failures are in the log item."""
+"""Whether the log item has an entry: true for the last one that it has, false for those after it, in the row alone."""
+
+_FRAMES = "frames"
+"""Identifies the lines at which an exception was raised; without a traceback, it is that of an entry before."""
+
+_REPEATS = "repeats"
+"""For how many failures in a row an entry stands, if there was no room for one each."""
 
 _MESSAGE = 200
 _OLDER_MESSAGE = 40
 _LEAST_TRACEBACK = 60
+_OTHER_BYTES = 50
+"""By how much the rest of a row may grow with a failure, apart from `last_error`."""
+
+_KB = 1024
+
+_KIND = ("step", "type", _FRAMES)
+"""The texts that failures of one kind have in common: an exception of a type, raised at the same lines."""
+
+_FRAME = re.compile(r'File "(.*)", line (\d+), in (.*)')
+
+Entry = dict[str, Any]
+"""A failure as a row stores it: a map."""
 
 
 class ErrorsAttribute(Attribute[list[Failure]]):
@@ -58,11 +85,12 @@ class ErrorsAttribute(Attribute[list[Failure]]):
 
     def serialize(self, value: Sequence[Failure]) -> list[dict[str, Any]]:
         """Return the stored list of a row that has no log item."""
-        return _entries(value, MAX_BYTES) if value else []
+        return for_row(None, value)[0] if value else []
 
     def deserialize(self, value: Sequence[Mapping[str, Any]]) -> list[Failure]:
         """Return the failures; a field that an entry from an older version lacks is empty."""
-        return [from_map(entry) for entry in value]
+        is_logged = any(_LOGGED in entry.get(MAP, ()) for entry in value)
+        return _resolved([from_map(entry) for entry in value], value, [] if is_logged else None)
 
 
 def failures_in_row(instance: Any) -> list[Failure]:
@@ -73,8 +101,7 @@ def failures_in_row(instance: Any) -> list[Failure]:
 
 def has_log(instance: Any) -> bool:
     """Return whether the row, as it was loaded, refers to a log item."""
-    entries = instance._row_state.stored.get("errors", {}).get(LIST, ())
-    return any(_LOGGED in entry.get(MAP, ()) for entry in entries)  # a reopen appends its entry after the marked one
+    return any(_LOGGED in entry.get(MAP, ()) for entry in _stored(instance))
 
 
 def needs_log(instance: Any) -> bool:
@@ -104,44 +131,168 @@ def fill(instance: Any, item: Item | None) -> None:
             problem,
             extra=log_fields(instance.use_case_id, task_id=instance.task_id),
         )
-    known = {_key(failure) for failure in logged}
+    known, stored = {_key(failure) for failure in logged}, _stored(instance)
     later = [failure for failure in failures_in_row(instance) if _key(failure) not in known]
     if later:
-        logged, later[0] = without_repeated(logged, later[0], count=later[0].count)
+        later = _resolved(later, stored, logged)
+        is_merged = any(_REPEATS in entry[MAP] and _key_in(entry) == _text_key(later[0]) for entry in stored)
+        logged, later[0] = without_repeated(logged, later[0], count=1 if is_merged else later[0].count)
     instance.attribute_values["errors"] = [*logged, *later][-MAX_FAILURES:]
     instance._row_state.failures_whole = True
 
 
-def for_row(failures: Sequence[Failure], *, has_log: bool = False) -> tuple[list[dict[str, Any]], bool]:
-    """Return what a row stores, and whether the complete failures have to be in the log item: some do not fit.
+def _stored(instance: Any) -> list[Entry]:
+    """Return the entries of a row as it was loaded; another program may have put anything there."""
+    entries = instance._row_state.stored.get("errors", {}).get(LIST, ())
+    return [entry for entry in entries if MAP in entry]
 
-    If the row `has_log` already, they have to be there in any case.
+
+def _resolved(
+    failures: list[Failure], entries: Sequence[Mapping[str, Any]], whole: Sequence[Failure] | None
+) -> list[Failure]:
+    """Return failures with the tracebacks that their entries leave out: those of `whole` ones, or of these themselves.
+
+    `whole` is None if these are whole.
     """
-    if not has_log:
-        entries = _entries(failures, MAX_BYTES)
-        if list(failures) == [from_map(entry) for entry in entries]:
-            return entries, False
-    entries = _entries(failures, MAX_BYTES_IF_LOGGED)
-    entries[-1][MAP][_LOGGED] = {BOOLEAN: True}
-    return entries, True
+    frames = {
+        _key_in(entry): _text(entry, _FRAMES)
+        for entry in entries
+        if _FRAMES in entry.get(MAP, ()) and "traceback" not in entry[MAP]
+    }
+    if not frames:
+        return failures
+    texts = {(each.step, each.type, frames_of(each)): each.traceback for each in (failures if whole is None else whole)}
+    texts = {key: text for key, text in texts.items() if text}
+    found = [texts.get((each.step, each.type, frames.get(_text_key(each))), each.traceback) for each in failures]
+    return [  # the one that a run records stays the same object
+        each if text is each.traceback else replace(each, traceback=text)
+        for each, text in zip(failures, found, strict=True)
+    ]
 
 
-def _entries(failures: Sequence[Failure], most: int) -> list[dict[str, Any]]:
-    """Return the newest failure with its traceback, and older ones without while there is room in so many bytes."""
-    *older, newest = failures[-MAX_FAILURES:]
-    entry = to_map(newest, message=_MESSAGE, traceback=0)
-    entries, room = [entry], most - _size(entry)
-    for each in reversed(older):
-        shorter = to_map(each, message=_OLDER_MESSAGE, traceback=0)
-        size = _size(shorter)
-        if room - size < _LEAST_TRACEBACK:
+def _key_in(entry: Mapping[str, Any]) -> tuple[str, ...]:
+    return (*(_text(entry, name) for name in ("time", "step", "type")), str(entry[MAP].get("attempt", {}).get(NUMBER)))
+
+
+def _text_key(failure: Failure) -> tuple[str, ...]:
+    """Return how an entry of this failure is recognized, by `_key_in`."""
+    return clock.stamp(failure.time), failure.step, failure.type, str(failure.attempt)
+
+
+def frames_of(failure: Failure) -> str | None:
+    """Return what identifies the lines of a traceback, whatever the messages in it; None without one."""
+    lines = _FRAME.findall(failure.traceback)
+    return f"{zlib.crc32(repr(lines).encode()):08x}" if lines else None
+
+
+def for_row(
+    row: Any, added: Sequence[Failure], *, replaces_last: bool = False, may_log: bool = True
+) -> tuple[list[Entry], bool]:
+    """Return what a row stores with these failures, and whether all of them have to be in the log item.
+
+    `row` is as it was loaded; None for one without failures. The first of `added` may replace its last one. Unless it
+    `may_log`, they are stored in the row in any case.
+    """
+    before = [] if row is None else _stored(row)
+    is_logged = row is not None and has_log(row)
+    before = before[:-1] if replaces_last else before
+    new: list[Entry] = []
+    for failure in added:
+        new.append(_entry(failure, [] if row is None else [*_stored(row), *new], in_row_alone=is_logged))
+    entries = [*before, *new][-MAX_FAILURES:]
+    room = 0 if row is None else _room(row, added[-1])
+    if not may_log or (not is_logged and sum(map(_size, entries)) <= max(MAX_BYTES, room)):
+        return entries, False
+    if is_logged and all("traceback" not in each[MAP] and len(_text(each, "message")) <= _MESSAGE for each in new):
+        fitted = _fitted(entries, room)
+        if fitted is not None:
+            return fitted, False
+    return _cut(entries), True
+
+
+def _entry(failure: Failure, before: Sequence[Entry], *, in_row_alone: bool) -> Entry:
+    """Return the whole entry of a failure, without its traceback if that is of one `before`."""
+    entry, frames = to_map(failure), frames_of(failure)
+    if frames is not None:
+        entry[MAP][_FRAMES] = {STRING: frames}
+        if any(_is_like(entry, each, _KIND) for each in before):
+            del entry[MAP]["traceback"]
+    if in_row_alone:
+        entry[MAP][_LOGGED] = {BOOLEAN: False}
+    return entry
+
+
+def _is_like(entry: Entry, other: Entry, names: Sequence[str]) -> bool:
+    """Return whether both are failures that have these texts in common."""
+    return _FRAMES in entry[MAP] and all(_text(entry, name) == _text(other, name) for name in names)
+
+
+def _room(row: Any, last: Failure) -> int:
+    """Return how many bytes of failures a row keeps: as many as the KB that it has without them, or a few."""
+    others = {name: value for name, value in row._row_state.stored.items() if name not in ("errors", "last_error")}
+    others_bytes = item_size(others) + len(last.one_line.encode()) + _OTHER_BYTES
+    return max(MAX_BYTES_IF_LOGGED, -others_bytes % _KB)
+
+
+def _fitted(entries: list[Entry], room: int) -> list[Entry] | None:
+    """Return entries in so many bytes: those that are in the row alone whole, others as short as in `_cut`.
+
+    Failures with the same message are put together, the oldest first. None if there is too little room even for that.
+    """
+    first = next(at for at in reversed(range(len(entries) + 1)) if at == 0 or _is_in_log(entries[at - 1]))
+    first = min([first, *(at for at, each in enumerate(entries) if _LOGGED in each[MAP] and not _is_in_log(each))])
+    logged, alone = entries[:first], [{MAP: {**each[MAP], _LOGGED: {BOOLEAN: False}}} for each in entries[first:]]
+    while sum(map(_size, alone)) > room:
+        pairs = range(1, len(alone))
+        at = next((at for at in pairs if _is_like(alone[at], alone[at - 1], (*_KIND, "message"))), None)
+        if at is None:
+            return None
+        number = sum(int(each[MAP].get(_REPEATS, {}).get(NUMBER, 1)) for each in alone[at - 1 : at + 1])
+        alone[at - 1 : at + 1] = [{MAP: {**alone[at][MAP], _REPEATS: {NUMBER: str(number)}}}]
+    return [*_newest([_shortened(each, _OLDER_MESSAGE) for each in logged], room - sum(map(_size, alone))), *alone]
+
+
+def _is_in_log(entry: Entry) -> bool:
+    return entry[MAP].get(_LOGGED, {}).get(BOOLEAN) is True
+
+
+def _cut(entries: list[Entry]) -> list[Entry]:
+    """Return the newest entry with a part of its traceback, and older ones without while there is room."""
+    *older, newest = entries
+    entry = _shortened(newest, _MESSAGE)
+    entry[MAP][_LOGGED] = {BOOLEAN: True}
+    room = MAX_BYTES_IF_LOGGED - _size(entry)
+    shorter = [_shortened(each, _OLDER_MESSAGE) for each in older]
+    kept = _newest(shorter, room - _LEAST_TRACEBACK)
+    if text := _text(newest, "traceback"):
+        left = max(room - sum(map(_size, kept)) - len("traceback"), _LEAST_TRACEBACK)
+        entry[MAP]["traceback"] = {STRING: cut(text, left)}
+    return [*kept, entry]
+
+
+def _shortened(entry: Entry, message: int) -> Entry:
+    """Return an entry as it is if the log item has it: with so many bytes of its message, and without a traceback."""
+    left = {name: value for name, value in entry[MAP].items() if name not in ("traceback", _LOGGED)}
+    if text := _text(entry, "message"):
+        left["message"] = {STRING: cut(text, message)}
+    return {MAP: {**left, **({_LOGGED: {BOOLEAN: True}} if _is_in_log(entry) else {})}}
+
+
+def _newest(entries: list[Entry], room: int) -> list[Entry]:
+    """Return the newest entries that fit in so many bytes."""
+    kept: list[Entry] = []
+    for each in reversed(entries):
+        room -= _size(each)
+        if room < 0:
             break
-        entries.insert(0, shorter)
-        room -= size
-    if newest.traceback:
-        left = max(room - len("traceback"), _LEAST_TRACEBACK)
-        entry[MAP]["traceback"] = {STRING: cut(newest.traceback, left)}
-    return entries
+        kept.insert(0, each)
+    return kept
+
+
+def _text(entry: Mapping[str, Any], name: str) -> str:
+    """Return a text of an entry; an empty one if there is none."""
+    text: object = entry[MAP].get(name, {}).get(STRING, "")
+    return text if isinstance(text, str) else ""
 
 
 def packed(failures: Sequence[Failure]) -> bytes:
@@ -176,4 +327,4 @@ def _key(failure: Failure) -> tuple[object, ...]:
 
 
 def _size(entry: Mapping[str, Any]) -> int:
-    return sum([len(name) + 2 + len(next(iter(value.values())).encode()) for name, value in entry[MAP].items()])
+    return sum(len(name) + 2 + value_size(value) for name, value in entry[MAP].items())

@@ -49,13 +49,14 @@ class Repeat:
     the same, unless `stop` is set: then the task is ignored. After the last occurrence of its rule the task has
     succeeded.
 
-    `missed` says what happens to occurrences that passed while nothing ran: with "latest" the task runs once, for the
-    oldest of them, and then at the next occurrence; with "all" it runs once for each of them, in turn. A worker whose
+    `missed` says what happens to occurrences that passed before the task could run for them, for whatever reason. With
+    "latest" it runs once, for the latest of them; with "all" it runs once for each of them, in turn. A worker whose
     clock is ahead treats occurrences before its own time as missed.
 
     `cron` and `rrule` count on the wall clock of the zone `tz`: a time that the clocks skip is moved by the length of
     the gap, and of a time that occurs twice the first one is used. An occurrence that is then not later than the one
-    before it is left out.
+    before it is left out. When clocks go back, `*/5 * * * *` has no occurrence for 65 minutes: for what runs all day,
+    use `every`, or UTC.
     """
 
     kind: Literal["cron", "rrule", "every"]
@@ -68,7 +69,7 @@ class Repeat:
     start: datetime | None = None
     """From when the rule counts, if that was given: in the zone of the rule."""
     missed: Literal["latest", "all"] = "latest"
-    """What happens to occurrences that passed while nothing ran."""
+    """What happens to occurrences that passed before the task could run for them."""
     stop: bool = False
     """Whether the last attempt that fails ends the repetition."""
     since: datetime | None = field(default=None, compare=False)
@@ -87,7 +88,8 @@ class Repeat:
 
         Fields have numbers, names of months and days such as JAN and MON, lists, ranges, steps such as */15, and L for
         the last day of a month; `@daily` and the like are known. Sunday is 0 or 7. If both a day of month and a day of
-        week are given, either is enough. ValueError for a rule that cannot be read, or never occurs.
+        week are given, either is enough; a field that begins with `*`, such as `*/10`, is not given in this sense, and
+        then both must match. ValueError for a rule that cannot be read, or never occurs.
 
         Examples:
             >>> Order.create("o-5", repeat=Repeat.cron("0 2 * * *", tz="Europe/Berlin"))
@@ -207,15 +209,38 @@ class Repeat:
         return self._next(_wall_of(self.start or self.since or at, self.zone), 1, at - _MOMENT)
 
     def after(self, last: datetime, number: int | None, now: datetime) -> Occurrence | None:
-        """Return the occurrence after the `last` one, whose number is given; None if the rule has no further one.
+        """Return the occurrence to run after the `last` one, whose number is given; None if the rule has no more.
 
-        With missed="latest" it is later than `now`, too. A `last` one from before the task had this rule is none of
-        its occurrences: the rule then counts from its beginning.
+        If several have passed by `now`, it is the latest of them with missed="latest", and the first with "all".
         """
-        beyond = max(last, now) if self.missed == "latest" else last
+        if self.missed == "all":
+            return self.beyond(last, number, last)
+        return self.latest(last, number, now) or self.beyond(last, number, max(last, now))
+
+    def latest(self, last: datetime, number: int | None, now: datetime) -> Occurrence | None:
+        """Return the latest occurrence after the `last` one that has passed by `now`; None if none has.
+
+        The moment at which the task got the rule is not one of them: it was at another occurrence then.
+        """
+        found, high = None, now
+        following = self.beyond(last, number, max(last, self.since or last))
+        while following is not None and following.time <= high:  # it is the latest one, or that is in between
+            found = following
+            middle = found.time + (high - found.time) / 2
+            following = self.beyond(*found, middle)
+            if following is None or following.time > high:
+                high, following = middle, self.beyond(*found, found.time)
+        return found
+
+    def beyond(self, last: datetime, number: int | None, time: datetime) -> Occurrence | None:
+        """Return the first occurrence after the `last` one that is later than a time; None if the rule has no more.
+
+        A `last` one from before the task had this rule is none of its occurrences: the rule then counts from its
+        beginning.
+        """
         if self.since is not None and last < self.since:
-            return self._next(_wall_of(self.start or self.since, self.zone), 1, max(beyond, self.since - _MOMENT))
-        return self._next(last.replace(tzinfo=None), number or 1, beyond)
+            return self._next(_wall_of(self.start or self.since, self.zone), 1, max(time, self.since - _MOMENT))
+        return self._next(last.replace(tzinfo=None), number or 1, time)
 
     @property
     def zone(self) -> tzinfo:

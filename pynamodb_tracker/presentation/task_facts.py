@@ -226,6 +226,8 @@ def _of_round_in_words(task: Task) -> Iterator[tuple[str, str]]:
         yield "cancelled", f"{moment(cancelled)}; only reopen lets it start again"
     if (postponed := readable_value(task, "postponed")) is not None:
         yield "postponed", f"{postponed:,} times, without using up an attempt"
+    if (released := readable_value(task, "release_count")) is not None:
+        yield "released", f"{count(released, 'time')} as its worker stopped, without using up an attempt"
     if done := parts_done(task):
         yield "parts done", f"{', '.join(done)}; a reopen with forget repeats them"
     if left_out := passed_over(task):

@@ -119,9 +119,8 @@ class DueTasks(Generic[T]):
         return found
 
     def _waiting(self, *, with_data: bool = True) -> list[StateScan[T]]:
-        latest = self.now + self.model.tracker.margin
         return [
-            StateScan(self.model, code, self.window, latest=latest, with_data=with_data, shard=self.shard)
+            StateScan(self.model, code, self.window, latest=self.now, with_data=with_data, shard=self.shard)
             for code in (self.codes.pending, self.codes.failed)
             if self._is_wanted(code)
         ]

@@ -25,8 +25,9 @@ class Step:
     leaves room for later ones: never renumber a step that tasks are stored with. `max_attempts` also counts attempts
     whose worker died; after the last one the task is ignored. `lock_for` is how long a worker may hold a task, and so
     how long it stays locked if that worker dies. `retry_delay`, a timedelta or a function of the attempt's number, is
-    the pause after a failure; a pause below the clock margin (2 seconds) has no effect. `give_up_on` lists exceptions
-    that make the task ignored at once. `also_from` lists further states from which the step may start.
+    the pause after a failure. A start by id ignores a pause below the clock margin (2 seconds); workers and batches
+    keep to it. `give_up_on` lists exceptions that make the task ignored at once. `also_from` lists further states from
+    which the step may start.
 
     No success leads to an `aside` step by itself: a run chooses it by `ctx.skip_to`, and its success is the end.
     Its number is above those of all other steps.

@@ -137,7 +137,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         of their creation. With `repeat`, the task is due at the first occurrence of that rule from then on, and again
         after each success. `trace`, such as the headers of your tracing, is kept with the task: `task.trace`; it takes
         at most 512 bytes of JSON. With `wait_for`, such as `Order.paid`, the task waits for that answer, or `until` a
-        time. Raises TaskAlreadyExistsError, which leaves the existing task as it is, or
+        time. Raises TaskAlreadyExistsError, which leaves the existing task as it is unless it has expired, or
         ValueNotStorableError, which names the attribute; ValueError for a rule without a further occurrence.
 
         Examples:

@@ -17,6 +17,7 @@ from pynamodb_tracker.dynamodb.retries import Persisting, ending_by
 from pynamodb_tracker.exceptions import TaskError, TaskNotStartableError, TrackerError
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.failure import add_note
+from pynamodb_tracker.model.failure_log import failures_in_row
 from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, has_later_format, load
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.model.worker_name import this_worker
@@ -42,9 +43,9 @@ class _Tries:
     """The claims that one call has sent."""
 
     # No dataclass: building one takes time at a cold start.
-    __slots__ = ("creates", "in_doubt", "kept", "new", "payload", "tokens")
+    __slots__ = ("creates", "in_doubt", "kept", "new", "on_time", "payload", "tokens")
 
-    def __init__(self, payload: str | None, new: NewTask[Any] | None, *, creates: bool) -> None:
+    def __init__(self, payload: str | None, new: NewTask[Any] | None, *, creates: bool, on_time: bool) -> None:
         self.tokens = [new_token() if new is None else new.row.lock]
         self.new = new
         """The task that the first one creates; None for a claim of a task that exists."""
@@ -52,6 +53,8 @@ class _Tries:
         """Whether the caller creates the task if it is missing, so that a refusal has to show that."""
         self.payload = payload
         """The fingerprint of what the task is to be started with; None if that is not compared."""
+        self.on_time = on_time
+        """Whether the task has to be due by this clock, without the clock margin."""
         self.in_doubt = False
         """Whether one of them may have locked the task, as far as is known."""
         self.kept = False
@@ -89,6 +92,7 @@ def claim(
     payload: str | None = None,
     creates: bool = False,
     new: NewTask[T] | None = None,
+    on_time: bool = False,
 ) -> Journal[T]:
     """Claim the task for `lock_for`, or raise an error with the reason; `also_from` are codes of further states.
 
@@ -96,11 +100,15 @@ def claim(
     attempt has failed when this raises. With a `payload`, a fingerprint, the claim is refused if the
     step was started with another one before. If the caller `creates` a task that is missing, the refusal itself says
     so, and no further request is sent; it then calls this with that `new` task, which is created claimed, or claimed if
-    it exists by then.
+    it exists by then. With `on_time`, a task that is due within the clock margin is refused: whoever looked for due
+    tasks goes by its own clock.
     """
-    tries = _Tries(payload, new, creates=creates)
+    tries = _Tries(payload, new, creates=creates, on_time=on_time)
     try:
         claim = _claim(statements, task_id, tries, lock_for, detailed=detailed, also_from=also_from)
+        if "repeat" in claim.task._row_state.stored:
+            claim = _at_latest_occurrence(claim)
+        _note_takeover(claim)
         journal = Journal(claim)
         try:
             check_tracker_attributes(claim.task)
@@ -154,7 +162,7 @@ def _claim(
         if tries.payload is not None and refusals.is_other_payload(statements, row, tries.payload):
             raise refusals.payload_mismatch(row, operation)
         tries.tokens.append(new_token(above=row.lock))
-        new, code = None, _next(statements, row, operation, also_from)
+        new, code = None, _next(statements, row, operation, also_from, on_time=tries.on_time)
         if row.status in also_from and row.expire_time is not None:
             tries.kept = True
             keep(statements.model, row, tries.tokens[-1], operation)
@@ -179,8 +187,9 @@ def _is_worth_reading(statements: StepStatements[T], item: Item | None, tries: _
     token, attempt = readable_value(row, "lock"), readable_value(row, "attempt")
     if token is None or attempt is None:
         return False
-    is_startable = attempt < statements.max_attempts and refusals.is_startable(row, statements.codes, clock.now())
-    return refusals.is_held_by(row, statements.codes, tries.tokens) or (is_startable and token > tries.tokens[-1])
+    can_start = refusals.is_startable(row, statements.codes, clock.now(), on_time=tries.on_time)
+    is_behind = attempt < statements.max_attempts and can_start and token > tries.tokens[-1]
+    return refusals.is_held_by(row, statements.codes, tries.tokens) or is_behind
 
 
 def _send(
@@ -197,10 +206,48 @@ def _send(
         put(claimed, until=claimed.row.lock_expire_time)
         return Claim(statements, claimed.row, claimed.row.lock)
     now, token = clock.now(), tries.tokens[-1]
-    claim = statements.claim(token, this_worker(), now, lock_for, code=claimed, payload=tries.payload)
+    claim = statements.claim(
+        token, this_worker(), now, lock_for, code=claimed, payload=tries.payload, on_time=tries.on_time
+    )
     statements.moved(claim, task_id, now)
     answer = statements.send(claim, task_id, until=now + lock_for, shows_row=shows_row)
-    return Claim(statements, load(statements.model, answer["Attributes"]), token)
+    before: Item = answer["Attributes"]
+    return Claim(statements, load(statements.model, claim.stored_after(before)), token, before)
+
+
+def _note_takeover(claim: Claim[T]) -> None:
+    """Log the attempts that ended without a result, and add them to the errors that the end of this run stores."""
+    if not claim.took_over:
+        return
+    task, codes = claim.task, claim.statements.codes
+    died = task if claim.before is None else load(claim.statements.model, claim.before)
+    claim.abandoned = refusals.abandoned_attempts(died, codes, clock.now())
+    if claim.before is None:  # the response was lost, and with it what the row said of that attempt
+        claim.abandoned = claim.abandoned[:-1]
+    elif died.status != codes.in_progress:  # it was released by a command, which has left its own entry
+        claim.abandoned = ()
+    task.attribute_values["errors"] = [*failures_in_row(task), *claim.abandoned]
+    for each in claim.abandoned:
+        by = f" by {each.worker}" if each.worker else ""
+        log.warning("%s: attempt %d%s %s", claim, each.attempt, by, each.message, extra=claim.log_fields)
+
+
+def _at_latest_occurrence(claim: Claim[T]) -> Claim[T]:
+    """Return the claim of a task that repeats, with its row at the occurrence that it is to run for."""
+    from pynamodb_tracker.transitions.repeats import pin  # noqa: PLC0415 - few tasks repeat
+
+    pinned = pin(claim)
+    if pinned is None:
+        return claim
+    try:
+        claim.statements.send(pinned, claim.task.task_id, until=claim.expire_time)
+    except Refused:  # another worker, or a command, has taken it since
+        operation, row = f"start {claim.step} of", get(claim.statements.model, claim.task.task_id)
+        if row is None:
+            raise refusals.not_found(claim.statements, claim.task.task_id, operation) from None
+        raise refusals.refusal(claim.statements, row, operation) from None
+    row = load(claim.statements.model, pinned.stored_after(claim.task._row_state.stored))
+    return Claim(claim.statements, row, claim.token, claim.before)
 
 
 def _give_back(
@@ -252,8 +299,9 @@ def _undo(statements: StepStatements[T], task_id: str, tries: _Tries, *, until: 
             continue
         if refusals.is_held_by(row, statements.codes, tokens):
             claim = Claim(statements, row, row.lock)
+            _note_takeover(claim)
             with Persisting(claim), ending_by(until):
-                release(Journal(claim))
+                release(Journal(claim), begun=False)
             outcome = "was locked by this call, and was released"
         if has_later_format(row) or (readable_value(row, "lock") is not None and row.lock >= max(tokens)):
             return outcome
@@ -267,10 +315,12 @@ def _undo(statements: StepStatements[T], task_id: str, tries: _Tries, *, until: 
     return None
 
 
-def _next(statements: StepStatements[T], row: T, operation: str, also_from: Collection[int]) -> int | None:
+def _next(
+    statements: StepStatements[T], row: T, operation: str, also_from: Collection[int], *, on_time: bool
+) -> int | None:
     """Return the state from which to claim next after a refusal, None for those of the step, or raise the reason."""
     now = clock.now()
-    if refusals.is_startable(row, statements.codes, now):
+    if refusals.is_startable(row, statements.codes, now, on_time=on_time):
         if row.attempt >= statements.max_attempts and (spent := spend(statements, row, now)):
             error = refusals.refusal(statements, spent, operation)
             error.gave_up_occurrence = spent.status != statements.codes.ignored
@@ -281,7 +331,7 @@ def _next(statements: StepStatements[T], row: T, operation: str, also_from: Coll
             raise refusals.cancelled(row, operation)
         if readable_value(row, "group") is not None and row.tracker.ends_at(row.status):
             raise refusals.in_group(row, operation, "its turn has passed: reopen lets an ignored one enter at the end")
-        if refusals.is_due(row, now):
+        if refusals.is_due(row, now, on_time=on_time):
             return row.status
         raise refusals.not_due(statements, row, operation)
     raise refusals.refusal(statements, row, operation)

@@ -25,6 +25,7 @@ from pynamodb_tracker.transitions.overflow_retention import expire
 from pynamodb_tracker.transitions.overflow_writes import log_failures
 from pynamodb_tracker.transitions.participants import send_with
 from pynamodb_tracker.transitions.refusals import (
+    abandoned_attempts,
     check_format,
     check_life,
     held_by_another,
@@ -227,13 +228,16 @@ def spend(statements: StepStatements[T], row: T, now: datetime) -> T | None:
     """
     codes, following = statements.codes, features.after_last_failure(row, now)
     abandoned = row.status == codes.in_progress
+    without_result = abandoned_attempts(row, codes, now) if abandoned else ()
     died = ", the last one by a worker that died or lost its lock" if abandoned else ""
     reason = f"{row.attempt} of {statements.max_attempts} attempts are used{died}"
     if following is not None:
         skip = statements.skip(row, following, abandoned=abandoned)
-        return _move(statements, skip, row, _entry("skipped", row, codes.step, now, reason=reason))
+        return _move(
+            statements, skip, row, _entry("skipped", row, codes.step, now, reason=reason), after=without_result
+        )
     spend = statements.spend(row, abandoned=abandoned)
-    return _move(statements, spend, row, _entry("ignored", row, codes.step, now, reason=reason))
+    return _move(statements, spend, row, _entry("ignored", row, codes.step, now, reason=reason), after=without_result)
 
 
 def _entry(kind: str, row: T, step: str, now: datetime, *, reason: str, by: str | None = None) -> Failure:
@@ -242,12 +246,21 @@ def _entry(kind: str, row: T, step: str, now: datetime, *, reason: str, by: str 
 
 
 def _move(
-    statements: StepStatements[T], transition: Transition, row: T, entry: Failure, *, keeps_last_error: bool = False
+    statements: StepStatements[T],
+    transition: Transition,
+    row: T,
+    entry: Failure,
+    *,
+    after: Sequence[Failure] = (),
+    keeps_last_error: bool = False,
 ) -> T | None:
-    """Move a task to another state and append the entry to its errors; return it, or None if it has changed."""
+    """Move a task to another state and append the entry to its errors; return it, or None if it has changed.
+
+    The entry comes `after` these.
+    """
     now, token = entry.time, new_token(above=row.lock)
-    failures, had_log = [*failures_in_row(row), entry], has_log(row)
-    entries, logged = for_row(failures, has_log=had_log)
+    failures, had_log = [*failures_in_row(row), *after, entry], has_log(row)
+    entries, logged = for_row(row, [*after, entry])
     is_ignored = transition.code == statements.codes.ignored
     transition.expires = may_expire(row)
     last_error = {} if keeps_last_error else {"last_error": entry.one_line}

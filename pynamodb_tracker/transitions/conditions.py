@@ -57,7 +57,7 @@ def at(*codes: int) -> Condition:
 
 @guard
 def due() -> Condition:
-    """Require that the task is due; it may start early by the margin, because clocks differ."""
+    """Require that the task is due; a start by id may be early by the margin, because clocks differ."""
     return TaskRow.due_time <= slot(TaskRow.due_time, "now_plus_margin")
 
 

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pynamodb.connection.table import TableConnection
+from pynamodb.constants import CONDITION_EXPRESSION, EXPRESSION_ATTRIBUTE_NAMES, EXPRESSION_ATTRIBUTE_VALUES
 from pynamodb.exceptions import PynamoDBConnectionError
 
 from pynamodb_tracker import clock, instrumentation
@@ -17,6 +18,7 @@ from pynamodb_tracker.dynamodb.partiql import IF_ABSENT
 from pynamodb_tracker.dynamodb.transact_write import transact_write
 from pynamodb_tracker.exceptions import (
     TaskAlreadyExistsError,
+    TaskNotReadyError,
     ValueNotStorableError,
 )
 from pynamodb_tracker.model.changes import Changes, check_row_size, raise_if_invalid
@@ -45,7 +47,13 @@ ONE_OF_BOTH = (
 class NewTask(Generic[T]):
     """A task that can be created: its values were checked, and are in their stored form."""
 
-    __slots__ = ("changes", "chunks", "item", "row")  # no dataclass: building one takes time at every cold start
+    __slots__ = (
+        "changes",
+        "chunks",
+        "item",
+        "over",
+        "row",
+    )  # no dataclass: building one takes time at every cold start
 
     def __init__(self, row: T, item: Item, changes: Changes, chunks: Sequence[Item]) -> None:
         self.row = row
@@ -55,12 +63,15 @@ class NewTask(Generic[T]):
         """The user's attributes that have a value, defaults included."""
         self.chunks = chunks
         """The overflow chunks of its `data`, which are put together with the item."""
+        self.over: TaskRow | None = None
+        """The expired row that it replaces; None if there must be none."""
 
     def puts(self, table: TableConnection) -> list[dict[str, Any]]:
-        """Return the actions of a transaction that creates it; the first one puts the row if there is none."""
+        """Return the actions of a transaction that creates it; the first one puts the row, if it may be put."""
         in_table = {"TableName": table.table_name}
         refused = {"ReturnValuesOnConditionCheckFailure": "ALL_OLD"}  # without a charge
-        row = {**in_table, **IF_ABSENT, **refused, "Item": self.item}
+        condition = IF_ABSENT if self.over is None else _if_still_expired(self.over)
+        row = {**in_table, **condition, **refused, "Item": self.item}
         return [{"Put": row}, *({"Put": {**in_table, "Item": chunk}} for chunk in self.chunks)]
 
 
@@ -83,20 +94,51 @@ def create(
     """
     also = {**tracked(model, task_id, group=group, trace=trace), **(also or {})}
     task = new_task(model, task_id, code, due_time, attributes, also=also, repeat=repeat)
-    try:
-        put(task)
-    except Refused as refused:
-        found = existing(model, task_id, refused)
-        creation = None if found is None else readable_value(found, "creation")
-        if found is None or creation != task.row.creation:
+    for _ in range(_TRIES):
+        try:
+            put(task)
+        except Refused as refused:
+            found = existing(model, task_id, refused)
+            if found is not None and readable_value(found, "creation") == task.row.creation:
+                # This call's own, which was sent twice; in a group, perhaps with another number the second time.
+                return task.row if group is None else found
+            if replaces_expired(task, found):
+                continue
             raise TaskAlreadyExistsError(
                 f"cannot create {model.__name__} {task_id!r}: it exists, and is left as it is",
                 task_id=task_id,
                 task=found,
             ) from None
-        if group is not None:
-            return found  # this call's own, which was sent twice; perhaps with another number the second time
-    return task.row
+        else:
+            return task.row
+    raise TaskNotReadyError(
+        f"cannot create {model.__name__} {task_id!r}: it changed {_TRIES} times meanwhile; try again", task_id=task_id
+    )
+
+
+def replaces_expired(task: NewTask[Any], found: TaskRow | None) -> bool:
+    """Return whether a new task that was refused can be put over the row that was found, or in its place.
+
+    DynamoDB deletes a row up to days after it has expired; queries leave it out until then.
+    """
+    before, task.over = task.over, None
+    if found is None:
+        return before is not None  # it was deleted since
+    expire_time: datetime | None = readable_value(found, "expire_time")
+    if expire_time is not None and expire_time <= clock.now():
+        task.over = found
+    return task.over is not None
+
+
+def _if_still_expired(row: TaskRow) -> dict[str, Any]:
+    """Return the condition that an expired row has not been claimed, reopened or replaced since it was read."""
+    stored = row._row_state.stored
+    seen = {name: stored[name] for name in ("expire_time", "status", "fence", "creation", "lock") if name in stored}
+    return {
+        CONDITION_EXPRESSION: " AND ".join(f"#{name} = :{name}" for name in seen),
+        EXPRESSION_ATTRIBUTE_NAMES: {f"#{name}": name for name in seen},
+        EXPRESSION_ATTRIBUTE_VALUES: {f":{name}": value for name, value in seen.items()},
+    }
 
 
 def new_task(

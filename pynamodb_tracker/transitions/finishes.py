@@ -14,7 +14,7 @@ from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_unheard
 from pynamodb_tracker.model.changes import as_stored
 from pynamodb_tracker.model.failure import Failure, add_note, type_of
-from pynamodb_tracker.model.failure_log import failures_in_row, for_row, has_log, without_repeated
+from pynamodb_tracker.model.failure_log import failures_in_row, for_row, without_repeated
 from pynamodb_tracker.model.row import TaskRow, may_expire
 from pynamodb_tracker.transitions import features
 from pynamodb_tracker.transitions.lock import Claim, Journal
@@ -65,8 +65,9 @@ def fail(
     if not final and (give_up_after is not None or not counted):
         values, counted, final = features.of_failure(claim, failure, give_up_after, counted=counted)
     final = final or (counted and claim.attempt >= statements.max_attempts)
-    failures, failure = _failures_after(journal, failure, counted=counted)
-    (entries, logged), last_error = for_row(failures, has_log=has_log(task)), failure.one_line
+    earlier, failure = _earlier_failures(journal, failure, counted=counted)
+    failures, last_error = [*earlier, failure], failure.one_line
+    entries, logged = for_row(task, [*claim.abandoned, failure], replaces_last=failure.count > 1)
     failed = _after_failure(claim, failure, delay, final=final, counted=counted)
     failed.add(**({} if final else values))
     participants: Sequence[Participant] = ()
@@ -118,15 +119,14 @@ def _send_failure(
     return True
 
 
-def _failures_after(journal: Journal[T], failure: Failure, *, counted: bool) -> tuple[list[Failure], Failure]:
-    """Return the failures with this one, and this one: with a count, if the newest was a postponement like it."""
-    earlier = failures_in_row(journal.claim.task)
-    if any(each is failure for each in earlier):  # if an interrupt followed the finish
-        return earlier, failure
+def _earlier_failures(journal: Journal[T], failure: Failure, *, counted: bool) -> tuple[list[Failure], Failure]:
+    """Return the failures before this one, and this one: with a count if it replaces a postponement like it."""
+    known = failures_in_row(journal.claim.task)
+    earlier = [each for each in known if each is not failure]  # it is among them if an interrupt followed the finish
     if not counted:
         earlier, failure = without_repeated(earlier, failure)
         journal.failure = failure
-    return [*earlier, failure], failure
+    return earlier, failure
 
 
 def _after_failure(claim: Claim[T], failure: Failure, delay: timedelta, *, final: bool, counted: bool) -> Transition:
@@ -148,6 +148,8 @@ def _after_failure(claim: Claim[T], failure: Failure, delay: timedelta, *, final
 def finished(claim: Claim[T], finish: Transition, now: datetime, attempt: int, **values: Any) -> Transition:
     """Complete a transition that ends a run, with the attempts that count after it."""
     unfinished = claim.unfinished[-KEPT_FENCES:]
+    if claim.abandoned:
+        values["errors"] = Stored(for_row(claim.task, claim.abandoned, may_log=False)[0])
     task_id = claim.task.task_id
     return claim.statements.moved(finish, task_id, now, attempt=attempt, unfinished=unfinished, **values)
 
@@ -174,20 +176,21 @@ def _failure_of(journal: Journal[T], error: BaseException) -> Failure:
     return journal.failure
 
 
-def release(journal: Journal[T]) -> None:
+def release(journal: Journal[T], *, begun: bool = True) -> None:
     """Release the task: it is pending at this step, due at once, and the attempt does not count.
 
-    It does count after many releases: it may be the task that ends the worker each time.
+    It does count after many releases: it may be the task that ends the worker each time. A release whose block has not
+    `begun` is not one of them.
     """
     claim = journal.claim
-    codes, attempt, releases = claim.statements.codes, claim.attempt - 1, claim.release_count + 1
+    codes, attempt, releases = claim.statements.codes, claim.attempt - 1, claim.release_count + begun
     if releases > _MOST_RELEASES:
         attempt = claim.attempt
         log.warning(
             "%s was released, and counts: %d earlier releases did not", claim, _MOST_RELEASES, extra=claim.log_fields
         )
     release = finished(claim, claim.statements.finish("release", claim.token, codes.pending), clock.now(), attempt)
-    release.add(release_count=releases)
+    release.add(release_count=releases or None)
     features.change_other_end(journal, release)
     send_finish(journal, release)
     release.apply_to(claim.task)

@@ -28,7 +28,7 @@ from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.status import END
 from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions.child_lists import ChildList
-from pynamodb_tracker.transitions.creations import ONE_OF_BOTH, NewTask, new_task, tracked
+from pynamodb_tracker.transitions.creations import ONE_OF_BOTH, NewTask, new_task, replaces_expired, tracked
 from pynamodb_tracker.transitions.group_members import NewMember
 from pynamodb_tracker.transitions.groups import Entry
 from pynamodb_tracker.transitions.lock import Journal
@@ -75,10 +75,16 @@ class FollowUp:
         """Whether the next step waits for it."""
         self.member = NewMember(task.row, task.item) if "group" in task.item else None
         """The task as it enters its group, if it has one."""
-        self.puts = task.puts(task.row.tracker.connection())
+        self.puts: list[dict[str, Any]] = []
+        """The actions that create it."""
+        self.build()
         self.count = len(self.puts) + (_FOR_GROUP if self.member else 0)
         """How many actions it takes."""
         self.size = item_size(task.item) + sum(map(item_size, task.chunks))
+
+    def build(self) -> None:
+        """Build the actions, again if it is to be put over an expired row."""
+        self.puts = self.task.puts(self.task.row.tracker.connection())
 
     @property
     def is_last(self) -> bool:
@@ -285,7 +291,10 @@ class FollowUps(Participant, Generic[T]):
                 is_refused = True
                 new = follow_up.task.row
                 found = get(type(new), new.task_id) if reason.raw_item is None else load(type(new), reason.raw_item)
-                if found is not None:  # otherwise it was deleted since, and has to be created
+                is_own = found is not None and readable_value(found, "creator") == self._creator
+                if not is_own and replaces_expired(follow_up.task, found):
+                    follow_up.build()
+                elif found is not None:  # otherwise it was deleted since, and has to be created
                     exist.add(follow_up)
                     self._check_creator(follow_up, found)
         sent[:] = [follow_up for follow_up in sent if follow_up not in exist]

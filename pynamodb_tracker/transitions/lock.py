@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any, Final, Generic, Literal, TypeVar
 
 from pynamodb_tracker import clock
+from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.dynamodb.forking import in_forked_process
 from pynamodb_tracker.exceptions import LockLostError, address_of
 from pynamodb_tracker.instrumentation import log_fields
@@ -97,14 +98,18 @@ class Claim(Generic[T]):
 
     # No dataclass: building one takes time at every cold start.
 
-    def __init__(self, statements: StepStatements[T], task: T, token: str) -> None:
+    def __init__(self, statements: StepStatements[T], task: T, token: str, before: Item | None = None) -> None:
         self.statements: Final = statements
         """The writes of the step that is run."""
         self.task: Final = task
+        self.before: Final = before
+        """The row as it was, in its stored form; None if the response to the claim was lost, or if it was created."""
         self.process: Final = os.getpid()
         """The process that claimed the task: a child that it forks does not hold it."""
         self.token: Final = token
         """The row's `lock` must still have this value for anything of this run to be recorded."""
+        self.abandoned: Sequence[Failure] = ()
+        """The attempts before this one that ended without a result, and that `errors` of the row does not have yet."""
         values = task.attribute_values  # if one is missing that every row has, the attempt fails
         if type(values) is not dict:
             values = readable_values(task)

@@ -30,7 +30,7 @@ from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, format
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.status import END
 from pynamodb_tracker.transitions import repeats
-from pynamodb_tracker.transitions.creations import new_task, put, tracked
+from pynamodb_tracker.transitions.creations import new_task, put, replaces_expired, tracked
 from pynamodb_tracker.transitions.lock import new_token
 from pynamodb_tracker.transitions.overflow_retention import expire_again, keep, renew
 from pynamodb_tracker.transitions.refusals import check_format, in_group, kept_changing
@@ -184,7 +184,7 @@ class Merge(Generic[T]):
 
     def _write(self, row: T | None) -> Merged[T]:
         """Create the task, or write the request into its row; no request if the row has it already."""
-        if row is None:
+        if replaces_expired(self._new, row) or row is None:
             if self._is_over:
                 raise ValueError(
                     f"cannot create {self._statements.model.__name__} {self._new.row.task_id!r}: {self._repeat} has no "
@@ -223,8 +223,7 @@ class Merge(Generic[T]):
         due: datetime = max(self._new.row.due_time, row.update_time)
         if self._later:
             return None if due == row.due_time else due
-        can_start = row.due_time <= clock.now() + row.tracker.margin
-        return None if can_start or due >= row.due_time else due
+        return None if row.due_time <= clock.now() or due >= row.due_time else due
 
     def _ask_again(self, row: T) -> Merged[T]:
         self._how = "again"

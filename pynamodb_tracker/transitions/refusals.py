@@ -21,7 +21,7 @@ from pynamodb_tracker.exceptions import (
     TaskNotReadyError,
     TaskNotStartableError,
 )
-from pynamodb_tracker.model.failure import add_note
+from pynamodb_tracker.model.failure import ABANDONED, Failure, add_note
 from pynamodb_tracker.model.failure_log import failures_in_row
 from pynamodb_tracker.model.row import TaskRow, has_later_format, later_format_error
 from pynamodb_tracker.model.row_state import readable_value
@@ -33,19 +33,34 @@ T = TypeVar("T", bound=TaskRow)
 
 log = logging.getLogger("pynamodb_tracker")
 
+_NO_RESULT = "ended without a result"
+
 KEPT_FENCES = 8
 """How many unfinished claims a row remembers; an older one counts as lost."""
 
 
-def is_due(row: TaskRow, now: datetime) -> bool:
-    """Return whether the task may start; within the clock margin the answer is yes."""
-    return row.due_time <= now + row.tracker.margin
+def is_due(row: TaskRow, now: datetime, *, on_time: bool = False) -> bool:
+    """Return whether the task may start; within the clock margin the answer is yes, unless it has to be `on_time`."""
+    return row.due_time <= (now if on_time else now + row.tracker.margin)
 
 
 def is_abandoned(row: TaskRow, codes: Codes, now: datetime) -> bool:
     """Return whether the lock of a task in progress has expired; within the clock margin the answer is no."""
     expire_time: datetime | None = row.lock_expire_time
     return row.status == codes.in_progress and expire_time is not None and expire_time < now - row.tracker.margin
+
+
+def abandoned_attempts(row: TaskRow, codes: Codes, now: datetime) -> list[Failure]:
+    """Return the entries for the attempt at an abandoned row, and for those before it that ended without a result."""
+    known = {(each.step, each.attempt) for each in failures_in_row(row)}
+    fences: list[int] = readable_value(row, "unfinished") or []
+    fence, attempt = readable_value(row, "fence") or 0, readable_value(row, "attempt") or 0
+    expired: datetime | None = readable_value(row, "lock_expire_time")
+    at = "" if expired is None else f"; its lock expired at {clock.in_words(expired)}"
+    found = [Failure(codes.step, attempt, now, readable_value(row, "worker") or "", ABANDONED, f"{_NO_RESULT}{at}")]
+    while (fence := fence - 1) in fences and (attempt := attempt - 1) > 0 and (codes.step, attempt) not in known:
+        found.insert(0, Failure(codes.step, attempt, now, "", ABANDONED, _NO_RESULT))
+    return found
 
 
 def is_held_by(row: TaskRow, codes: Codes, tokens: Collection[str]) -> bool:
@@ -60,9 +75,9 @@ def is_free(row: TaskRow) -> bool:
     return any(row.status in codes.own and row.status != codes.in_progress for codes in row.tracker.steps)
 
 
-def is_startable(row: TaskRow, codes: Codes, now: datetime) -> bool:
+def is_startable(row: TaskRow, codes: Codes, now: datetime, *, on_time: bool = False) -> bool:
     """Return whether a claim would be applied, attempts and tokens aside."""
-    waits = row.status in (codes.pending, codes.failed) and is_due(row, now)
+    waits = row.status in (codes.pending, codes.failed) and is_due(row, now, on_time=on_time)
     return waits or is_abandoned(row, codes, now)
 
 

@@ -135,7 +135,7 @@ def _enter_again(statements: StepStatements[T], row: T, token: str, by: str | No
 
 def _entry(statements: StepStatements[Any], now: datetime, by: str) -> list[dict[str, Any]]:
     """Return the entry of `errors` that says who has reopened a task."""
-    return for_row([Failure(statements.codes.step, 0, now, by, "reopened", "")])[0]
+    return for_row(None, [Failure(statements.codes.step, 0, now, by, "reopened", "")])[0]
 
 
 def _next_round(statements: StepStatements[T], row: T, now: datetime) -> Transition | None:

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from pynamodb.attributes import Attribute
-from pynamodb.constants import STRING
+from pynamodb.constants import NUMBER, STRING
 from pynamodb.exceptions import PynamoDBConnectionError
 
 from pynamodb_tracker import clock
@@ -65,8 +65,44 @@ def turn_when_reopened(row: TaskRow, now: datetime) -> Turn | None:
         return None
     if occurrence > now:
         return _turn_at(Occurrence(occurrence, number))
-    following = replace(repeat, missed="latest").after(occurrence, number, now)
+    following = repeat.beyond(occurrence, number, now)
     return None if following is None else _turn_at(following)
+
+
+def pin(claim: Claim[Any]) -> Transition | None:
+    """Return the write that makes a task run for the latest occurrence missed before its claim; None if none was.
+
+    Each attempt of a round has the same `ctx.occurrence`, so it moves only while no block has begun in the round. A
+    takeover moves it if the dead worker would have done that first, and has not: it died before its block.
+    """
+    row, before = claim.task, claim.before or claim.task._row_state.stored
+    rule: Repeat | None = readable_value(row, "repeat")
+    occurrence, number = readable_value(row, "occurrence"), readable_value(row, "occurrence_count")
+    claimed: datetime | None = readable_value(row, "update_time")
+    if rule is None or occurrence is None or claimed is None or rule.missed == "all" or _extra_time(row) is not None:
+        return None
+    codes = claim.statements.codes
+    was_held = before["status"] == {NUMBER: str(codes.in_progress)}
+    if codes.pending != row.tracker.steps[0].pending or not _is_first_claim(before, is_held=was_held):
+        return None
+    if was_held:
+        died = clock.read(before["update_time"][STRING])
+        if died is None or rule.latest(occurrence, number, died) is None:
+            return None
+    latest = rule.latest(occurrence, number, claimed)
+    if latest is None:
+        return None
+    counted = {} if latest.number is None else {"occurrence_count": latest.number}
+    return claim.statements.pin(claim.token, {"occurrence": latest.time, **counted})
+
+
+def _is_first_claim(before: Item, *, is_held: bool) -> bool:
+    """Return whether no block has begun in the round of a row before its claim, or before the claim that held it."""
+    lock, begun = before.get("lock"), before.get("round")
+    if not is_held and (lock is None or (begun is not None and lock[STRING] <= begun[STRING])):
+        return True  # neither a claim nor a command has written the row since
+    is_first = before["attempt"] == {NUMBER: "1" if is_held else "0"}
+    return is_first and {"release_count", "postponed", "last_error"}.isdisjoint(before)
 
 
 def _after_success(row: TaskRow, now: datetime, asked: PendingRequest | None) -> Transition:
@@ -156,7 +192,7 @@ def last_run(row: TaskRow, outcome: str, attempt: int, ended: datetime, created:
 def begun_again(row: TaskRow, turn: Turn) -> Transition:
     """Return what leads a task to a turn at its first step: another round of its life, with any payload."""
     begun = Transition("next round", row.tracker.steps[0].pending, due=turn.due)
-    begun.add(round=new_token(), **WAITS, **of_round(row), **turn.values)
+    begun.add(round=new_token(above=readable_value(row, "lock")), **WAITS, **of_round(row), **turn.values)
     begun.changes = without_payloads(row)
     return begun
 

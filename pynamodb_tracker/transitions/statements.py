@@ -131,12 +131,21 @@ class StepStatements(StepWrites[T]):
     """
 
     def claim(
-        self, token: str, worker: str, now: datetime, lock_for: timedelta, *, code: int | None, payload: str | None
+        self,
+        token: str,
+        worker: str,
+        now: datetime,
+        lock_for: timedelta,
+        *,
+        code: int | None,
+        payload: str | None,
+        on_time: bool = False,
     ) -> Transition:
         """Take a task that is runnable, or whose lock has expired: the first request of every run.
 
         With a `code`, take it from exactly that state, as the first attempt of this step. With a `payload`, a
-        fingerprint, only if it is the one that the step was first started with.
+        fingerprint, only if it is the one that the step was first started with. `on_time` leaves out the clock margin:
+        the task must be due by this clock.
         """
         attempt: Any = ONE_MORE
         claim = Transition("claim" if code is None else "claim from", self.codes.in_progress, due=now + lock_for)
@@ -146,7 +155,9 @@ class StepStatements(StepWrites[T]):
             claim.guards = when.at(code), when.not_cancelled(), when.due(), when.later_token(), when.known_format()
             attempt = Constant(1)
         claim.seen = {**times_seen(now, self.model.tracker.margin), "max_attempts": str(self.max_attempts)}
-        claim.returns_row = True
+        if on_time:
+            claim.seen["now_plus_margin"] = clock.stamp(now)
+        claim.returns_row_before = True
         claim.values = {
             "attempt": attempt,
             "lock_expire_time": Same("due_time"),
@@ -227,6 +238,15 @@ class StepStatements(StepWrites[T]):
         save_parts.add(once=parts)
         return save_parts
 
+    def pin(self, token: str, values: Mapping[str, Any]) -> Transition:
+        """Store for which occurrence of its rule the task runs, before its block begins; writes no indexed attribute.
+
+        A late copy of it is refused, because another claim or the end of this run has written the row.
+        """
+        pin = Transition("pin", None, *self._mine)
+        pin.seen, pin.values = {"lock": token}, {**values}
+        return pin
+
     def keep_out(self, token: str, number: int, seen: int) -> Transition:
         """Count a save that stores nothing, unless the row has counted another one since it was read."""
         keep_out = Transition("keep out", None, *self._mine, when.saves_seen())
@@ -252,7 +272,7 @@ class StepStatements(StepWrites[T]):
         skip = Transition("skip", following.code, when.as_read(), due=following.due)
         skip.add(when.requests_as_seen(is_there=row.asked is not None), *([when.lock_expired()] if abandoned else []))
         skip.seen, skip.changes = {**seen_values(row), "seen_asked": str(row.asked)}, following.changes
-        skip.add(attempt=ZERO, release_count=None, **following.values)
+        skip.add(attempt=ZERO, release_count=None, **{**following.values, "round": Same("lock")})
         return skip
 
     def reopen(self, token: str, row: T | None, *, kept: bool, entry: list[dict[str, Any]] | None) -> Transition:

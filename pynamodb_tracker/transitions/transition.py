@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from datetime import datetime
+from decimal import Decimal
 from typing import Any, NamedTuple, Protocol, cast
 
 from pynamodb.attributes import Attribute, UnicodeAttribute
 from pynamodb.connection.table import TableConnection
-from pynamodb.constants import ALL_NEW, MAP, NUMBER
+from pynamodb.constants import ALL_NEW, ALL_OLD, LIST, MAP, NUMBER
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.operand import Path
 from pynamodb.expressions.update import Action
@@ -92,6 +93,11 @@ class NextFence(NamedTuple):
             return Path(attribute)[_PAST_THE_END].set(TaskRow.fence + 1)
         return attribute.set(attribute + 1)
 
+    def stored_after(self, item: Item, name: str) -> dict[str, Any]:
+        """Return what the attribute of that name is after it, in its stored form."""
+        counted = {NUMBER: str(Decimal(item["fence" if name == "unfinished" else name][NUMBER]) + 1)}
+        return {LIST: [*item[name][LIST], counted]} if name == "unfinished" else counted
+
 
 class EmptyMap(NamedTuple):
     """An empty map, unless the row has one by then, with entries of others."""
@@ -136,6 +142,7 @@ class Transition:
         "guards",
         "name",
         "returns_row",
+        "returns_row_before",
         "seen",
         "values",
     )  # no dataclass: cold starts pay for building one
@@ -153,6 +160,8 @@ class Transition:
         """Whether a task that has ended gets a time to live, where the use case has one."""
         self.returns_row = False
         """Whether its answer has the row after it."""
+        self.returns_row_before = False
+        """Whether its answer has the row as it was, from which `stored_after` makes the row after it."""
         self.seen: dict[str, Any] = {}
         """The values of the slots of the guards, in their stored form."""
         self.values: dict[str, Any] = {}
@@ -185,7 +194,7 @@ class Transition:
 
     def rendered(self, table: TableConnection) -> PreparedWrite:
         """Return the write with slots in place of its values."""
-        returned = ALL_NEW if self.returns_row else None
+        returned = ALL_OLD if self.returns_row_before else ALL_NEW if self.returns_row else None
         return PreparedWrite(table, condition=self.condition, actions=self.actions, return_values=returned)
 
     @property
@@ -209,7 +218,7 @@ class Transition:
 
         This is part of every run: calls of attributes, or one for each kind of value, would take most of its time.
         """
-        shape: list[Hashable] = [self.code, self.returns_row, self.guards]
+        shape: list[Hashable] = [self.code, self.returns_row, self.returns_row_before, self.guards]
         slots, time, text = dict(self.seen), None, ""
         for name, value in self.values.items():
             shape.append(name)
@@ -246,14 +255,25 @@ class Transition:
         return tuple(shape), slots
 
     def stored_after(self, item: Item) -> Item:
-        """Return a row, in its stored form, as it is after the write, apart from what depends on the row by then."""
-        after, (_, slots) = {**item, "status": {NUMBER: str(self.code)}}, self.shape_and_slots()
+        """Return a row, in its stored form, as it is after the write, if it was `item` right before that."""
+        after, (_, slots) = {**item}, self.shape_and_slots()
+        if self.code is not None:
+            after["status"] = {NUMBER: str(self.code)}
         for name, value in self.values.items():
             attribute: Attribute[Any] = getattr(TaskRow, name)
             if value is None:
                 after.pop(attribute.attr_name, None)
-            elif name in slots:
-                after[attribute.attr_name] = {attribute.attr_type: slots[name]}
+            elif value is ONE_MORE:
+                after[name] = value.stored_after(item, name)
+            elif isinstance(value, Constant):
+                after[attribute.attr_name] = {NUMBER: str(value.after)}
+            elif (source := value.name if isinstance(value, Same) else name) in slots:
+                after[attribute.attr_name] = {attribute.attr_type: slots[source]}
+        for attribute, stored in {**self.assigned, **self.changes}.values():
+            if stored is None:
+                after.pop(attribute.attr_name, None)
+            else:
+                after[attribute.attr_name] = stored
         return after
 
     def apply_to(self, task: TaskRow) -> None:

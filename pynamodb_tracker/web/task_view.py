@@ -164,7 +164,7 @@ def _events(task: Task) -> list[Event]:
             each.step,
             each.attempt,
             each.time,
-            f"{each.type}: {each.message}".removesuffix(": "),
+            f"{each.type}: {each.message}".removesuffix(": ") + (f" ({each.count} times)" if each.count > 1 else ""),
             each.traceback,
             each.worker,
         )

@@ -21,7 +21,7 @@ from pynamodb_tracker.batch.batch import Outcome
 from pynamodb_tracker.batch.candidates import Feed
 from pynamodb_tracker.dynamodb.backoff import RANDOM
 from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_temporary
-from pynamodb_tracker.exceptions import DefinitionError, TaskError, TaskFormatError
+from pynamodb_tracker.exceptions import DefinitionError, TaskError, TaskFormatError, TaskNotReadyError
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
@@ -184,10 +184,12 @@ class Cooldown:
             else:
                 self._until[task_id] = clock.now() + self.lag
 
-    def note_refusal(self, task_id: str) -> None:
-        """Leave a task alone that could not be started, because another worker has it, for example."""
+    def note_refusal(self, task_id: str, *, due: datetime | None = None) -> None:
+        """Leave a task alone that another worker has, for example; at most until it is `due`, if that is known."""
+        now = clock.now()
+        until = now + _drawn(_COOLDOWN)
         with self._guard:
-            self._until[task_id] = clock.now() + _drawn(_COOLDOWN)
+            self._until[task_id] = due if due is not None and now < due < until else until
 
     def note_failure(self, task_id: str) -> None:
         """Leave a task alone that can never be started, longer each time, so that those behind it are tried."""
@@ -344,7 +346,8 @@ class StepPoller:
             text = "%s of %r cannot be started, and is left alone for a while: %s"
             log.log(self.cooldown.log_level(task_id), text, self.name, task_id, error, extra=fields)
         else:
-            self.cooldown.note_refusal(task_id)
+            row = error.task if isinstance(error, TaskNotReadyError) else None  # it waits again, since it was found
+            self.cooldown.note_refusal(task_id, due=None if row is None else row.due_time)
         self._check_for_outage(error)
 
     def _check_for_outage(self, error: Exception | None) -> None:

@@ -42,7 +42,7 @@ class Worker:
     `heartbeat` is as of `start`; `rate` limits the starts per second. Each process has an equal share of it, so the
     busiest second may have one more start per process. When the worker stops, running tasks have the time `grace` to
     end. `longest_pause` is the longest wait between two polls of a shard, and so the longest delay
-    until a task is found that has become due without the worker's doing. It also bounds what an idle worker costs: 1.5
+    until a task is found that has become due without the worker's doing. It also bounds what an idle worker costs: 2
     read units per `longest_pause`, step and shard. A poll asks up to 8 shards and stops at the first that has something
     due; the shards take turns, the oldest task of each first.
 

@@ -119,7 +119,7 @@ def test_an_answer_that_is_no_json_fails_the_attempt_before_its_success_is_recor
 
     with pytest.raises(ValueNotStorableError, match="the answer"):
         handler(bare("o-1"), context)
-    assert Order.get_task("o-1").state == Order.ship.failed
+    assert Order.get_task("o-1").state == Order.ship.ignored
 
 
 def test_without_a_value_both_answers_are_the_state(context: Context) -> None:

@@ -13,6 +13,19 @@ from tests.benchmarks.usage import Operation
 __all__ = ["ByTracker", "ByTrackerInRow"]
 
 
+def fail_below(calls: int) -> None:
+    """Fail below that many calls, which alternate: Python shortens a traceback with the same line again and again."""
+    if calls:
+        _fail_in_turn(calls - 1)
+    raise ConnectionError("the printer does not answer")
+
+
+def _fail_in_turn(calls: int) -> None:
+    if calls:
+        fail_below(calls - 1)
+    raise ConnectionError("the printer does not answer")
+
+
 class ByTracker:
     """What a user of the library writes."""
 
@@ -51,6 +64,9 @@ class ByTracker:
         yield "run that adds to data", lambda: self.run("o-2", add_entry)
         self.create("o-3", data)
         yield "failing run", lambda: self._fail("o-3")
+        self.create("o-5", data)
+        yield "failure with a traceback of 2 KB", lambda: self._fail("o-5", 20)
+        yield "the same failure again", lambda: self._fail("o-5", 20)
         self.create("o-4", data)
         with self.order.ship.start("o-4"):
             yield "refused claim", lambda: self._refused("o-4", detailed=False)
@@ -59,9 +75,9 @@ class ByTracker:
             self.order.create(f"q-{number}", state=self.order.ship.failed, data=data)
         yield "query of 10, whole", lambda: list(self.order.ship.failed.query(limit=10))
 
-    def _fail(self, task_id: str) -> None:
+    def _fail(self, task_id: str, depth: int = 0) -> None:
         with self.order.ship.start(task_id, skip_error=True):
-            raise ConnectionError("the printer does not answer")
+            fail_below(depth)
 
     def _refused(self, task_id: str, *, detailed: bool) -> None:
         with suppress(TaskNotStartableError), self.order.ship.start(task_id, detailed_error=detailed):

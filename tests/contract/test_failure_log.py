@@ -39,6 +39,14 @@ class Careless(AppTask):
         return {}[text]  # type: ignore[no-any-return,index]
 
 
+class Careful(AppTask):
+    """Nothing of it expires."""
+
+    use_case_id = UseCase("careful")
+
+    pay = Step(10, max_attempts=20)
+
+
 class Broken(Exception):  # noqa: N818 - a user's own
     pass
 
@@ -162,7 +170,7 @@ def test_a_worker_that_lost_its_lock_overwrites_no_errors(clock: StoppedClock) -
     error = Broken("of the loser " + "c" * 1500)
     loser.__exit__(Broken, error, None)
     assert "could not record" in error.__notes__[0]
-    assert [error.message[0] for error in Payout.get_task("p-1").errors] == ["a", "b"]
+    assert [error.message[0] for error in Payout.get_task("p-1").errors if error.type == "Broken"] == ["a", "b"]
 
 
 def group(depth: int) -> BaseException:
@@ -195,3 +203,91 @@ def test_any_exception_can_be_recorded(make: Callable[[], BaseException]) -> Non
     assert task.state == Payout.pay.failed
     assert len(task.errors) == 1
     assert len(task.errors[0].traceback.encode()) <= 6000
+
+
+def deep(message: str, left: int = 12) -> None:
+    if left:
+        deep(message, left - 1)
+    raise Broken(message)
+
+
+def deeper(message: str) -> None:
+    deep(message, 9)
+
+
+def fail_deep(message: str, function: Callable[[str], None] = deep) -> list[str]:
+    """Fail with a traceback that is too long for the row; return the operations that this took."""
+    with recorded() as requests, Payout.pay.start("p-1", skip_error=True):
+        function(message)
+    return requests.operations
+
+
+def facts() -> list[tuple[int, str, int, str]]:
+    """Return attempt, message and count of each failure, and which function its traceback has above `deep`."""
+    errors = Payout.get_task("p-1").errors
+    above = [re.findall(r"in (\w+)\n.*\n(?=.* in deep\n)", each.traceback)[:1] for each in errors]
+    whole = [each.traceback.endswith("raise Broken(message)\n") for each in errors]
+    return [
+        (each.attempt, each.message, each.count, name if is_whole else "")
+        for each, [name], is_whole in zip(errors, above, whole, strict=True)
+    ]
+
+
+def test_a_failure_like_the_last_one_is_stored_in_the_row_alone_and_reads_whole() -> None:
+    Payout.create("p-1")
+    assert fail_deep("no 1") == ["UpdateItem", "UpdateItem", "PutItem"]
+    assert [fail_deep(f"no {number}") for number in (2, 3)] == [["UpdateItem", "UpdateItem"]] * 2
+    assert facts() == [(1, "no 1", 1, "fail_deep"), (2, "no 2", 1, "fail_deep"), (3, "no 3", 1, "fail_deep")]
+    assert item_bytes(stored(Payout, "p-1")) < 1024
+
+
+def test_a_failure_of_another_kind_is_logged_with_all_before_it() -> None:
+    Payout.create("p-1")
+    for message in ("no 1", "no 2"):
+        fail_deep(message)
+    assert fail_deep("other", deeper) == ["UpdateItem", "UpdateItem", "BatchGetItem", "PutItem"]
+    assert fail_deep("again") == ["UpdateItem", "UpdateItem"]
+    assert facts() == [
+        (1, "no 1", 1, "fail_deep"),
+        (2, "no 2", 1, "fail_deep"),
+        (3, "other", 1, "deeper"),
+        (4, "again", 1, "fail_deep"),
+    ]
+
+
+def test_failures_for_which_the_row_has_no_room_are_counted_if_they_say_the_same_and_logged_if_not(
+    clock: StoppedClock,
+) -> None:
+    Payout.create("p-1")
+    fail_deep("first")
+    operations = [fail_deep("the same") for _ in range(9)]
+    assert operations == [["UpdateItem", "UpdateItem"]] * 9
+    counts = [count for _, message, count, above in facts() if (message, above) == ("the same", "fail_deep")]
+    assert (sum(counts), facts()[0]) == (9, (1, "first", 1, "fail_deep"))
+    assert item_bytes(stored(Payout, "p-1")) < 1024
+    clock.advance(timedelta(seconds=1))
+    Payout.pay.reopen("p-1")
+    for number in range(9):
+        fail_deep(f"number {number}")
+    assert [message for _, message, _, _ in facts()][-9:] == [f"number {number}" for number in range(9)]
+
+
+def test_a_small_failure_again_leaves_the_traceback_to_the_one_before_it() -> None:
+    Payout.create("p-1")
+    for number in range(2):
+        fail(f"no {number}")
+    first, second = Payout.get_task("p-1").errors
+    assert first.traceback == second.traceback != ""
+    assert ["traceback" in entry["M"] for entry in stored(Payout, "p-1")["errors"]["L"]] == [True, False]
+    assert off_row_keys() == []
+
+
+def test_a_command_after_long_failures_is_stored_in_the_row_alone() -> None:
+    Careful.create("p-1")
+    with Careful.pay.start("p-1", skip_error=True):
+        deep("no 1")
+    with recorded() as requests:
+        Careful.pay.ignore("p-1", reason="no carrier")
+    assert requests.operations == ["GetItem", "UpdateItem"]
+    first, second = Careful.get_task("p-1").errors
+    assert (first.message, "raise Broken" in first.traceback, second.message) == ("no 1", True, "no carrier")

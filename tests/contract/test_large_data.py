@@ -226,7 +226,7 @@ def test_more_than_10_mb_are_refused_before_any_request_and_the_error_advises(ho
 
         with pytest.raises(ValueNotStorableError, match=advice) as caught:
             Order.confirm_payment.run("o-1", keep)
-        assert Order.get_task("o-1").state == Order.confirm_payment.failed
+        assert Order.get_task("o-1").state == Order.confirm_payment.ignored
     assert caught.value.attribute == "data"
     assert caught.value.size is not None
     assert caught.value.size > 10 * KB * KB

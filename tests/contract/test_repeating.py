@@ -133,7 +133,7 @@ def test_the_occurrence_stays_in_a_retry_and_is_the_local_day(clock: StoppedCloc
     assert f"{run():%Y-%m-%d}" == "2026-11-24"
 
 
-@pytest.mark.parametrize(("missed", "runs"), [("latest", [0, 4]), ("all", [0, 1, 2, 3, 4])])
+@pytest.mark.parametrize(("missed", "runs"), [("latest", [3, 4]), ("all", [0, 1, 2, 3, 4])])
 def test_what_was_missed_is_run_once_or_each_in_turn(clock: StoppedClock, missed: Any, runs: list[int]) -> None:
     Sweep.create("s-1", repeat=Repeat.cron("0 1 * * *", missed=missed))
     until(clock, tuesday(3) + 3 * DAY)
@@ -361,8 +361,8 @@ def test_a_task_that_is_run_now_still_has_its_occurrence(clock: StoppedClock, mo
 def test_an_occurrence_that_is_put_off_keeps_its_time(clock: StoppedClock) -> None:
     Sweep.create("s-1", repeat=NIGHTLY)
 
-    task = Sweep.create_or_merge("s-1", due_time=2 * DAY, later=True).task
-    clock.advance(2 * DAY)
+    task = Sweep.create_or_merge("s-1", due_time=DAY, later=True).task
+    clock.advance(DAY)
 
     assert (task.due_time, task.extra_time, run()) == (clock.now(), None, tuesday(1))
 

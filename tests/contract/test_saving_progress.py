@@ -122,7 +122,7 @@ def test_a_value_that_cannot_be_saved_is_an_error_at_that_line() -> None:
         task.amount = "a lot"
         ctx.save()
         pytest.fail("it was saved")
-    assert Order.get_task("o-1").state == Order.confirm_payment.failed
+    assert Order.get_task("o-1").state == Order.confirm_payment.ignored
 
 
 def test_a_block_that_corrects_what_could_not_be_saved_continues() -> None:

@@ -170,7 +170,7 @@ def test_an_answer_that_cannot_be_stored_fails_the_attempt(answer: object, why: 
         pay(answer)
 
     assert (refused.value.attribute, refused.value.task_id) == ("answer", "o-1")
-    assert Order.get_task("o-1").state == Order.confirm_payment.failed
+    assert Order.get_task("o-1").state == Order.confirm_payment.ignored
 
 
 def test_the_longest_answer_is_stored_and_the_row_still_has_its_limit() -> None:
@@ -265,3 +265,13 @@ def test_an_answer_that_another_program_has_damaged_is_an_error_that_names_the_t
     change(Order, "o-1", **{"answer#10": value})
     with pytest.raises(TrackerError, match="Order 'o-1' cannot be read: answer#10"):
         Order.confirm_payment.answer("o-1")
+
+
+def test_two_answers_that_do_not_fit_into_one_row_give_the_task_up_at_once() -> None:
+    """Each of them alone fits: all answers of a task share its row."""
+    Order.create("o-1")
+    Order.confirm_payment.run("o-1", lambda _: "x" * 250_000, store_answer=True)
+    with pytest.raises(ValueNotStorableError, match="would take"):
+        Order.ship.run("o-1", lambda _: "y" * 250_000, store_answer=True)
+    task = Order.get_task("o-1")
+    assert (task.state, task.attempt) == (Order.ship.ignored, 1)

@@ -146,7 +146,7 @@ def test_a_value_that_an_index_of_the_table_cannot_have_as_key_fails_the_attempt
     ShopOrder.create("o-1", customer="c-1")
     with pytest.raises(ValueNotStorableError, match="customer"), ShopOrder.work.start("o-1") as ctx:
         ctx.task.customer = ""
-    assert ShopOrder.get_task("o-1").state == ShopOrder.work.failed
+    assert ShopOrder.get_task("o-1").state == ShopOrder.work.ignored
 
 
 def test_a_task_is_not_created_with_a_value_that_an_index_cannot_have_as_key() -> None:

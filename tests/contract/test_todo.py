@@ -45,12 +45,6 @@ def test_a_task_that_is_not_due_is_not(clock: StoppedClock) -> None:
     assert sorted(todo()) == ["failed", "pending"]
 
 
-def test_a_task_that_is_due_within_the_margin_is_to_do_as_it_may_start(clock: StoppedClock) -> None:
-    Order.create("o-1", due_time=clock.now() + timedelta(seconds=2))
-    Order.create("o-2", due_time=clock.now() + timedelta(seconds=2, microseconds=1))
-    assert todo() == ["o-1"]
-
-
 def test_a_running_task_is_not_to_do() -> None:
     Order.create("o-1")
     die(Order.confirm_payment, "o-1")

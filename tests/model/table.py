@@ -101,7 +101,8 @@ def _written(items: dict[str, Item], operation: str, request: Item) -> Item:
         items[place] = after = json.loads(json.dumps(before))
         for change in _changes(request.get("UpdateExpression", "")):
             change(before, after, names, values)
-    return {"Attributes": items[place]} if request.get("ReturnValues") == "ALL_NEW" else {}
+    returned = {"ALL_NEW": items.get(place), "ALL_OLD": before}.get(request.get("ReturnValues", ""))
+    return {} if returned is None else {"Attributes": returned}
 
 
 def _queried(items: Iterable[Item], request: Item) -> Item:

@@ -7,12 +7,12 @@ from types import ModuleType
 
 import pytest
 
-from tests.model import answers, groups, joins, limits, merging, repeating, runs
+from tests.model import answers, groups, joins, limits, merging, missed, repeating, runs
 from tests.model.protocol import Faults, patched
 from tests.model.search import search
 from tests.race.guards import Without
 
-PROTOCOLS = [runs, merging, joins, answers, groups, limits, repeating]
+PROTOCOLS = [runs, merging, joins, answers, groups, limits, repeating, missed]
 
 
 @pytest.fixture(autouse=True)

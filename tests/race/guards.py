@@ -31,6 +31,7 @@ from pynamodb_tracker.transitions import (
     progress,
 )
 from pynamodb_tracker.transitions import commands as by_command
+from pynamodb_tracker.transitions import repeats as of_repeats
 from pynamodb_tracker.transitions.conditions import Guard as Part
 from pynamodb_tracker.transitions.conditions import guard
 from pynamodb_tracker.transitions.follow_ups import FollowUps
@@ -113,6 +114,11 @@ def leaving_out(write: str, *names: str) -> Callable[[Patch], None]:
         patch.setattr(StepStatements, "_request", request)
 
     return remove
+
+
+def pin_in_any_attempt(patch: Patch) -> None:
+    """Move a run to the latest occurrence although a block of its round has begun."""
+    patch.setattr(of_repeats, "_is_first_claim", lambda *_, **__: True)
 
 
 def always(*_: object, **__: object) -> Any:
@@ -367,6 +373,7 @@ GUARDS = [
     Guard("format on DELETE", commands.deleted_by_an_earlier_version, Without("known_format")),
     Guard("no rule on REOPEN", repeats.reopened_out_of_turn, Without("has_no_rule", "reopen")),
     Guard("asked as seen on REOPEN", repeats.reopened_as_its_rule_changes, Without("requests_as_seen", "reopen")),
+    Guard("mine on PIN", repeats.pinned_late, Without("mine", "pin")),
     Guard("SKIP as seen", repeats.skipped_though_it_succeeded, Without("seen", "skip")),
     Guard("lock expired on SKIP", repeats.skipped_while_held, Without("lock_expired", "skip")),
     Guard("format on SKIP", repeats.skipped_by_an_earlier_version, Without("known_format", "skip")),

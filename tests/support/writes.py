@@ -187,6 +187,7 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         "extend": step.extend("t", NOW),
         "save": step.save("t", 1),
         "save parts": step.save_parts("t", 1, {}),
+        "pin": step.pin("t", {"occurrence": NOW}),
         "check": step.save("t", 1),
         "commit": committed(success_of(claim)),
         "keep out": step.keep_out("t", 2, 1),

@@ -9,8 +9,10 @@ import pytest
 from pynamodb.exceptions import UpdateError
 
 from pynamodb_tracker.dynamodb.backoff import RANDOM
-from pynamodb_tracker.exceptions import TaskError, TaskFormatError, TaskLockedError
+from pynamodb_tracker.exceptions import TaskError, TaskFormatError, TaskLockedError, TaskNotReadyError
+from pynamodb_tracker.testing import local_table
 from pynamodb_tracker.worker.poller import Cooldown, StepPoller
+from tests.worker.shop import Order, ShopTask
 from tests.worker.test_polling import HOUR, LONGEST, SECOND, FakeStep, failed
 
 if TYPE_CHECKING:
@@ -152,3 +154,13 @@ def test_a_failure_of_the_table_is_not_counted_against_a_task(stopped_clock: Sto
     assert poller.take() == "o-1"
     poller.note_end("o-1", "refused", TaskLockedError("held"))
     assert not poller.cooldown._failures
+
+
+def test_a_task_that_waits_again_since_it_was_found_is_left_alone_until_it_is_due(stopped_clock: StoppedClock) -> None:
+    with local_table(ShopTask):
+        Order.create("o-1", due_time=3 * SECOND)
+        poller = StepPoller(Order.confirm, LONGEST)
+        with pytest.raises(TaskNotReadyError) as refused:
+            Order.confirm.run("o-1", print)
+        poller.note_end("o-1", "refused", refused.value)
+        assert seconds_of(poller.cooldown, "o-1", stopped_clock) == 3

@@ -474,10 +474,10 @@ def _failures(task: Task) -> Iterator[Text]:
     """Yield the failures, the oldest first."""
     for failure in task.errors:
         attempt = f", attempt {failure.attempt}" if failure.attempt else ""
+        times = f", {failure.count} times until" if failure.count > 1 else ":"
+        by = f", by {escaped(failure.worker)}" if failure.worker else ""
         yield Text()
-        yield Text.assemble(
-            (f"{escaped(failure.step)}{attempt}", "bold"), f": {_time(failure.time)}, by {escaped(failure.worker)}"
-        )
+        yield Text.assemble((f"{escaped(failure.step)}{attempt}", "bold"), f"{times} {_time(failure.time)}{by}")
         for line in failure.traceback.splitlines():
             yield Text(f"  {escaped(line)}", "dim")
         first, *more = failure.message.split("\n")

@@ -1,0 +1,105 @@
+"""An attempt whose worker died leaves a trace: in the log, and among the failures of the task."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from botocore.exceptions import ReadTimeoutError
+from pynamodb.exceptions import UpdateError
+
+from pynamodb_tracker import TaskIgnoredError
+from pynamodb_tracker.clock import in_words
+from pynamodb_tracker.model.worker_name import working_as
+from tests.support.network import Answer, Network, Request, passing
+from tests.support.recorder import recorded
+from tests.support.shop import Order
+from tests.support.workers import Broken, die, fail, succeed
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.clock import StoppedClock
+
+pytestmark = pytest.mark.usefixtures("table")
+
+HOUR = timedelta(hours=1)
+MINUTES = timedelta(minutes=5)
+"""The lock of the step."""
+
+
+@pytest.fixture(autouse=True)
+def dead(clock: StoppedClock) -> str:
+    """Let a worker die with a task, and return what is said of its attempt."""
+    Order.create("o-1")
+    with working_as("host:1"):
+        die(Order.confirm_payment, "o-1")
+    expired = clock.now() + MINUTES
+    clock.advance(HOUR)
+    return f"ended without a result; its lock expired at {in_words(expired)}"
+
+
+def entries() -> list[tuple[int, str, str, str]]:
+    return [(each.attempt, each.worker, each.type, each.message) for each in Order.get_task("o-1").errors]
+
+
+@pytest.mark.parametrize("end", [None, Broken("no"), KeyboardInterrupt()], ids=repr)
+def test_the_end_of_the_next_attempt_stores_what_became_of_it(
+    dead: str, end: BaseException | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    with recorded() as requests, suppress(Broken, KeyboardInterrupt), Order.confirm_payment.start("o-1") as ctx:
+        assert [each.type for each in ctx.task.errors] == ["abandoned"]
+        if end is not None:
+            raise end
+    assert requests.operations == ["UpdateItem", "UpdateItem"]
+    assert entries()[0] == (1, "host:1", "abandoned", dead)
+    assert [kind for _, _, kind, _ in entries()[1:]] == (["Broken"] if isinstance(end, Broken) else [])
+    warnings = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
+    assert warnings == [f"confirm_payment of Order 'o-1' (attempt 2): attempt 1 by host:1 {dead}"]
+
+
+def test_if_the_next_worker_dies_as_well_both_attempts_leave_a_trace(clock: StoppedClock, dead: str) -> None:
+    with working_as("host:2"):
+        die(Order.confirm_payment, "o-1")
+    clock.advance(HOUR)
+    succeed(Order.confirm_payment, "o-1")
+    assert [(attempt, worker, kind) for attempt, worker, kind, _ in entries()] == [
+        (1, "", "abandoned"),
+        (2, "host:2", "abandoned"),
+    ]
+    assert entries()[0][3] == dead.partition(";")[0]
+
+
+def test_an_attempt_that_was_the_last_one_leaves_a_trace_before_the_task_is_ignored(clock: StoppedClock) -> None:
+    fail(Order.confirm_payment, "o-1")
+    with working_as("host:3"):
+        die(Order.confirm_payment, "o-1")
+    clock.advance(HOUR)
+    with pytest.raises(TaskIgnoredError):
+        succeed(Order.confirm_payment, "o-1")
+    assert [(attempt, worker, kind) for attempt, worker, kind, _ in entries()[2:3]] == [(3, "host:3", "abandoned")]
+    assert [kind for _, _, kind, _ in entries()] == ["abandoned", "Broken", "abandoned", "ignored"]
+
+
+def test_a_task_that_a_person_has_released_has_the_entry_of_that_alone() -> None:
+    Order.confirm_payment.release("o-1", reason="its machine is gone")
+    succeed(Order.confirm_payment, "o-1")
+    assert [kind for _, _, kind, _ in entries()] == ["released"]
+
+
+def test_a_claim_whose_response_is_lost_does_not_know_the_name(dead: str, network: Network) -> None:
+    def lose(operation: str, _request: Request, send: Callable[[], Answer]) -> Answer:
+        answer = send()
+        if operation == "UpdateItem":
+            network.rule = passing
+            raise ReadTimeoutError(endpoint_url="of the test")
+        return answer
+
+    network.rule = lose
+    with pytest.raises(UpdateError):
+        succeed(Order.confirm_payment, "o-1")
+    succeed(Order.confirm_payment, "o-1")
+    assert [(attempt, kind) for attempt, _, kind, _ in entries()] == [(1, "abandoned")]
+    assert entries()[0][3] in (dead, dead.partition(";")[0])
