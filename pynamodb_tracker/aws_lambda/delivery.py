@@ -281,14 +281,14 @@ class Delivery(Generic[A]):
     def _run_batch(self, records: list[Record]) -> list[dict[str, Any]]:
         """Run the records, and return how those are reported that have to be redelivered."""
         self._check_order(records)
-        if self._runner.creates_first and len(records) > 1:  # that of a single one is created by its claim
+        if self._runner.creates_first and len(records) > 1:  # the claim of a single record creates its task
             self._create_missing(records)
         in_threads(self._run_in_order, self._lanes(records), self._runner.threads)
         if self._left:
             first, created = self._left[0], self._create_missing(self._left)
             text = f"no time is left for {len(self._left)} records, from {first.name} on: they will be redelivered"
             if created:
-                text += f", and {created} new tasks of them were created, for a schedule to run them before that"
+                text += f". {created} new tasks among them were created, so a schedule can run them sooner"
             self._log.write(logging.WARNING, text, first, outcome="left")
         broken = [each.cause for each in self._attempts if each.is_broken and self._replies.to(each.reason) == "error"]
         if broken and broken[0] and len(broken) == len(self._attempts):
