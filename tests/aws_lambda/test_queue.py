@@ -224,7 +224,6 @@ def test_near_the_end_of_an_invocation_a_message_is_not_sent_again(
     ready("o-1")
     sent = answers(monkeypatch, *[failed("0", by_sender=False)] * 4)
     monkeypatch.setattr("pynamodb_tracker.clock.seconds_until", lambda time: (time - clock.now()).total_seconds())
-    monkeypatch.setattr("pynamodb_tracker.aws_lambda.queue.jittered_pause", lambda _: 1.0)
 
     with pytest.raises(TrackerError, match="InternalError: try again"):
         retry_handler(Order.ship, queue_url=url)(SCHEDULE, Context(clock, 1.2))
