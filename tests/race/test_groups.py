@@ -17,7 +17,7 @@ from tests.support.rows import keys
 pytestmark = pytest.mark.race
 
 GROUPS = ("a", "b")
-CREATORS, TASKS = 3, 12
+CREATORS, TASKS = 3, 8
 LOCK, MARGIN = 1.0, 0.1
 
 

@@ -17,7 +17,7 @@ from tests.support.processes import until
 pytestmark = pytest.mark.race
 
 KEYS = ("a", "b", "c")
-CALLERS, REQUESTS = 4, 20
+CALLERS, REQUESTS = 4, 12
 LOCK, MARGIN = 1.0, 0.1
 
 
@@ -42,7 +42,8 @@ def test_each_request_is_counted_by_one_successful_run(dynamodb: Engine, proxy: 
     merged = Counter(item for report in reports for item in report["merged"])
     doubtful = Counter(item for report in reports for item in report["doubtful"])
     assert done == merged + (done & doubtful)
-    assert len(merged) >= 0.9 * CALLERS * REQUESTS
+    assert len(merged) + len(doubtful) == CALLERS * REQUESTS
+    assert len(merged) > len(doubtful)  # a request that is lost is repeated, and only a few are lost each time
     assert {item.partition(":")[0] for item in done} == set(KEYS)
     assert not [task for task in tasks if task.again is not None]
     close(feed)

@@ -108,4 +108,5 @@ def work(order: Any, dies_at: str) -> str:
 
 def main(settings: dict[str, Any], command: str, *arguments: str) -> None:
     """Do what the command says, once the test says so."""
+    random.seed(" ".join([command, *arguments]))
     obey(orders(**settings), globals()[command], *arguments)

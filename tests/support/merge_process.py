@@ -90,4 +90,5 @@ def work(feed: Any, dies_at: str) -> str:
 
 def main(settings: dict[str, Any], command: str, *arguments: str) -> None:
     """Do what the command says, once the test says so."""
+    random.seed(" ".join([command, *arguments]))
     obey(feeds(**settings), globals()[command], *arguments)
