@@ -116,16 +116,7 @@ def is_of_sdk(error: Exception) -> bool:
     )
 
 
-_OF_PROVIDERS = {
-    "builtins",
-    "configparser",
-    "http.client",
-    "json.decoder",
-    "socket",
-    "ssl",
-    "subprocess",
-    "urllib.error",
-}
+_OF_PROVIDERS = {"builtins", "configparser", "json.decoder", "socket", "ssl", "subprocess", "urllib.error"}
 """Modules whose exceptions the providers of credentials and tokens let through."""
 
 
