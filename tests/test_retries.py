@@ -282,7 +282,7 @@ def test_a_cancelled_asyncio_task_sends_its_end_no_more(network: Network) -> Non
         await asyncio.to_thread(lambda: [tries.acquire(timeout=PATIENCE) for _ in range(10)])
         task.cancel()
         with pytest.raises(asyncio.CancelledError) as raised:
-            await asyncio.wait_for(asyncio.shield(task), PATIENCE)
+            await task
         assert isinstance(raised.value.__cause__, UpdateError)
 
     asyncio.run(cancel())
@@ -297,8 +297,8 @@ def test_a_second_interrupt_ends_what_a_pool_could_not_record(network: Network) 
     network.rule = denied_after(blocks, tries)
     shutdown = ThreadPoolExecutor.shutdown
 
-    def interrupted(pool: ThreadPoolExecutor, wait: bool = True, **options: Any) -> None:  # noqa: FBT001, FBT002 - as it is
-        shutdown(pool, wait=False, **options)
+    def interrupted(pool: ThreadPoolExecutor, **_: Any) -> None:
+        shutdown(pool, wait=False)
         for _ in range(10):
             assert tries.acquire(timeout=PATIENCE)
         raise KeyboardInterrupt("the second one")
