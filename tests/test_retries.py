@@ -299,8 +299,7 @@ def test_a_second_interrupt_ends_what_a_pool_could_not_record(network: Network) 
 
     def interrupted(pool: ThreadPoolExecutor, **_: Any) -> None:
         shutdown(pool, wait=False)
-        for _ in range(10):
-            assert tries.acquire(timeout=PATIENCE)
+        assert all(tries.acquire(timeout=PATIENCE) for _ in range(10))
         raise KeyboardInterrupt("the second one")
 
     def run(task_id: str) -> None:

@@ -184,7 +184,7 @@ def is_lost(error: Exception) -> bool:
         return False
     if isinstance(error, ProxyConnectionError | SSLError):
         return _NO_CONNECTION.search(f"{error} {error.kwargs}") is None
-    return got_no_answer(error)
+    return got_no_answer(error) or not isinstance(error, BotoCoreError)
 
 
 def is_invalid(error: PynamoDBException) -> bool:
