@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 from unittest import mock
@@ -14,13 +17,15 @@ from pynamodb.attributes import UnicodeAttribute
 from pynamodb.exceptions import GetError, PynamoDBConnectionError, UpdateError
 from pynamodb.models import Model
 
-from pynamodb_tracker import Step, Task, UseCase
+from pynamodb_tracker import Step, Task, UseCase, clock
+from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.dynamodb.connection import get_items
 from pynamodb_tracker.dynamodb.error_codes import is_unheard
 from pynamodb_tracker.dynamodb.retries import ending_by, latest_answer, slept_before_retry, stopped_by
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.engines import Moto
 from tests.support.network import Network
+from tests.support.paced_clock import PATIENCE, StandingClock
 from tests.support.rows import client
 from tests.support.sdk_faults import FAULTS, Fault, Sdk
 
@@ -242,6 +247,78 @@ def test_a_response_that_asks_for_a_long_pause_is_not_obeyed_before_a_deadline(
 
     assert sdk.failures == 1
     assert Job.get_task("t-pause").state == Job.work.succeeded
+
+
+def denied_after(blocks: threading.Semaphore, tries: threading.Semaphore) -> Callable[..., Any]:
+    """Deny writes once a block has ended."""
+
+    def rule(operation: str, _request: Any, send: Callable[[], Any]) -> Any:
+        if operation != "UpdateItem" or not blocks._value:
+            return send()
+        tries.release()
+        raise _denied(operation, "of the test")
+
+    return rule
+
+
+@pytest.fixture
+def standing() -> Iterator[None]:
+    before = clock.use(StandingClock())
+    yield
+    clock.use(before)
+
+
+@pytest.mark.usefixtures("sdk", "standing")
+def test_a_cancelled_asyncio_task_sends_its_end_no_more(network: Network) -> None:
+    Job.create("t-cancelled")
+    blocks, tries = threading.Semaphore(0), threading.Semaphore(0)
+    network.rule = denied_after(blocks, tries)
+
+    async def block(_: object) -> None:
+        blocks.release()
+
+    async def cancel() -> None:
+        task = asyncio.create_task(Job.work.arun("t-cancelled", block))
+        await asyncio.to_thread(lambda: [tries.acquire(timeout=PATIENCE) for _ in range(10)])
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError) as raised:
+            await task
+        assert isinstance(raised.value.__cause__, UpdateError)
+
+    asyncio.run(cancel())
+    assert Job.get_task("t-cancelled").state == Job.work.in_progress
+
+
+@pytest.mark.usefixtures("sdk", "standing")
+def test_a_second_interrupt_ends_what_a_pool_could_not_record(network: Network) -> None:
+    ids = ["t-pool-1", "t-pool-2"]
+    Job.create_many(ids)
+    blocks, tries = threading.Semaphore(0), threading.Semaphore(0)
+    network.rule = denied_after(blocks, tries)
+    shutdown = ThreadPoolExecutor.shutdown
+
+    def interrupted(pool: ThreadPoolExecutor, **_: Any) -> None:
+        shutdown(pool, wait=False)
+        assert all(tries.acquire(timeout=PATIENCE) for _ in range(10))
+        raise KeyboardInterrupt("the second one")
+
+    def run(task_id: str) -> None:
+        with suppress(UpdateError):
+            Job.work.run(task_id, lambda _: blocks.release())
+        ended.release()
+
+    def interrupt() -> Iterator[str]:
+        yield from ids
+        raise KeyboardInterrupt
+
+    ended = threading.Semaphore(0)
+    with (
+        mock.patch.object(ThreadPoolExecutor, "shutdown", interrupted),
+        pytest.raises(KeyboardInterrupt, match="second"),
+    ):
+        in_threads(run, interrupt(), 3)
+
+    assert all(ended.acquire(timeout=PATIENCE) for _ in ids)
 
 
 def test_a_block_that_outlives_its_lock_is_logged_once(

@@ -26,6 +26,7 @@ from pynamodb.constants import ATTRIBUTES, CONSISTENT_READ, ITEM, KEY, RETURN_VA
 from pynamodb_tracker.dynamodb import partiql
 from pynamodb_tracker.dynamodb.connection import connection_until
 from pynamodb_tracker.dynamodb.error_codes import (
+    UnexpectedSdkError,
     code_of,
     is_condition_failure,
     is_missing_table,
@@ -228,12 +229,14 @@ class _Support:
             return
         try:
             answer = write.connection.dispatch("BatchExecuteStatement", {"Statements": [probe.as_entry()]})
-        except (BotoCoreError, ClientError) as error:
-            self.note_refused(error, operation)
         except Exception as error:  # noqa: BLE001 - an emulator within this process may raise anything
-            said = f"{type(error).__name__} {error}".rstrip()
-            why = f"an emulator within this process does not know such statements ({said})"
-            self.turn_off(why, logging.INFO)  # its requests cost nothing
+            raised = error.__cause__ if isinstance(error, UnexpectedSdkError) and may_be_applied(error) else error
+            if isinstance(raised, BotoCoreError | ClientError):
+                self.note_refused(raised, operation)
+            else:
+                said = f"{type(raised).__name__} {raised}".rstrip()
+                why = f"an emulator within this process does not know such statements ({said})"
+                self.turn_off(why, logging.INFO)  # its requests cost nothing
         else:
             self._judge(operation, answer["Responses"][0])
 

@@ -116,16 +116,7 @@ def is_of_sdk(error: Exception) -> bool:
     )
 
 
-_OF_PROVIDERS = {
-    "builtins",
-    "configparser",
-    "http.client",
-    "json.decoder",
-    "socket",
-    "ssl",
-    "subprocess",
-    "urllib.error",
-}
+_OF_PROVIDERS = {"builtins", "configparser", "json.decoder", "socket", "ssl", "subprocess", "urllib.error"}
 """Modules whose exceptions the providers of credentials and tokens let through."""
 
 
@@ -193,7 +184,7 @@ def is_lost(error: Exception) -> bool:
         return False
     if isinstance(error, ProxyConnectionError | SSLError):
         return _NO_CONNECTION.search(f"{error} {error.kwargs}") is None
-    return got_no_answer(error)
+    return got_no_answer(error) or not isinstance(error, BotoCoreError)
 
 
 def is_invalid(error: PynamoDBException) -> bool:

@@ -20,7 +20,7 @@ from contextlib import AbstractContextManager
 from contextvars import ContextVar, Token
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from botocore.exceptions import BotoCoreError
 
@@ -30,6 +30,8 @@ from pynamodb_tracker.dynamodb.backoff import jittered_pause
 from pynamodb_tracker.dynamodb.error_codes import is_conflict, is_proof, is_retryable_answer, may_be_applied
 
 log = logging.getLogger("pynamodb_tracker")
+
+V = TypeVar("V")
 
 TRIES = 6
 """How often a request is sent if its failures are temporary; each time, the SDK retries as the user configured it."""
@@ -49,29 +51,33 @@ _persisting: ContextVar[Persisting | None] = ContextVar("pynamodb_tracker_persis
 
 
 @around
-def ending_by(time: datetime | None) -> Iterator[None]:
-    """Let requests that are sent in this block end by that time, or by an earlier one of the block around it."""
-    before = _deadline.get()
-    token = _deadline.set(before if time is None else min(time, before or time))
+def _setting(variable: ContextVar[V], value: V) -> Iterator[None]:
+    token = variable.set(value)
     try:
         yield
     finally:
-        _deadline.reset(token)
+        variable.reset(token)
+
+
+def ending_by(time: datetime | None) -> AbstractContextManager[None]:
+    """Let requests that are sent in this block end by that time, or by an earlier one of the block around it."""
+    before = _deadline.get()
+    return _setting(_deadline, before if time is None else min(time, before or time))
+
+
+def stopped_by(event: threading.Event) -> AbstractContextManager[None]:
+    """Send nothing again in this block, and take no other item in `in_threads`, once the event is set."""
+    return _setting(_stops, (*_stops.get(), event))
+
+
+def not_persisting() -> AbstractContextManager[None]:
+    """Send the requests of this block as outside of `Persisting`: nothing is lost without them."""
+    return _setting(_persisting, None)
 
 
 def deadline() -> datetime | None:
     """Return the time of `ending_by`."""
     return _deadline.get()
-
-
-@around
-def stopped_by(event: threading.Event) -> Iterator[None]:
-    """Send nothing again in this block, and take no other item in `in_threads`, once the event is set."""
-    token = _stops.set((*_stops.get(), event))
-    try:
-        yield
-    finally:
-        _stops.reset(token)
 
 
 def is_stopped() -> bool:
@@ -187,16 +193,6 @@ class Persisting(AbstractContextManager[None]):
             self._is_logged = True
             text = "%s of %s could not be recorded yet, and is sent again until its lock expires at %s: %s"
             log.warning(text, self._what, self.lock, self.lock.expire_time, error, extra=self.lock.log_fields)
-
-
-@around
-def not_persisting() -> Iterator[None]:
-    """Send the requests of this block as outside of `Persisting`: nothing is lost without them."""
-    token = _persisting.set(None)
-    try:
-        yield
-    finally:
-        _persisting.reset(token)
 
 
 def is_persisting() -> bool:

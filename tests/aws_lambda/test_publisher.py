@@ -12,7 +12,7 @@ from unittest import mock
 import boto3
 import pytest
 from botocore.client import BaseClient
-from botocore.exceptions import EndpointConnectionError
+from botocore.exceptions import CredentialRetrievalError, EndpointConnectionError
 from moto import mock_aws
 
 from pynamodb_tracker import LockLostError, Repeat, Step, Task, TrackerError, UseCase
@@ -263,6 +263,19 @@ def test_events_that_are_not_accepted_are_tried_again_alone(recording: list[dict
     assert answer == {"batchItemFailures": []}
     assert [len(request) for request in sent] == [2, 1, 1, 1]
     assert types(sent, "l-1") == ["post created"] * 3
+
+
+@pytest.mark.parametrize(("seconds", "tries"), [(60, 4), (15, 1)], ids=["time is left", "no time is left"])
+def test_events_are_sent_again_after_a_fault_of_credentials_while_there_is_time(
+    recording: list[dict[str, Any]], stopped_clock: StoppedClock, seconds: float, tries: int
+) -> None:
+    def fail(_: list[dict[str, Any]]) -> list[dict[str, str]]:
+        raise CredentialRetrievalError(provider="container-role", error_msg="429")
+
+    with bus(fail) as sent, pytest.raises(TrackerError, match="container-role: 429"):
+        event_publisher(ShopTask, bus="shop")({"Records": recording[:1]}, Context(stopped_clock, seconds))
+
+    assert len(sent) == tries
 
 
 @pytest.mark.usefixtures("stopped_clock")

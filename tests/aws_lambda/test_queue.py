@@ -9,6 +9,7 @@ from typing import Any
 import boto3
 import pytest
 from botocore.client import BaseClient
+from botocore.exceptions import CredentialRetrievalError
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.sqs.models import sqs_backends
 
@@ -120,7 +121,7 @@ def test_in_a_fifo_queue_each_task_is_a_group_and_one_invocation_sends_it_once(
     assert states(task_id) == ["deliver pending"]
 
 
-def answers(monkeypatch: pytest.MonkeyPatch, *failures: dict[str, Any]) -> list[list[str]]:
+def answers(monkeypatch: pytest.MonkeyPatch, *failures: dict[str, Any] | Exception) -> list[list[str]]:
     """Let requests to send fail in turn; return the list of what they sent."""
     sent: list[list[str]] = []
     left = list(failures)
@@ -130,7 +131,10 @@ def answers(monkeypatch: pytest.MonkeyPatch, *failures: dict[str, Any]) -> list[
         if operation != "SendMessageBatch":
             return call(self, operation, arguments)
         sent.append([json.loads(entry["MessageBody"])["task_id"] for entry in arguments["Entries"]])
-        return left.pop(0) if left else {}
+        met = left.pop(0) if left else {}
+        if isinstance(met, Exception):
+            raise met
+        return met
 
     monkeypatch.setattr(BaseClient, "_make_api_call", answer)
     return sent
@@ -228,3 +232,14 @@ def test_near_the_end_of_an_invocation_a_message_is_not_sent_again(
     with pytest.raises(TrackerError, match="InternalError: try again"):
         retry_handler(Order.ship, queue_url=url)(SCHEDULE, Context(clock, 1.2))
     assert len(sent) == 1
+
+
+def test_a_message_is_sent_again_after_a_fault_of_credentials(
+    clock: StoppedClock, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready("o-1")
+    sent = answers(monkeypatch, CredentialRetrievalError(provider="container-role", error_msg="429"))
+
+    retry_handler(Order.ship, queue_url=url)(SCHEDULE, Context(clock))
+
+    assert sent == [["o-1"], ["o-1"]]

@@ -512,7 +512,7 @@ def test_an_end_that_dynamodb_does_not_allow_is_logged_and_leaves_the_error_of_t
     with pytest.raises(GiveUp) as raised:
         Order.pay.run("o-1", refused)
     assert "could not record this: Failed to write transaction items" in "".join(raised.value.__notes__)
-    assert "how the attempt ended was not recorded" in caplog.text
+    assert "(attempt 1) was not recorded" in caplog.text
 
 
 def test_all_tasks_of_a_use_case_can_be_deleted_and_the_group_begins_again() -> None:

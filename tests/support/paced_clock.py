@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -11,13 +12,21 @@ from datetime import timedelta
 from pynamodb_tracker import clock
 from pynamodb_tracker.clock import StoppedClock
 
-__all__ = ["PATIENCE", "PacedClock", "heart", "paced"]
+__all__ = ["PATIENCE", "PacedClock", "StandingClock", "heart", "paced"]
 
 GLANCE = 0.002
 """Seconds between two looks at the clock."""
 
 PATIENCE = 30.0
 """Seconds after which a thread that does nothing fails the test."""
+
+
+class StandingClock(StoppedClock):
+    """A clock that never moves, so that what waits for it has no end of its own."""
+
+    def sleep(self, seconds: float) -> None:  # noqa: ARG002 - however long
+        """Let other threads run."""
+        time.sleep(0.001)
 
 
 class PacedClock(StoppedClock):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -21,6 +20,7 @@ from pynamodb_tracker.worker import team
 from pynamodb_tracker.worker.shutdown import Message, Messages
 from pynamodb_tracker.worker.team import ThreadTeam, WorkerAttempt
 from tests.support.network import Network, error, passing
+from tests.support.paced_clock import StandingClock
 from tests.support.processes import until
 from tests.worker.shop import Order
 
@@ -415,14 +415,6 @@ def test_sigusr1_prints_what_runs_and_what_was_done(capfd: pytest.CaptureFixture
         "  Order.confirm of 'o-2' (attempt 1): 12.3 s",
         "  Order.confirm: 1 succeeded, 0 failed, 0 ignored, 0 refused, 0 released; next poll now",
     ]
-
-
-class StandingClock(StoppedClock):
-    """A clock that never moves, so that what waits for it has no end of its own."""
-
-    def sleep(self, seconds: float) -> None:  # noqa: ARG002 - however long
-        """Let other threads run."""
-        time.sleep(0.001)
 
 
 THREADS = 25
