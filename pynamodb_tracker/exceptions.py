@@ -61,7 +61,7 @@ if TYPE_CHECKING:
         status: int
         attempt: int
         fence: int
-        worker: str
+        worker: str | None
         lock: str
         lock_expire_time: datetime
         due_time: datetime
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
         update_time: datetime
         data: dict[str, Any]
         errors: list[Any]
-        last_error: str
+        last_error: str | None
 
         @property
         def state(self) -> object: ...

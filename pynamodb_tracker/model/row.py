@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
+from datetime import datetime
 from enum import Enum
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
 from pynamodb.attributes import Attribute, TTLAttribute, UnicodeAttribute
 from pynamodb.connection.table import TableConnection
@@ -122,7 +123,7 @@ class TaskRow(Model):
     """The token of the last claim or command; never removed."""
     lock_expire_time = TimeAttribute(null=True)
     """When the lock of the last claim expires, extensions included."""
-    worker = UnicodeAttribute(null=True)
+    worker = cast("Attribute[str | None]", UnicodeAttribute(null=True))
     """Who claimed last: host:pid, or the id of a Lambda request."""
     unfinished = FencesAttribute(null=True)
     """Fences of claims that never finished, by which a finish finds out whether it was applied."""
@@ -138,9 +139,9 @@ class TaskRow(Model):
     """The user's dictionary."""
     errors = ErrorsAttribute(null=True)
     """The last failures, oldest first; if the row has no room for them, they are read from the log item."""
-    last_error = UnicodeAttribute(null=True)
+    last_error = cast("Attribute[str | None]", UnicodeAttribute(null=True))
     """The last failure on one line, for the index."""
-    cancel_time = TimeAttribute(null=True)
+    cancel_time = cast("Attribute[datetime | None]", TimeAttribute(null=True))
     """When a person cancelled the task; from then on, only a reopen lets it start again."""
     format_version = IntegerAttribute(null=True, attr_name="v")
     """The format in which the row is stored; rows from before it was stored have none."""
@@ -166,13 +167,13 @@ class TaskRow(Model):
     """Which answers from outside it waits for."""
     signals = AnswersAttribute(null=True)
     """The answers that it has got in this round, by name."""
-    wait_until = TimeAttribute(null=True)
+    wait_until = cast("Attribute[datetime | None]", TimeAttribute(null=True))
     """When it starts even if some of these have not succeeded, or not come."""
     group = GroupAttribute(null=True)
     """The group whose tasks run one at a time, in order."""
     group_number = IntegerAttribute(null=True)
     """The task's place in the order of its group; a task that is reopened after its end enters with a new number."""
-    starts = TimeAttribute(null=True)
+    starts = cast("Attribute[datetime | None]", TimeAttribute(null=True))
     """When it may start once it has its turn in the group; only while it waits for that."""
     repeat = RepeatAttribute(null=True)
     """The rule by which the task is due again after its end."""
@@ -180,13 +181,13 @@ class TaskRow(Model):
     """The time of the rule for which the task is due, on the wall clock of the rule's zone; None after the last one."""
     occurrence_count = IntegerAttribute(null=True)
     """Which occurrence of a rule with COUNT that is, from 1."""
-    extra_time = TimeAttribute(null=True)
+    extra_time = cast("Attribute[datetime | None]", TimeAttribute(null=True))
     """When the task runs out of turn, before its occurrence."""
     last_run = LastRunAttribute(null=True)
     """How its last round has ended; only of a task that repeats."""
     trace = TraceAttribute(null=True)
     """Where the task came from, as the creator's tracing has it: a dictionary of text."""
-    expire_time = TTLAttribute(null=True)
+    expire_time = cast("Attribute[datetime | None]", TTLAttribute(null=True))
     """When the table may delete the finished task, if the use case has `keep_for` or `keep_ignored_for`."""
 
     status_index = StatusIndex()

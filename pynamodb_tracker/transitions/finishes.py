@@ -170,7 +170,7 @@ def _failure_of(journal: Journal[T], error: BaseException) -> Failure:
     """Return the record of the user's exception; only its type if reading its texts was interrupted."""
     claim = journal.claim
     message = "<reading its message was interrupted>"
-    failure = Failure(claim.step, claim.attempt, clock.now(), claim.task.worker, type_of(error), message)
+    failure = Failure(claim.step, claim.attempt, clock.now(), str(claim.task.worker), type_of(error), message)
     journal.failure = failure
     journal.failure = failure.with_texts_of(error, claim.task.redact)
     return journal.failure

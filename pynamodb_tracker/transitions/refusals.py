@@ -174,9 +174,10 @@ def refusal(statements: StepStatements[T], row: T, operation: str, if_held: str 
 
 def cancelled(row: TaskRow, operation: str) -> TaskIgnoredError:
     """Return the error for a task that was cancelled, although the state would allow to start it."""
+    when = "" if row.cancel_time is None else f" at {clock.in_words(row.cancel_time)}"
     return TaskIgnoredError(
         f"cannot {operation} {type(row).__name__} {row.task_id!r}: it is {row.tracker.name_of(row.status)}, and was "
-        f"cancelled at {clock.in_words(row.cancel_time)}; only reopen lets it start again",
+        f"cancelled{when}; only reopen lets it start again",
         task_id=row.task_id,
         task=row,
     )

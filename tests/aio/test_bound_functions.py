@@ -138,7 +138,7 @@ def test_a_wrapper_that_is_not_async_fails_on_a_thread_and_the_error_says_what_t
         return write(ctx)
 
     Worker({Note.file: wrapper}).run(until_idle=True)
-    assert "a decorator of one has to return one, too" in Note.get_task("n-1").last_error
+    assert "a decorator of one has to return one, too" in str(Note.get_task("n-1").last_error)
 
 
 async def awaits_twice() -> Any:

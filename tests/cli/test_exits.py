@@ -306,7 +306,7 @@ def test_a_file_of_the_credentials_that_is_missing_is_not_reported_as_a_stdout_t
     StoreTask.tracker.table.reconnect()
     where = "table store at https://dynamodb.us-east-1.amazonaws.com"
     assert (ended.code, ended.out) == (2, "")
-    assert ended.err == f"{where}: [Errno 2] No such file or directory: '/nonexistent'\n"
+    assert ended.err == f"{where}: FileNotFoundError: [Errno 2] No such file or directory: '/nonexistent'\n"
 
 
 def test_an_error_names_the_endpoint_of_the_account_that_was_contacted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -245,8 +245,10 @@ def test_the_command_of_the_documented_container_is_that_of_a_worker(monkeypatch
     monkeypatch.setattr(working, "Worker", Noted)
     [dockerfile] = [block for block in Page(RUN_A_WORKER).blocks() if block.language == "dockerfile"]
     program, *arguments, app = json.loads(dockerfile.lines[-1].removeprefix("CMD "))
-    assert (program, app) == ("pynamodb-tracker", "shop:AppTask")
+    assert (program, app) == ("pynamodb-tracker", "app:AppTask")
+    arguments[arguments.index("app:begin")] = "tests.cli.shop:open_shop"
     assert run(*arguments, STORE, f"pay={CHARGE}").code == 0
+    assert Noted.health_file == Path("/tmp/alive")  # noqa: S108 - as in the page
     assert (Noted.options["threads"], Noted.options["grace"]) == (8, timedelta(seconds=8))
 
 

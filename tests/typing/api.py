@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Literal, assert_type
+from typing import Any, Literal, assert_type, cast
 
-from pynamodb.attributes import NumberAttribute, UnicodeAttribute
+from pynamodb.attributes import Attribute, NumberAttribute, UnicodeAttribute
 from pynamodb.transactions import TransactWrite
 from starlette.requests import Request
 from starlette.types import ASGIApp
@@ -94,6 +94,7 @@ class Order(AppTask):
     amount = NumberAttribute()
     fee = DecimalAttribute(default=Decimal("0.5"))
     tracking_no = UnicodeAttribute(null=True)
+    note = cast("Attribute[str | None]", UnicodeAttribute(null=True))
 
 
 def warn(task: AppTask, create: Callable[..., None]) -> None:
@@ -178,6 +179,19 @@ def follow(ctx: ExecutionContext[Order]) -> None:
     assert_type(ctx.occurrence, datetime | None)
     assert_type(ctx.task.waits_for, str | None)
     assert_type(ctx.task.waits, int)
+
+
+def read_what_may_be_missing(order: Order) -> str:
+    assert_type(order.cancel_time, datetime | None)
+    assert_type(order.wait_until, datetime | None)
+    assert_type(order.expire_time, datetime | None)
+    assert_type(order.worker, str | None)
+    if order.cancel_time is None or order.last_error is None:
+        return "neither is unreachable"
+    if order.note is None:
+        return "nor is this"
+    assert_type(order.note, str)
+    return order.note
 
 
 def keep_an_order(ctx: ExecutionContext[Order]) -> None:
@@ -280,7 +294,7 @@ def run_for_long_with_skip() -> int:
 
 def read_an_error(error: TaskLockedError) -> None:
     if error.task is not None:
-        assert_type(error.task.worker, str)
+        assert_type(error.task.worker, str | None)
         assert_type(error.task.lock_expire_time, datetime)
         assert_type(error.task.state, object)
     if isinstance(error.task, Order):

@@ -169,7 +169,7 @@ def test_a_lock_that_a_heartbeat_has_extended_has_not_expired(open_page: Open, s
         assert "no lock has expired" in text_of(open_page(Order).get("/Order/"))
         listed = text_of(open_page(Order).get("/Order/tasks?step=ship&state=in_progress"))
         assert "expires in 50m" in listed
-        assert ctx.task.worker in listed
+        assert str(ctx.task.worker) in listed
 
 
 @pytest.mark.usefixtures("shop")

@@ -123,7 +123,7 @@ def test_the_task_of_a_killed_worker_is_taken_over_by_another_one(started: Progr
     other = started.start(longest_pause=0.2)
     heard(other, "hang-1")
     task = Order.get_task("hang-1")
-    assert (task.attempt, task.worker.endswith(f":{other.pid}")) == (2, True)
+    assert (task.attempt, str(task.worker).endswith(f":{other.pid}")) == (2, True)
 
 
 def test_two_workers_on_one_step_share_its_tasks_and_run_each_once(started: Programs) -> None:
