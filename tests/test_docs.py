@@ -138,7 +138,7 @@ MOST_WORDS = {
     "Run tasks": 4_500,
     "In AWS Lambda": 3_200,
     "Model your work": 7_200,
-    "Test, and migrate": 2_800,
+    "Test, and migrate": 3_400,
     "Inspect and intervene": 5_300,
     "Monitor": 3_000,
     "Deploy": 4_500,
