@@ -67,6 +67,7 @@ class ByTracker:
         self.create("o-5", data)
         yield "failure with a traceback of 2 KB", lambda: self._fail("o-5", 20)
         yield "the same failure again", lambda: self._fail("o-5", 20)
+        self.order.delete_task("o-5")  # a query of failed tasks would read its tracebacks
         self.create("o-4", data)
         with self.order.ship.start("o-4"):
             yield "refused claim", lambda: self._refused("o-4", detailed=False)

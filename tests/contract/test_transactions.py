@@ -261,7 +261,7 @@ def test_a_value_that_cannot_be_stored_fails_the_attempt_before_anything_is_sent
         ctx.task.data["receipt"] = object()
         with ctx.transaction(succeed=True) as transaction:
             debit(transaction)
-    assert (balance(), Order.get_task("o-1").state) == (100, Order.confirm_payment.failed)
+    assert (balance(), Order.get_task("o-1").state) == (100, Order.confirm_payment.ignored)
 
 
 def test_a_row_that_is_read_again_after_it_takes_no_assignments_either() -> None:
