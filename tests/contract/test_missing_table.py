@@ -62,7 +62,7 @@ def test_a_success_that_finds_no_table_any_more_is_not_a_failure(network: Networ
     Order.create("o-1")
     with pytest.raises(TableDoesNotExist) as caught, Order.confirm_payment.start("o-1", lock_for=timedelta(minutes=1)):
         network.rule = gone
-    assert "the work was done, but not recorded" in caught.value.__notes__[0]
+    assert "was done, but its success was not recorded" in caught.value.__notes__[0]
 
 
 def gone(operation: str, request: Any, send: Callable[[], Any]) -> Any:
