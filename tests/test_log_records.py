@@ -30,6 +30,7 @@ ABOUT_NO_TASK = {
     "batch/batch.py": "no slot of a limit can be taken",
     "control/slots.py": "a slot could not be given back",
     "dynamodb/batch_execute.py": "what an engine or a policy allows",
+    "dynamodb/connection.py": "a table that answers in small pieces",
     "model/failure.py": "an exception that takes no note",
     "web/decisions.py": "the audit log, whose lines are JSON",
     "worker/async_worker.py": "the worker starts",

@@ -16,7 +16,7 @@ from pynamodb_tracker.aws_lambda.journal import InvocationLog
 from pynamodb_tracker.aws_lambda.queue import Queue
 from pynamodb_tracker.aws_lambda.result import Result
 from pynamodb_tracker.aws_lambda.trigger import Replies, TaskId, TriggerName
-from pynamodb_tracker.dynamodb.retries import ending_by
+from pynamodb_tracker.dynamodb.retries import ending_with
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.worker_name import working_as
@@ -143,7 +143,7 @@ def handles(
             invocation = Invocation(context, times)
             log = InvocationLog(step.model, step.name, invocation, used.name, namespace)
             invocation.on_start = log.attempt_started
-            with working_as(invocation.request_id), ending_by(invocation.deadline):
+            with working_as(invocation.request_id), ending_with(invocation.deadline):
                 return Delivery(runner, used, invocation, log).process(event)
 
         return cast("Handler", handler)  # functools sets __wrapped__

@@ -18,7 +18,7 @@ from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.aws_lambda.invocation import Invocation, LambdaContext
 from pynamodb_tracker.aws_lambda.trigger import UnreadableEventError, trigger_named
 from pynamodb_tracker.dynamodb.error_codes import got_no_answer
-from pynamodb_tracker.dynamodb.retries import ending_by, slept_before_retry
+from pynamodb_tracker.dynamodb.retries import ending_with, slept_before_retry
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.model.failure import ABANDONED, Failure
 from pynamodb_tracker.model.failure_log import failures_in_row
@@ -81,7 +81,7 @@ def event_publisher(
         for request in _requests(_transitions(model, event)):
             left, why = request, "no time is left in this invocation"
             if not published or invocation.has_time_for(_TIME_TO_PUT):
-                with ending_by(invocation.deadline):
+                with ending_with(invocation.deadline):
                     left, why = target.put(request)
             if left:
                 message = f"{len(left)} events could not be published on {bus}: {why}"

@@ -35,7 +35,7 @@ from pynamodb_tracker.aws_lambda.journal import InvocationLog
 from pynamodb_tracker.aws_lambda.queue import Queue
 from pynamodb_tracker.batch.candidates import Feeding
 from pynamodb_tracker.batch.thread_pool import in_threads
-from pynamodb_tracker.dynamodb.retries import ending_by
+from pynamodb_tracker.dynamodb.retries import ending_with
 from pynamodb_tracker.dynamodb.write_batcher import batcher_for
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.hydration import rows
@@ -147,7 +147,7 @@ def retry_handler(
         logs = {each: InvocationLog(each.model, each.name, invocation, "schedule", namespace) for each in steps}
         invocation.on_start = lambda attempt: logs[attempt.step].attempt_started(attempt)
         which = {"since": since and clock.now() - since, "only": only, "error_like": error_like}
-        with working_as(invocation.request_id), ending_by(invocation.deadline):
+        with working_as(invocation.request_id), ending_with(invocation.deadline):
             return _Sweep(action=action, logs=logs, which=which, limit=limit, invocation=invocation).perform()
 
     return handler

@@ -17,7 +17,7 @@ from pynamodb_tracker.aws_lambda.journal import LEVELS, InvocationLog
 from pynamodb_tracker.aws_lambda.queue import Queue
 from pynamodb_tracker.aws_lambda.result import Reason, Result, ResultStatus
 from pynamodb_tracker.aws_lambda.trigger import Record, Replies, TaskId, Trigger, TriggerName, UnreadableEventError
-from pynamodb_tracker.dynamodb.retries import ending_by
+from pynamodb_tracker.dynamodb.retries import ending_with
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
 from pynamodb_tracker.exceptions import (
     TaskAlreadyAnsweredError,
@@ -113,7 +113,7 @@ def handles_signal(
     def handler(event: Any, context: LambdaContext | None) -> Any:
         used, invocation = fixed or triggers.trigger_of(event), Invocation(context)
         log = InvocationLog(answer.model, None, invocation, used.name, None)
-        with ending_by(invocation.deadline):
+        with ending_with(invocation.deadline):
             return Delivery(runner, used, invocation, log).process(event)
 
     return handler

@@ -46,11 +46,11 @@ def in_threads(
     from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait  # noqa: PLC0415 - for cold starts
 
     try:
-        with stopped_by(left), ThreadPoolExecutor(threads, thread_name_prefix="pynamodb_tracker") as pool:
+        with ThreadPoolExecutor(threads, thread_name_prefix="pynamodb_tracker") as pool:
             running: set[Future[None]] = set()
             try:
                 for item in takewhile(lambda _: not failed.is_set(), paced):
-                    running.add(pool.submit(copy_context().run, _watched, function, item, failed))
+                    running.add(pool.submit(copy_context().run, _watched, function, item, failed, left))
                     if len(running) >= threads:
                         done, running = wait(running, return_when=FIRST_COMPLETED)
                         for future in done:
@@ -64,9 +64,10 @@ def in_threads(
         left.set()
 
 
-def _watched(function: Callable[[Item], None], item: Item, failed: threading.Event) -> None:
+def _watched(function: Callable[[Item], None], item: Item, failed: threading.Event, left: threading.Event) -> None:
     try:
-        function(item)
+        with stopped_by(left):
+            function(item)
     except BaseException:
         failed.set()
         raise

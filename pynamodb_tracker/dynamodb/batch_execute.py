@@ -26,6 +26,7 @@ from pynamodb.constants import ATTRIBUTES, CONSISTENT_READ, ITEM, KEY, RETURN_VA
 from pynamodb_tracker.dynamodb import partiql
 from pynamodb_tracker.dynamodb.connection import connection_until
 from pynamodb_tracker.dynamodb.error_codes import (
+    DENIED,
     UnexpectedSdkError,
     code_of,
     is_condition_failure,
@@ -62,7 +63,6 @@ _VERBS = {"UpdateItem": "Update", "PutItem": "Insert", "DeleteItem": "Delete"}
 """The operations that statements stand for, and what IAM calls these:
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ql-iam.html"""
 
-_DENIED = {"AccessDenied", "AccessDeniedException"}
 _UNKNOWN = {"UnknownOperation", "UnknownOperationException"}
 _INVALID, _INVALID_STATEMENT = "ValidationException", "ValidationError"
 _UNHEARD = "InternalServerError"
@@ -147,7 +147,7 @@ class BatchedWrite:
             self.answer = {ATTRIBUTES: response[ITEM]} if ITEM in response else {}
             return
         code, message = error.get("Code", ""), error.get("Message", "")
-        if code in _DENIED:
+        if code in DENIED:
             _support(self.shared).note_denied(self.operation, message)
             self.go_alone(code)
         elif code == _INVALID_STATEMENT:  # the single request may be valid, and its message says more if it is not
@@ -250,7 +250,7 @@ class _Support:
         elif code == "DuplicateItem" or (code == "ConditionalCheckFailed" and ITEM in error):
             self._together.setdefault(operation, True)
             self.note_understood()
-        elif code in _DENIED:
+        elif code in DENIED:
             self.note_denied(operation, error.get("Message", ""))
         else:
             self.note_unclear(f"a statement that has to be refused is answered with {code}, without the item")
@@ -258,7 +258,7 @@ class _Support:
     def note_refused(self, error: Exception, *operations: str) -> None:
         """Note that the engine has refused a request with such statements as a whole."""
         code = code_of(error)
-        if code in _DENIED:
+        if code in DENIED:
             for operation in operations:
                 self.note_denied(operation, str(error))
         elif code in _UNKNOWN:

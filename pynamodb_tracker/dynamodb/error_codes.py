@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from traceback import walk_tb
 from typing import Any
@@ -71,6 +71,11 @@ _NO_CONNECTION = re.compile(
 
 _DENIED = re.compile(r"perform: dynamodb:(\w+) on resource: \S+?:table/([\w.-]+)")
 """The operation and the table in a message of IAM."""
+
+DENIED = {"AccessDenied", "AccessDeniedException"}
+
+Writes = Sequence[Mapping[str, Any]]
+"""Writes of a transaction, as DynamoDB takes them."""
 
 _LOST = "pynamodb_tracker_lost"
 
@@ -143,17 +148,24 @@ def is_proof(error: Exception) -> bool:
     return not _PROOFS_OF_REASONS.isdisjoint(_reasons(error))
 
 
-def is_denied(error: Exception, writes: Iterable[Mapping[str, Any]]) -> bool:
-    """Return whether a policy denies one of these writes of a transaction, according to its message."""
+def is_denied(error: Exception, theirs: Writes, own: Writes) -> bool:
+    """Return whether a policy denies one of `theirs` in a transaction, and none of the `own` writes.
+
+    The message names the operation and the table. If it does not, it may be any of them.
+    """
+    if code_of(error) not in DENIED:
+        return False
     named = _DENIED.search(str(response_of(error).get("Error", {}).get("Message")))
     if named is None:
-        return False
-    operation, table = named.groups()
+        return bool(theirs)
+    return _has_write(theirs, *named.groups()) and not _has_write(own, *named.groups())
+
+
+def _has_write(writes: Writes, operation: str, table: str) -> bool:
     return any(
-        f"{kind}{'' if kind.endswith('Item') else 'Item'}" == operation
-        and write["TableName"].rpartition("table/")[2] == table
+        f"{kind}Item" == operation and write["TableName"].rpartition("table/")[2] == table
         for action in writes
-        for kind, write in [*action.items()]
+        for kind, write in action.items()
     )
 
 

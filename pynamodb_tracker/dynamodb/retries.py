@@ -2,12 +2,12 @@
 
 Whatever comes first ends the tries:
 
-    the lock       `until`, given by the caller, or else the lock of `Persisting`: a later answer is worthless
+    the lock       `until`, given by the caller, or else the lock of `persist`: a later answer is worthless
     the deadline   `ending_by`: half a second before a Lambda invocation ends, or as a caller has set it
     the stop       `stopped_by`: a grace time is over, a second interrupt, a cancelled asyncio task
-    the number     TRIES, and at once after a permanent error; not within `Persisting`
+    the number     TRIES, and at once after a permanent error; not within `persist`
 
-`Persisting` is for what a run writes once its work is done. A claim or a query that fails costs nothing, so it gives
+`persist` is for what a run writes once its work is done. A claim or a query that fails costs nothing, so it gives
 up early. An end that is not recorded costs the work.
 """
 
@@ -15,11 +15,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from contextvars import ContextVar, Token
+from contextvars import ContextVar, copy_context
 from datetime import datetime, timedelta
-from types import TracebackType
 from typing import Protocol, TypeVar
 
 from botocore.exceptions import BotoCoreError
@@ -65,13 +64,21 @@ def ending_by(time: datetime | None) -> AbstractContextManager[None]:
     return _setting(_deadline, before if time is None else min(time, before or time))
 
 
+def ending_with(time: datetime | None) -> AbstractContextManager[None]:
+    """Let requests that are sent in this block end by that time, whatever the block around it says.
+
+    For an invocation: an exception that arrives at any line may have left the deadline of an earlier one behind.
+    """
+    return _setting(_deadline, time or _deadline.get())
+
+
 def stopped_by(event: threading.Event) -> AbstractContextManager[None]:
     """Send nothing again in this block, and take no other item in `in_threads`, once the event is set."""
     return _setting(_stops, (*_stops.get(), event))
 
 
 def not_persisting() -> AbstractContextManager[None]:
-    """Send the requests of this block as outside of `Persisting`: nothing is lost without them."""
+    """Send the requests of this block as outside of `persist`: nothing is lost without them."""
     return _setting(_persisting, None)
 
 
@@ -157,34 +164,24 @@ class Lock(Protocol):
         ...
 
 
-class Persisting(AbstractContextManager[None]):
-    """Send the requests of this block until they are applied, or a response proves that they never can be.
+class Persisting:
+    """How the requests of a run are sent that are worth more than one try, and what is logged about that."""
 
-    Only the lock, the deadline and the stop end that. The first failure is logged as a warning, and success after it at
-    level INFO.
-    """
-
-    def __init__(self, lock: Lock, what: str = "the end") -> None:
+    def __init__(self, lock: Lock, what: str) -> None:
         self.lock = lock
         """The lock of the run."""
         self._what = what
         self._failures = 0
         self._is_logged = False
-        self._token: Token[Persisting | None] | None = None
 
-    def __enter__(self) -> None:
-        """Begin to persist."""
-        self._token = _persisting.set(self)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Log that it was worth it."""
-        if self._token is not None:
-            _persisting.reset(self._token)
-        if kind is None and self._is_logged:
+    def call(self, function: Callable[[], V]) -> V:
+        """Call a function whose requests are sent like this; to be called in a context of its own."""
+        _persisting.set(self)
+        result = function()
+        if self._is_logged:
             text = "%s of %s was recorded after %d failed requests"
             log.info(text, self._what, self.lock, self._failures, extra=self.lock.log_fields)
+        return result
 
     def note(self, error: Exception) -> None:
         """Log the first failure; a conflict with another write is none."""
@@ -193,6 +190,25 @@ class Persisting(AbstractContextManager[None]):
             self._is_logged = True
             text = "%s of %s could not be recorded yet, and is sent again until its lock expires at %s: %s"
             log.warning(text, self._what, self.lock, self.lock.expire_time, error, extra=self.lock.log_fields)
+
+
+def persist(lock: Lock, function: Callable[[], V], what: str = "the end") -> V:
+    """Call a function, and send its requests until they are applied, or a response proves that they never can be.
+
+    Only the lock, the deadline and the stop end that. The first failure is logged as a warning, and success after it at
+    level INFO. The function is called in a copy of this context: an exception that arrives at any line, such as that of
+    a signal handler, cannot leave anything of it behind.
+    """
+    return copy_context().run(Persisting(lock, what).call, function)
+
+
+def send_once(function: Callable[[], V]) -> V:
+    """Call a function, and send nothing again that it sends; in a copy of this context, as `persist` does."""
+    stop = threading.Event()
+    stop.set()
+    context = copy_context()
+    context.run(_stops.set, (stop,))
+    return context.run(function)
 
 
 def is_persisting() -> bool:
@@ -216,7 +232,7 @@ class Tries:
     def failed(self, error: Exception, *, is_temporary: bool | None = None, is_final: bool | None = None) -> bool:
         """Sleep and return True if the request is to be sent again after this error of the SDK.
 
-        Otherwise return False. `is_temporary` is what decides outside of `Persisting`, `is_final` within.
+        Otherwise return False. `is_temporary` is what decides outside of `persist`, `is_final` within.
         """
         self.is_lost = self.is_lost or may_be_applied(error)
         persisting = _persisting.get()

@@ -63,7 +63,7 @@ def transact_write(
             refused = [reason.code if reason else None for reason in error.cancellation_reasons][:1] == [REFUSED]
             unheard = unheard or is_conflict(cause)  # the one that it conflicts with may be another copy of itself
             own = [write for write in writes if write not in theirs]
-            is_final = is_proof(cause) or (is_denied(cause, theirs) and not is_denied(cause, own))
+            is_final = is_proof(cause) or is_denied(cause, theirs, own)
             if not tries.failed(cause, is_temporary=is_temporary(error) and not refused, is_final=is_final):
                 note_lost(cause, is_lost=tries.is_lost)
                 unheard = unheard or tries.is_lost

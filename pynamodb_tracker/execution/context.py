@@ -20,7 +20,7 @@ from pynamodb_tracker.arguments import (
     named_as,
     shown,
 )
-from pynamodb_tracker.dynamodb.retries import Persisting
+from pynamodb_tracker.dynamodb.retries import persist
 from pynamodb_tracker.exceptions import LockLostError
 from pynamodb_tracker.model.answers import answer_text
 from pynamodb_tracker.model.row import TaskRow
@@ -325,8 +325,8 @@ class ExecutionContext(BlockContext[T_co]):
             >>> ctx.extend_lock(timedelta(minutes=10))
         """
         duration = self._lock_for if lock_for is None else check_duration("lock_for", lock_for)
-        with self._holding("extend the lock of"), Persisting(self._claim, "an extension of the lock"):
-            transitions.extend(self._claim, duration)
+        with self._holding("extend the lock of"):
+            persist(self._claim, partial(transitions.extend, self._claim, duration), "an extension of the lock")
 
     def save(self) -> None:
         """Save the assignments of the block so far, while the lock is held: they stay even if the block fails later.
@@ -488,11 +488,11 @@ class ExecutionContext(BlockContext[T_co]):
         return TaskTransaction(claim.statements.table, claim.task, partial(self._commit, pending), pending)
 
     def _commit(self, pending: transitions.PendingSuccess | None, actions: list[dict[str, Any]]) -> None:
-        with self._writing("commit a transaction of"), Persisting(self._claim, "a transaction"):
-            if pending is None:
-                transitions.commit(self._journal, actions, theirs=actions)
-            else:
-                transitions.commit_success(self._journal, pending, actions)
+        commit = partial(transitions.commit, self._journal, actions, theirs=actions)
+        if pending is not None:
+            commit = partial(transitions.commit_success, self._journal, pending, actions)
+        with self._writing("commit a transaction of"):
+            persist(self._claim, commit, "a transaction")
 
     @contextmanager
     def _asking(self, operation: str) -> Iterator[None]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import sys
-import threading
 import warnings
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import clock, instrumentation, transitions
-from pynamodb_tracker.dynamodb.retries import Persisting, ending_by, stopped_by
+from pynamodb_tracker.dynamodb.retries import ending_by, persist, send_once
 from pynamodb_tracker.exceptions import (
     GiveUp,
     LockLostError,
@@ -371,11 +370,10 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
     ) -> None:
         """Record the end after an interrupt stopped that, such as Ctrl-C or an exception of a signal handler."""
         unrecorded: Exception | None
-        at_once = threading.Event()
-        if self._was_stopped(error):  # so this interrupt is the second one, and nothing is sent again
-            at_once.set()
         try:
-            with stopped_by(at_once):
+            if self._was_stopped(error):  # so this interrupt is the second one
+                send_once(partial(self._end, error, call))
+            else:
                 self._end(error, call)
         except (PynamoDBException, TrackerError) as raised:
             unrecorded = raised
@@ -463,14 +461,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         try:
             if isinstance(self.heartbeat, Heartbeat):
                 self.heartbeat.join()
-            with journal.writing, self._within(), Persisting(journal.claim):
-                if journal.lost is not None:
-                    journal.check()
-                pending = journal.pending_success
-                if pending is not None:
-                    transitions.settle_success(journal, pending)
-                if pending is None or not pending.recorded:
-                    finish(journal)
+            persist(journal.claim, partial(self._send_end, journal, finish))
         except LockLostError as proof:
             journal.record_loss(proof)
             self.concluded = True
@@ -483,6 +474,16 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
                 transitions.note_unrecorded(journal, error, is_success=finish is transitions.succeed)
             raise
         self.concluded = True
+
+    def _send_end(self, journal: Journal[T], finish: Callable[[Journal[T]], None]) -> None:
+        with journal.writing, self._within():
+            if journal.lost is not None:
+                journal.check()
+            pending = journal.pending_success
+            if pending is not None:
+                transitions.settle_success(journal, pending)
+            if pending is None or not pending.recorded:
+                finish(journal)
 
     def _within(self) -> AbstractContextManager[None]:
         """Return what ends the tries to record the end early: a caller that was cancelled does not wait long."""

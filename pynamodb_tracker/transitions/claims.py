@@ -6,6 +6,7 @@ import logging
 from collections.abc import Collection
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException, TransactWriteError
@@ -13,7 +14,7 @@ from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException, Tran
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item, Refused
 from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_unheard
-from pynamodb_tracker.dynamodb.retries import Persisting, ending_by
+from pynamodb_tracker.dynamodb.retries import ending_by, persist
 from pynamodb_tracker.exceptions import TaskError, TaskNotStartableError, TrackerError
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.failure import add_note
@@ -113,8 +114,7 @@ def claim(
         try:
             check_tracker_attributes(claim.task)
         except TaskError as damaged:
-            with Persisting(claim):
-                fail(journal, error=damaged, delay=timedelta(0), final=False)
+            persist(claim, partial(fail, journal, error=damaged, delay=timedelta(0), final=False))
             raise
         if not features.NAMES.isdisjoint(claim.task._row_state.stored):
             features.load(claim.task)
@@ -300,8 +300,8 @@ def _undo(statements: StepStatements[T], task_id: str, tries: _Tries, *, until: 
         if refusals.is_held_by(row, statements.codes, tokens):
             claim = Claim(statements, row, row.lock)
             _note_takeover(claim)
-            with Persisting(claim), ending_by(until):
-                release(Journal(claim), begun=False)
+            with ending_by(until):
+                persist(claim, partial(release, Journal(claim), begun=False))
             outcome = "was locked by this call, and was released"
         if has_later_format(row) or (readable_value(row, "lock") is not None and row.lock >= max(tokens)):
             return outcome

@@ -134,25 +134,20 @@ def send_with(
         unapplied = send_together(table, lambda: own, [*participants, optional])
         if unapplied is None:
             return True
-        if unapplied.is_temporary or _is_refused(unapplied):
-            raise _why_not(unapplied)
+        if (error := _why_not(unapplied, {REFUSED})) is not unapplied.error:
+            raise error
         optional.note(f"the tasks to be created with it are not: {unapplied.error}")
     if not participants:
         return False
     unapplied = send_together(table, lambda: own, participants)
     if unapplied is not None:
-        raise _why_not(unapplied)
+        raise _why_not(unapplied, {REFUSED, CONFLICT})
     return True
 
 
-def _is_refused(unapplied: Unapplied) -> bool:
-    """Return whether the row has changed; a command takes participants that kept changing for that."""
-    return unapplied.refused or (is_busy(unapplied) and not is_persisting())
-
-
-def _why_not(unapplied: Unapplied) -> Exception:
-    """Return the error of a write that was not applied."""
-    if _is_refused(unapplied):
+def _why_not(unapplied: Unapplied, of_command: set[str]) -> Exception:
+    """Return what to raise; reasons `of_command` say to a command that the row has changed, as kept changing does."""
+    if unapplied.refused or (_codes(unapplied) & of_command and not is_persisting()):
         return Refused(repeated=unapplied.unheard)
     if not unapplied.is_temporary:
         return unapplied.error
