@@ -191,7 +191,7 @@ def test_a_secret_of_a_function_that_lost_its_lock_is_not_logged(
     with pytest.raises(Broken):
         freezes(bare("o-1"), Context(clock))
 
-    outlived, ended = told(caplog)
+    *_, outlived, ended = told(caplog)
     assert "ended after its lock had expired" in outlived[1]
     text = "ship of Order 'o-1' (attempt 1) ended, and it is not certain that this is recorded: Broken"
     assert ended == ("WARNING", text)
