@@ -260,7 +260,7 @@ def _move(
     """
     now, token = entry.time, new_token(above=row.lock)
     failures, had_log = [*failures_in_row(row), *after, entry], has_log(row)
-    entries, logged = for_row(row, [*after, entry])
+    entries, logged = for_row(row, [*after, entry], may_log=not after or had_log)  # short entries are worth no request
     is_ignored = transition.code == statements.codes.ignored
     transition.expires = may_expire(row)
     last_error = {} if keeps_last_error else {"last_error": entry.one_line}

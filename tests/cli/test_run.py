@@ -439,10 +439,10 @@ def test_a_batch_that_breaks_off_tells_what_was_done_before(monkeypatch: pytest.
     assert ended.err.endswith(": throttled\n")
 
 
-@pytest.mark.usefixtures("store")
-def test_a_function_that_interrupts_the_program_has_told_what_was_done_before() -> None:
+def test_a_function_that_interrupts_the_program_has_told_what_was_done_before(store: StoppedClock) -> None:
     Order.create_many(["o-1", "o-2"])
     Order.create("z-3", due_time=Order.get_task("o-1").due_time + timedelta(seconds=1), note="stop")
+    store.advance(timedelta(seconds=1))
     ended = run("run", "pay", "tests.cli.shop:interrupt", "--threads", "1")
     assert (ended.code, ended.lines) == (130, ["stopped; pay: 2 succeeded"])
 

@@ -138,7 +138,7 @@ def test_a_limit_counts_all_starts(threads: int) -> None:
 def test_time_that_is_over_while_something_was_made_due_is_reported(
     threads: int, clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Order.reserve, "function", lambda _: clock.advance(20 * SECOND))
+    monkeypatch.setattr(Order.reserve, "function", lambda _: clock.advance(25 * SECOND))
     Order.create("o-1")
     assert swept(Order, threads=threads, context=Context(clock)) == (1, True)
     clock.advance(20 * SECOND)

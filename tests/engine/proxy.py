@@ -58,6 +58,7 @@ class Proxy:
         self._transactions: dict[str, Reply | None] = {}
         """Successes by the tokens of transactions, or None without one. Those from before a crash are in `_earlier`."""
         self._earlier: dict[str, Reply | None] = {}
+        self._tokens = threading.Lock()  # a rule may wait, under the other lock, until a transaction has been applied
         self._server = _Server(self)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), name="proxy")
         self._thread.start()
@@ -104,7 +105,7 @@ class Proxy:
         repeat. After a crash, the proxy answers repeats of earlier transactions, or loses them if it has no answer.
         """
         server.kill()
-        with self._lock:
+        with self._tokens:
             self._earlier |= self._transactions
             self._transactions.clear()
 
@@ -116,7 +117,7 @@ class Proxy:
         """
         if not token:
             return self._send(path, headers, payload)
-        with self._lock:
+        with self._tokens:
             if token in self._earlier:
                 known = self._earlier[token]
                 if known is None:
@@ -124,7 +125,7 @@ class Proxy:
                 return known
             self._transactions.setdefault(token, None)
         reply = self._send(path, headers, payload)
-        with self._lock:
+        with self._tokens:
             if reply.status == HTTPStatus.OK:
                 transactions = self._earlier if token in self._earlier else self._transactions
                 transactions[token] = reply

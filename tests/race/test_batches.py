@@ -90,7 +90,7 @@ class Work:
             assert fences == sorted(set(fences))
             assert task.note == f"by {fences[-1]}"
             if once:
-                assert (len(fences), task.errors) == (1, [])
+                assert (len(fences), {error.type for error in task.errors} <= {"abandoned"}) == (1, True)
 
 
 @pytest.fixture(autouse=True)

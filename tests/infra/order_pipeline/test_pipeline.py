@@ -136,7 +136,8 @@ def test_an_order_survives_a_function_that_dies_at_any_moment(account: Account, 
         assert account.messages() == 0
         moment += 1
 
-    assert moment >= 9, "claim, call, success, each before and after; and the message to the next step"
+    requests = 8 if step == steps[-1] else 9
+    assert moment >= requests, "claim, call, success, each before and after; and the message to the next step"
     assert account.services.bodies.keys() == {f"o-{each}/{its}" for each in range(moment) for its in steps}
     assert max(account.services.calls.values()) == 2, "one that died after the call did it again, with the same key"
 
