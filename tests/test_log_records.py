@@ -34,6 +34,7 @@ ABOUT_NO_TASK = {
     "model/failure.py": "an exception that takes no note",
     "web/decisions.py": "the audit log, whose lines are JSON",
     "worker/async_worker.py": "the worker starts",
+    "worker/liveness.py": "the file of a probe cannot be touched",
     "worker/process_team.py": "a process that has ended",
     "worker/shutdown.py": "the worker stops",
     "worker/task_team.py": "the worker stops",

@@ -37,6 +37,7 @@ def page(dynoxide: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("PATH", str(Path(dynoxide).parent), prepend=os.pathsep)
+    monkeypatch.delenv("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", raising=False)
     for name, value in re.findall(r"(\w+)=(\S+)", "\n".join(re.findall(r"^export (.+)", text, re.MULTILINE))):
         monkeypatch.setenv(name, value)
     with quick_sessions():
@@ -79,10 +80,12 @@ def printed_by(shown: Sequence[str]) -> list[str]:
 def running_database(command: str, says: str) -> Iterator[subprocess.Popen[str]]:
     """Run the database until the block ends, and wait for its first line."""
     with subprocess.Popen(shlex.split(command), stderr=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own
-        assert process.stderr is not None
-        assert process.stderr.readline().rstrip() == says
-        yield process
-        process.terminate()
+        try:
+            assert process.stderr is not None
+            assert process.stderr.readline().rstrip() == says
+            yield process
+        finally:
+            process.terminate()
 
 
 @contextmanager
@@ -91,10 +94,12 @@ def running_in_fork(command: str, says: str) -> Iterator[None]:
     output = Path(f"{shlex.split(command)[1]}.txt")
     process = get_context("fork").Process(target=write_to, args=(output, shlex.split(command)[1:]))
     process.start()
-    until(lambda: output.exists() and re.search(f"^{re.escape(says)}", output.read_text(), re.MULTILINE))
-    yield
-    process.terminate()
-    process.join()
+    try:
+        until(lambda: output.exists() and re.search(f"^{re.escape(says)}", output.read_text(), re.MULTILINE))
+        yield
+    finally:
+        process.terminate()
+        process.join()
     assert process.exitcode in {0, 128 + signal.SIGTERM}, output.read_text()
 
 

@@ -369,16 +369,24 @@ def test_a_block_that_ends_while_its_task_is_given_back_ends_once(
     diary: Diary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     release = transitions.release
+    entered, ending = threading.Event(), threading.Event()
+
+    def block() -> None:
+        with pytest.raises(LockLostError), run:
+            entered.set()
+            assert ending.wait(60)
 
     def ended_meanwhile(lock: Any) -> None:
-        with pytest.raises(LockLostError):
-            run.__exit__(None, None, None)
+        ending.set()
+        thread.join()
         release(lock)
 
     monkeypatch.setattr(transitions, "release", ended_meanwhile)
     Order.create("o-1")
     run: Any = STEP.start("o-1")
-    run.__enter__()
+    thread = threading.Thread(target=block)
+    thread.start()
+    assert entered.wait(60)
     assert run.give_back()
     assert diary.entries[1:] == ["start o-1", "left", "end released"]
 
