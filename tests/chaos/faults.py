@@ -79,7 +79,7 @@ CONFLICT_IN_BY: dict[str, Sequence[Action]] = {TRANSACTION: CONFLICT_IN, BATCH: 
 FIRST = {"": len(KINDS), TRANSACTION: 2, BATCH: 1}
 """How many kinds of faults strike the first requests of a target, or of all other writes."""
 EVERY = 3
-"""One of so many of these requests is struck, so that most repeats get through."""
+"""One of so many of the writes is struck, so that most repeats get through; of the others, which are few, each one."""
 FEWER = {TRANSACTION: 0.5, BATCH: 0.3}
 """By what the rates are divided for requests of which there are few."""
 STUBBORN = 0.5
@@ -193,7 +193,7 @@ class Faults:
         if target in READS or (target == BATCH and len(body["Statements"]) == 1) or not self._first[of]:
             return ""
         self._seen[of] += 1
-        return self._first[of].pop() if self._seen[of] % EVERY == 0 else ""
+        return self._first[of].pop() if of or self._seen[of] % EVERY == 0 else ""
 
 
 UNSENT: tuple[Callable[[], Exception], ...] = (

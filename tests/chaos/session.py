@@ -36,6 +36,8 @@ __all__ = ["LAST", "Outcome", "run"]
 CREATORS = 8
 TICK = 0.02
 LOOK_EVERY = 0.5
+MORE, MORE_EVERY = 0.2, 3.0
+"""What share of the tasks is created after the others, and every how many seconds, until a run has reached its goal."""
 LAST = "parcel-1000002"
 """The task that is created after all others: transactions record its successes of weigh and deliver."""
 PAUSE_EVERY = 10.0
@@ -144,7 +146,7 @@ def _chaos(wire: Wire, faults: Faults, workers: Crew, nemesis: Nemesis) -> None:
                 if passed > PAUSE_EVERY * pauses:
                     pool.submit(pause, log, pauses, order, settings.drawn("pause", pauses))
                     pauses += 1
-                while created < settings.tasks * passed / settings.seconds and (created < settings.tasks or not goal()):
+                while created < _due(settings, passed):
                     pool.submit(_create, order, log, f"parcel-{created}")
                     created += 1
                 time.sleep(TICK)
@@ -154,6 +156,12 @@ def _chaos(wire: Wire, faults: Faults, workers: Crew, nemesis: Nemesis) -> None:
             faults.stop()
     log.close()
     close(order)
+
+
+def _due(settings: Settings, passed: float) -> float:
+    """Return how many tasks have to be there after so many seconds: now and then some more, if a goal takes longer."""
+    late = max(0.0, passed - settings.seconds)
+    return settings.tasks * (min(1.0, passed / settings.seconds) + MORE * (late // MORE_EVERY))
 
 
 class _Broken:

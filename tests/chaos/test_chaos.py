@@ -65,19 +65,20 @@ def test_without_a_guard_the_same_history_breaks_promises() -> None:
 
 
 def rough(guard: str) -> Settings:
-    """Return a run in which each block outlasts its lock, so that others take its task over, until that is noticed."""
+    """Return a run in which each block outlasts its lock, and more workers than tasks wait for that."""
     return Settings(
         seed=1,
         seconds=2,
         until="broken",
-        workers=4,
+        workers=6,
         on_loops=0,
-        tasks=6,
+        tasks=3,
         lock_seconds=0.5,
         margin_seconds=0.2,
         skew=0.1,
-        freeze_every=0.5,
-        longest_freeze=0.5,
+        freeze_every=0,
+        kill_every=0,
+        crash_every=0,
         longest_hold=1,
         long_runs=100,
         queues=0.0,
