@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +22,7 @@ from pynamodb.models import Model
 from pynamodb_tracker import Step, Task, UseCase, clock
 from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.dynamodb.connection import get_items
-from pynamodb_tracker.dynamodb.error_codes import is_unheard
+from pynamodb_tracker.dynamodb.error_codes import is_of_sdk, is_unheard
 from pynamodb_tracker.dynamodb.retries import ending_by, latest_answer, slept_before_retry, stopped_by
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.engines import Moto
@@ -331,3 +333,18 @@ def test_a_block_that_outlives_its_lock_is_logged_once(
 
     (text,) = caplog.messages
     assert text.startswith("the block of work of Job 't-late' (attempt 1) ended after its lock had expired at ")
+
+
+@pytest.mark.parametrize("mistake", [TypeError("a hook of the program"), RecursionError()])
+def test_a_mistake_in_a_hook_of_the_sdk_is_no_fault_that_passes(mistake: Exception) -> None:
+    assert is_of_sdk(FileNotFoundError())
+    assert not is_of_sdk(mistake)
+
+
+def test_the_exception_of_a_signal_handler_is_not_taken_for_one_of_the_sdk() -> None:
+    def handler(*_: object) -> None:
+        raise TimeoutError
+
+    with pytest.raises(TimeoutError) as raised:
+        handler(signal.SIGALRM, sys._getframe())
+    assert not is_of_sdk(raised.value)

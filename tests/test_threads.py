@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextvars import Context, copy_context
 from typing import Any
 
 import pytest
 
 from pynamodb_tracker.batch import thread_pool as threads
+from pynamodb_tracker.dynamodb.retries import is_stopped
 
 
 @pytest.mark.parametrize("number", [1, 3, 16])
@@ -40,3 +42,9 @@ def test_an_exception_stops_the_feeding_with_the_next_item(monkeypatch: pytest.M
     with pytest.raises(SystemExit):
         threads.in_threads(leave, items(), 8)
     assert seen == [0]
+
+
+def test_what_a_call_has_started_in_a_copy_of_its_context_is_not_stopped_when_all_have_ended() -> None:
+    contexts: list[Context] = []
+    threads.in_threads(lambda _: contexts.append(copy_context()), [1, 2], 2)
+    assert [context.run(is_stopped) for context in contexts] == [False, False]

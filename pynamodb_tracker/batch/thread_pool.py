@@ -60,8 +60,9 @@ def in_threads(
             finally:
                 for future in running:
                     future.cancel()
-    finally:
+    except BaseException:  # only then: what a call has started in a copy of its context may outlive it
         left.set()
+        raise
 
 
 def _watched(function: Callable[[Item], None], item: Item, failed: threading.Event, left: threading.Event) -> None:
@@ -79,7 +80,7 @@ def _admitted(
     """Yield each item once it is admitted; the thread that feeds the others waits, as for its turn."""
     for item in items:
         while not admit(item):
-            if failed.is_set():
+            if failed.is_set() or is_stopped():
                 return
             if stopped.is_set():  # the function is told so, and ends the feeding
                 break
@@ -107,7 +108,9 @@ def _paced(items: Iterable[Item], pace: Pace, stopped: threading.Event) -> Itera
     """Yield an item per turn; the thread that feeds the others waits, so that Ctrl-C can end the wait."""
     for item in items:
         left = pace.take_turn()
-        while left > 0 and not stopped.is_set():  # waiting for the event would not move a stopped clock
+        while left > 0 and not (
+            stopped.is_set() or is_stopped()
+        ):  # waiting for the event would not move a stopped clock
             clock.sleep(min(left, _GLANCE))
             left -= _GLANCE
         yield item

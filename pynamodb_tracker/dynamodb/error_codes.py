@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from traceback import walk_tb
+from types import FrameType
 from typing import Any
 
 from botocore.exceptions import (
@@ -51,6 +52,7 @@ _INVALID = {"ValidationException", "SerializationException"}
 _PROOFS = {
     "ConditionalCheckFailedException",
     "IdempotentParameterMismatchException",
+    "ItemCollectionSizeLimitExceededException",
     "ResourceNotFoundException",
     "UnknownOperation",
     "UnknownOperationException",
@@ -113,12 +115,22 @@ def is_of_sdk(error: Exception) -> bool:
     """Return whether an exception that left the SDK is about the request, and did not come from elsewhere.
 
     What a signal handler or another thread raises to stop the program is a class of its own, as a rule, or has the
-    handler in its traceback, which is called with the frame that it interrupts.
+    handler in its traceback, which is called with the frame that it interrupts. A mistake in a program stays one, too.
     """
+    if isinstance(error, _MISTAKES) or type(error).__module__ not in _OF_PROVIDERS:
+        return False
     frames = [frame for frame, _ in walk_tb(error.__traceback__)]
-    return type(error).__module__ in _OF_PROVIDERS and not any(
-        any(value is interrupted for value in frame.f_locals.values()) for interrupted, frame in pairwise(frames)
-    )
+    return not any(_has_argument(frame, interrupted) for interrupted, frame in pairwise(frames))
+
+
+def _has_argument(frame: FrameType, argument: object) -> bool:
+    """Return whether a function was called with an argument, which may be one of its `*args`."""
+    values = frame.f_locals.values()
+    return any(each is argument for value in values for each in (value if type(value) is tuple else (value,)))
+
+
+_MISTAKES = (ArithmeticError, AssertionError, AttributeError, MemoryError, NameError, RecursionError, TypeError)
+"""What no fault of credentials raises, but code that is wrong, such as a hook of the SDK."""
 
 
 _OF_PROVIDERS = {"builtins", "configparser", "json.decoder", "socket", "ssl", "subprocess", "urllib.error"}

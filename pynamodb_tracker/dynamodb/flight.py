@@ -23,8 +23,9 @@ class Flight(threading.local):
     def watched(self, client: Any) -> Any:
         """Watch the tries of a client, and return it."""
         if client is not self._client:
-            for event, note in {"before-send": self._note_sent, "needs-retry": self._note_outcome}.items():
-                client.meta.events.register_first(f"{event}.dynamodb", note, f"pynamodb_tracker {event}")
+            events = client.meta.events
+            events.register_last("before-send.dynamodb", self._note_sent, "pynamodb_tracker before-send")
+            events.register_first("needs-retry.dynamodb", self._note_outcome, "pynamodb_tracker needs-retry")
             self._client = client
         return client
 

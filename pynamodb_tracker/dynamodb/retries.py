@@ -188,8 +188,8 @@ class Persisting:
         self._failures += 1
         if not self._is_logged and not is_conflict(error):
             self._is_logged = True
-            text = "%s of %s could not be recorded yet, and is sent again until its lock expires at %s: %s"
-            log.warning(text, self._what, self.lock, self.lock.expire_time, error, extra=self.lock.log_fields)
+            text = "%s of %s could not be recorded yet, and is sent again until %s at the latest: %s"
+            log.warning(text, self._what, self.lock, latest_answer(None), error, extra=self.lock.log_fields)
 
 
 def persist(lock: Lock, function: Callable[[], V], what: str = "the end") -> V:
