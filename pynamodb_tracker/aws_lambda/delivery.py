@@ -127,8 +127,8 @@ class RecordRunner(Generic[T]):
         for record in records:
             with suppress(UnreadableEventError):
                 attempt, _ = self._attempt(record, trigger, invocation, None)
-                _ = attempt.new_attributes
-                attempts.append(attempt)
+                if isinstance(attempt.new_attributes, Mapping):  # else its run says what is wrong
+                    attempts.append(attempt)
 
         def create(attempt: InvocationAttempt) -> None:
             with suppress(PynamoDBException, TrackerError):

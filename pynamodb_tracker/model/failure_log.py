@@ -195,10 +195,13 @@ def for_row(
     """
     before = [] if row is None else _stored(row)
     is_logged = row is not None and has_log(row)
+    with_traceback = (
+        before if is_logged else before[:-1] if replaces_last else before
+    )  # what keeps one that is left out
     before = before[:-1] if replaces_last else before
     new: list[Entry] = []
     for failure in added:
-        new.append(_entry(failure, [] if row is None else [*_stored(row), *new], in_row_alone=is_logged))
+        new.append(_entry(failure, [*with_traceback, *new], in_row_alone=is_logged))
     entries = [*before, *new][-MAX_FAILURES:]
     room = 0 if row is None else _room(row, added[-1])
     if not may_log or (not is_logged and sum(map(_size, entries)) <= max(MAX_BYTES, room)):

@@ -52,7 +52,7 @@ def is_abandoned(row: TaskRow, codes: Codes, now: datetime) -> bool:
 
 def abandoned_attempts(row: TaskRow, codes: Codes, now: datetime) -> list[Failure]:
     """Return the entries for the attempt at an abandoned row, and for those before it that ended without a result."""
-    known = {(each.step, each.attempt) for each in failures_in_row(row)}
+    known = {(each.step, each.attempt) for each in failures_in_row(row) if each.type == ABANDONED}
     fences: list[int] = readable_value(row, "unfinished") or []
     fence, attempt = readable_value(row, "fence") or 0, readable_value(row, "attempt") or 0
     expired: datetime | None = readable_value(row, "lock_expire_time")

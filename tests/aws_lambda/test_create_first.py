@@ -126,3 +126,13 @@ def test_there_has_to_be_something_to_create() -> None:
         handles(Order.confirm, task_id="order_id", create_first=True)(ship)
     with pytest.raises(TypeError, match="create_first"):
         handles(Order.confirm, task_id="order_id", create_if_missing=True, create_first=1)(ship)  # type: ignore[arg-type]  # the point
+
+
+def test_a_record_without_attributes_for_a_new_task_does_not_stop_the_others(context: Context) -> None:
+    def attributes(event: Any) -> Any:
+        return None if event["order_id"] == "o-2" else {"amount": 7}
+
+    handler = handles(Order.confirm, task_id="order_id", create_if_missing=attributes, create_first=True)(ship)
+
+    assert names(handler(sqs(bare("o-1"), bare("o-2"), bare("o-3")), context)) == ["m-2"]
+    assert known("o-1", "o-2", "o-3") == ["o-1", "o-3"]

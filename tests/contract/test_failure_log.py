@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from pynamodb_tracker import ExecutionContext, GiveUp, Step, UseCase
+from pynamodb_tracker import ExecutionContext, GiveUp, RetryLater, Step, UseCase
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.recorder import recorded
 from tests.support.rows import client, item_bytes, stored
@@ -291,3 +291,13 @@ def test_a_command_after_long_failures_is_stored_in_the_row_alone() -> None:
     assert requests.operations == ["GetItem", "UpdateItem"]
     first, second = Careful.get_task("p-1").errors
     assert (first.message, "raise Broken" in first.traceback, second.message) == ("no 1", True, "no carrier")
+
+
+def test_a_failure_that_takes_the_place_of_one_like_it_keeps_the_traceback(clock: StoppedClock) -> None:
+    Payout.create("p-1")
+    for count in (1, 2, 3):
+        with Payout.pay.start("p-1", skip_error=True):
+            raise RetryLater(timedelta(0), "the bank is closed", counted=False)
+        [error] = Payout.get_task("p-1").errors
+        assert (error.count, "test_failure_log.py" in error.traceback) == (count, True)
+        clock.advance(timedelta(seconds=5))

@@ -12,7 +12,7 @@ import pytest
 from botocore.exceptions import ReadTimeoutError
 from pynamodb.exceptions import UpdateError
 
-from pynamodb_tracker import TaskIgnoredError
+from pynamodb_tracker import RetryLater, TaskIgnoredError
 from pynamodb_tracker.clock import in_words
 from pynamodb_tracker.model.worker_name import working_as
 from tests.support.network import Answer, Network, Request, passing
@@ -104,3 +104,16 @@ def test_a_claim_whose_response_is_lost_does_not_know_the_name(dead: str, networ
     succeed(Order.confirm_payment, "o-1")
     assert [(attempt, kind) for attempt, _, kind, _ in entries()] == [(1, "abandoned")]
     assert entries()[0][3] in (dead, dead.partition(";")[0])
+
+
+def test_an_attempt_without_a_result_is_told_from_an_earlier_one_of_the_same_number(clock: StoppedClock) -> None:
+    Order.create("o-2")
+    with Order.confirm_payment.start("o-2", skip_error=True):
+        raise RetryLater(timedelta(0), "not yet", counted=False)
+    for _ in range(2):
+        clock.advance(HOUR)
+        die(Order.confirm_payment, "o-2")
+    clock.advance(HOUR)
+    succeed(Order.confirm_payment, "o-2")
+    errors = [(each.attempt, each.type) for each in Order.get_task("o-2").errors]
+    assert errors == [(1, "RetryLater"), (1, "abandoned"), (2, "abandoned")]
