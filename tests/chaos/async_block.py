@@ -155,5 +155,7 @@ class AsyncBlock(Block):
             came, announced = claim_of_cancelled(error)
             self.tell("refused", outcome=came, announced=announced, interrupt="CancelledError")
         else:
-            what, came = end_of_cancelled(error, self.interrupted or self.ending, self.unbooked)
+            what, came = end_of_cancelled(
+                error, self.interrupted or self.ending, self.unbooked, booking=self.ending == "succeed"
+            )
             self.tell("written", outcome=came, what=what, interrupt="CancelledError")

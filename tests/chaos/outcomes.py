@@ -94,9 +94,12 @@ def claim_of_cancelled(error: BaseException) -> tuple[str, bool]:
     return ("refused" if came == "refused" else "unknown"), is_announced(error) or is_announced(came_upon)
 
 
-def end_of_cancelled(error: BaseException, what: str, unbooked: PynamoDBException | None = None) -> tuple[str, str]:
+def end_of_cancelled(
+    error: BaseException, what: str, unbooked: PynamoDBException | None = None, *, booking: bool = False
+) -> tuple[str, str]:
     """Return how a run ended that was cancelled, and the outcome of that, by what the cancel tells.
 
+    With `booking`, the request that the cancel came upon was the transaction of a success, and not of progress.
     If the error of its transaction, `unbooked`, had left the block before that, the cancel changed nothing of its end.
     """
     if unbooked is not None:
@@ -108,7 +111,7 @@ def end_of_cancelled(error: BaseException, what: str, unbooked: PynamoDBExceptio
         return what, "lost"
     if came_upon is None and not _notes(error, UNRECORDED):
         return what, "ok"
-    is_unsure = any(_notes(each, UNSURE) for each in (error, came_upon) if each is not None)
+    is_unsure = _notes(error, UNSURE) or (booking and came_upon is not None and _notes(came_upon, UNSURE))
     return "succeed" if is_unsure else what, "unknown"
 
 

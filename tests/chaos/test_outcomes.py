@@ -138,8 +138,10 @@ def test_a_cancel_does_not_hide_that_the_transaction_of_a_success_had_failed() -
 
 
 def test_a_cancelled_run_may_have_succeeded_if_the_error_of_its_transaction_says_so() -> None:
-    assert end_of_cancelled(cancelled_by(noted(unheard(), UNSURE), UNRECORDED), "release") == ("succeed", "unknown")
-    assert end_of_cancelled(cancelled_by(unheard(), UNRECORDED), "release") == ("release", "unknown")
+    unsure = cancelled_by(noted(unheard(), UNSURE), UNRECORDED)
+    assert end_of_cancelled(unsure, "release", booking=True) == ("succeed", "unknown")
+    assert end_of_cancelled(unsure, "release") == ("release", "unknown")  # the transaction was about progress
+    assert end_of_cancelled(cancelled_by(unheard()), "release", booking=True) == ("release", "unknown")
 
 
 def from_nowhere(*notes: str) -> OutOfTime:
