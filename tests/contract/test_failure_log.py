@@ -225,7 +225,7 @@ def fail_deep(message: str, function: Callable[[str], None] = deep) -> list[str]
 def facts() -> list[tuple[int, str, int, str]]:
     """Return attempt, message and count of each failure, and which function its traceback has above `deep`."""
     errors = Payout.get_task("p-1").errors
-    above = [re.findall(r"in (\w+)\n.*\n(?=.* in deep\n)", each.traceback)[:1] for each in errors]
+    above = [re.findall(r"in (\w+)\n.*\n(?: *[~^]+\n)?(?=.* in deep\n)", each.traceback)[:1] for each in errors]
     whole = [each.traceback.endswith("raise Broken(message)\n") for each in errors]
     return [
         (each.attempt, each.message, each.count, name if is_whole else "")
