@@ -189,11 +189,18 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def _spared(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Spare coverage some files, and the collections of garbage of later ones what this one leaves."""
+    """Spare coverage some files, and the collections of garbage of later ones what this one leaves.
+
+    Later files get the AWS settings as they were, whatever a table in memory that was left open has set.
+    """
+    before = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
     with measuring(request.path):
         yield
     gc.collect()  # the library does where names are used again
     gc.freeze()
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        del os.environ[name]
+    os.environ.update(before)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import json
 import re
 import shlex
@@ -84,8 +85,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Be in a folder of an application, on a fresh account."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    with mock_aws():
-        yield tmp_path
+    gc.collect()  # a table in memory that an earlier test has left open would be closed in the middle of this one
+    gc.disable()
+    try:
+        with mock_aws():
+            yield tmp_path
+    finally:
+        gc.enable()
     sys.modules.pop("shop", None)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import botocore.session
 import pynamodb.connection.base
 import pytest
+from botocore.config import Config
 from botocore.exceptions import ClientError
 from pynamodb.exceptions import GetError, PynamoDBConnectionError, QueryError, UpdateError
 
@@ -97,6 +98,9 @@ def test_where_nobody_answers_errors_say_why_and_what_decides_the_endpoint(setti
     )
 
 
+@pytest.mark.skipif(
+    "account_id_endpoint_mode" not in Config.OPTION_DEFAULTS, reason="this botocore knows no endpoints of accounts"
+)
 def test_a_missing_table_is_one_of_the_accounts_endpoint(settings: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         settings.setenv(name, "some")
