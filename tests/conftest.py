@@ -44,6 +44,9 @@ SLOW = ("test_docs.py", "test_engine.py", "test_images.py", "test_site.py")
 """The files of tests/ that `--quick` leaves out."""
 SITE = TESTS / "test_site.py"
 """It is for `make docs`, which builds the site."""
+EARLY = (*SLOW, "cli/test_documented_commands.py")
+"""Files that start early, as those of `LONG` do. Commands of pages come before tests/cli/test_exits.py, which leaves
+something behind that they find."""
 LONG = ("race", "browser")
 """The marks of tests in files that take long."""
 
@@ -169,7 +172,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     If a long file were the last one, all cores but one would wait for it. The mark lets `-m "not engine"` and `--quick`
     leave out all that needs the engine.
     """
-    long = {item.path for item in items if any(map(item.get_closest_marker, LONG))} | {TESTS / name for name in SLOW}
+    long = {item.path for item in items if any(map(item.get_closest_marker, LONG))} | {TESTS / name for name in EARLY}
     items.sort(key=lambda item: item.path not in long)
     for item in items:
         if isinstance(item, pytest.Function) and {"dynamodb", "dynoxide"} & set(item.fixturenames):
