@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import linecache
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from pynamodb_tracker import TaskNotStartableError
@@ -11,6 +13,11 @@ from tests.benchmarks.orders import Change, InRow, Order, OrderTable, add_entry,
 from tests.benchmarks.usage import Operation
 
 __all__ = ["ByTracker", "ByTrackerInRow"]
+
+
+FILE = "/var/task/orders.py"
+"""What tracebacks say: their length would be that of the path of the checkout, and what a failure takes with it."""
+linecache.cache[FILE] = (0, None, Path(__file__).read_text(encoding="utf-8").splitlines(keepends=True), FILE)
 
 
 def fail_below(calls: int) -> None:
@@ -89,3 +96,7 @@ class ByTrackerInRow(ByTracker):
     """The same with all of its data in the row, as the other ways have it."""
 
     order = InRow
+
+
+for function in (fail_below, _fail_in_turn, ByTracker._fail):
+    function.__code__ = function.__code__.replace(co_filename=FILE)
