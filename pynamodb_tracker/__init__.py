@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from pynamodb_tracker.aio.context import AsyncContext
     from pynamodb_tracker.batch.batch import Report
     from pynamodb_tracker.control.item import Pause
-    from pynamodb_tracker.control.limit import Limit
+    from pynamodb_tracker.control.limit import ConcurrencyLimit
     from pynamodb_tracker.exceptions import (
         DefinitionError,
         GiveUp,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pynamodb_tracker.step import BoundStep, Page, State, Step
     from pynamodb_tracker.step.awaited import Awaited, BoundAwaited
     from pynamodb_tracker.step.glance import Glance, IndexEntry
-    from pynamodb_tracker.task.cancelling import Cancelled
+    from pynamodb_tracker.task.cancelling import Cancellation
     from pynamodb_tracker.task.find_by import FindBy
     from pynamodb_tracker.task.group import Group
     from pynamodb_tracker.task.task import Task
@@ -54,7 +54,8 @@ __all__ = [
     "Awaited",
     "BoundAwaited",
     "BoundStep",
-    "Cancelled",
+    "Cancellation",
+    "ConcurrencyLimit",
     "DecimalAttribute",
     "DefinitionError",
     "ExecutionContext",
@@ -64,7 +65,6 @@ __all__ = [
     "Glance",
     "Group",
     "IndexEntry",
-    "Limit",
     "LockLostError",
     "Merged",
     "Page",
@@ -104,7 +104,7 @@ _MODULES = {
     "Awaited": "pynamodb_tracker.step.awaited",
     "BoundAwaited": "pynamodb_tracker.step.awaited",
     "BoundStep": "pynamodb_tracker.step",
-    "Cancelled": "pynamodb_tracker.task.cancelling",
+    "Cancellation": "pynamodb_tracker.task.cancelling",
     "DecimalAttribute": "pynamodb_tracker.model.serialization",
     "ExecutionContext": "pynamodb_tracker.execution.context",
     "Failure": "pynamodb_tracker.model.failure",
@@ -112,7 +112,7 @@ _MODULES = {
     "Glance": "pynamodb_tracker.step.glance",
     "Group": "pynamodb_tracker.task.group",
     "IndexEntry": "pynamodb_tracker.step.glance",
-    "Limit": "pynamodb_tracker.control.limit",
+    "ConcurrencyLimit": "pynamodb_tracker.control.limit",
     "Merged": "pynamodb_tracker.transitions.merges",
     "Page": "pynamodb_tracker.step",
     "Pause": "pynamodb_tracker.control.item",

@@ -181,7 +181,7 @@ class TaskLockedError(TaskNotStartableError):
 class TaskAlreadySucceededError(TaskNotStartableError):
     """This step of the task is done."""
 
-    passed_over = False
+    skipped = False
     """Whether a run has chosen a later step, or the end, so that this step is not to run."""
 
 
@@ -237,23 +237,23 @@ class GiveUp(TrackerError):  # noqa: N818 - an instruction of the user's block, 
 class RetryLater(TrackerError):  # noqa: N818 - an instruction of the user's block, not an error of the library
     """Raise it in the block to fail this attempt; the next one starts no earlier than `delay` from now.
 
-    With `counted=False`, it uses up no attempt, up to 1,000 times until the step succeeds or is reopened.
+    With `use_attempt=False`, it uses up no attempt, up to 1,000 times until the step succeeds or is reopened.
 
     Examples:
         >>> with Order.ship.start("o-2", skip_error=True):
-        ...     raise RetryLater(timedelta(minutes=5), "no carrier", counted=False)
+        ...     raise RetryLater(timedelta(minutes=5), "no carrier", use_attempt=False)
     """
 
-    def __init__(self, delay: timedelta, message: str = "", *, counted: bool = True) -> None:
+    def __init__(self, delay: timedelta, message: str = "", *, use_attempt: bool = True) -> None:
         if not isinstance(delay, timedelta):
             raise TypeError(f"RetryLater takes a timedelta, not {delay!r}: write RetryLater(timedelta(minutes=5))")
         if delay < timedelta(0):
             raise ValueError(f"RetryLater takes a delay of zero or more, not {delay!r}")
         super().__init__(message or f"retry in {delay}")
-        if not isinstance(counted, bool):
-            raise TypeError(f"counted must be True or False, not {counted!r}")
+        if not isinstance(use_attempt, bool):
+            raise TypeError(f"use_attempt must be True or False, not {use_attempt!r}")
         self.delay = delay
-        self.counted = counted
+        self.use_attempt = use_attempt
 
     def __reduce__(self) -> tuple[type[RetryLater], tuple[timedelta, str], dict[str, Any]]:
         """Pickle with all arguments: the default passes only the message."""

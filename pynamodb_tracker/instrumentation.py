@@ -59,7 +59,7 @@ class RunDetails:
         self.gave_up_occurrence = False
         """Whether the task repeats, and no attempt is left for this occurrence: it waits for the next one."""
         self.postponed = False
-        """Whether it failed by RetryLater(..., counted=False), and its attempt does not count."""
+        """Whether it failed by RetryLater(..., use_attempt=False), and its attempt does not count."""
         self.error: BaseException | None = None
         """Why the task was not started, what the block raised, or why its end could not be recorded."""
         self.duration = timedelta(0)

@@ -49,15 +49,15 @@ class Codes:
     """The codes of a step: its number, and the three that follow; `succeeded` belongs to what comes next."""
 
     def __init__(
-        self, use_case_id: str, step: str, pending: int, succeeded: int, *, aside: bool = False, done_from: int = END
+        self, use_case_id: str, step: str, pending: int, succeeded: int, *, branch: bool = False, done_from: int = END
     ) -> None:
         self.use_case_id = use_case_id
         self.step = step
         self.pending = pending
         self.succeeded = succeeded
         self.done_from = min(done_from, succeeded)
-        """The lowest code of a task that this step is behind: the number of the next step, also of one aside."""
-        self.aside = aside
+        """The lowest code of a task that this step is behind: the number of the next step, also of a branch."""
+        self.branch = branch
         """Whether only a run that chooses it leads to the step."""
         self.in_progress = pending + 1
         """The code while a worker holds the lock."""

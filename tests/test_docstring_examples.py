@@ -51,11 +51,11 @@ class AppTask(Task):
 class Order(AppTask):
     """As in the README, with what single examples need."""
 
-    use_case_id = UseCase("order", control=True)
+    use_case_id = UseCase("order", pausable=True)
 
     confirm_payment = Step(100)
     ship = Step(200, max_attempts=5)
-    refund = Step(900, aside=True)
+    refund = Step(900, branch=True)
 
     amount = DecimalAttribute(null=True)
     tracking_no = UnicodeAttribute(null=True)
@@ -86,7 +86,16 @@ third one, `ctx`."""
 
 WITHOUT = {
     "returned by a call, whose example shows it": {
-        *("Answer", "AsyncContext", "BoundAwaited", "BoundStep", "Cancelled", "ExecutionContext", "Failure", "Glance"),
+        *(
+            "Answer",
+            "AsyncContext",
+            "BoundAwaited",
+            "BoundStep",
+            "Cancellation",
+            "ExecutionContext",
+            "Failure",
+            "Glance",
+        ),
         *("IndexEntry", "Merged", "Page", "Pause", "Repeat", "Report", "Sent", "Tally", "RunDetails", "Result"),
         *("RetryHandler", "RetrySummary", "StepHandler", "StoppedClock", "JobKey"),
     },

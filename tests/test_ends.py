@@ -82,7 +82,7 @@ def failure(_ctx: Any, arm: Callable[[], None]) -> None:
 
 def postponement(_ctx: Any, arm: Callable[[], None]) -> None:
     arm()
-    raise RetryLater(timedelta(days=9), counted=False)
+    raise RetryLater(timedelta(days=9), use_attempt=False)
 
 
 def release(_ctx: Any, arm: Callable[[], None]) -> None:

@@ -461,7 +461,7 @@ def test_positions_in_weeks_are_those_of_whole_weeks_whichever_day_a_run_was() -
 @pytest.mark.parametrize(
     "repeat",
     [
-        Repeat.cron("0 2 * * MON-FRI", tz="Europe/Berlin", stop=True),
+        Repeat.cron("0 2 * * MON-FRI", tz="Europe/Berlin", stop_on_failure=True),
         Repeat.rrule("RRULE:freq=weekly;BYDAY=MO", tz=BERLIN, start=START, missed="all"),
         Repeat.every(timedelta(minutes=5)),
         Repeat.every(timedelta(seconds=1, microseconds=5), start=START),
@@ -486,12 +486,12 @@ def test_rules_are_equal_if_they_say_the_same() -> None:
 
 
 def test_a_rule_says_itself_in_words() -> None:
-    rule = Repeat.cron("0 2 * * *", tz="Europe/Berlin", stop=True)
+    rule = Repeat.cron("0 2 * * *", tz="Europe/Berlin", stop_on_failure=True)
 
     assert str(rule) == "0 2 * * * in Europe/Berlin, until it fails"
     assert str(Repeat.every(timedelta(minutes=5), missed="all")) == "every 0:05:00, each missed one"
     assert str(Repeat.every(timedelta(days=1))) == "every 1 day"
-    assert repr(rule) == "Repeat.cron('0 2 * * *', tz='Europe/Berlin', stop=True)"
+    assert repr(rule) == "Repeat.cron('0 2 * * *', tz='Europe/Berlin', stop_on_failure=True)"
 
 
 @pytest.mark.parametrize(
@@ -525,7 +525,7 @@ def test_arguments_are_checked() -> None:
     with pytest.raises(ValueError, match="missed is 'latest' or 'all'"):
         Repeat.cron("@daily", missed="none")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="stop must be True or False"):
-        Repeat.cron("@daily", stop=1)  # type: ignore[arg-type]
+        Repeat.cron("@daily", stop_on_failure=1)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="tz is the name of a zone"):
         Repeat.cron("@daily", tz=1)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="has no time zone"):

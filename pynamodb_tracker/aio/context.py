@@ -70,10 +70,10 @@ class AsyncContext(BlockContext[T_co]):
         """
         return AsyncGroupOfRun(self._blocking.group)
 
-    async def once(self, name: str, function: Callable[[], Awaitable[R]]) -> R:
+    async def checkpoint(self, name: str, function: Callable[[], Awaitable[R]]) -> R:
         """Await a function whose effect must not be repeated, and return its result; no later attempt calls it again.
 
-        As `ExecutionContext.once`; a cancelled one has stored nothing, and is called again.
+        As `ExecutionContext.checkpoint`; a cancelled one has stored nothing, and is called again.
         """
         blocking, begun = self._blocking, list[str | None]()
 
@@ -143,12 +143,12 @@ class AsyncContext(BlockContext[T_co]):
         """
         await in_thread(partial(self._blocking.wait_for, answer, until=until), RUNS)
 
-    async def skip_to(self, step: StepOfTask) -> None:
-        """Let the success of this run lead to a later step, or to one aside, such as `Order.refund`; nothing is sent.
+    async def go_to(self, step: StepOfTask) -> None:
+        """Let the success of this run lead to a later step, or to a branch, such as `Order.refund`; nothing is sent.
 
-        As `ExecutionContext.skip_to`; awaited for the same reason as `create`.
+        As `ExecutionContext.go_to`; awaited for the same reason as `create`.
         """
-        await in_thread(partial(self._blocking.skip_to, step), RUNS)
+        await in_thread(partial(self._blocking.go_to, step), RUNS)
 
     async def end_task(self) -> None:
         """Let the success of this run be the task's end; nothing is sent.

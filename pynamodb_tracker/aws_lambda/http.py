@@ -97,7 +97,7 @@ def _is_code(number: object) -> bool:
 
 def _code_of(result: Result[Any]) -> int:
     """Return the code of a result; 409 for a step that is not to run, because a run has passed over it."""
-    return 409 if getattr(result.error, "passed_over", False) else _CODES[result.status]
+    return 409 if getattr(result.error, "skipped", False) else _CODES[result.status]
 
 
 def _headers_of(event: Mapping[str, Any]) -> Headers:

@@ -257,7 +257,7 @@ class InvocationAttempt(TaskAttempt[Any]):
         codes, task = self.codes, self.task
         if self.was_claimed and self._run is not None and self._run.journal is not None:
             return self._run.journal.next_code == codes.succeeded
-        return task.status == codes.succeeded and not {codes.pending, codes.succeeded} & {*(task.passed_over or ())}
+        return task.status == codes.succeeded and not {codes.pending, codes.succeeded} & {*(task.skipped_steps or ())}
 
     def _create(self, run: Run[Any]) -> Any:
         """Return the missing task, which the run then creates; None if it was created here, because of its options."""

@@ -195,7 +195,7 @@ class _Sender(Generic[T]):
             task: Any = getattr(error, "task", None)
             return Result(status=reason, task_id=task_id, task=task, error=error, retry_after=again)
         return Result(
-            status="succeeded", repeated=sent.how == "stored", task_id=task_id, task=sent.task, value=sent.how
+            status="succeeded", repeated=sent.effect == "stored", task_id=task_id, task=sent.task, value=sent.effect
         )
 
     def _woken_by(self, result: Result[Any]) -> Answer | None:
@@ -218,8 +218,8 @@ class _Sender(Generic[T]):
         journal.write(LEVELS.get(result.status, logging.ERROR), message, record, **about, outcome=result.status)
 
     def answer_to(self, result: Result[Any]) -> dict[str, Any]:
-        """Return what a caller gets: `how` is what `send` returns, or "other" for an answer that does not count."""
-        return {"task_id": result.task_id, "how": result.value or "other"}
+        """Return what a caller gets: `effect` is what `send` returns, or "other" for an answer that does not count."""
+        return {"task_id": result.task_id, "effect": result.value or "other"}
 
     def response_to(self, event: Any, result: Result[Any]) -> dict[str, Any]:
         """Return what an HTTP client gets."""

@@ -284,7 +284,7 @@ _OF_JSON: dict[str, Callable[[Any], Any]] = {
     "awaits": _names,
     "signals": _answers,
     "once": _parts,
-    "passed_over": _steps,
+    "skipped_steps": _steps,
     "postponed": _number,
 }
 """What checks values of the tracker's own that are JSON, also in a CSV file."""

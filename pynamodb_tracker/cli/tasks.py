@@ -93,7 +93,7 @@ def held_back(pauses: Iterable[Pause], limits: Iterable[Use]) -> Iterator[Text]:
     for pause in pauses:
         yield Text(escaped(str(pause)), "red" if pause.until is None else "yellow")
     for use in limits:
-        yield Text(escaped(str(use)), "yellow" if use.taken >= use.at_once else "")
+        yield Text(escaped(str(use)), "yellow" if use.taken >= use.slots else "")
 
 
 # Damaged tasks: those with attributes that are stored otherwise than declared.

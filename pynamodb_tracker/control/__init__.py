@@ -1,1 +1,1 @@
-"""The items of a use case beside its tasks: pauses and step numbers (`control=True`), and what passes (`flow=True`)."""
+"""The items of a use case beside its tasks: pauses and step numbers, counts of transitions, and concurrency limits."""

@@ -1,4 +1,4 @@
-"""What passes through a use case with `flow=True`: how many tasks came, and how their runs ended, by step and hour.
+"""Counts of transitions (`count_transitions=True`): how many tasks came, and how their runs ended, by step and hour.
 
 Each process counts by itself, and adds that to one item for each hour: when 60 transitions have gathered, or when one
 comes 10 minutes after the first; in Lambda also at the first one of an environment, which may get no other. What is not

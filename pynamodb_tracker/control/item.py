@@ -105,10 +105,10 @@ def _key(model: type[TaskRow]) -> Item:
 def _check(model: type[TaskRow]) -> None:
     """Raise a TrackerError if the use case has no control item."""
     use_case = model.tracker.use_case
-    if not use_case.control:
+    if not use_case.pausable:
         raise TrackerError(
             f"the steps of {model.__name__} cannot be paused: write use_case_id = UseCase({use_case.name!r}, "
-            "control=True), and deploy that to all that run its tasks"
+            "pausable=True), and deploy that to all that run its tasks"
         )
 
 

@@ -16,7 +16,7 @@ its token is not later; the others, because somebody else has taken the slot mea
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from pynamodb.connection.table import TableConnection
@@ -51,32 +51,40 @@ STILL_TAKEN = "#lock = :token AND attribute_exists(#until)"
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
-    """How many tasks of the steps that share it run at once, whichever programs run them.
+class ConcurrencyLimit:
+    """A limit on how many tasks run at the same time, shared by all steps that use it and all programs that run them.
 
-    `name` is stored: text of 1 to 255 bytes without `#`; a name is one limit for all steps and use cases of a table.
-    Workers, `run_all` and `arun_all` start a task only while they have one of the `at_once` slots, 1 to 1,000. `start`,
-    `run` and Lambda handlers do not look. Slots of a worker that died are free after 30 seconds and the clock
-    margin. `at_once` can be changed in any deployment. ValueError for a name or a number that cannot be.
+    Workers, `run_all` and `arun_all` take one of the slots before they start a task. `start`, `run` and Lambda handlers
+    do not look at the limit. The slots of a worker that died are free again after 30 seconds and the clock margin.
+
+    Args:
+        name: Text of 1 to 255 bytes without `#`. A name is one limit for all use cases of a table.
+        slots: How many tasks may run at the same time, from 1 to 1,000. Any deployment may change it.
+
+    Raises:
+        ValueError: The name or the number is outside of these bounds.
 
     Examples:
-        >>> pay = Step(100, within=Limit("bank", at_once=20))
+        >>> pay = Step(100, concurrency_limit=ConcurrencyLimit("bank", 20))
     """
 
     name: str
-    _: KW_ONLY
-    at_once: int
+    slots: int
 
     def __post_init__(self) -> None:
         """Refuse what cannot be stored, and what is no limit."""
         name: object = self.name
         if not isinstance(name, str) or "#" in name or not 1 <= len(name.encode(errors="replace")) <= _LONGEST_NAME:
-            raise ValueError(f"Limit({shown(name)}): the name is text of 1 to {_LONGEST_NAME} bytes without '#'")
-        if type(self.at_once) is not int or not 1 <= self.at_once <= MOST_SLOTS:
-            raise ValueError(f"Limit({name!r}, at_once={shown(self.at_once)}): write a number from 1 to {MOST_SLOTS:,}")
+            raise ValueError(
+                f"ConcurrencyLimit({shown(name)}): the name is text of 1 to {_LONGEST_NAME} bytes without '#'"
+            )
+        if type(self.slots) is not int or not 1 <= self.slots <= MOST_SLOTS:
+            raise ValueError(
+                f"ConcurrencyLimit({name!r}, {shown(self.slots)}): write a number from 1 to {MOST_SLOTS:,}"
+            )
 
 
-Limit.__init__ = written_as('Limit("bank", at_once=20)')(Limit.__init__)  # type: ignore[method-assign]
+ConcurrencyLimit.__init__ = written_as('ConcurrencyLimit("bank", 20)')(ConcurrencyLimit.__init__)  # type: ignore[method-assign]
 
 
 @dataclass(frozen=True, slots=True)

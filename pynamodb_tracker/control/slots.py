@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 from weakref import WeakKeyDictionary
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.control.limit import LIFETIME, Limit, SlotTable, StoredSlot, Taken
+from pynamodb_tracker.control.limit import LIFETIME, ConcurrencyLimit, SlotTable, StoredSlot, Taken
 from pynamodb_tracker.dynamodb.around import around
 from pynamodb_tracker.dynamodb.backoff import RANDOM
 from pynamodb_tracker.dynamodb.forking import in_forked_process
@@ -118,7 +118,7 @@ class LimitSlots:
         self._asked: StoredSlot | None = None
         """The slot that was last asked for."""
 
-    def take(self, limit: Limit, user: str) -> Slot | None:
+    def take(self, limit: ConcurrencyLimit, user: str) -> Slot | None:
         """Take a slot, and return it; None if there is none now. No request if one is idle in this process."""
         slot = self._idle(limit, user)
         if slot is not None:
@@ -129,40 +129,40 @@ class LimitSlots:
                 slot = self._taken(limit, user)
             return slot
 
-    def may_have(self, limit: Limit) -> bool:
+    def may_have(self, limit: ConcurrencyLimit) -> bool:
         """Return whether it is worth trying to take a slot; no request is sent."""
         with self._guard:
             return self._one_idle(limit) is not None or self._may_look(limit)
 
-    def wait(self, limit: Limit, seconds: float) -> None:
+    def wait(self, limit: ConcurrencyLimit, seconds: float) -> None:
         """Wait until a task of this process leaves its slot, or others may have given one back; or that long."""
         self.freed.clear()
         if not self.may_have(limit):
             left = (self.next_look - clock.now()).total_seconds()
             clock.wait(self.freed, min(seconds, left) if left > 0 else seconds)
 
-    def _may_look(self, limit: Limit) -> bool:
+    def _may_look(self, limit: ConcurrencyLimit) -> bool:
         """Whether others may have a slot, and the table was not looked at a moment ago."""
         now = clock.now()  # setting the clock back does not lengthen the wait
         is_too_early = now < self.next_look <= now + 4 * LOOK_EVERY
-        return not is_too_early and any(number not in self._mine for number in range(limit.at_once))
+        return not is_too_early and any(number not in self._mine for number in range(limit.slots))
 
-    def _idle(self, limit: Limit, user: str) -> Slot | None:
+    def _idle(self, limit: ConcurrencyLimit, user: str) -> Slot | None:
         with self._guard:
             slot = self._one_idle(limit)
             if slot is not None:
                 slot.user = user
             return slot
 
-    def _one_idle(self, limit: Limit) -> Slot | None:
+    def _one_idle(self, limit: ConcurrencyLimit) -> Slot | None:
         for slot in self._mine.values():
-            if slot.user is None and slot.number < limit.at_once and slot.is_held and not slot.is_due_elsewhere:
+            if slot.user is None and slot.number < limit.slots and slot.is_held and not slot.is_due_elsewhere:
                 return slot
         return None
 
-    def _taken(self, limit: Limit, user: str) -> Slot | None:
+    def _taken(self, limit: ConcurrencyLimit, user: str) -> Slot | None:
         """Take one that this process does not have: any one, and if that is not free, one that is found to be."""
-        numbers = [number for number in range(limit.at_once) if number not in self._mine]
+        numbers = [number for number in range(limit.slots) if number not in self._mine]
         tried = [] if self._was_full else RANDOM.sample(numbers, min(1, len(numbers)))
         slot = self._first_taken(tried, user)
         if slot is None:
@@ -309,7 +309,7 @@ def _forget() -> None:
     _known.clear()
 
 
-def slots_of(model: type[TaskRow], limit: Limit) -> LimitSlots:
+def slots_of(model: type[TaskRow], limit: ConcurrencyLimit) -> LimitSlots:
     """Return what this process has of the slots of a limit."""
     tracker = model.tracker
     connection = tracker.connection()
@@ -324,7 +324,7 @@ def slots_of(model: type[TaskRow], limit: Limit) -> LimitSlots:
 class StepSlots:
     """The slots of the limit of one step, for what runs its tasks in this process."""
 
-    def __init__(self, model: type[TaskRow], step: str, limit: Limit) -> None:
+    def __init__(self, model: type[TaskRow], step: str, limit: ConcurrencyLimit) -> None:
         self.limit = limit
         self._slots = slots_of(model, limit)
         self._user = f"{model.__name__}.{step}"
@@ -360,7 +360,7 @@ class StepSlots:
         self._slots.give_back(at_once=True)
 
     def __str__(self) -> str:
-        return f"all {self.limit.at_once:,} slots of the limit {self.limit.name} are taken"
+        return f"all {self.limit.slots:,} slots of the limit {self.limit.name} are taken"
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,24 +368,26 @@ class Use:
     """How much of a limit is in use, in all programs."""
 
     limit: str
-    at_once: int
+    slots: int
     taken: int
     """Slots that are taken and have not expired; what a worker that died has held counts until then."""
 
     def __str__(self) -> str:
-        return f"limit {self.limit}: {self.taken:,} of {self.at_once:,} slots are taken"
+        return f"limit {self.limit}: {self.taken:,} of {self.slots:,} slots are taken"
 
 
 def uses(model: type[TaskRow]) -> list[Use]:
     """Return how much of each limit of a use case is in use; half a read unit for each slot."""
     found = []
     for limit in limits_of(model):
-        slots = slots_of(model, limit).table.read(range(limit.at_once))
-        found.append(Use(limit.name, limit.at_once, sum(not slot.is_free(timedelta(0)) for slot in slots)))
+        slots = slots_of(model, limit).table.read(range(limit.slots))
+        found.append(Use(limit.name, limit.slots, sum(not slot.is_free(timedelta(0)) for slot in slots)))
     return found
 
 
-def limits_of(model: type[TaskRow]) -> list[Limit]:
+def limits_of(model: type[TaskRow]) -> list[ConcurrencyLimit]:
     """Return the limits of the steps of a use case, by their names."""
-    limits: set[Limit] = {step._definition.declared.within for step in model._bound_steps.values()} - {None}
-    return sorted(limits, key=lambda limit: (limit.name, limit.at_once))
+    limits: set[ConcurrencyLimit] = {
+        step._definition.declared.concurrency_limit for step in model._bound_steps.values()
+    } - {None}
+    return sorted(limits, key=lambda limit: (limit.name, limit.slots))

@@ -26,7 +26,7 @@ _CHECKS = (
 def examine(model: type[Task]) -> list[Finding]:
     """Check the table of this class with three requests, and return the findings, the worst first.
 
-    It reads settings, not tasks; and one item more for each use case with `control=True`, and the slots of limits. A
+    It reads settings, not tasks; and one item more for each use case with `pausable=True`, and the slots of limits. A
     setting that DynamoDB does not return, or that the caller may not read, is a finding, too. NotExaminedError if the
     table does not exist or DynamoDB does not answer.
     """

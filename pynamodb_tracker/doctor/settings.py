@@ -56,7 +56,7 @@ def check_status(description: Description) -> Iterator[Finding]:
 def check_pauses(description: Description) -> Iterator[Finding]:
     """Yield pauses that somebody may have forgotten, or that a restore has brought back; one read for each use case."""
     for model in description.models[1:]:
-        for pause in in_force(model) if model.tracker.use_case.control else ():
+        for pause in in_force(model) if model.tracker.use_case.pausable else ():
             if pause.time < clock.now() - _FORGOTTEN:
                 yield Finding(
                     Severity.ADVICE,
@@ -73,15 +73,15 @@ def check_limits(description: Description) -> Iterator[Finding]:
     models = description.models[1:]
     found = {limit.name: (model, limit) for model in models for limit in limits_of(model)}
     for name, (model, limit) in sorted(found.items()):
-        numbers = {each.at_once for of in models for each in limits_of(of) if each.name == name}
+        numbers = {each.slots for of in models for each in limits_of(of) if each.name == name}
         most = max(numbers)
         if len(numbers) > 1:
             yield _of_limit(
                 name,
-                f"at_once={' and '.join(map(str, sorted(numbers)))}",
+                f"limits of {' and '.join(map(str, sorted(numbers)))}",
                 "one number in all steps",
                 f"Up to {most:,} tasks run at once, because the steps with the highest number take that many slots.",
-                f"Share one limit: bank = Limit({name!r}, at_once=...), and within=bank.",
+                f"Share one limit: bank = ConcurrencyLimit({name!r}, ...), and concurrency_limit=bank.",
             )
         table, soon = slots_of(model, limit).table, clock.now() + LIFETIME + model.tracker.margin
         slots = sorted(table.read(range(min(most + _SLOTS_ABOVE, MOST_SLOTS))), key=attrgetter("number"))
@@ -100,7 +100,7 @@ def check_limits(description: Description) -> Iterator[Finding]:
                 name,
                 f"{above:,} slots above {most:,} are taken",
                 f"at most {most:,}",
-                "More tasks run at once: a program that is not up to date has a higher at_once.",
+                "More tasks run at once: a program that is not up to date has a higher limit.",
                 "Deploy the lower number to all workers, and check again.",
             )
 
@@ -185,7 +185,7 @@ def check_replicas(description: Description) -> Iterator[Finding]:
             "A lock holds in all regions. But such a table supports neither transactions nor time to live: creating a "
             "task with data too large for its row fails, ctx.transaction fails, and keep_for and keep_ignored_for "
             "delete nothing.",
-            "Create tasks without large data, and let a run save it, or raise data_in_row. Delete ended tasks "
+            "Create tasks without large data, and let a run save it, or raise max_inline_data. Delete ended tasks "
             "with delete_task.",
         )
     else:

@@ -272,7 +272,7 @@ class ExecutionContext(BlockContext[T_co]):
         group: GroupOfRun = additions["group"]
         return group
 
-    def once(self, name: str, function: Callable[[], R]) -> R:
+    def checkpoint(self, name: str, function: Callable[[], R]) -> R:
         """Call a function whose effect must not be repeated, and return its result; no later attempt calls it again.
 
         Its result, of at most 1,024 bytes as JSON, is stored at once, with one request, and later attempts get that;
@@ -283,7 +283,7 @@ class ExecutionContext(BlockContext[T_co]):
         Costs 1 write unit per started KB of the row. LockLostError if another worker has the task.
 
         Examples:
-            >>> receipt = ctx.once("charge", lambda: f"paid by {ctx.key('charge')}")
+            >>> receipt = ctx.checkpoint("charge", lambda: f"paid by {ctx.key('charge')}")
         """
         found = self._begin_part(name)
         if found is None:
@@ -291,7 +291,9 @@ class ExecutionContext(BlockContext[T_co]):
                 result = function()
                 if isinstance(result, Coroutine):
                     result.close()
-                    raise TypeError(f"part {name!r} returned a coroutine: await ctx.once(...) in an async function")
+                    raise TypeError(
+                        f"part {name!r} returned a coroutine: await ctx.checkpoint(...) in an async function"
+                    )
                 found = self._store_part(name, result)
             finally:
                 self._end_part(name)
@@ -424,27 +426,27 @@ class ExecutionContext(BlockContext[T_co]):
             awaits.names |= {name}
             journal.additions["awaits"] = awaits
 
-    def skip_to(self, step: StepOfTask) -> None:
-        """Let the success of this run lead to a later step, or to one aside, such as `Order.refund`; nothing is sent.
+    def go_to(self, step: StepOfTask) -> None:
+        """Let the success of this run lead to a later step, or to a branch, such as `Order.refund`; nothing is sent.
 
-        The steps between are passed over: starting one raises a TaskAlreadySucceededError with `passed_over`, until the
-        task starts over. A run has one target: ValueError for another one, and for a step that is not later.
+        The steps between are skipped: starting one raises a TaskAlreadySucceededError, until the task starts over. A
+        run has one target: ValueError for another one, and for a step that is not later.
 
         Examples:
-            >>> ctx.skip_to(Order.refund)
+            >>> ctx.go_to(Order.refund)
         """
         claim, codes = self._claim, getattr(getattr(step, "_definition", None), "codes", None)
         if not isinstance(codes, Codes):
-            raise TypeError(f"skip_to takes a step, such as Order.refund, not {shown(step)}")
+            raise TypeError(f"go_to takes a step, such as Order.refund, not {shown(step)}")
         own = claim.statements.codes
         if codes.use_case_id != own.use_case_id or codes.pending <= own.pending:
-            raise ValueError(f"{claim} cannot skip to {step!r}: write a later step of {type(self.task).__name__}")
+            raise ValueError(f"{claim} cannot go to {step!r}: write a later step of {type(self.task).__name__}")
         self._lead_to(codes.pending, codes.step)
 
     def end_task(self) -> None:
         """Let the success of this run be the task's end; nothing is sent.
 
-        All later steps are passed over, as by `skip_to`. ValueError if the run has another target, or something waits.
+        All later steps are passed over, as by `go_to`. ValueError if the run has another target, or something waits.
 
         Examples:
             >>> ctx.end_task()

@@ -24,8 +24,8 @@ class RetryPolicy(Protocol):
 
 
 def uses_up_attempt(error: BaseException) -> bool:
-    """Return whether a failure counts as an attempt: all do but RetryLater(..., counted=False)."""
-    return not issubclass(type(error), RetryLater) or getattr(error, "counted", True) is not False
+    """Return whether a failure counts as an attempt: all do but RetryLater(..., use_attempt=False)."""
+    return not issubclass(type(error), RetryLater) or getattr(error, "use_attempt", True) is not False
 
 
 def delay_after(policy: RetryPolicy, claim: Claim[Any], error: BaseException) -> timedelta:

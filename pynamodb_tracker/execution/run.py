@@ -242,7 +242,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
                 self._end_once_more(self.journal, error, call, raised)
             raise
         finally:
-            if self.statements.model.tracker.use_case.flow:
+            if self.statements.model.tracker.use_case.count_transitions:
                 self._count()
 
     def _count(self) -> None:
@@ -259,7 +259,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
             also += [f"{flow.LEFT}#{codes.pending}", f"{flow.CAME}#{target}"]
         flow.count(self.statements.model, f"{journal.outcome}#{codes.pending}", *also)
         for model in follow_ups.models if follow_ups and journal.outcome == "succeeded" else ():
-            if model.tracker.use_case.flow:
+            if model.tracker.use_case.count_transitions:
                 flow.count(model, flow.CREATED)
 
     def leave(self, error: BaseException | None) -> None:

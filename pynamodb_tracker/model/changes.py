@@ -141,7 +141,7 @@ def belongs_in_chunks(model: type[TaskRow], task_id: str, data: Mapping[str, Any
             attribute="data",
             size=size,
         )
-    return size > model.tracker.use_case.data_in_row
+    return size > model.tracker.use_case.max_inline_data
 
 
 def check_row_size(row: TaskRow, new: dict[str, dict[str, Any] | None]) -> None:

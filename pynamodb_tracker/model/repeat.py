@@ -46,8 +46,8 @@ class Repeat:
 
     A task that repeats has one row, so its runs never overlap, and it runs once for each occurrence. The success of
     its last step makes it pending at its first step, due at the next occurrence; the last attempt that fails does
-    the same, unless `stop` is set: then the task is ignored. After the last occurrence of its rule the task has
-    succeeded.
+    the same, unless `stop_on_failure` is set: then the task is ignored. After the last occurrence of its rule the task
+    has succeeded.
 
     `missed` says what happens to occurrences that passed before the task could run for them, for whatever reason. With
     "latest" it runs once, for the latest of them; with "all" it runs once for each of them, in turn. A worker whose
@@ -70,7 +70,7 @@ class Repeat:
     """From when the rule counts, if that was given: in the zone of the rule."""
     missed: Literal["latest", "all"] = "latest"
     """What happens to occurrences that passed before the task could run for them."""
-    stop: bool = False
+    stop_on_failure: bool = False
     """Whether the last attempt that fails ends the repetition."""
     since: datetime | None = field(default=None, compare=False)
     """From when the rule counts in a task, if it has no `start`: when the task got it. Equality leaves it out."""
@@ -82,7 +82,7 @@ class Repeat:
         *,
         tz: str | ZoneInfo = "UTC",
         missed: Literal["latest", "all"] = "latest",
-        stop: bool = False,
+        stop_on_failure: bool = False,
     ) -> Self:
         """Repeat by a cron expression of five fields: minute, hour, day of month, month and day of week.
 
@@ -94,7 +94,9 @@ class Repeat:
         Examples:
             >>> Order.create("o-5", repeat=Repeat.cron("0 2 * * *", tz="Europe/Berlin"))
         """
-        return _checked_to_occur(cls._checked("cron", expression, tz=tz, missed=missed, stop=stop))
+        return _checked_to_occur(
+            cls._checked("cron", expression, tz=tz, missed=missed, stop_on_failure=stop_on_failure)
+        )
 
     @classmethod
     def rrule(
@@ -104,7 +106,7 @@ class Repeat:
         tz: str | ZoneInfo = "UTC",
         start: datetime | None = None,
         missed: Literal["latest", "all"] = "latest",
-        stop: bool = False,
+        stop_on_failure: bool = False,
     ) -> Self:
         """Repeat by a recurrence rule of RFC 5545, such as `FREQ=MONTHLY;BYDAY=1MO;BYHOUR=9`.
 
@@ -118,7 +120,9 @@ class Repeat:
         Examples:
             >>> Order.create("o-5", repeat=Repeat.rrule("FREQ=MONTHLY;BYDAY=1MO"))
         """
-        return _checked_to_occur(cls._checked("rrule", text, tz=tz, start=start, missed=missed, stop=stop))
+        return _checked_to_occur(
+            cls._checked("rrule", text, tz=tz, start=start, missed=missed, stop_on_failure=stop_on_failure)
+        )
 
     @classmethod
     def every(
@@ -127,7 +131,7 @@ class Repeat:
         *,
         start: datetime | None = None,
         missed: Literal["latest", "all"] = "latest",
-        stop: bool = False,
+        stop_on_failure: bool = False,
     ) -> Self:
         """Repeat after that much elapsed time, at least a second; clock changes do not matter.
 
@@ -137,7 +141,7 @@ class Repeat:
             >>> Order.create("o-5", repeat=Repeat.every(timedelta(minutes=5)))
         """
         seconds = f"{check_duration('period', period).total_seconds():.6f}".rstrip("0").rstrip(".")
-        return cls._checked("every", seconds, start=start, missed=missed, stop=stop)
+        return cls._checked("every", seconds, start=start, missed=missed, stop_on_failure=stop_on_failure)
 
     @classmethod
     def _checked(
@@ -148,13 +152,13 @@ class Repeat:
         tz: str | ZoneInfo = "UTC",
         start: datetime | None = None,
         missed: Literal["latest", "all"] = "latest",
-        stop: bool = False,
+        stop_on_failure: bool = False,
     ) -> Self:
         if not isinstance(expression, str):
             raise TypeError(f"a rule is text, not {shown(expression)}")
         if missed not in ("latest", "all"):
             raise ValueError(f"missed is 'latest' or 'all', not {shown(missed)}")
-        check_flags(stop=stop)
+        check_flags(stop_on_failure=stop_on_failure)
         if kind == "rrule" and start is None:
             expression = with_full_hours(expression)
         tz = _zone_name(tz)
@@ -164,14 +168,16 @@ class Repeat:
                 start = start.replace(microsecond=0).astimezone(_zone(tz))
             except OverflowError:
                 raise ValueError(f"start={start!r} is outside of the years of datetime in {tz}") from None
-        return cls(kind, _rule(kind, expression).text, tz=tz, start=start, missed=missed, stop=stop)
+        return cls(
+            kind, _rule(kind, expression).text, tz=tz, start=start, missed=missed, stop_on_failure=stop_on_failure
+        )
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Return the rule that is stored in a row; ValueError for one that this version cannot read."""
         try:
             stored = json.loads(text)
-            options = {name: stored.pop(name) for name in ("tz", "missed", "stop") if name in stored}
+            options = {name: stored.pop(name) for name in ("tz", "missed", "stop_on_failure") if name in stored}
             times = {name: datetime.fromisoformat(stored.pop(name)) for name in ("start", "since") if name in stored}
             [(kind, expression)] = stored.items()
             read = cls._checked(kind, expression, start=times.get("start"), **options)
@@ -189,8 +195,8 @@ class Repeat:
                 stored[name] = time.isoformat()
         if self.missed != "latest":
             stored["missed"] = self.missed
-        if self.stop:
-            stored["stop"] = True
+        if self.stop_on_failure:
+            stored["stop_on_failure"] = True
         return strict_json.dumps(stored, separators=(",", ":"))
 
     def begun(self, at: datetime) -> Self:
@@ -269,7 +275,11 @@ class Repeat:
             text = f"{self.expression} in {self.tz}"
         if self.start is not None:
             text += f" from {self.start}"
-        return text + (", each missed one" if self.missed == "all" else "") + (", until it fails" if self.stop else "")
+        return (
+            text
+            + (", each missed one" if self.missed == "all" else "")
+            + (", until it fails" if self.stop_on_failure else "")
+        )
 
     def __repr__(self) -> str:
         given = [repr(timedelta(seconds=float(self.expression)) if self.kind == "every" else self.expression)]

@@ -60,7 +60,7 @@ A later version writes a higher number into a row when this version would misrea
 """
 
 
-OF_ROUND = frozenset({"first_failure", "once", "passed_over", "postponed"})
+OF_ROUND = frozenset({"first_failure", "once", "skipped_steps", "postponed"})
 """The attributes that belong to a round, and are removed by each write that starts the task over."""
 
 
@@ -148,8 +148,8 @@ class TaskRow(Model):
     round = TokenAttribute(null=True)
     """The token of what started the task over; until then, `creation` tells this round of the task from others."""
     once = PartsAttribute(null=True)
-    """The results of the parts of runs that `ctx.once` has stored, in this round."""
-    passed_over = FencesAttribute(null=True)
+    """The results of the parts of runs that `ctx.checkpoint` has stored, in this round."""
+    skipped_steps = FencesAttribute(null=True)
     """The numbers of the steps that runs of this round have passed over."""
     again = PendingRequestAttribute(null=True)
     """Requests that arrived during a run, merged: their due time and attributes, as they are stored."""

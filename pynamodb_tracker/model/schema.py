@@ -39,18 +39,24 @@ _KEYS = {"HASH": "hash key", "RANGE": "range key"}
 
 
 class UseCase(UnicodeAttribute):
-    """The use case of a class of tasks; in the row it is the range key.
+    """The use case of a class of tasks, and the range key of its rows.
 
-    `name` is stored: any text of 1 to 255 bytes without `#`. `status_shards` spreads each state over that many
-    partitions of the index. To change it on a live table, first let every program read as many as the larger of both
-    numbers: `read_shards`. `keep_for` is how long a task is kept after the success of its last step; by default for
-    ever. Ignored tasks wait for a person: they are kept for ever, unless `keep_ignored_for` limits that. Both set the
-    row's time to live. `data` that takes more bytes of JSON than `data_in_row` is stored in overflow chunks, so that
-    the cost of a status change does not depend on its size. With `index_succeeded=False`, a task leaves the index when
-    its last step succeeds: a write unit less, but queries and counts do not find it any more. With `control`,
-    steps can be paused, and a step that was renumbered is refused: workers, batches and handlers read one
-    more item, at most once in 5 seconds. With `flow`, each process counts about how many tasks come, succeed and fail,
-    for the page: a write unit for 60 transitions, or for 10 minutes in which there were fewer.
+    Args:
+        name: The stored name, 1 to 255 bytes without `#`.
+        status_shards: Over how many partitions of the index each state is spread, from 1 to 10,000.
+        read_shards: How many shards a query reads, by default `status_shards`. To change the number of shards of a live
+            table, first deploy the larger of both numbers here to every program.
+        keep_for: How long a task stays in the table after its last step succeeded, by default forever. It sets the time
+            to live of the row.
+        keep_ignored_for: The same for ignored tasks. By default they stay forever, because they wait for a person.
+        max_inline_data: The most bytes of JSON that `data` takes in the row. Larger data is stored in overflow chunks,
+            so that the cost of a status change does not depend on its size.
+        index_succeeded: Whether finished tasks stay in the index. False saves a write unit for each task, but queries
+            and counts no longer find them.
+        pausable: Whether steps can be paused. Workers, batches and handlers then read one more item, at most once every
+            5 seconds, and refuse a step that was renumbered. None, the default, is the same as False.
+        count_transitions: Whether each process counts roughly how many tasks come, succeed and fail, for the page. It
+            takes one write unit for 60 transitions, or for 10 minutes with fewer.
 
     Examples:
         >>> use_case_id = UseCase("order", keep_for=timedelta(days=90))
@@ -65,10 +71,10 @@ class UseCase(UnicodeAttribute):
         read_shards: int | None = None,
         keep_for: timedelta | None = None,
         keep_ignored_for: timedelta | None = None,
-        data_in_row: int = 1024,
+        max_inline_data: int = 1024,
         index_succeeded: bool = True,
-        control: bool = False,
-        flow: bool = False,
+        pausable: bool | None = None,
+        count_transitions: bool = False,
     ) -> None:
         given: object = name  # `mistakes` reports what is not text, with the name of the class
         super().__init__(range_key=True, default_for_new=given if isinstance(given, str) else None)
@@ -77,10 +83,10 @@ class UseCase(UnicodeAttribute):
         self.read_shards = status_shards if read_shards is None else read_shards
         self.keep_for = keep_for
         self.keep_ignored_for = keep_ignored_for
-        self.data_in_row = data_in_row
+        self.max_inline_data = max_inline_data
         self.index_succeeded = index_succeeded
-        self.control = control
-        self.flow = flow
+        self.pausable = pausable
+        self.count_transitions = count_transitions
         self.prefix = f"{name}{SEPARATOR}"
         """The beginning of the index hash keys of this use case, and of no other."""
 
@@ -97,7 +103,7 @@ class UseCase(UnicodeAttribute):
     def mistakes(self) -> Iterator[str]:
         """Yield what is wrong with the declaration; called once the name of the class is known."""
         given: Mapping[str, Any] = vars(self)
-        name, in_row = given["name"], given["data_in_row"]
+        name, in_row = given["name"], given["max_inline_data"]
         if not isinstance(name, str):
             yield f"UseCase({name!r}): the name is text"
         elif SEPARATOR in name or not 1 <= len(name.encode(errors="ignore")) <= _LONGEST or not _is_utf8(name):
@@ -109,10 +115,12 @@ class UseCase(UnicodeAttribute):
                 limits = f"a timedelta above zero, at most {LONGEST.days} days"
                 yield f"UseCase({name!r}, {option}={time!r}): write {limits}, or leave it out"
         if type(in_row) is not int or not 0 <= in_row <= _MOST_IN_ROW:
-            yield f"UseCase({name!r}, data_in_row={in_row!r}): write a number of bytes from 0 to {_MOST_IN_ROW:,}"
-        for option in ("index_succeeded", "control", "flow"):
+            yield f"UseCase({name!r}, max_inline_data={in_row!r}): write a number of bytes from 0 to {_MOST_IN_ROW:,}"
+        for option in ("index_succeeded", "count_transitions"):
             if not isinstance(given[option], bool):
                 yield f"UseCase({name!r}, {option}={shown(given[option])}): write True or False"
+        if not isinstance(given["pausable"], bool | None):
+            yield f"UseCase({name!r}, pausable={shown(given['pausable'])}): write True, False or None"
 
     def _mistakes_in_shards(self) -> Iterator[str]:
         shards: dict[str, object] = {"status_shards": self.status_shards, "read_shards": self.read_shards}

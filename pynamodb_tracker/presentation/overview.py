@@ -13,7 +13,7 @@ from pynamodb_tracker.control.item import Pause, in_force
 from pynamodb_tracker.dynamodb.side_by_side import side_by_side
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.presentation.children import Blocked, blocked_among
-from pynamodb_tracker.presentation.task_facts import is_abandoned, is_aside
+from pynamodb_tracker.presentation.task_facts import is_abandoned, is_branch
 from pynamodb_tracker.presentation.text import span
 from pynamodb_tracker.presentation.why_failed import Errors
 from pynamodb_tracker.status import Status
@@ -78,9 +78,9 @@ class StepView:
     """Tasks whose lock has expired by their rows: the index does not know of extensions."""
 
     @property
-    def is_aside(self) -> bool:
+    def is_branch(self) -> bool:
         """Whether only a run that chooses the step leads to it."""
-        return is_aside(self.step.model, self.step.name)
+        return is_branch(self.step.model, self.step.name)
 
     @property
     def shares(self) -> list[tuple[str, Number]]:
@@ -250,7 +250,7 @@ def look(steps: Sequence[BoundStep[Any]], errors: Errors) -> Overview:
         for at, step in enumerate(steps)
     ]
     model = steps[0].model
-    pauses = in_force(model) if model.tracker.use_case.control else None
+    pauses = in_force(model) if model.tracker.use_case.pausable else None
     blocked = blocked_among({step: ids for step, (_, ids) in zip(steps, waiting, strict=True)})
     done, flow = _done(steps[-1])
     return Overview(views, pauses, limits_in_use(model), done, flow, blocked)
@@ -258,7 +258,7 @@ def look(steps: Sequence[BoundStep[Any]], errors: Errors) -> Overview:
 
 def pauses_of(model: type[TaskRow]) -> Sequence[Pause]:
     """Return the pauses of a use case that are in force; no request if its steps cannot be paused."""
-    return in_force(model) if model.tracker.use_case.control else ()
+    return in_force(model) if model.tracker.use_case.pausable else ()
 
 
 def pauses_at(task: Task) -> list[Pause]:
@@ -270,7 +270,7 @@ def pauses_at(task: Task) -> list[Pause]:
 
 def limits_in_use(model: type[TaskRow]) -> Sequence[Use]:
     """Return how much of each limit of a use case is in use; no request if it has none."""
-    if all(step._definition.declared.within is None for step in model._bound_steps.values()):
+    if all(step._definition.declared.concurrency_limit is None for step in model._bound_steps.values()):
         return ()
     from pynamodb_tracker.control.slots import uses  # noqa: PLC0415 - few use cases have limits
 

@@ -8,7 +8,7 @@ from operator import add, sub
 from typing import Any
 
 from pynamodb_tracker.control import flow
-from pynamodb_tracker.presentation.task_facts import is_aside
+from pynamodb_tracker.presentation.task_facts import is_branch
 from pynamodb_tracker.step.bound import BoundStep
 
 
@@ -37,7 +37,7 @@ def find_passing(steps: Sequence[BoundStep[Any]]) -> list[Passing]:
         chosen, succeeded, failed, ignored, left = (
             by_hour(f"{what}#{step.number}") for what in (flow.CAME, "succeeded", "failed", "ignored", flow.LEFT)
         )
-        came = chosen if is_aside(step.model, step.name) else list(map(add, going_on, chosen))
+        came = chosen if is_branch(step.model, step.name) else list(map(add, going_on, chosen))
         found.append(Passing(step, came, succeeded, failed, ignored))
         going_on = list(map(sub, succeeded, left))
     return found

@@ -37,7 +37,7 @@ UNKNOWN = "unknown"
 NEEDS_PERSON = " (needs a person)"
 """What people read behind `ignored`."""
 
-ASIDE = " (aside)"
+BRANCH = " (branch)"
 """What people read behind a step to which no plain success leads."""
 
 
@@ -63,13 +63,13 @@ def name_of(state: State[Any]) -> str:
 
 def in_words(state: State[Any]) -> str:
     """Return the name of a state for people: to ignore a task is not to discard it."""
-    aside = ASIDE if is_aside(state.model, state.step) else ""
-    return f"{name_of(state)}{aside}{NEEDS_PERSON if state.status is Status.IGNORED else ''}"
+    branch = BRANCH if is_branch(state.model, state.step) else ""
+    return f"{name_of(state)}{branch}{NEEDS_PERSON if state.status is Status.IGNORED else ''}"
 
 
-def is_aside(model: type[TaskRow], step: str) -> bool:
+def is_branch(model: type[TaskRow], step: str) -> bool:
     """Return whether only a run that chooses a step leads to it."""
-    return any(codes.aside for codes in model.tracker.steps if codes.step == step)
+    return any(codes.branch for codes in model.tracker.steps if codes.step == step)
 
 
 def read_task(model: type[Task], task_id: str) -> Task:
@@ -155,7 +155,7 @@ def relations_as_json(task: Task) -> dict[str, Any]:
     )
     found = {name: readable_value(task, name) for name in names} | {"waits_for": task.waits_for}
     found |= {"repeat": rule_of(task), "again": asked_again(task), **answers_of(task)}
-    found |= {"passed_over": passed_over(task) or None, "parts_done": parts_done(task) or None}
+    found |= {"skipped_steps": skipped_steps(task) or None, "parts_done": parts_done(task) or None}
     found["last_run"] = last_run_as_json(task)
     if (occurrence := found["occurrence"]) is not None:
         found["occurrence"] = occurrence.isoformat()  # on the wall clock of the rule
@@ -190,7 +190,7 @@ def round_of_task(task: Task) -> dict[str, Any]:
     for (number, part), text in _done_parts(task).items():
         if number in names:
             once.setdefault(names[number], {})[part] = exact_json.loads(text)
-    found = {"once": once, "passed_over": passed_over(task), "postponed": readable_value(task, "postponed")}
+    found = {"once": once, "skipped_steps": skipped_steps(task), "postponed": readable_value(task, "postponed")}
     if (cancelled := readable_value(task, "cancel_time")) is not None:
         found["cancel_time"] = stamp(cancelled)
     first = readable_value(task, "first_failure")
@@ -229,8 +229,8 @@ def _of_round_in_words(task: Task) -> Iterator[tuple[str, str]]:
     if (released := readable_value(task, "release_count")) is not None:
         yield "released", f"{count(released, 'time')} as its worker stopped, without using up an attempt"
     if done := parts_done(task):
-        yield "parts done", f"{', '.join(done)}; a reopen with forget repeats them"
-    if left_out := passed_over(task):
+        yield "parts done", f"{', '.join(done)}; a reopen with clear_checkpoints repeats them"
+    if left_out := skipped_steps(task):
         yield "passed over", ", ".join(left_out)
 
 
@@ -262,9 +262,9 @@ _MEMBERS = {
 """Where a task is in its group, in words."""
 
 
-def passed_over(task: Task) -> list[str]:
+def skipped_steps(task: Task) -> list[str]:
     """Return the steps that runs of this round of a task have passed over."""
-    numbers = readable_value(task, "passed_over") or ()
+    numbers = readable_value(task, "skipped_steps") or ()
     return [codes.step for codes in task.tracker.steps if codes.pending in numbers]
 
 

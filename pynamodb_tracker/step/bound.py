@@ -445,7 +445,7 @@ class BoundStep(StepCommands[T]):
             due = await in_thread(lambda: list(self.due_ids(**which)))
             return Report(due=due)
         of = self._definition
-        controlled = self.model.tracker.use_case.control
+        controlled = self.model.tracker.use_case.pausable
         if controlled and await in_thread(of.pause) is not None:
             return Report(paused=True)
         start: Callable[[str], Any] = partial(self.astart, heartbeat=heartbeat)
@@ -481,7 +481,7 @@ class BoundStep(StepCommands[T]):
         if row is None:
             raise TaskNotFoundError(f"there is no {self.model.__name__} {task!r}", task_id=str(task))
         codes = self._definition.codes
-        is_done = row.status >= codes.done_from and self.number not in (row.passed_over or ())
+        is_done = row.status >= codes.done_from and self.number not in (row.skipped_steps or ())
         return answer_in(row, self.number) if is_done else None
 
     aanswer = awaited(answer)

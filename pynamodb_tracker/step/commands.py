@@ -30,13 +30,13 @@ class StepCommands(Generic[T]):
         """The class of the use case."""
 
     def reopen(
-        self, task_id: str, *, by: str | None = None, due_time: datetime | None = None, forget: bool = False
+        self, task_id: str, *, by: str | None = None, due_time: datetime | None = None, clear_checkpoints: bool = False
     ) -> T:
         """Give a failed or ignored task a fresh set of attempts, and return it; a pending one stays as it is.
 
         It is due now, or at `due_time`, unless it waits, repeats or is in a group.
-        Its next start may have another payload, if it was started with `same`. With `forget`, it repeats the parts of
-        its runs whose results `ctx.once` has stored.
+        Its next start may have another payload, if it was started with `same`. With `clear_checkpoints`, its next run
+        repeats the parts whose results `ctx.checkpoint` has stored.
         With `by`, such as a person's name, an entry in its `errors` says who did it. A task in another state raises
         TaskLockedError, TaskAlreadySucceededError or TaskNotReadyError, a missing one TaskNotFoundError.
 
@@ -45,10 +45,10 @@ class StepCommands(Generic[T]):
         """
         from pynamodb_tracker.transitions.reopening import reopen  # noqa: PLC0415 - few cold starts need it
 
-        arguments.check_flags(forget=forget)
+        arguments.check_flags(clear_checkpoints=clear_checkpoints)
         of, due_time = self._definition.statements, arguments.check_time("due_time", due_time)
         task_id, by = arguments.check_task_id(task_id), arguments.check_name("by", by)
-        return reopen(of, task_id, by, due_time, forget=forget)
+        return reopen(of, task_id, by, due_time, clear_checkpoints=clear_checkpoints)
 
     @arguments.written_as('{0.model.__name__}.{0}.ignore("o-1", reason="no such street")')
     def ignore(
@@ -87,7 +87,7 @@ class StepCommands(Generic[T]):
         by: str | None = None,
         due_times: Iterable[datetime] | None = None,
         threads: int = 25,
-        forget: bool = False,
+        clear_checkpoints: bool = False,
     ) -> Report:
         """Reopen these tasks, each once and on its own, and return what became of them.
 
@@ -97,20 +97,20 @@ class StepCommands(Generic[T]):
         25 tasks. After Ctrl-C no further task is changed, and KeyboardInterrupt propagates when the requests under way
         have ended. `due_times` has a time for each task, as `due_time` of `reopen`; it may be endless. The report says
         how many are due `at_once` instead.
-        `forget` is as in `reopen`.
+        `clear_checkpoints` is as in `reopen`.
 
         Examples:
             >>> report = Order.ship.reopen_many(order.task_id for order in Order.ship.ignored.query())
         """
         by, ids = arguments.check_name("by", by), arguments.check_task_ids("reopen_many", task_ids)
         arguments.check_threads(threads)
-        arguments.check_flags(forget=forget)
+        arguments.check_flags(clear_checkpoints=clear_checkpoints)
         from pynamodb_tracker.batch.bulk import each_once, report_of_each  # noqa: PLC0415 - for cold starts
         from pynamodb_tracker.transitions.reopening import reopen  # noqa: PLC0415 - as above
 
         def reopen_one(task_id: str, due: datetime | None) -> Literal["succeeded"]:
             due = arguments.check_time("due_times", due)
-            row = reopen(self._definition.statements, task_id, by, due, forget=forget)
+            row = reopen(self._definition.statements, task_id, by, due, clear_checkpoints=clear_checkpoints)
             if due is not None and (readable_value(row, "due_time") or due) <= clock.now() < due:
                 at_once.append(task_id)
             return "succeeded"
@@ -169,7 +169,7 @@ class StepCommands(Generic[T]):
         Within 5 seconds, workers, `run_all`, `retry_handler` and `handles` start no more of its tasks; running ones go
         on, and `start` and `run` of one task do not look. `until=None` lasts until `resume`. A handler acknowledges a
         message of a standard queue, so let a worker or a schedule run this step as well. Needs
-        `UseCase(..., control=True)`; TrackerError otherwise. One request, of one write unit; two if the pause that is
+        `UseCase(..., pausable=True)`; TrackerError otherwise. One request, of one write unit; two if the pause that is
         there lasts longer.
 
         Examples:

@@ -13,7 +13,7 @@ from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.definition import DeclaredState, States
 
 if TYPE_CHECKING:
-    from pynamodb_tracker.control.limit import Limit
+    from pynamodb_tracker.control.limit import ConcurrencyLimit
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -29,7 +29,7 @@ class Step:
     keep to it. `give_up_on` lists exceptions that make the task ignored at once. `also_from` lists further states from
     which the step may start.
 
-    No success leads to an `aside` step by itself: a run chooses it by `ctx.skip_to`, and its success is the end.
+    No success leads to a `branch` step by itself: a run chooses it by `ctx.go_to`, and its success is the end.
     Its number is above those of all other steps.
 
     With `give_up_after`, the first failure that comes later than that after the first of all is the last one.
@@ -39,7 +39,7 @@ class Step:
     the arguments of `ctx.create`, are created together with that. It may be called more than once, so it has no other
     effects. If it raises, or an id is another task's, that is logged, and the task is ignored without it.
 
-    Workers and batches run at most as many tasks at once as the `Limit` that the step is `within` has slots.
+    Workers and batches run at most as many tasks at the same time as the `concurrency_limit` has slots.
 
     Examples:
         >>> ship = Step(200, max_attempts=5, lock_for=timedelta(minutes=15))
@@ -57,8 +57,8 @@ class Step:
         give_up_after: timedelta | None = None,
         also_from: States = (),
         when_ignored: Callable[[Any, Callable[..., None]], object] | None = None,
-        aside: bool = False,
-        within: Limit | None = None,
+        branch: bool = False,
+        concurrency_limit: ConcurrencyLimit | None = None,
     ) -> None:
         self.name = ""
         self.number = number
@@ -69,8 +69,8 @@ class Step:
         self.give_up_after = give_up_after
         self.also_from = also_from
         self.when_ignored = when_ignored
-        self.aside = aside
-        self.within = within
+        self.branch = branch
+        self.concurrency_limit = concurrency_limit
         self.pending = DeclaredState(self, Status.PENDING)
         """Pending of this step, for `also_from` of another one."""
         self.in_progress = DeclaredState(self, Status.IN_PROGRESS)

@@ -19,7 +19,7 @@ from pynamodb_tracker.step.state import State, window
 if TYPE_CHECKING:
     from pynamodb_tracker.batch.candidates import Feed
     from pynamodb_tracker.control.item import Pause
-    from pynamodb_tracker.control.limit import Limit
+    from pynamodb_tracker.control.limit import ConcurrencyLimit
     from pynamodb_tracker.control.slots import StepSlots
 
 T = TypeVar("T", bound=TaskRow)
@@ -33,7 +33,7 @@ class DeclaredStep(RetryPolicy, Protocol):
     max_attempts: int
     lock_for: timedelta
     when_ignored: Callable[[Any, Callable[..., None]], object] | None
-    within: Limit | None
+    concurrency_limit: ConcurrencyLimit | None
 
 
 class DeclaredState:
@@ -154,7 +154,7 @@ class StepDefinition(Generic[T]):
         At most one request in 5 seconds. DefinitionError if steps have other numbers than those that tasks are stored
         with.
         """
-        if not self.model.tracker.use_case.control:
+        if not self.model.tracker.use_case.pausable:
             return None
         from pynamodb_tracker.control.watch import pause_of  # noqa: PLC0415 - few use cases are controlled
 
@@ -162,11 +162,11 @@ class StepDefinition(Generic[T]):
 
     def slots(self) -> StepSlots | None:
         """Return the slots of the limit that this step is within, as this process has them; None without a limit."""
-        if self.declared.within is None:
+        if self.declared.concurrency_limit is None:
             return None
         from pynamodb_tracker.control.slots import StepSlots  # noqa: PLC0415 - few steps have a limit
 
-        return StepSlots(self.model, self.codes.step, self.declared.within)
+        return StepSlots(self.model, self.codes.step, self.declared.concurrency_limit)
 
     def create(self, task_id: str, attributes: Mapping[str, Any], payload: str | None) -> None:
         """Create a task, pending at this step, that starts with no other payload than that; errors as of `create`."""
@@ -174,7 +174,7 @@ class StepDefinition(Generic[T]):
         also = None if payload is None else {self.statements.payload.attr_name: {STRING: payload}}
         trace = own.pop("trace", None)
         transitions.create(self.model, task_id, self.codes.pending, None, own, trace=trace, also=also)
-        if self.model.tracker.use_case.flow:
+        if self.model.tracker.use_case.count_transitions:
             count_created(self.model)
 
     def refusal(self, task_id: str, pause: Pause, payload: str | None) -> TaskNotStartableError:

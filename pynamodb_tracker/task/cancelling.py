@@ -25,8 +25,8 @@ Child = tuple[str, str]
 class CancelledChildren:
     """What a `cancel` with `children` did to the tasks that the task waited for, and to those that they waited for."""
 
-    ignored: list[Child] = field(default_factory=list)
-    """The use case and the id of each that is ignored now."""
+    cancelled: list[Child] = field(default_factory=list)
+    """The use case and the id of each cancelled task."""
     refused: dict[Child, Exception] = field(default_factory=dict)
     """Those that were refused, with the errors; a task of a group that runs, for example."""
     unlisted: int = 0
@@ -34,25 +34,25 @@ class CancelledChildren:
 
 
 @dataclass(frozen=True, slots=True)
-class Cancelled(Generic[T_co]):
+class Cancellation(Generic[T_co]):
     """What a `cancel` did."""
 
     task: T_co
     """The task after it."""
-    how: Literal["cancelled", "was ignored"]
+    effect: Literal["cancelled", "already_cancelled"]
     """Whether this call ignored the task, or it was ignored before, and keeps its first reason."""
     running: bool
     """Whether a worker held the task, so that its block may still run."""
-    waits_in_vain: Child | None
+    blocked_parent: Child | None
     """The use case and the id of the task that waits for the success of this one; None if none does."""
     children: CancelledChildren = field(default_factory=CancelledChildren)
-    """What became of its children: `ignored`, a list of (use case, id) of those that are ignored now; `refused`, the
-    errors by the same; `unlisted`, at most how many more are left as they are. Empty without `children`."""
+    """What became of its children: `cancelled`, a list of (use case, id) of those that are cancelled now; `refused`,
+    the errors by the same; `unlisted`, at most how many more are left as they are. Empty without `children`."""
 
 
 def cancel(
     model: type[Any], task_id: str, reason: str, by: str | None, *, children: bool, even_in_group: bool
-) -> Cancelled[Any]:
+) -> Cancellation[Any]:
     """Cancel a task, and its children if asked."""
     done = _cancel_one(model, task_id, reason, by, even_in_group=even_in_group)
     task, is_first, running = cast("tuple[Any, bool, bool]", done)
@@ -63,8 +63,8 @@ def cancel(
     level = [task] if children else []
     while level:
         level = _cancel_children(level, reason, by, report, even_in_group=even_in_group)
-    how: Literal["cancelled", "was ignored"] = "cancelled" if is_first else "was ignored"
-    return Cancelled(task, how, running, found and (found.use_case, found.task_id), report)
+    effect: Literal["cancelled", "already_cancelled"] = "cancelled" if is_first else "already_cancelled"
+    return Cancellation(task, effect, running, found and (found.use_case, found.task_id), report)
 
 
 def _cancel_children(
@@ -84,7 +84,7 @@ def _cancel_children(
             else:
                 if done is not None:
                     cancelled.append(done[0])
-                    report.ignored.append(key)
+                    report.cancelled.append(key)
     return cancelled
 
 

@@ -18,7 +18,7 @@ from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.transitions.lock import new_token
 
-OF_ROUND = ("once", "passed_over", "postponed", "first_failure", "cancel_time")
+OF_ROUND = ("once", "skipped_steps", "postponed", "first_failure", "cancel_time")
 """What runs, and people, have left of the round that a task is in."""
 
 
@@ -65,8 +65,10 @@ def _of_round(model: type[Task], state: State[Any] | None, left: Mapping[str, An
             for part, result in results.items()
         }
         also["once"] = DoneParts(creation, parts).item
-    if steps := left.get("passed_over"):
-        also["passed_over"] = {LIST: [{NUMBER: str(number)} for number in sorted(_number_of(model, s) for s in steps)]}
+    if steps := left.get("skipped_steps"):
+        also["skipped_steps"] = {
+            LIST: [{NUMBER: str(number)} for number in sorted(_number_of(model, s) for s in steps)]
+        }
     if "postponed" in left:
         also["postponed"] = {NUMBER: str(left["postponed"])}
     if "first_failure" in left:

@@ -32,7 +32,7 @@ threads open a connection for each request, and throw it away."""
 _UNITS = ("read_capacity_units", "write_capacity_units")
 
 _PARAMETERS_OF_CREATE = frozenset(
-    {"cls", "hash_key", "later", "merge", "range_key", "self", "until", "wait", "wait_for"}
+    {"cls", "debounce", "hash_key", "merge", "range_key", "self", "until", "wait", "wait_for"}
 )
 """Parameters of `create`, of those like it, and of PynamoDB's constructor: they could not take such an attribute."""
 
@@ -123,11 +123,11 @@ def _declare_use_case(model: type[TaskRow], declared: dict[str, Any]) -> None:
     _refuse(model, _mistakes_in_steps(steps))
     answers = awaited_in(model)
     _refuse(model, _mistakes_in_answers(answers))
-    plain = [step for step in steps if not step.aside]
+    plain = [step for step in steps if not step.branch]
     following = [step.number for step in plain[1:]] + [END] * (1 + len(steps) - len(plain))
     behind = [step.number for step in steps[1:]] + [END]
     codes = [
-        Codes(use_case.name, step.name, step.number, after, aside=step.aside, done_from=done_from)
+        Codes(use_case.name, step.name, step.number, after, branch=step.branch, done_from=done_from)
         for step, after, done_from in zip(steps, following, behind, strict=True)
     ]
     table = model.tracker.table
@@ -294,8 +294,8 @@ def _mistakes_in_steps(steps: Sequence[Step]) -> Iterator[str]:
     """Yield what is wrong with the steps of a use case, in the order of their numbers."""
     if not steps:
         yield " has no step: write, for example, ship = Step(100)"
-    elif all(step.aside for step in steps):
-        yield f" has only steps aside: declare the step from which a run chooses {steps[0].name}"
+    elif all(step.branch for step in steps):
+        yield f" has only branch steps: declare the step from which a run chooses {steps[0].name}"
     for place, step in enumerate(steps):
         number = step.number
         declared = f".{step.name} = Step({shown(number)})"
@@ -307,14 +307,14 @@ def _mistakes_in_steps(steps: Sequence[Step]) -> Iterator[str]:
                 f"{declared} is {number - before.number} after {before.name} = Step({before.number}); steps need a gap "
                 f"of {SPACING}: {_other_number(steps, place)}"
             )
-        if place and steps[place - 1].aside and not step.aside:
+        if place and steps[place - 1].branch and not step.branch:
             before = steps[place - 1]
             yield (
-                f"{declared} comes after {before.name} = Step({before.number}, aside=True); steps aside have the "
-                f"highest numbers: write {before.name} = Step(900, aside=True), if no task is stored at it yet"
+                f"{declared} comes after {before.name} = Step({before.number}, branch=True); branch steps have the "
+                f"highest numbers: write {before.name} = Step(900, branch=True), if no task is stored at it yet"
             )
         yield from (f"{declared}: {mistake}" for mistake in _mistakes_in_settings(step))
-        yield from (f"{declared}: {mistake}" for mistake in _mistakes_in_limit(step.within))
+        yield from (f"{declared}: {mistake}" for mistake in _mistakes_in_limit(step.concurrency_limit))
 
 
 def _other_number(steps: Sequence[Step], place: int) -> str:
@@ -375,9 +375,9 @@ def _mistakes_in_settings(step: Step) -> Iterator[str]:
         yield f"retry_delay={delay!r}; write a timedelta, or a function that takes the attempt's number and returns one"
     if not isinstance(step.give_up_on, tuple | list) or not all(map(_is_exception, step.give_up_on)):
         yield f"give_up_on={step.give_up_on!r}; write a tuple of exception classes, (AddressUnknown,)"
-    aside: object = step.aside
-    if not isinstance(aside, bool):
-        yield f"aside={shown(aside)}; write True or False"
+    branch: object = step.branch
+    if not isinstance(branch, bool):
+        yield f"branch={shown(branch)}; write True or False"
     if step.when_ignored is not None:
         try:
             check_parameters(step.when_ignored, "task", "create")
@@ -390,10 +390,10 @@ def _mistakes_in_settings(step: Step) -> Iterator[str]:
 def _mistakes_in_limit(limit: object) -> Iterator[str]:
     if limit is None:
         return
-    from pynamodb_tracker.control.limit import Limit  # noqa: PLC0415 - few steps have one
+    from pynamodb_tracker.control.limit import ConcurrencyLimit  # noqa: PLC0415 - few steps have one
 
-    if not isinstance(limit, Limit):
-        yield f"within={shown(limit)}; write a limit, Limit('bank', at_once=20)"
+    if not isinstance(limit, ConcurrencyLimit):
+        yield f"concurrency_limit={shown(limit)}; write a limit, ConcurrencyLimit('bank', 20)"
 
 
 def _is_exception(kind: object) -> bool:

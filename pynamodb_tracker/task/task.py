@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pynamodb_tracker.control.item import Pause
     from pynamodb_tracker.model.repeat import Repeat
     from pynamodb_tracker.model.signals import AnswerName
-    from pynamodb_tracker.task.cancelling import Cancelled
+    from pynamodb_tracker.task.cancelling import Cancellation
     from pynamodb_tracker.task.group import Group, GroupOf
     from pynamodb_tracker.transitions.merges import Merged
 
@@ -163,7 +163,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         task = transitions.create(
             cls, task_id, code, due_time, attributes, group=group, trace=trace, repeat=repeat, also=also
         )
-        if cls.tracker.use_case.flow:
+        if cls.tracker.use_case.count_transitions:
             count_created(cls)
         return task
 
@@ -174,21 +174,22 @@ class Task(GuardedRow, metaclass=TaskMeta):
         *,
         merge: Callable[[Self, Mapping[str, Any]], object] | None = None,
         due_time: datetime | timedelta | None = None,
-        later: bool = False,
+        debounce: bool = False,
         repeat: Repeat | None = None,
         trace: Mapping[str, str] | None = None,
         **attributes: object,
     ) -> Merged[Self]:
         """Create a task, or merge a request into the existing one; each request is followed by a run that starts later.
 
-        An ignored task keeps the request, but runs only after a reopen: `how` is "ignored" then.
+        An ignored task keeps the request, but runs only after a reopen: `effect` is "ignored" then.
 
         A task that is pending at its first step keeps its attributes, unless `merge(task, new)` changes them: it gets
         the task and the given attributes, and may be called more than once; if it raises, nothing changes. The earlier
-        due time wins; with `later`, the given one. A failed task keeps the time of its retry. If the task runs, or is
-        past its first step, the request is kept, and its success makes the task pending again with it; further requests
-        are merged with that one. A task that has succeeded starts over, with the given attributes in place of the old
-        ones. `data` is only for a new task: an existing one keeps its own, and with `merge` it raises a TypeError.
+        due time wins; with `debounce`, the given one. A failed task keeps the time of its retry. If the task runs, or
+        is past its first step, the request is kept, and its success makes the task pending again with it; further
+        requests are merged with that one. A task that has succeeded starts over, with the given attributes in place of
+        the old ones. `data` is only for a new task: an existing one keeps its own, and with `merge` it raises a
+        TypeError.
 
         With `repeat` and no `due_time`, the call sets the rule and requests no run. The same rule changes nothing, so a
         program may make the call whenever it starts.
@@ -198,16 +199,16 @@ class Task(GuardedRow, metaclass=TaskMeta):
         row. If one gets no answer, and the row cannot show whether it was applied, PynamoDB's error is raised.
 
         Examples:
-            >>> assert Order.create_or_merge("o-5").how == "created"
+            >>> assert Order.create_or_merge("o-5").effect == "created"
         """
         from pynamodb_tracker.transitions.merges import Merge  # noqa: PLC0415 - few cold starts need it
 
         task_id = check_task_id(task_id)
-        check_flags(later=later)
+        check_flags(debounce=debounce)
         due_time = check_due_time(due_time)
         check_repeat(repeat)
-        if later and due_time is None:
-            raise ValueError("later=True moves the due time: give a due_time")
+        if debounce and due_time is None:
+            raise ValueError("debounce=True moves the due time: give a due_time")
         if merge is not None:
             check_parameters(merge, "task", "new")
             if "data" in attributes:
@@ -219,9 +220,9 @@ class Task(GuardedRow, metaclass=TaskMeta):
         cls.tracker.use_case  # noqa: B018 - a TypeError on the table class, which has no steps
         first = next(iter(cls._bound_steps.values()))._definition.statements
         merged = Merge(
-            first, task_id, attributes, merge=merge, due_time=due_time, later=later, trace=trace, repeat=repeat
+            first, task_id, attributes, merge=merge, due_time=due_time, debounce=debounce, trace=trace, repeat=repeat
         ).carry_out()
-        if merged.how == "created" and cls.tracker.use_case.flow:
+        if merged.effect == "created" and cls.tracker.use_case.count_transitions:
             count_created(cls)
         return merged
 
@@ -352,7 +353,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
     def pauses(cls) -> list[Pause]:
         """Return the pauses of steps that are in force now, in the order of the steps; one strongly consistent read.
 
-        TrackerError without `UseCase(..., control=True)`.
+        TrackerError without `UseCase(..., pausable=True)`.
 
         Examples:
             >>> assert [pause.reason for pause in Order.pauses()] == []
@@ -365,7 +366,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
     @written_as('{0.__name__}.cancel("o-1", reason="the customer moved away")')
     def cancel(
         cls, task_id: str, *, reason: str, by: str | None = None, children: bool = False, even_in_group: bool = False
-    ) -> Cancelled[Self]:
+    ) -> Cancellation[Self]:
         """Ignore a task at whichever step it is, running or not, with the reason in its `errors`; repeat it at will.
 
         Nothing of a run that it cancels is recorded from then on, and no next step begins, not even by `also_from`,
@@ -426,7 +427,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
             for name in groups:
                 forget(cls, name)
-        if cls.tracker.use_case.control and not report.refused:
+        if cls.tracker.use_case.pausable and not report.refused:
             from pynamodb_tracker.control import item  # noqa: PLC0415 - few use cases are controlled
 
             item.forget(cls)
@@ -458,7 +459,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         *,
         merge: Callable[[Self, Mapping[str, Any]], object] | None = None,
         due_time: datetime | timedelta | None = None,
-        later: bool = False,
+        debounce: bool = False,
         repeat: Repeat | None = None,
         trace: Mapping[str, str] | None = None,
         **attributes: object,
@@ -467,7 +468,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
         `merge` is no async function; it is called in a thread.
         """
-        create = partial(cls.create_or_merge, task_id, merge=merge, due_time=due_time, later=later)
+        create = partial(cls.create_or_merge, task_id, merge=merge, due_time=due_time, debounce=debounce)
         return await in_thread(partial(create, repeat=repeat, trace=trace, **attributes))
 
     @classmethod
@@ -501,7 +502,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
     @classmethod
     async def acancel(
         cls, task_id: str, *, reason: str, by: str | None = None, children: bool = False, even_in_group: bool = False
-    ) -> Cancelled[Self]:
+    ) -> Cancellation[Self]:
         """Ignore a task at whichever step it is, as `cancel` does.
 
         If this is cancelled, no further child is, and CancelledError is raised once the requests have ended.

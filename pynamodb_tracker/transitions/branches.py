@@ -13,7 +13,7 @@ from pynamodb_tracker.transitions.transition import Transition
 class Branch(Participant):
     """Stores which steps the success of a run passes over, with those that earlier runs of the round have.
 
-    A plain end passes over the steps aside that come after its step: nobody has chosen them.
+    A plain end passes over the branch steps that come after its step: nobody has chosen them.
     """
 
     writes = False
@@ -31,9 +31,9 @@ class Branch(Participant):
         """Store the numbers of the steps, if they change; another round begins without any."""
         if "round" in success.values:
             return
-        codes, before = self._journal.claim.statements.codes, self._row.passed_over or []
+        codes, before = self._journal.claim.statements.codes, self._row.skipped_steps or []
         between = range(codes.done_from, self._journal.next_code)
         numbers = [number for number in before if number < codes.pending]
         numbers += [each.pending for each in self._row.tracker.steps if each.pending in between]
         if numbers != before:
-            success.add(passed_over=numbers or None)
+            success.add(skipped_steps=numbers or None)

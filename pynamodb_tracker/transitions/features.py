@@ -31,7 +31,7 @@ _FEATURES = (
     (frozenset({"awaits"}), "Awaits"),
     (frozenset({"parent"}), "Parent"),
     (frozenset({"once"}), "Parts"),  # these two are last, because another round begins without them
-    (frozenset({"passed_over", "target"}), "Branch"),
+    (frozenset({"skipped_steps", "target"}), "Branch"),
 )
 NAMES = frozenset[str]().union(*(names for names, _ in _FEATURES))
 """The attributes of the row by which features take part."""
@@ -48,7 +48,7 @@ def at_success(journal: Journal[Any], row: TaskRow) -> Sequence[Participant]:
     Raises ValueNotStorableError if the block has changed what a feature stores to something that cannot be stored.
     """
     codes, asked = journal.claim.statements.codes, set(journal.additions)
-    if codes.done_from < codes.succeeded:  # it passes over steps aside, unless it has chosen one
+    if codes.done_from < codes.succeeded:  # it passes over branch steps, unless it has chosen one
         asked.add("target")
     if not asked and NAMES.isdisjoint(row._row_state.stored):
         return ()

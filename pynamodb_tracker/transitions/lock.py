@@ -220,7 +220,7 @@ class Journal(Generic[T]):
         """What the block has asked for to be written with its success, by the names of `features`."""
         self.next_code: int = claim.statements.codes.succeeded
         """The state to which the success leads, another round aside: what the run has chosen, or the next step."""
-        self.data_in_row = claim.task._row_state.stored.get("data")
+        self.max_inline_data = claim.task._row_state.stored.get("data")
         """What the row has as `data`, as stored: the text, or the pointer to its overflow chunks."""
         self.writing: Final = threading.RLock()
         """Saves, transactions and the end of the block are sent one after the other, even from different threads."""
@@ -261,7 +261,7 @@ class Journal(Generic[T]):
     @property
     def free_slot(self) -> str:
         """The slot for the next version of the data."""
-        return free_slot(self.data_in_row)
+        return free_slot(self.max_inline_data)
 
     def mark_saved(self, changes: Changes, sent: Changes) -> None:
         """Remember that these changes are stored."""
@@ -269,7 +269,7 @@ class Journal(Generic[T]):
         if changes:
             mark_saved(self.claim.task, changes, sent)
             if "data" in changes:
-                self.data_in_row = sent["data"][1]
+                self.max_inline_data = sent["data"][1]
 
     def note_success(self, changes: Changes, transition: Transition) -> None:
         """Let the task in memory be what its row is after a success that stores what the block had changed."""

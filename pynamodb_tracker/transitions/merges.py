@@ -40,7 +40,7 @@ from pynamodb_tracker.transitions.transition import Constant, Stored, without_pa
 T = TypeVar("T", bound=TaskRow)
 T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
 
-How = Literal["created", "merged", "again", "anew", "ignored"]
+Effect = Literal["created", "merged", "queued", "restarted", "ignored"]
 
 _TRIES, _AT_ONCE = 16, 3
 """How often a call writes, and after how many refusals it begins to wait before it reads the row and tries again."""
@@ -62,13 +62,13 @@ _DOUBT = "it may have been merged, because a request got no answer, and the row 
 class Merged(Generic[T_co]):
     """What `create_or_merge` did, and the task after it.
 
-    `how` is `created`, or `merged`: the task is pending at its first step, with the request's attributes. `again`: it
-    runs, or is past its first step, and is pending again after its success. `anew`: it had succeeded, and is pending
-    again. `ignored`: the request is kept, but the task is ignored, so no run follows until it is reopened.
+    `effect` is `created`, or `merged`: the task is pending at its first step, with the request's attributes. `queued`:
+    it runs, or is past its first step, and is pending again after its success. `restarted`: it had succeeded, and is
+    pending again. `ignored`: the request is kept, but the task is ignored, so no run follows until it is reopened.
     """
 
     task: T_co
-    how: How
+    effect: Effect
 
 
 class Merge(Generic[T]):
@@ -82,7 +82,7 @@ class Merge(Generic[T]):
         *,
         merge: Callable[[T, Mapping[str, Any]], object] | None,
         due_time: datetime | timedelta | None,
-        later: bool,
+        debounce: bool,
         trace: Mapping[str, str] | None,
         repeat: Repeat | None,
     ) -> None:
@@ -104,10 +104,10 @@ class Merge(Generic[T]):
         )
         self._function = merge
         self._given = MappingProxyType({**attributes})
-        self._later = later
+        self._debounce = debounce
         self._token: str = self._new.row.creation
         """The row has it, as `creation` or in `asked_by`, once it has what this call asks for."""
-        self._how: How = "created"
+        self._effect: Effect = "created"
         """What the last request would do."""
         self._unheard: tuple[str | None, int] | None = None
         """The life of the row, and how many calls it had counted, as seen by a write that may still be applied."""
@@ -190,9 +190,9 @@ class Merge(Generic[T]):
                     f"cannot create {self._statements.model.__name__} {self._new.row.task_id!r}: {self._repeat} has no "
                     "further occurrence"
                 )
-            self._how = "created"
+            self._effect = "created"
             put(self._new)
-            return Merged(self._new.row, self._how)
+            return Merged(self._new.row, self._effect)
         check_format(row, _OPERATION)
         if readable_value(row, "group") is not None:
             raise in_group(row, _OPERATION, "a task of a group runs once: create one for each request")
@@ -205,7 +205,7 @@ class Merge(Generic[T]):
         return self._ask_again(row)
 
     def _merge_into_row(self, row: T) -> Merged[T]:
-        self._how = "merged"
+        self._effect = "merged"
         changes = {**self._merged(row, {}), **self._renewed(row)}
         due = self._due_for(row) if self._asks_for_run else None
         if self._repeat is not None or row.repeat is not None:
@@ -221,15 +221,15 @@ class Merge(Generic[T]):
         if row.status != self._statements.codes.pending or readable_value(row, "awaits") is not None:
             return None
         due: datetime = max(self._new.row.due_time, row.update_time)
-        if self._later:
+        if self._debounce:
             return None if due == row.due_time else due
         return None if row.due_time <= clock.now() or due >= row.due_time else due
 
     def _ask_again(self, row: T) -> Merged[T]:
-        self._how = "again"
+        self._effect = "queued"
         before, again = self._pending_after(row)
         changes, asks_for_nothing = self._renewed(row), before is None and again == PendingRequest(clock.NEVER, {})
-        due = self._due_for(row) if self._asks_for_run and not self._later else None
+        due = self._due_for(row) if self._asks_for_run and not self._debounce else None
         if due is not None and row.repeat is not None:  # it waits for its next occurrence, and runs before that
             of_rule, due = repeats.merged(row, None, due, clock.now())
             changes = {**changes, **of_rule}
@@ -260,7 +260,7 @@ class Merge(Generic[T]):
         if before is None:
             return None, PendingRequest(due, _stored(self._own), rule, trace)
         attributes = {**before.attributes, **_stored(self._merged(row, before.attributes))}
-        due = due if self._later else min(due, before.due_time)
+        due = due if self._debounce else min(due, before.due_time)
         return before, PendingRequest(due, attributes, rule, before.trace if before.asks_for_run else trace)
 
     def _rule_after(self, row: T, waiting: Repeat | None) -> Repeat | None:
@@ -272,7 +272,7 @@ class Merge(Generic[T]):
     def _begin_anew(self, row: T) -> Merged[T]:
         if self._is_over or (self._repeat is not None and self._repeat == row.repeat and not self._asks_for_run):
             return Merged(row, "merged")  # its rule has ended, and does not begin once more
-        self._how = "anew"
+        self._effect = "restarted"
         due, changes = self._new.row.due_time, self._own
         text = self._trace
         if readable_value(row, "again") is not None:  # the success of a worker that does not know `again`
@@ -342,7 +342,7 @@ class Merge(Generic[T]):
         if "expire_time" in changes:
             renew(statements.model, row, _content(changes["expire_time"][1]))
         asked_by = [*(row.asked_by or ()), self._token][-_KEPT_TOKENS:]
-        merge = statements.merge(self._how, row, asked_by, changes, values)
+        merge = statements.merge(self._effect, row, asked_by, changes, values)
         if now is not None:
             merge.due, merge.changes = due, {**changes, **without_payloads(row)}
             statements.moved(merge, row.task_id, now)
@@ -357,7 +357,7 @@ class Merge(Generic[T]):
     def _merged_with(self, row: T) -> Merged[T]:
         """Return what became of the call, by the row that has what it asks for."""
         is_ignored = any(row.status == codes.ignored for codes in row.tracker.steps)
-        return Merged(row, "ignored" if is_ignored and self._how in ("merged", "again") else self._how)
+        return Merged(row, "ignored" if is_ignored and self._effect in ("merged", "queued") else self._effect)
 
 
 def _stored(changes: Changes) -> Item:

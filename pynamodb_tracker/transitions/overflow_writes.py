@@ -124,7 +124,7 @@ def settle(journal: Journal[T]) -> None:
         changes, sent = journal.unsure
         if all(same(answer.get(attribute.attr_name), value) for attribute, value in sent.values()):
             journal.mark_saved(changes, sent)
-    journal.data_in_row, journal.unsure = answer.get("data"), None
+    journal.max_inline_data, journal.unsure = answer.get("data"), None
 
 
 def chunks_of_new_row(model: type[TaskRow], task_id: str, create_time: datetime, item: Item) -> list[Item]:

@@ -137,7 +137,7 @@ def not_startable(statements: StepStatements[T], task_id: str, operation: str) -
 
 def is_passed_over(row: TaskRow, codes: Codes) -> bool:
     """Return whether a task has gone on without this step, in the round that it is in."""
-    return row.status >= codes.done_from and codes.pending in (row.passed_over or ())
+    return row.status >= codes.done_from and codes.pending in (row.skipped_steps or ())
 
 
 def refusal(statements: StepStatements[T], row: T, operation: str, if_held: str = "") -> TaskNotStartableError:
@@ -155,7 +155,7 @@ def refusal(statements: StepStatements[T], row: T, operation: str, if_held: str 
         error = TaskAlreadySucceededError(
             f"{message}, and a run of it has passed over {codes.step}", task_id=row.task_id, task=row
         )
-        error.passed_over = True
+        error.skipped = True
         return error
     elif status >= codes.done_from:
         kind = TaskAlreadySucceededError

@@ -35,12 +35,12 @@ def reopen(
     by: str | None = None,
     due: datetime | None = None,
     *,
-    forget: bool = False,
+    clear_checkpoints: bool = False,
 ) -> T:
     """Make a failed or ignored task pending, with fresh attempts, and return it; a pending one is not changed.
 
     One that waits for others goes on waiting. It is due at `due`, now by default, unless it waits, repeats or is in a
-    group. With `forget`, its next attempt repeats the parts that are stored.
+    group. With `clear_checkpoints`, its next attempt repeats the parts that are stored.
     """
     codes, operation, token, kept = statements.codes, f"reopen {statements.codes.step} of", new_token(), False
     found: T | None = None
@@ -48,9 +48,13 @@ def reopen(
         for _ in range(_TRIES):
             try:
                 if found is not None and membership_of(found) is Membership.ENDED:
-                    reopened = _enter_again(statements, found, token, by, kept=kept, forget=forget)
+                    reopened = _enter_again(
+                        statements, found, token, by, kept=kept, clear_checkpoints=clear_checkpoints
+                    )
                 else:
-                    answer = _send_reopen(statements, task_id, token, by, due, kept=kept, forget=forget, found=found)
+                    answer = _send_reopen(
+                        statements, task_id, token, by, due, kept=kept, clear_checkpoints=clear_checkpoints, found=found
+                    )
                     reopened = load(statements.model, answer["Attributes"])
             except Refused:
                 row = read(statements, task_id, operation)
@@ -79,7 +83,7 @@ def _send_reopen(
     due: datetime | None,
     *,
     kept: bool,
-    forget: bool,
+    clear_checkpoints: bool,
     found: T | None,
 ) -> dict[str, Any]:
     """Send a reopen; with `by`, it appends to `errors` who did it, if the row has room for that."""
@@ -88,7 +92,7 @@ def _send_reopen(
 
     def reopen(entry: list[dict[str, Any]] | None) -> dict[str, Any]:
         transition = statements.reopen(token, found, kept=kept, entry=entry)
-        if forget:
+        if clear_checkpoints:
             transition.add(once=None)
         if following is not None:
             transition.follow(following)
@@ -109,7 +113,9 @@ def _send_reopen(
         raise
 
 
-def _enter_again(statements: StepStatements[T], row: T, token: str, by: str | None, *, kept: bool, forget: bool) -> T:
+def _enter_again(
+    statements: StepStatements[T], row: T, token: str, by: str | None, *, kept: bool, clear_checkpoints: bool
+) -> T:
     """Let a task whose turn has passed enter its group at the end, and return it; with `by`, as `_send_reopen`."""
     codes, now = statements.codes, clock.now()
     entry = None if by is None else _entry(statements, now, by)
@@ -117,7 +123,7 @@ def _enter_again(statements: StepStatements[T], row: T, token: str, by: str | No
     def own(number: int, *, has_turn: bool) -> dict[str, Any]:
         entering = statements.enter_again(token, row, kept=kept, entry=entry)
         entering.due = waits_until(row) if has_turn else clock.NEVER
-        entering.add(group_number=number, **({"once": None} if forget else {}))
+        entering.add(group_number=number, **({"once": None} if clear_checkpoints else {}))
         if not has_turn:
             entering.add(starts=now, waits=(readable_value(row, "waits") or 0) + 1)
         return statements.as_action(statements.moved(entering, row.task_id, now), row.task_id)

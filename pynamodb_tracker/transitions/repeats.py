@@ -172,7 +172,7 @@ def _row_now(claim: Claim[Any]) -> TaskRow:
 def _after_failure(row: TaskRow, now: datetime) -> Transition | None:
     """Return what the last failure of a task leads to: the next turn; None if the task is to be ignored."""
     repeat: Repeat | None = readable_value(row, "repeat")
-    if repeat is None or repeat.stop:
+    if repeat is None or repeat.stop_on_failure:
         return None
     again = readable_value(row, "again")  # it stays for the next success, which may be sooner for its sake
     asked = None if again is None else _time_of(again)
@@ -267,7 +267,7 @@ def _is_at_occurrence(row: TaskRow, now: datetime) -> bool:
 
 
 def _has_same_times(repeat: Repeat, other: Repeat | None) -> bool:
-    return other is not None and replace(repeat, missed=other.missed, stop=other.stop) == other
+    return other is not None and replace(repeat, missed=other.missed, stop_on_failure=other.stop_on_failure) == other
 
 
 def _next_occurrence(row: TaskRow, now: datetime, rule: Repeat | None) -> Occurrence | None:

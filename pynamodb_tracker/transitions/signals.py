@@ -42,7 +42,7 @@ from pynamodb_tracker.transitions.transition import EMPTY_MAP, Constant, Transit
 T = TypeVar("T", bound=TaskRow)
 T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
 
-How = Literal["woke", "early", "late", "stored"]
+Effect = Literal["resumed", "early", "late", "stored"]
 
 _TRIES = 8
 _AT_ONCE = 3
@@ -53,12 +53,13 @@ _AT_ONCE = 3
 class Sent(Generic[T_co]):
     """What `send` did, and the task after it.
 
-    `how` is `woke`: the task is due by it. `early`: the task did not wait for it yet. `late`: its limit had passed, or
-    it has failed, or is ignored; the answer is in the row. `stored`: the task waits for more, or had this answer.
+    `effect` is `resumed`: the task is due by it. `early`: the task did not wait for it yet. `late`: its limit had
+    passed, or it has failed, or is ignored; the answer is in the row. `stored`: the task waits for more, or had this
+    answer.
     """
 
     task: T_co
-    how: How
+    effect: Effect
 
 
 class Awaits(Participant):
@@ -179,7 +180,7 @@ def sending(model: type[TaskRow], name: str, form: str, *, of_round: bool) -> Pr
     )
 
 
-_HOW: dict[str, How] = {"last": "woke", "late": "late", "more": "stored", "early": "early", "first": "early"}
+_EFFECTS: dict[str, Effect] = {"last": "resumed", "late": "late", "more": "stored", "early": "early", "first": "early"}
 
 
 def send(
@@ -208,11 +209,11 @@ def send(
                 break
             row = get(model, task_id) if item is None else loaded(model, item)
         else:
-            return Sent(loaded(model, stored), _HOW[form])
+            return Sent(loaded(model, stored), _EFFECTS[form])
         row = _of_round(model, task_id, name, row, of_round)
         first = (readable_value(row, "signals") or {}).get(name)
         if first is not None:
-            return Sent(row, _HOW[form] if first.token == token else _repeated(row, name, first, text, key))
+            return Sent(row, _EFFECTS[form] if first.token == token else _repeated(row, name, first, text, key))
         form, now = _next_form(row, name), max(clock.now(), row.update_time)
         creation = readable_value(row, "creation")
         if creation is not None and token < creation:  # this clock is behind that of the program that created it
@@ -243,7 +244,7 @@ def _of_round(model: type[T], task_id: str, name: str, row: T | None, of_round: 
     return row
 
 
-def _repeated(row: TaskRow, name: str, first: Answer, text: str, key: str | None) -> How:
+def _repeated(row: TaskRow, name: str, first: Answer, text: str, key: str | None) -> Effect:
     """Return what became of an answer that is the one that counts; TaskAlreadyAnsweredError if that is another one."""
     if (key is not None and key == first.key) or json.loads(text) == first.value:
         return "stored"

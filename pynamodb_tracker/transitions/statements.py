@@ -374,16 +374,16 @@ class StepStatements(StepWrites[T]):
         return self.moved(transition, row.task_id, now, **entries, lock=token)
 
     def merge(
-        self, how: str, row: T, asked_by: Sequence[str], changes: Changes, values: Mapping[str, Any]
+        self, effect: str, row: T, asked_by: Sequence[str], changes: Changes, values: Mapping[str, Any]
     ) -> Transition:
         """Store a request in the row that was read: in its attributes, in `again`, or as a new round.
 
         The write depends on which attributes the row had. With a `due_time` among the values, it moves that of a
         pending task.
         """
-        stored, is_anew = row._row_state.stored, how == "anew"
+        stored, is_anew = row._row_state.stored, effect == "restarted"
         merge = Transition("merge", self.codes.pending if is_anew else None)
-        if how == "again":
+        if effect == "queued":
             cannot_take = when.has_parts() if "once" in stored else when.cannot_take(self.codes)
             merge.add(when.keeps_request() if "again" in stored else cannot_take)
         elif is_anew:

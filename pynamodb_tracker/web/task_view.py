@@ -13,10 +13,10 @@ from pynamodb_tracker.presentation.children import Family, family_of
 from pynamodb_tracker.presentation.overview import pauses_at
 from pynamodb_tracker.presentation.task_facts import (
     is_abandoned,
-    is_aside,
-    passed_over,
+    is_branch,
     read_task,
     relations_in_words,
+    skipped_steps,
     task_as_json,
     what_comes_next,
 )
@@ -174,7 +174,7 @@ def _events(task: Task) -> list[Event]:
 
 def _path(task: Task, step: BoundStep[Any] | None) -> list[Place]:
     """Return the steps of the use case, and where the task is."""
-    names, left_out = list(task._bound_steps), passed_over(task)
+    names, left_out = list(task._bound_steps), skipped_steps(task)
     model, never_ran = type(task), readable_value(task, "fence") == 0
     is_done = task.state.status is Status.SUCCEEDED
     at = len(names) if is_done else names.index(step.name) if step is not None else -1
@@ -184,9 +184,9 @@ def _path(task: Task, step: BoundStep[Any] | None) -> list[Place]:
     )
     return [
         Place(name, "was", "passed over" if name in left_out else "done")
-        if number < at and not (never_ran and is_aside(model, name))
+        if number < at and not (never_ran and is_branch(model, name))
         else Place(name, "here", here)
         if number == at
-        else Place(name, "ahead", "" if at < 0 else "aside" if is_aside(model, name) else "to come")
+        else Place(name, "ahead", "" if at < 0 else "branch" if is_branch(model, name) else "to come")
         for number, name in enumerate(names)
     ]

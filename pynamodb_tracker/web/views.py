@@ -21,7 +21,7 @@ from pynamodb_tracker.presentation.running import MOST as MOST_RUNNING
 from pynamodb_tracker.presentation.running import find_running
 from pynamodb_tracker.presentation.schedules import MOST as MOST_ROWS
 from pynamodb_tracker.presentation.schedules import find_schedules
-from pynamodb_tracker.presentation.task_facts import is_aside
+from pynamodb_tracker.presentation.task_facts import is_branch
 from pynamodb_tracker.presentation.why_failed import MOST_SAMPLED, NO_ERRORS, SAMPLE, Errors, find_errors
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
@@ -82,12 +82,12 @@ class _StepFacts:
     number: int
     max_attempts: int
     lock_for: timedelta
-    aside: bool
+    branch: bool
 
     @classmethod
     def of(cls, step: BoundStep[Any]) -> _StepFacts:
         """Return what the class declares of a step."""
-        return cls(step.name, step.number, step.max_attempts, step.lock_for, is_aside(step.model, step.name))
+        return cls(step.name, step.number, step.max_attempts, step.lock_for, is_branch(step.model, step.name))
 
 
 class Views:
@@ -128,7 +128,7 @@ class Views:
         model = self._page.model(request)
         answer, errors = self._overview(request, model)
         history, passing = self._page.histories[model.__name__], None
-        if model.tracker.use_case.flow:
+        if model.tracker.use_case.count_transitions:
             counted = self._page.kept(request, [model], "flow", partial(find_passing, steps_of(model)))
             passing = counted.value
             answer.spent.add(counted.spent)  # it is the sum of two others, and of this request only

@@ -53,7 +53,7 @@ def test_they_do_what_their_namesakes_do_and_send_nothing_from_the_loop() -> Non
         assert (order.amount, (await Order.aget_task("o-1")).amount) == (3, 3)
         with pytest.raises(TaskAlreadyExistsError):
             await Order.acreate("o-1")
-        assert (await Order.acreate_or_merge("o-2")).how == "created"
+        assert (await Order.acreate_or_merge("o-2")).effect == "created"
         assert (await Order.acreate_many(["o-3", "o-4"], threads=2)).succeeded
         assert [task.task_id for task in await Order.aget_many(["o-1", "o-9"])] == ["o-1"]
         assert (await Order.acounts())[step.pending] == await step.pending.acount() == 4

@@ -24,7 +24,7 @@ HOUR = timedelta(hours=1)
 
 @pytest.fixture(autouse=True)
 def controlled(context: Context, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:  # noqa: ARG001 - there is a table
-    monkeypatch.setattr(Order.use_case_id, "control", True)
+    monkeypatch.setattr(Order.use_case_id, "pausable", True)
     Order.confirm.pause(until=HOUR, reason="the bank is down", by="ada")
     yield
     watch._known.clear()

@@ -97,7 +97,7 @@ def test_what_was_postponed_is_counted_among_what_failed(
     def wait(ctx: ExecutionContext[Order]) -> None:
         if ctx.task.task_id == "broken":
             raise ConnectionError
-        raise RetryLater(timedelta(minutes=5), counted=False)
+        raise RetryLater(timedelta(minutes=5), use_attempt=False)
 
     done = retry_handler(Order.ship, wait, metrics=True)(SCHEDULE, Context(clock))
 

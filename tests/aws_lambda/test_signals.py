@@ -33,7 +33,7 @@ def test_a_request_wakes_the_task_once_and_is_done_as_often_as_it_is_repeated(co
 
     hows = [code_and_body(webhook(http_api(EVENT), context)) for _ in range(2)]
 
-    assert hows == [(200, {"task_id": "o-1", "how": "woke"}), (200, {"task_id": "o-1", "how": "stored"})]
+    assert hows == [(200, {"task_id": "o-1", "effect": "resumed"}), (200, {"task_id": "o-1", "effect": "stored"})]
     paid = Order.get_task("o-1").paid
     assert paid
     assert (paid.value, paid.by, paid.key) == ("42.50", "stripe", "evt-1")
@@ -49,7 +49,7 @@ def test_an_answer_that_does_not_count_is_logged_and_done_unless_it_is_to_be_a_c
     else:
         Order.paid.send("o-1", "1.00")
 
-    assert code_and_body(webhook(http_api(EVENT), context)) == (200, {"task_id": "o-1", "how": "other"})
+    assert code_and_body(webhook(http_api(EVENT), context)) == (200, {"task_id": "o-1", "effect": "other"})
     assert [(record.levelno, record.outcome) for record in caplog.records] == [(logging.WARNING, "mismatch")]  # type: ignore[attr-defined]
     conflict: dict[str, Any] = {"task_id": "body.order", "value": "body.amount", "other": "conflict"}
     refused = (409, {"task_id": "o-1", "error": "mismatch"})

@@ -181,7 +181,7 @@ class Sale(ShopTask):
     check = Step(10)
     pack = Step(20)
     ship = Step(30)
-    refund = Step(90, aside=True)
+    refund = Step(90, branch=True)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_a_success_that_leads_to_a_branch_is_not_sent_to_the_next_queue_nor_if_i
 ) -> None:
     of = getattr(Sale, step)
     Sale.create("s-1", state=of.pending)
-    handler = handles(of, task_id="order_id", then=url)(lambda ctx, _: ctx.skip_to(getattr(Sale, chosen)))
+    handler = handles(of, task_id="order_id", then=url)(lambda ctx, _: ctx.go_to(getattr(Sale, chosen)))
     for _ in range(2):
         assert names(handler(sqs(bare("s-1")), context)) == []
         assert bodies(received(client, url)) == [{"task_id": "s-1"}] * is_sent
@@ -201,7 +201,7 @@ def test_a_success_that_leads_to_a_branch_is_not_sent_to_the_next_queue_nor_if_i
 
 def test_a_message_for_a_step_that_was_passed_over_is_not_handed_on(context: Context, client: Any, url: str) -> None:
     Sale.create("s-1")
-    Sale.check.run("s-1", lambda ctx: ctx.skip_to(Sale.ship))
+    Sale.check.run("s-1", lambda ctx: ctx.go_to(Sale.ship))
     assert names(handles(Sale.pack, task_id="order_id", then=url)(print)(sqs(bare("s-1")), context)) == []
     assert received(client, url) == []
 

@@ -56,7 +56,7 @@ class Order(OrderTable):
 class InRow(OrderTable):
     """The same with all of its data in the row: what claim and finish take is compared without what lies beside."""
 
-    use_case_id = UseCase("in-row", data_in_row=350_000)
+    use_case_id = UseCase("in-row", max_inline_data=350_000)
 
     ship = Step(10, lock_for=LOCK_FOR)
     deliver = Step(20)

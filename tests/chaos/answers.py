@@ -68,7 +68,7 @@ def send(log: Log, number: int, answer: Any, task_id: str) -> None:
     except Exception as error:  # noqa: BLE001 - whatever it is: the checker knows what should not have left
         report_crash(log, error, named, number)
     else:
-        log.tell("counted", named, number, **facts, how=sent.how)
+        log.tell("counted", named, number, **facts, effect=sent.effect)
 
 
 def send_any(log: Log, number: int, bill: Any, draw: random.Random) -> bool:

@@ -91,7 +91,7 @@ class AsyncBlock(Block):
             await asyncio.sleep(0)
             return self.call_part(ctx, name)
 
-        self.got_part(ctx, name, await ctx.once(name, part))
+        self.got_part(ctx, name, await ctx.checkpoint(name, part))
 
     async def _awaited(self, what: str, write: Callable[[], Awaitable[object]]) -> None:
         self.tell("write", what=what, records=self.records)
@@ -130,7 +130,7 @@ class AsyncBlock(Block):
                 raise asyncio.CancelledError("the block's own affair")
             case "succeed":
                 if self.is_diverted:
-                    await ctx.skip_to(self.step.model.send_back)
+                    await ctx.go_to(self.step.model.send_back)
                 self._ends("succeed")
                 if is_booked(self.task_id, self.step.name):
                     await self._book_success(ctx)

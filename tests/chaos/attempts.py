@@ -23,7 +23,7 @@ LARGE = 10_000
 _ERRORS: dict[str, Callable[[], BaseException]] = {
     "boom": lambda: Boom("the block failed"),
     "later": lambda: RetryLater(timedelta(seconds=0.2)),
-    "postpone": lambda: RetryLater(timedelta(seconds=0.2), counted=False),
+    "postpone": lambda: RetryLater(timedelta(seconds=0.2), use_attempt=False),
     "give_up": lambda: GiveUp("no use"),
     "interrupt": KeyboardInterrupt,
     "exit": lambda: SystemExit(3),

@@ -158,7 +158,7 @@ class Block:
         self.log.tell("effect", self.task_id, self.number, at=at, held=held)
 
     def _part(self, ctx: Any, name: str) -> None:
-        self.got_part(ctx, name, ctx.once(name, lambda: self.call_part(ctx, name)))
+        self.got_part(ctx, name, ctx.checkpoint(name, lambda: self.call_part(ctx, name)))
 
     def call_part(self, ctx: Any, name: str) -> int:
         """Do a part, and return who has done it."""
@@ -206,7 +206,7 @@ class Block:
                 raise RetryLater(timedelta(seconds=0.5))
             case "postpone":
                 self._ends("postpone")
-                raise RetryLater(timedelta(seconds=0.3), counted=False)
+                raise RetryLater(timedelta(seconds=0.3), use_attempt=False)
             case "give_up":
                 self._ends("give_up")
                 raise GiveUp("no use")
@@ -218,14 +218,14 @@ class Block:
                 raise SystemExit(3)
             case _:
                 if self.is_diverted:
-                    ctx.skip_to(self.step.model.send_back)
+                    ctx.go_to(self.step.model.send_back)
                 self._ends("succeed")
                 if is_booked(self.task_id, self.step.name):
                     self._book(ctx)
 
     @property
     def is_diverted(self) -> bool:
-        """Whether the success of this run leads to the step aside."""
+        """Whether the success of this run leads to the branch step."""
         return self.step.name == STEPS[0].name and is_diverted(self.task_id)
 
     def _book(self, ctx: Any) -> None:

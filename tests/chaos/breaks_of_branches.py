@@ -14,7 +14,7 @@ def step_that_nobody_has_chosen(story: Story) -> None:
 
 
 def passed_over_and_not_told(story: Story) -> None:
-    story.change(passed_over=[])
+    story.change(skipped_steps=[])
 
 
 def parts_left_behind(story: Story) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.chaos.final import Final
-from tests.chaos.pipeline import END, STEPS, is_fatal, passed_over, path_of
+from tests.chaos.pipeline import END, STEPS, is_fatal, path_of, skipped_steps
 from tests.chaos.runs import History
 
 __all__ = ["CHECKS"]
@@ -17,9 +17,9 @@ def branches_are_chosen(history: History, final: Final) -> Iterator[str]:
         if run.outcome == "ok" and run.step not in {step.name for step in path_of(run.task)}:
             yield f"{run} began, and no run leads there"
     for task, row in final.rows.items():
-        expected = passed_over(task, row.code)
-        if list(row.passed_over) != expected:
-            yield f"{task} is at {row.code}, and says that it has passed over {row.passed_over}, not {expected}"
+        expected = skipped_steps(task, row.code)
+        if list(row.skipped_steps) != expected:
+            yield f"{task} is at {row.code}, and says that it has passed over {row.skipped_steps}, not {expected}"
 
 
 def ends_leave_nothing_of_attempts(_: History, final: Final) -> Iterator[str]:

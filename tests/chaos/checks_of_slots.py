@@ -62,8 +62,8 @@ def no_slot_is_held_twice(history: History) -> Iterator[str]:
 def slots_above_the_number_are_not_taken(history: History) -> Iterator[str]:
     """Expect no other slots than there are."""
     for each in holdings(history.slots):
-        if each.number >= SCALE.at_once:
-            yield f"{each}, of {SCALE.at_once}"
+        if each.number >= SCALE.slots:
+            yield f"{each}, of {SCALE.slots}"
 
 
 def slots_come_back(history: History, final: Final) -> Iterator[str]:  # noqa: ARG001 - as all checks of rows

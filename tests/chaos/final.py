@@ -38,7 +38,7 @@ class Row:
     """What its index key should be."""
     records: Sequence[Record] = ()
     whole: bool = True
-    passed_over: Sequence[int] = ()
+    skipped_steps: Sequence[int] = ()
     of_round: Sequence[str] = ()
     """Which of the attributes it has that failures and parts have left."""
 

@@ -59,4 +59,4 @@ def cancel(log: Log, number: int, report: Any, task_id: str) -> None:
     is_mine = bool(task.errors) and task.errors[-1].worker == who
     if done.running and is_mine and task.state.status is Status.IGNORED and task.fence in (task.unfinished or []):
         log.tell("cancelled", named, number, fence=task.fence)
-    log.tell("stopped", named, number, children=["/".join(child) for child in done.children.ignored])
+    log.tell("stopped", named, number, children=["/".join(child) for child in done.children.cancelled])

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from pynamodb_tracker import Limit, Step, UseCase, Worker
+from pynamodb_tracker import ConcurrencyLimit, Step, UseCase, Worker
 from pynamodb_tracker.control import limit, slots
 from pynamodb_tracker.dynamodb.connection import SharedConnection
 from tests.conftest import prepare_process
@@ -46,12 +46,12 @@ MARGIN = 0.5
 def order_at(endpoint: str, table: str, at_once: dict[str, int | None]) -> Any:
     """Return a use case with a step for each of these limits; None for none."""
     at: Any = table_at(endpoint, table, timedelta(seconds=MARGIN))
-    limits = {name: None if most is None else Limit(name, at_once=most) for name, most in at_once.items()}
+    limits = {name: None if most is None else ConcurrencyLimit(name, most) for name, most in at_once.items()}
 
     class Order(at):  # type: ignore[misc]  # a class of this call
         use_case_id = UseCase("order")
-        pay = Step(100, max_attempts=1000, lock_for=timedelta(seconds=5), within=limits.get("pay"))
-        ship = Step(200, max_attempts=1000, lock_for=timedelta(seconds=5), within=limits.get("ship"))
+        pay = Step(100, max_attempts=1000, lock_for=timedelta(seconds=5), concurrency_limit=limits.get("pay"))
+        ship = Step(200, max_attempts=1000, lock_for=timedelta(seconds=5), concurrency_limit=limits.get("ship"))
 
     return Order
 

@@ -38,14 +38,14 @@ def ask(log: Log, number: int, index: Any, key: str, draw: random.Random) -> Non
     later = due is not None and draw.random() < 0.3
     log.tell("ask", f"index/{key}", number, ask=name)
     try:
-        merged = index.create_or_merge(key, asks=[name], merge=union, due_time=due, later=later)
+        merged = index.create_or_merge(key, asks=[name], merge=union, due_time=due, debounce=later)
     except UpdateError as error:
         if not any(DOUBT in note for note in getattr(error, "__notes__", ())):
             report_crash(log, error, f"index/{key}", number)
     except Exception as error:  # noqa: BLE001 - whatever it is: the checker knows what should not have left
         report_crash(log, error, f"index/{key}", number)
     else:
-        log.tell("asked", f"index/{key}", number, ask=name, how=merged.how)
+        log.tell("asked", f"index/{key}", number, ask=name, effect=merged.effect)
 
 
 def work_off(attempt: Attempt, task_id: str, interrupts: Interrupts) -> None:

@@ -1,4 +1,4 @@
-"""The use case that the chaos runs on: three steps with different pauses before another attempt, and one aside."""
+"""The use case that the chaos runs on: three steps with different pauses before another attempt, and a branch."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ __all__ = [
     "is_diverted",
     "is_fatal",
     "parcels",
-    "passed_over",
     "path_of",
+    "skipped_steps",
 ]
 
 USE_CASE = "parcel"
@@ -49,16 +49,16 @@ class StepRule:
 
 
 PLAIN = (StepRule("collect", 10, 20, 4), StepRule("weigh", 20, 30, 4), StepRule("deliver", 30, END, 4))
-ASIDE = StepRule("send_back", 90, END, 4)
-STEPS = (*PLAIN, ASIDE)
-DIVERTED = (replace(PLAIN[0], succeeded=ASIDE.number), ASIDE)
-OFTEN = (*PLAIN, *PLAIN, *PLAIN, ASIDE)
-"""The steps as often as workers look for tasks of them: one task in seven comes to the step aside."""
+BRANCH = StepRule("send_back", 90, END, 4)
+STEPS = (*PLAIN, BRANCH)
+DIVERTED = (replace(PLAIN[0], succeeded=BRANCH.number), BRANCH)
+OFTEN = (*PLAIN, *PLAIN, *PLAIN, BRANCH)
+"""The steps as often as workers look for tasks of them: one task in seven comes to the branch step."""
 IGNORED = {step.ignored: step for step in STEPS}
 
 
 def is_diverted(task_id: str) -> bool:
-    """Return whether the first step of a task leads to the step aside."""
+    """Return whether the first step of a task leads to the branch step."""
     return int(task_id.rpartition("-")[2]) % 7 == 5
 
 
@@ -78,7 +78,7 @@ def behind(task_id: str, step: str) -> list[StepRule]:
     return [rule for rule in STEPS if rule.number < reached]
 
 
-def passed_over(task_id: str, code: int) -> list[int]:
+def skipped_steps(task_id: str, code: int) -> list[int]:
     """Return the numbers of the steps that a task at this code has passed over."""
     there, path = END if code == END else code - code % 10, {step.number for step in path_of(task_id)}
     return [rule.number for rule in STEPS if rule.number < there and rule.number not in path]
@@ -101,15 +101,19 @@ def parcels(endpoint: str, settings: Settings) -> Any:
     limits = {step.name: step.max_attempts for step in STEPS}
 
     class Parcel(Table):
-        use_case_id = UseCase(USE_CASE, status_shards=2, control=True)
+        use_case_id = UseCase(USE_CASE, status_shards=2, pausable=True)
 
         collect = Step(10, max_attempts=limits["collect"], lock_for=lock_for)
         weigh = Step(
-            20, max_attempts=limits["weigh"], lock_for=lock_for, retry_delay=timedelta(seconds=0.2), within=SCALE
+            20,
+            max_attempts=limits["weigh"],
+            lock_for=lock_for,
+            retry_delay=timedelta(seconds=0.2),
+            concurrency_limit=SCALE,
         )
         deliver = Step(30, max_attempts=limits["deliver"], lock_for=lock_for, retry_delay=_later)
 
-        send_back = Step(90, max_attempts=limits["send_back"], lock_for=lock_for, aside=True)
+        send_back = Step(90, max_attempts=limits["send_back"], lock_for=lock_for, branch=True)
 
         note = UnicodeAttribute(null=True)
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 from unittest import mock
 
-from pynamodb_tracker import Limit, clock
+from pynamodb_tracker import ConcurrencyLimit, clock
 from pynamodb_tracker.control import limit, slots
 from pynamodb_tracker.control.limit import SlotTable, StoredSlot, Taken
 from pynamodb_tracker.testing import stopped_clock
@@ -17,7 +17,7 @@ from tests.chaos.events import Log
 
 __all__ = ["SCALE", "lost", "telling_slots"]
 
-SCALE = Limit("scale", at_once=3)
+SCALE = ConcurrencyLimit("scale", 3)
 LIFETIME = timedelta(seconds=2)
 """Shorter than in programs, so that slots of workers that were killed come back while the chaos lasts."""
 
@@ -57,7 +57,7 @@ def lost(order: Any) -> list[int]:
     """Return the slots that nobody can take a minute later, when all that is not renewed has expired."""
     table, found = SlotTable(order.tracker.connection(), SCALE.name, order.tracker.margin), []
     with stopped_clock(clock.now() + timedelta(minutes=1)):
-        for number in range(SCALE.at_once):
+        for number in range(SCALE.slots):
             try:
                 table.take(number)
             except Taken:

@@ -81,7 +81,7 @@ def _row(order: Any, item: dict[str, Any]) -> Row:
         status_key=order.tracker.use_case.status_key(int(item["status"]["N"]), task_id),
         records=found,
         whole=whole,
-        passed_over=[int(number["N"]) for number in item.get("passed_over", {"L": ()})["L"]],
+        skipped_steps=[int(number["N"]) for number in item.get("skipped_steps", {"L": ()})["L"]],
         of_round=[name for name in ("first_failure", "once", "postponed") if name in item],
     )
 

@@ -11,7 +11,7 @@ from typing import Any
 from tests.chaos.events import Event
 from tests.chaos.final import Entry, Final, Row
 from tests.chaos.ledger import Mark
-from tests.chaos.pipeline import END, passed_over
+from tests.chaos.pipeline import END, skipped_steps
 from tests.chaos.queue_story import add_queues
 from tests.chaos.records import Record
 from tests.chaos.runs import History, Run, Write
@@ -46,7 +46,7 @@ class Story:
 
     def change(self, **facts: Any) -> None:
         """Let the row be otherwise, and the index and the counts as it says."""
-        facts.setdefault("passed_over", passed_over(TASK, facts.get("code", self.row.code)))
+        facts.setdefault("skipped_steps", skipped_steps(TASK, facts.get("code", self.row.code)))
         row = replace(self.row, **facts)
         self.final = replace(
             self.final,

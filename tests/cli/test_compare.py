@@ -52,7 +52,7 @@ def client(store: StoppedClock) -> Iterator[Any]:
     Order.create("new")
     Order.paid.send("paid", 1)
     Order.pay.ignore("evil\x1b[2J", reason="x")
-    running.once("charge", lambda: 7)
+    running.checkpoint("charge", lambda: 7)
     Order.cancel("called off", reason="x")
     yield client
     client.delete_table(TableName=RESTORED)

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("store")
 
 @pytest.fixture(autouse=True)
 def controlled(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(Order.use_case_id, "control", True)
+    monkeypatch.setattr(Order.use_case_id, "pausable", True)
     yield
     watch._known.clear()
 

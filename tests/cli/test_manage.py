@@ -116,7 +116,7 @@ def test_a_task_that_repeats_is_created_and_shown_with_its_rule() -> None:
             "o-1: ship.ignored; it keeps the request, and runs only after it is reopened",
         ),
     ],
-    ids=["created", "merged", "again", "anew", "ignored"],
+    ids=["created", "merged", "queued", "restarted", "ignored"],
 )
 def test_a_task_that_exists_is_asked_for_again(prepare: Callable[[], object], told: str) -> None:
     prepare()
@@ -147,10 +147,10 @@ def test_a_reopened_task_forgets_its_parts_only_if_asked_for() -> None:
     Order.create("o-1")
 
     def charge(ctx: Any) -> None:
-        ctx.once("charge", lambda: 1)
+        ctx.checkpoint("charge", lambda: 1)
         raise ValueError("later")
 
-    for options, kept in (((), True), (("--forget",), False)):
+    for options, kept in (((), True), (("--clear-checkpoints",), False)):
         with pytest.raises(ValueError, match="later"):
             Order.pay.run("o-1", charge)
         assert run("reopen", "o-1", *options).code == 0

@@ -80,7 +80,7 @@ def test_a_task_is_shown_with_what_it_has_to_do_with_others(store: StoppedClock)
 
 @pytest.mark.usefixtures("store")
 def test_a_task_is_shown_with_what_its_runs_have_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Order.ship._definition.codes, "aside", True)
+    monkeypatch.setattr(Order.ship._definition.codes, "branch", True)
     Order.create("o-1", state=Order.ship.pending)
     parts = {
         "round": {"S": round_of_runs(Order.get_task("o-1"))},
@@ -88,17 +88,17 @@ def test_a_task_is_shown_with_what_its_runs_have_left_behind(monkeypatch: pytest
         "20/mail": {"S": "2"},
         "20/log": {"S": "3"},
     }
-    change(Order, "o-1", postponed={"N": "3"}, passed_over={"L": [{"N": "10"}]}, once={"M": parts})
+    change(Order, "o-1", postponed={"N": "3"}, skipped_steps={"L": [{"N": "10"}]}, once={"M": parts})
     text = shown()
     for words in (
-        "Order o-1: ship.pending (aside)",
+        "Order o-1: ship.pending (branch)",
         "postponed 3 times, without using up an attempt",
-        "parts done mail, log; a reopen with forget repeats them",
+        "parts done mail, log; a reopen with clear_checkpoints repeats them",
         "passed over pay",
     ):
         assert words in text
     document = read("show", "o-1")
-    names = ("state", "postponed", "parts_done", "passed_over")
+    names = ("state", "postponed", "parts_done", "skipped_steps")
     assert [document[name] for name in names] == ["ship.pending", 3, ["mail", "log"], ["pay"]]
 
 

@@ -33,10 +33,10 @@ def test_every_state_has_a_line_with_its_number_and_a_bar_in_proportion() -> Non
     ]
 
 
-def test_a_step_to_which_no_plain_success_leads_is_called_aside(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Order.ship._definition.codes, "aside", True)
+def test_a_step_to_which_no_plain_success_leads_is_called_branch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Order.ship._definition.codes, "branch", True)
     Order.create("o-1")
-    assert [line.split("  ")[0] for line in run("status").lines if line[0] != " "][1:3] == ["pay", "ship (aside)"]
+    assert [line.split("  ")[0] for line in run("status").lines if line[0] != " "][1:3] == ["pay", "ship (branch)"]
 
 
 def test_of_pending_tasks_it_says_how_many_wait_for_others() -> None:

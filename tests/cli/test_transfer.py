@@ -20,7 +20,7 @@ from tests.support.rows import change, park
 
 SAMPLE = "tests.cli.shop:Sample"
 KNOWN = (
-    "it has task_id, state, due_time, group, repeat, trace, awaits, signals, once, passed_over, postponed, "
+    "it has task_id, state, due_time, group, repeat, trace, awaits, signals, once, skipped_steps, postponed, "
     "first_failure, cancel_time, amount, data, note"
 )
 
@@ -577,7 +577,11 @@ def test_a_task_is_loaded_with_the_answers_that_it_awaits_and_has(store: Stopped
     assert [line for line in text.splitlines() if "late" not in line] == [
         line for line in run("export").out.splitlines() if "late" not in line
     ]
-    assert [Order.paid.send(task_id, 1).how for task_id in ("waits", "ever", "late")] == ["woke", "woke", "late"]
+    assert [Order.paid.send(task_id, 1).effect for task_id in ("waits", "ever", "late")] == [
+        "resumed",
+        "resumed",
+        "late",
+    ]
 
 
 @pytest.mark.usefixtures("store")

@@ -43,7 +43,7 @@ class Payout(PayoutTask):
     check = Step(10)
     pay = Step(20, give_up_after=timedelta(hours=1))
     book = Step(30, also_from=(pay.ignored,))
-    refund = Step(90, aside=True)
+    refund = Step(90, branch=True)
 
     model = UnicodeAttribute(null=True)  # the library has parameters of that name
 
@@ -71,26 +71,26 @@ def test_parts_that_are_done_are_not_repeated_and_passed_steps_stay_passed() -> 
     calls: list[str] = []
     Payout.create("p", model="instant")
     with Payout.check.start("p") as ctx:
-        ctx.skip_to(Payout.book)
+        ctx.go_to(Payout.book)
     with suppress(ZeroDivisionError), Payout.book.start("p") as ctx:
-        ctx.once("charge", lambda: {"id": 7})
+        ctx.checkpoint("charge", lambda: {"id": 7})
         raise ZeroDivisionError
 
     [line] = moved()
 
-    assert (line["once"], line["passed_over"]) == ({"book": {"charge": {"id": 7}}}, ["pay"])
-    assert Payout.book.run("p", lambda ctx: ctx.once("charge", lambda: calls.append("again"))) == {"id": 7}
+    assert (line["once"], line["skipped_steps"]) == ({"book": {"charge": {"id": 7}}}, ["pay"])
+    assert Payout.book.run("p", lambda ctx: ctx.checkpoint("charge", lambda: calls.append("again"))) == {"id": 7}
     assert calls == []
     with pytest.raises(TaskAlreadySucceededError) as caught:
         Payout.pay.run("p", lambda _: None)
-    assert caught.value.passed_over
+    assert caught.value.skipped
 
 
 def test_postponements_count_and_a_task_is_given_up_by_the_age_of_its_first_failure(table: StoppedClock) -> None:
     Payout.create("p", state=Payout.pay.pending)
     for _ in range(2):
         with suppress(RetryLater), Payout.pay.start("p"):
-            raise RetryLater(timedelta(0), counted=False)
+            raise RetryLater(timedelta(0), use_attempt=False)
     begun = clock.now()
     table.advance(timedelta(minutes=50))
 
@@ -100,7 +100,7 @@ def test_postponements_count_and_a_task_is_given_up_by_the_age_of_its_first_fail
     assert Payout.get_task("p").postponed == 2
     table.advance(timedelta(minutes=11))
     with suppress(RetryLater), Payout.pay.start("p"):
-        raise RetryLater(timedelta(0), counted=False)
+        raise RetryLater(timedelta(0), use_attempt=False)
     assert Payout.get_task("p").state == Payout.pay.ignored
 
 
@@ -126,7 +126,7 @@ def test_a_cancelled_task_stays_away_from_a_step_that_starts_from_its_state(tabl
 def test_a_task_that_repeats_begins_with_the_next_occurrence_without_any_of_it() -> None:
     Payout.create("p", repeat=Repeat.every(timedelta(days=1)))
     with suppress(ZeroDivisionError), Payout.check.start("p") as ctx:
-        ctx.once("charge", lambda: 7)
+        ctx.checkpoint("charge", lambda: 7)
         raise ZeroDivisionError
     assert "once" not in json.loads(run("export", of=HERE).out)
 
@@ -135,7 +135,7 @@ def test_a_row_whose_creation_has_no_token_keeps_its_parts_and_what_is_of_anothe
     Payout.create("p", state=Payout.pay.pending)
     change(Payout, "p", creation=None)
     with suppress(ZeroDivisionError), Payout.pay.start("p") as ctx:
-        ctx.once("charge", lambda: 7)
+        ctx.checkpoint("charge", lambda: 7)
         raise ZeroDivisionError
 
     line = json.loads(run("export", of=HERE).out)
@@ -156,8 +156,8 @@ def test_a_row_whose_creation_has_no_token_keeps_its_parts_and_what_is_of_anothe
     [
         ({"once": {"send": {"charge": 7}}}, "Payout has no step 'send'"),
         ({"once": {"pay": 7}}, "has no results of parts"),
-        ({"passed_over": "pay"}, "Expecting value"),
-        ({"passed_over": ["send"]}, "Payout has no step 'send'"),
+        ({"skipped_steps": "pay"}, "Expecting value"),
+        ({"skipped_steps": ["send"]}, "Payout has no step 'send'"),
         ({"postponed": 0}, "0 is no number above 0"),
         ({"first_failure": "noon"}, "'noon' is not a time"),
         ({"cancel_time": "2026-01-01", "state": "pay.failed"}, "only an ignored task is cancelled"),
@@ -171,9 +171,9 @@ def test_what_cannot_be_loaded_of_a_round_is_a_bad_line(line: dict[str, Any], wo
 def test_a_task_of_a_group_keeps_its_parts() -> None:
     Payout.create("p", group="g")
     with suppress(ZeroDivisionError), Payout.check.start("p") as ctx:
-        ctx.once("charge", lambda: 7)
+        ctx.checkpoint("charge", lambda: 7)
         raise ZeroDivisionError
     text = run("export", of=HERE).out.replace('"check.failed"', '"check.pending"').replace('"p"', '"q"')
     Payout.delete_task("p")
     assert run("load", "-", text=text, of=HERE).err == ""
-    assert Payout.check.run("q", lambda ctx: ctx.once("charge", lambda: 8)) == 7
+    assert Payout.check.run("q", lambda ctx: ctx.checkpoint("charge", lambda: 8)) == 7

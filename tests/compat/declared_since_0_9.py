@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from pynamodb_tracker import Awaited, Limit, Step, UseCase
+from pynamodb_tracker import Awaited, ConcurrencyLimit, Step, UseCase
 from tests.compat.declared import AppTask
 
 __all__ = ["Payout", "Sale"]
 
 
 class Sale(AppTask):
-    """It awaits an answer, has a step aside, can be paused, and is given up by age."""
+    """It awaits an answer, has a branch step, can be paused, and is given up by age."""
 
-    use_case_id = UseCase("sale", control=True)
+    use_case_id = UseCase("sale", pausable=True)
 
     check = Step(100, give_up_after=timedelta(days=1))
     pay = Step(200)
     ship = Step(300)
-    refund = Step(900, aside=True)
+    refund = Step(900, branch=True)
 
     paid = Awaited()
 
@@ -26,6 +26,6 @@ class Sale(AppTask):
 class Payout(AppTask):
     """Two of it run at once, and what passes through it is counted."""
 
-    use_case_id = UseCase("payout", flow=True)
+    use_case_id = UseCase("payout", count_transitions=True)
 
-    pay = Step(100, within=Limit("bank", at_once=2))
+    pay = Step(100, concurrency_limit=ConcurrencyLimit("bank", 2))

@@ -97,7 +97,7 @@ def test_what_0_9_has_added_is_read() -> None:
     assert list(Sale.get_task("awaits").awaits or ()) == ["paid"]
     assert [(pause.reason, pause.by) for pause in Sale.pauses()] == [("stocktaking", "ada")]
     assert (Sale.get_task("postponed").attempt, Sale.get_task("postponed").postponed) == (0, 1)
-    assert Sale.get_task("aside").passed_over == [200, 300]
+    assert Sale.get_task("aside").skipped_steps == [200, 300]
     again: Any = Nightly.get_task("changed").again
     assert (again.repeat, Nightly.get_task("changed").repeat) == tuple(Repeat.every(h * HOUR) for h in (2, 1))
     with pytest.raises(TaskAlreadySucceededError):
@@ -117,7 +117,7 @@ def test_what_0_9_has_added_runs_to_its_end() -> None:
 
     def check(ctx: ExecutionContext[Sale]) -> None:
         if ctx.task.task_id == "parts":
-            receipts.append(ctx.once("charge", lambda: pytest.fail("it is charged once more")))
+            receipts.append(ctx.checkpoint("charge", lambda: pytest.fail("it is charged once more")))
 
     Sale.check.run_all(check)
     Sale.paid.send("awaits", {"amount": 7})

@@ -103,12 +103,12 @@ def since_0_9() -> None:
             ctx.wait_for(Sale.paid, until=timedelta(days=30))
     for name in ("paid", "early"):
         Sale.paid.send(name, {"amount": 5})
-    failed(Sale.check, "postponed", RetryLater(timedelta(minutes=5), "the bank is down", counted=False))
+    failed(Sale.check, "postponed", RetryLater(timedelta(minutes=5), "the bank is down", use_attempt=False))
     with suppress(ConnectionError), Sale.check.start("parts") as ctx:
-        ctx.once("charge", lambda: {"receipt": 17})
+        ctx.checkpoint("charge", lambda: {"receipt": 17})
         raise ConnectionError("the printer does not answer")
     with Sale.check.start("aside") as ctx:
-        ctx.skip_to(Sale.refund)
+        ctx.go_to(Sale.refund)
     with Sale.check.start("ended") as ctx:
         ctx.end_task()
     Sale.cancel("cancelled", reason="by phone", by="ada")

@@ -27,7 +27,7 @@ from tests.support.workers import die, fail
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pynamodb_tracker import Cancelled, ExecutionContext
+    from pynamodb_tracker import Cancellation, ExecutionContext
     from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("table")
@@ -45,7 +45,7 @@ class Slip(AppTask):
     print = Step(100)
 
 
-def cancel(task_id: str = "o-1", **options: Any) -> Cancelled[Order]:
+def cancel(task_id: str = "o-1", **options: Any) -> Cancellation[Order]:
     return Order.cancel(task_id, reason="by phone", by="ada", **options)
 
 
@@ -62,12 +62,12 @@ def test_a_task_is_cancelled_at_the_step_where_it_is_and_once(state: str) -> Non
     with recorded() as requests:
         done = cancel()
     assert requests.operations[:2] == ["GetItem", "UpdateItem"]  # and the log item of a task that had failed
-    assert (done.how, done.running, done.waits_in_vain) == ("cancelled", False, None)
+    assert (done.effect, done.running, done.blocked_parent) == ("cancelled", False, None)
     assert done.task.state == Order.ship.ignored
     with recorded() as requests:
         again = Order.cancel("o-1", reason="another reason", children=True)
     assert requests.operations == ["GetItem"]
-    assert (again.how, again.task.errors) == ("was ignored", done.task.errors)
+    assert (again.effect, again.task.errors) == ("already_cancelled", done.task.errors)
     assert [(each.worker, each.message) for each in done.task.errors if each.type == "ignored"] == [("ada", "by phone")]
 
 
@@ -126,7 +126,7 @@ def test_a_cancel_without_an_answer_is_not_repeated_after_a_reopen(network: Netw
 
     network.rule = lose_the_answer
     done = cancel()
-    assert (done.how, done.task.state) == ("cancelled", Order.confirm_payment.pending)
+    assert (done.effect, done.task.state) == ("cancelled", Order.confirm_payment.pending)
     assert Order.get_task("o-1").state == Order.confirm_payment.pending
 
 
@@ -166,9 +166,9 @@ def test_the_children_of_this_round_are_cancelled_too_also_after_an_interruption
     Crate.split.run("c-other", split)
     Crate.ship.ignore("c", reason="before")
     done = Crate.cancel("c", reason="by phone", children=True)
-    assert done.how == "was ignored"
+    assert done.effect == "already_cancelled"
     crates = [("crate to cancel", f"c/{name}") for name in ("a", "a/a", "a/b", "b")]
-    assert sorted(done.children.ignored) == [*crates, ("slip to cancel", "s")]
+    assert sorted(done.children.cancelled) == [*crates, ("slip to cancel", "s")]
     assert (done.children.refused, done.children.unlisted) == ({}, 0)
     assert Slip.get_task("s").state == Slip.print.ignored
     assert Crate.get_task("c-other/a").state == Crate.split.pending
@@ -185,7 +185,7 @@ def test_what_lists_leave_out_is_added_up_and_a_child_of_an_unknown_use_case_is_
         Crate.tracker.connection().delete_item(task_id, "crate to cancel")
     monkeypatch.delitem(AppTask.tracker.table.use_cases, "slip to cancel")
     done = Crate.cancel("c", reason="by phone", children=True)
-    assert done.children.ignored == [("crate to cancel", "c/a"), ("crate to cancel", "c/b")]
+    assert done.children.cancelled == [("crate to cancel", "c/a"), ("crate to cancel", "c/b")]
     assert [str(error) for error in done.children.refused.values()] == [
         "cannot cancel slip to cancel 's': this program does not declare its use case"
     ]
@@ -197,7 +197,7 @@ def test_a_child_says_which_task_waits_in_vain_for_it() -> None:
     Crate.split.run("c", split)
     Crate.create("in-group", group="g")
     done = Crate.cancel("c/a", reason="by phone", children=True)
-    assert done.waits_in_vain == ("crate to cancel", "c")
+    assert done.blocked_parent == ("crate to cancel", "c")
     assert Crate.get_task("c").state == Crate.ship.pending
 
 
@@ -221,7 +221,7 @@ def test_a_damaged_reference_to_a_parent_keeps_no_task_from_being_cancelled() ->
     Order.create("o-1")
     Order.tracker.connection().update_item("o-1", "order", actions=[Path("parent").set({"S": "nobody"})])
 
-    assert cancel().waits_in_vain is None
+    assert cancel().blocked_parent is None
     assert Order.get_task("o-1").state == Order.confirm_payment.ignored
 
 
@@ -230,7 +230,7 @@ def test_a_cancelled_task_starts_from_no_state_until_it_is_reopened() -> None:
     Order.create("o-1")
     Order.confirm_payment.ignore("o-1", reason="no paper")
     Order.create("o-2")
-    assert (cancel("o-1").how, cancel("o-2").how) == ("was ignored", "cancelled")
+    assert (cancel("o-1").effect, cancel("o-2").effect) == ("already_cancelled", "cancelled")
     for task_id in ("o-1", "o-2"):
         assert Order.get_task(task_id).cancel_time is not None
         with pytest.raises(TaskIgnoredError, match=r"and was cancelled at .*; only reopen lets it start again"):
@@ -253,7 +253,7 @@ def test_two_who_cancel_at_the_same_moment_do_not_take_the_other_one_for_themsel
     Order.create("o-1")
     with stopped_clock():
         before(network, "UpdateItem", lambda: Order.cancel("o-1", reason="by mail", by="bob"))
-        assert cancel().how == "was ignored"
+        assert cancel().effect == "already_cancelled"
 
 
 def test_only_what_still_waits_for_it_is_cancelled_with_a_task() -> None:
@@ -264,7 +264,7 @@ def test_only_what_still_waits_for_it_is_cancelled_with_a_task() -> None:
     Crate.delete_task("c/b")
     Crate.create("c/b")
     done = Crate.cancel("c", reason="by phone", children=True)
-    assert (done.children.ignored, done.children.refused) == ([], {})
+    assert (done.children.cancelled, done.children.refused) == ([], {})
     assert Crate.get_task("c/b").state == Crate.split.pending
 
 
@@ -278,7 +278,7 @@ def test_a_child_that_is_exchanged_after_it_was_read_stays_as_it_is(network: Net
     Crate.cancel("c", reason="by phone")
     before(network, "UpdateItem", exchange)
     done = Crate.cancel("c", reason="by phone", children=True)
-    assert (done.children.ignored, done.children.refused) == ([], {})
+    assert (done.children.cancelled, done.children.refused) == ([], {})
     assert Crate.get_task("c/a").state == Crate.split.pending
 
 
@@ -288,4 +288,4 @@ def test_children_of_two_use_cases_with_one_id_are_told_apart() -> None:
     Crate.cancel("x", reason="by phone")
     Slip.print.start("x").__enter__()
     done = Crate.cancel("c", reason="by phone", children=True)
-    assert done.children.ignored == [("crate to cancel", "x"), ("slip to cancel", "x")]
+    assert done.children.cancelled == [("crate to cancel", "x"), ("slip to cancel", "x")]

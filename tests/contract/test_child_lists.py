@@ -88,7 +88,7 @@ def test_each_success_of_a_round_adds_its_children_and_another_round_begins_with
     for name in ("a", "b", "e"):
         succeed(Note.print, name)
     succeed(Box.ship, "c")
-    assert Box.create_or_merge("c").how == "anew"
+    assert Box.create_or_merge("c").effect == "restarted"
     assert listed() is None
     with recorded() as requests:
         Box.split.run("c", creating("d"))

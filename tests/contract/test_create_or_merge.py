@@ -115,7 +115,7 @@ def test_a_missing_task_is_created_as_create_does(clock: StoppedClock) -> None:
     with recorded() as requests:
         done = Index.create_or_merge("i-1", due_time=HOUR, pages=["a"], note="new", data={"seen": 1})
     assert requests.operations == ["PutItem"]
-    assert (done.how, done.task.state, done.task.due_time) == ("created", Index.build.pending, clock.now() + HOUR)
+    assert (done.effect, done.task.state, done.task.due_time) == ("created", Index.build.pending, clock.now() + HOUR)
     assert done.task.to_dynamodb_dict() == Index.get_task("i-1").to_dynamodb_dict()
     assert (done.task.pages, done.task.note, done.task.data, done.task.weight) == (["a"], "new", {"seen": 1}, 1)
 
@@ -130,7 +130,7 @@ def test_a_waiting_task_stays_as_it_is_if_nothing_is_to_be_changed(state: Callab
         same = ask("a")
     assert requests.operations == ["PutItem", "PutItem"]
     how = "ignored" if state in IGNORED else "merged"
-    assert (collapsed.how, same.how, same.task.pages) == (how, how, ["a", "b"])
+    assert (collapsed.effect, same.effect, same.task.pages) == (how, how, ["a", "b"])
     assert stored(Index, "i-1") == row
 
 
@@ -142,7 +142,7 @@ def test_a_waiting_task_is_merged_in_its_row_and_stays_where_it_is(state: Callab
     with recorded() as requests:
         done = ask("a", note="new")
     assert requests.operations == ["PutItem", "UpdateItem"]
-    assert (done.how, done.task.pages, done.task.note) == (
+    assert (done.effect, done.task.pages, done.task.note) == (
         "ignored" if state in IGNORED else "merged",
         ["a", "b"],
         "old",
@@ -166,7 +166,7 @@ def test_a_task_that_cannot_take_it_keeps_it_for_its_next_run(state: Callable[[]
     with recorded() as requests:
         third = Index.create_or_merge("i-1", pages=["d"], due_time=HOUR)
     assert requests.operations == ["PutItem"]
-    assert {first.how, second.how, third.how} == {"ignored" if state in IGNORED else "again"}
+    assert {first.effect, second.effect, third.effect} == {"ignored" if state in IGNORED else "queued"}
     after = stored(Index, "i-1")
     waits = after["again"]["M"]
     assert waits["attributes"] == {"M": {"pages": {"L": [{"S": "b"}, {"S": "c"}]}, "weight": {"N": "2"}}}
@@ -186,7 +186,7 @@ def test_a_task_that_has_succeeded_begins_anew_with_the_given_attributes_and_kee
         done = Index.create_or_merge("i-1", pages=["b"], note=None, data={"cursor": 0})
     task = done.task
     assert (requests.operations[0], requests.operations[-1]) == ("PutItem", "UpdateItem")
-    assert (done.how, task.state, task.attempt) == ("anew", Index.build.pending, 0)
+    assert (done.effect, task.state, task.attempt) == ("restarted", Index.build.pending, 0)
     assert (task.pages, task.note, task.weight, task.trace) == (["b"], None, 5, None)
     assert (task.data, len(task.errors)) == ({"cursor": 7}, 1)
     assert (task.round, task.format_version, task.expire_time) == (task.lock, 2, None)
@@ -210,7 +210,7 @@ def test_beginning_anew_is_two_requests_without_a_time_to_live() -> None:
 def test_large_data_of_a_task_that_begins_anew_is_kept_for_ever() -> None:
     Index.create("i-1", data={"text": [str(number) for number in range(2_000)]})
     finish()
-    assert ask("a").how == "anew"
+    assert ask("a").effect == "restarted"
     items = client(Index).scan(TableName=Index.Meta.table_name, ConsistentRead=True)["Items"]
     assert len(items) == 2
     assert not [item for item in items if "expire_time" in item]
@@ -234,7 +234,7 @@ def test_a_task_whose_large_data_has_expired_begins_anew_without_it() -> None:
     chunk = {"task_id": {"S": "i-1"}, "use_case_id": {"S": "index#data#A#0"}}
     client(Index).delete_item(TableName=Index.Meta.table_name, Key=chunk)  # as time to live does
     done = ask("a")
-    assert (done.how, done.task.data, Index.get_task("i-1").data) == ("anew", {}, {})
+    assert (done.effect, done.task.data, Index.get_task("i-1").data) == ("anew", {}, {})
 
 
 def test_what_a_worker_of_an_earlier_version_left_behind_begins_anew_with_the_rest() -> None:
@@ -247,7 +247,7 @@ def test_what_a_worker_of_an_earlier_version_left_behind_begins_anew_with_the_re
     end: Any = {"status": {"N": "1000"}, "status_key": {"S": "index#1000#0"}, "unfinished": {"L": []}, "again": again}
     change(Index, "i-1", **end)  # a success that does not look at `again`
     done = ask("d", due_time=2 * HOUR)
-    assert (done.how, done.task.pages, done.task.note, done.task.again) == ("anew", ["b", "c", "d"], None, None)
+    assert (done.effect, done.task.pages, done.task.note, done.task.again) == ("restarted", ["b", "c", "d"], None, None)
     assert done.task.due_time == done.task.update_time + HOUR
     assert stored(Index, "i-1")["later"] == again["M"]["attributes"]["M"]["later"]
 
@@ -291,22 +291,22 @@ def test_the_earlier_due_time_wins_and_moves_the_task_in_the_index(clock: Stoppe
 def test_later_moves_the_due_time_to_the_given_one(clock: StoppedClock) -> None:
     begin = clock.now()
     for number in range(3):
-        done = ask("a", due_time=HOUR, later=True)
+        done = ask("a", due_time=HOUR, debounce=True)
         assert done.task.due_time == begin + HOUR + number * timedelta(minutes=1)
         clock.advance(timedelta(minutes=1))
     runs_at_last = clock.now() + HOUR / 2
-    assert ask("a", due_time=runs_at_last, later=True).task.due_time == runs_at_last
+    assert ask("a", due_time=runs_at_last, debounce=True).task.due_time == runs_at_last
 
 
 def test_what_waits_for_the_success_of_a_run_is_put_off_by_later(clock: StoppedClock) -> None:
     Index.create("i-1")
     runs()
     for due_time in (HOUR, 2 * HOUR):
-        again = ask("a", due_time=due_time, later=True).task.again
+        again = ask("a", due_time=due_time, debounce=True).task.again
     task = Index.get_task("i-1")
     assert again.due_time == task.update_time + 2 * HOUR
     assert Index.build.release("i-1", reason="its host is gone").due_time == clock.now()
-    task = ask("a", due_time=3 * HOUR, later=True).task
+    task = ask("a", due_time=3 * HOUR, debounce=True).task
     assert (task.due_time, task.again.due_time) == (clock.now(), clock.now() + 3 * HOUR)
 
 
@@ -316,12 +316,12 @@ def test_a_clock_that_is_behind_makes_a_task_due_no_earlier_than_it_was_written(
 ) -> None:
     ask("a", due_time=HOUR)
     clock.advance(-timedelta(minutes=1))
-    task = ask("a", due_time=timedelta(0), later=later).task
+    task = ask("a", due_time=timedelta(0), debounce=later).task
     assert task.due_time == task.update_time > clock.now()
 
 
 @pytest.mark.parametrize("state", [waits_for_a_retry, is_ignored], ids=lambda each: each.__name__)
-@pytest.mark.parametrize("options", [{}, {"due_time": HOUR, "later": True}], ids=["now", "later"])
+@pytest.mark.parametrize("options", [{}, {"due_time": HOUR, "debounce": True}], ids=["now", "later"])
 def test_a_failed_task_keeps_the_time_of_its_retry_and_an_ignored_one_stays_ignored(
     state: Callable[[], None], options: dict[str, Any]
 ) -> None:
@@ -470,7 +470,7 @@ def count(page: str) -> Merged[Index]:
 def test_a_create_whose_answer_got_lost_is_not_merged_with_itself(network: Network) -> None:
     network.rule = unheard("PutItem")
     done = count("a")
-    assert (done.how, pages()) == ("created", ["a"])
+    assert (done.effect, pages()) == ("created", ["a"])
 
 
 def test_a_create_that_never_arrived_is_sent_again(network: Network) -> None:
@@ -479,7 +479,7 @@ def test_a_create_that_never_arrived_is_sent_again(network: Network) -> None:
         return silent("PutItem")(_operation, _request, send)
 
     network.rule = rule
-    assert (count("a").how, pages()) == ("created", ["a"])
+    assert (count("a").effect, pages()) == ("created", ["a"])
 
 
 @pytest.mark.parametrize("state", [is_pending, runs, finish], ids=lambda each: each.__name__)
@@ -489,7 +489,7 @@ def test_a_merge_whose_answer_got_lost_counts_once(network: Network, state: Call
     network.rule = unheard("UpdateItem")
     done = count("b")
     network.rule = passing
-    assert (done.how, pages().count("b")) == ({runs: "again", finish: "anew"}.get(state, "merged"), 1)
+    assert (done.effect, pages().count("b")) == ({runs: "queued", finish: "restarted"}.get(state, "merged"), 1)
     assert Index.get_task("i-1").asked == 1
 
 
@@ -504,7 +504,7 @@ def test_a_merge_that_never_arrived_is_sent_again_and_its_late_copy_is_refused(n
         return silent("UpdateItem")(operation, request, send)
 
     network.rule = lose
-    assert (count("b").how, pages()) == ("merged", ["a", "b"])
+    assert (count("b").effect, pages()) == ("merged", ["a", "b"])
     assert (copies.arrive(), pages()) == ([False], ["a", "b"])
 
 
@@ -570,20 +570,20 @@ def test_a_due_time_that_moved_in_between_is_not_overwritten(network: Network, c
 def test_a_task_that_is_claimed_in_between_runs_again_with_it(network: Network) -> None:
     count("a")
     before(network, "UpdateItem", runs)
-    assert (count("b").how, pages()) == ("again", ["b"])
+    assert (count("b").effect, pages()) == ("again", ["b"])
 
 
 def test_a_task_that_ends_in_between_begins_anew(network: Network) -> None:
     count("a")
     succeed(Index.build, "i-1")
     before(network, "UpdateItem", lambda: succeed(Index.publish, "i-1"))
-    assert (count("b").how, pages()) == ("anew", ["b"])
+    assert (count("b").effect, pages()) == ("anew", ["b"])
 
 
 def test_a_task_that_is_deleted_in_between_is_created(network: Network) -> None:
     count("a")
     before(network, "UpdateItem", lambda: Index.delete_task("i-1"))
-    assert (count("b").how, pages()) == ("created", ["b"])
+    assert (count("b").effect, pages()) == ("created", ["b"])
 
 
 def test_beginning_anew_does_not_lower_a_token_that_shuts_out_a_late_claim(network: Network) -> None:
@@ -607,7 +607,7 @@ def test_eight_merges_after_a_lost_answer_show_it_and_nine_do_not(network: Netwo
     count("a")
     others = 7
     network.rule = unanswered
-    assert (count("b").how, pages().count("b")) == ("merged", 1)
+    assert (count("b").effect, pages().count("b")) == ("merged", 1)
     others = 8
     network.rule = unanswered
     with pytest.raises(UpdateError) as caught:
@@ -675,7 +675,7 @@ def test_a_lost_request_that_was_overtaken_is_no_longer_in_doubt(network: Networ
     network.rule = lambda operation, request, send: (overtaken if operation == "UpdateItem" else passing)(
         operation, request, send
     )
-    assert (count("b").how, pages().count("b")) == ("merged", 1)
+    assert (count("b").effect, pages().count("b")) == ("merged", 1)
 
 
 def test_a_task_of_a_later_version_is_left_alone() -> None:
@@ -686,8 +686,8 @@ def test_a_task_of_a_later_version_is_left_alone() -> None:
 
 
 WRONG_ARGUMENTS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
-    "later alone": (lambda: ask("a", later=True), ValueError, "give a due_time"),
-    "later as text": (lambda: ask("a", later="yes"), TypeError, "later must be True or False"),
+    "debounce alone": (lambda: ask("a", debounce=True), ValueError, "give a due_time"),
+    "debounce as text": (lambda: ask("a", debounce="yes"), TypeError, "debounce must be True or False"),
     "a state": (lambda: ask("a", state=Index.build.pending), TypeError, "takes no state"),
     "a group": (lambda: ask("a", group="g"), TypeError, "takes no group"),
     "data with merge": (lambda: ask("a", data={}), TypeError, "data cannot be merged"),

@@ -127,7 +127,7 @@ def test_a_row_that_is_claimed_again_before_that_is_not_replaced(
             Order.create("o-1")
     else:
         claim()
-        assert Order.create_or_merge("o-1").how == "again"
+        assert Order.create_or_merge("o-1").effect == "queued"
     task = Order.get_task("o-1")
     assert (str(task.state), task.creation) == ("pay in_progress", expired["creation"]["S"])
 

@@ -297,7 +297,7 @@ def test_a_failure_that_takes_the_place_of_one_like_it_keeps_the_traceback(clock
     Payout.create("p-1")
     for count in (1, 2, 3):
         with Payout.pay.start("p-1", skip_error=True):
-            raise RetryLater(timedelta(0), "the bank is closed", counted=False)
+            raise RetryLater(timedelta(0), "the bank is closed", use_attempt=False)
         [error] = Payout.get_task("p-1").errors
         assert (error.count, "test_failure_log.py" in error.traceback) == (count, True)
         clock.advance(timedelta(seconds=5))

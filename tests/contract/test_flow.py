@@ -1,4 +1,4 @@
-"""What passes through a use case with `flow=True` is counted, about, and never gets in the way."""
+"""What passes through a use case with `count_transitions=True` is counted, about, and never gets in the way."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ MINUTE = timedelta(minutes=1)
 
 
 class Letter(AppTask):
-    use_case_id = UseCase("counted letter", flow=True)
+    use_case_id = UseCase("counted letter", count_transitions=True)
 
     write = Step(10, max_attempts=2)
     post = Step(20)
 
 
 class Stamp(AppTask):
-    use_case_id = UseCase("counted stamp", flow=True)
+    use_case_id = UseCase("counted stamp", count_transitions=True)
 
     stick = Step(10)
 
@@ -67,7 +67,7 @@ def test_what_has_gathered_for_ten_minutes_is_added_to_the_item_of_its_hour(cloc
     succeed(Letter.post, "l-1")
     fail(Letter.write, "l-2")
     fail(Letter.write, "l-3", GiveUp("no paper"))
-    fail(Letter.write, "l-4", RetryLater(MINUTE, "no ink", counted=False))
+    fail(Letter.write, "l-4", RetryLater(MINUTE, "no ink", use_attempt=False))
     assert counted() == []
     clock.advance(40 * MINUTE)
     succeed(Letter.write, "l-2")
@@ -85,21 +85,21 @@ def test_what_has_gathered_for_ten_minutes_is_added_to_the_item_of_its_hour(cloc
 
 
 class Parcel(AppTask):
-    use_case_id = UseCase("counted parcel", flow=True)
+    use_case_id = UseCase("counted parcel", count_transitions=True)
 
     check = Step(10)
     pack = Step(20)
     send = Step(30)
-    refund = Step(90, aside=True)
+    refund = Step(90, branch=True)
 
 
 def test_tasks_come_to_the_step_that_their_runs_have_chosen(clock: StoppedClock) -> None:
     def choose(ctx: ExecutionContext[Parcel]) -> None:
         match ctx.task.task_id:
             case "fraud":
-                ctx.skip_to(Parcel.refund)
+                ctx.go_to(Parcel.refund)
             case "voucher":
-                ctx.skip_to(Parcel.send)
+                ctx.go_to(Parcel.send)
             case "test":
                 ctx.end_task()
 

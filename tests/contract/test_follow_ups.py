@@ -210,7 +210,7 @@ def test_a_success_that_takes_in_what_was_asked_for_creates_its_follow_ups_once(
     Order.create("o-1", state=Order.deliver.pending)
     with Order.deliver.start("o-1") as ctx:
         ctx.create(Bill, "o-1/bill")
-        assert Order.create_or_merge("o-1", amount=5).how == "again"
+        assert Order.create_or_merge("o-1", amount=5).effect == "queued"
     task = Order.get_task("o-1")
     assert (task.state, task.amount, bills()) == (PAY.pending, 5, ["o-1/bill"])
 

@@ -90,11 +90,11 @@ def reopen() -> None:
 
 
 def merge() -> None:
-    assert Charge.create_or_merge("c-1").how == "merged"
+    assert Charge.create_or_merge("c-1").effect == "merged"
 
 
 def anew() -> None:
-    assert Charge.create_or_merge("c-1").how == "anew"
+    assert Charge.create_or_merge("c-1").effect == "restarted"
 
 
 def expire() -> None:
@@ -177,7 +177,7 @@ def test_it_is_another_key(clock: StoppedClock, meanwhile: Callable[[], None], o
 def test_a_run_that_was_asked_for_during_another_one_has_another_key() -> None:
     Fee.create("c-1")
     with Fee.charge.start("c-1") as ctx:
-        assert Fee.create_or_merge("c-1").how == "again"
+        assert Fee.create_or_merge("c-1").effect == "queued"
         key = ctx.idempotency_key
     assert ctx.idempotency_key == key, "the run that has ended keeps its own"
     assert run(Fee.charge) != key
@@ -185,7 +185,7 @@ def test_a_run_that_was_asked_for_during_another_one_has_another_key() -> None:
 
 @pytest.mark.parametrize("stop", [False, True], ids=["given up", "reopened"])
 def test_each_occurrence_of_a_task_that_repeats_has_another_key(clock: StoppedClock, *, stop: bool) -> None:
-    Fee.create("c-1", repeat=Repeat.every(DAY, stop=stop))
+    Fee.create("c-1", repeat=Repeat.every(DAY, stop_on_failure=stop))
     keys = []
     for block in (run, run, lambda step: raising(Broken(), step), run):
         clock.advance(DAY)

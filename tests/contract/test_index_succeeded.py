@@ -119,10 +119,10 @@ def test_a_task_whose_worker_died_after_it_had_finished_once_is_found() -> None:
 def test_a_finished_task_that_is_asked_for_again_is_pending_in_the_index() -> None:
     Slim.create("o-1")
     finish("o-1")
-    assert Slim.create_or_merge("o-1").how == "anew"
+    assert Slim.create_or_merge("o-1").effect == "restarted"
     assert [task.task_id for task in Slim.pack.pending.query()] == ["o-1"]
     with Slim.pack.start("o-1"):
-        assert Slim.create_or_merge("o-1").how == "again"
+        assert Slim.create_or_merge("o-1").effect == "queued"
     succeed(Slim.send, "o-1")
     assert [task.task_id for task in Slim.pack.pending.query()] == ["o-1"]
 

@@ -386,7 +386,7 @@ def test_a_child_does_not_count_for_a_later_round_of_its_parent(clock: StoppedCl
 @pytest.mark.usefixtures("report")
 def test_a_child_that_is_asked_for_again_while_it_runs_counts_once() -> None:
     with Part.check.start("r/0"):
-        assert Part.create_or_merge("r/0").how == "again"
+        assert Part.create_or_merge("r/0").effect == "queued"
     assert (waits(), Part.get_task("r/0").state) == (1, Part.check.pending)
     finish("r/0")
     assert waits() == 1
@@ -397,7 +397,7 @@ def test_a_parent_that_is_asked_for_again_waits_no_more_for_late_children(clock:
     split(until=clock.now())
     succeed(Report.collect, "r")
     with Report.send.start("r"):
-        assert Report.create_or_merge("r").how == "again"
+        assert Report.create_or_merge("r").effect == "queued"
     assert Report.get_task("r").waits is None
     with Report.split.start("r") as ctx:
         ctx.create(Part, "r/of its next round", wait=True)

@@ -32,7 +32,7 @@ LARGE = {"text": "x" * 20 * KB}
 
 
 class Report(AppTask):
-    use_case_id = UseCase("report", data_in_row=0)
+    use_case_id = UseCase("report", max_inline_data=0)
 
     write = Step(10)
 

@@ -17,7 +17,7 @@ from unittest import mock
 import pytest
 from pynamodb.exceptions import UpdateError
 
-from pynamodb_tracker import AsyncWorker, DefinitionError, Limit, Report, Step, Task, UseCase, Worker
+from pynamodb_tracker import AsyncWorker, ConcurrencyLimit, DefinitionError, Report, Step, Task, UseCase, Worker
 from pynamodb_tracker.control import limit, slots
 from pynamodb_tracker.control.limit import SlotTable, StoredSlot, Taken
 from pynamodb_tracker.control.slots import IDLE_FOR, LIFETIME, LOOK_EVERY, USED_FOR, LimitSlots
@@ -30,7 +30,7 @@ from tests.support.recorder import Requests, recorded
 from tests.support.rows import client, put
 from tests.support.workers import FrozenError
 
-bank = Limit("bank", at_once=2)
+bank = ConcurrencyLimit("bank", 2)
 SECOND = timedelta(seconds=1)
 
 
@@ -43,14 +43,14 @@ class BankTask(Task):
 class Order(BankTask):
     use_case_id = UseCase("order")
 
-    pay = Step(100, within=bank)
+    pay = Step(100, concurrency_limit=bank)
     ship = Step(200)
 
 
 class Refund(BankTask):
     use_case_id = UseCase("refund")
 
-    pay = Step(100, within=bank)
+    pay = Step(100, concurrency_limit=bank)
 
 
 TABLES = [BankTask]
@@ -238,7 +238,7 @@ def test_a_worker_that_waits_says_so_and_runs_other_steps_meanwhile(
 def test_a_slot_that_others_want_is_given_back_after_ten_seconds_and_not_taken_again_at_once(
     clock: StoppedClock, other: LimitSlots
 ) -> None:
-    one = Limit("bank", at_once=1)
+    one = ConcurrencyLimit("bank", 1)
     slot = mine().take(one, "mine")
     assert slot is not None
     assert other.take(one, "other") is None
@@ -370,14 +370,14 @@ def test_slots_above_the_number_are_not_taken_also_if_they_are_idle_here() -> No
     for slot in taken:
         assert slot is not None
         slot.leave()
-    fewer = Limit("bank", at_once=1)
+    fewer = ConcurrencyLimit("bank", 1)
     assert [slot and slot.number for slot in (mine().take(fewer, ""), mine().take(fewer, ""))] == [0, None]
 
 
 def test_what_is_taken_is_asked_for_once_and_not_tried_again_before_the_margin_has_passed(
     clock: StoppedClock, other: LimitSlots
 ) -> None:
-    one = Limit("bank", at_once=1)
+    one = ConcurrencyLimit("bank", 1)
     assert other.take(one, "other")
     clock.advance(LIFETIME + BankTask.tracker.margin / 2)
     sent = []
@@ -393,7 +393,7 @@ def test_what_is_taken_is_asked_for_once_and_not_tried_again_before_the_margin_h
 def test_25_slots_are_read_at_a_time() -> None:
     mine()._was_full = True
     with recorded(BankTask) as requests:
-        assert mine().take(Limit("bank", at_once=30), "mine")
+        assert mine().take(ConcurrencyLimit("bank", 30), "mine")
     [[asked]] = [request.body["RequestItems"].values() for request in requests if "RequestItems" in request.body]
     assert len(asked["Keys"]) == 25
 
@@ -504,7 +504,7 @@ def test_a_slot_whose_renewal_failed_is_kept_as_long_as_it_is_held(
 
 @MOTO
 def test_a_slot_that_another_program_has_deleted_is_lost_at_once(clock: StoppedClock) -> None:
-    slot = mine().take(Limit("bank", at_once=1), "mine")
+    slot = mine().take(ConcurrencyLimit("bank", 1), "mine")
     assert slot is not None
     clock.advance(USED_FOR)
     key = {"task_id": {"S": "bank#00"}, "use_case_id": {"S": "#limit"}}
@@ -517,7 +517,7 @@ def test_a_slot_that_another_program_has_deleted_is_lost_at_once(clock: StoppedC
 def test_a_slot_that_is_given_back_and_taken_again_during_its_renewal_is_not_lost(
     clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one, taken = Limit("bank", at_once=1), []
+    one, taken = ConcurrencyLimit("bank", 1), []
 
     def renew(*_: object) -> Any:
         slot.leave()
@@ -539,7 +539,7 @@ def test_a_damaged_slot_is_left_alone(other: LimitSlots) -> None:
     for number, damage in enumerate(damages):
         put(BankTask, {"task_id": {"S": f"bank#{number:02}"}, "use_case_id": {"S": "#limit"}, **damage})
     with recorded(BankTask) as requests:
-        assert other.take(Limit("bank", at_once=3), "") is None
+        assert other.take(ConcurrencyLimit("bank", 3), "") is None
     assert requests.operations == ["UpdateItem", "BatchGetItem"]
     assert [str(use) for use in slots.uses(Order)] == ["limit bank: 2 of 2 slots are taken"]
 
@@ -559,22 +559,23 @@ def test_a_damaged_slot_is_left_alone(other: LimitSlots) -> None:
 )
 def test_what_is_no_limit_is_refused(name: Any, at_once: Any, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
-        Limit(name, at_once=at_once)
+        ConcurrencyLimit(name, at_once)
 
 
 @MOTO
 def test_the_longest_name_and_the_most_slots_are_a_limit() -> None:
-    assert Limit("ä" * 127 + "a", at_once=1_000).at_once == 1_000
+    assert ConcurrencyLimit("ä" * 127 + "a", 1_000).slots == 1_000
 
 
 def test_a_step_is_within_a_limit_and_nothing_else() -> None:
     with pytest.raises(
-        DefinitionError, match=r"Sale.pay = Step\(100\): within='bank'; write a limit, Limit\('bank', at_once=20\)"
+        DefinitionError,
+        match=r"Sale.pay = Step\(100\): concurrency_limit='bank'; write a limit, ConcurrencyLimit\('bank', 20\)",
     ):
 
         class Sale(BankTask):
             use_case_id = UseCase("sale")
-            pay = Step(100, within="bank")  # type: ignore[arg-type]
+            pay = Step(100, concurrency_limit="bank")  # type: ignore[arg-type]
 
 
 def test_slots_are_no_tasks(other: LimitSlots) -> None:

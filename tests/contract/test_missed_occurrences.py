@@ -31,7 +31,7 @@ FIRST = datetime(2026, 5, 2, 2, tzinfo=UTC)
 class Sweep(AppTask):
     """One step that can be paused, and three attempts."""
 
-    use_case_id = UseCase("missed sweep", control=True)
+    use_case_id = UseCase("missed sweep", pausable=True)
 
     run = Step(10, max_attempts=3, lock_for=HOUR)
 
@@ -99,7 +99,7 @@ def test_after_a_run_that_took_days_the_latest_is_run_at_once(clock: StoppedCloc
     assert (next_turn(), run(), next_turn()) == (clock.now(), latest, latest + DAY)
 
 
-@pytest.mark.parametrize("error", [Broken(), RetryLater(3 * DAY, "later", counted=False), KeyboardInterrupt()])
+@pytest.mark.parametrize("error", [Broken(), RetryLater(3 * DAY, "later", use_attempt=False), KeyboardInterrupt()])
 def test_an_attempt_days_later_keeps_its_occurrence_and_the_latest_follows(
     clock: StoppedClock, error: BaseException
 ) -> None:

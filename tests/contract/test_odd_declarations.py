@@ -55,7 +55,9 @@ DEFINITIONS = [
     *use_cases("keep_for", [timedelta.min, CENTURY, NAN, True], "write a timedelta above zero"),
     *use_cases("keep_ignored_for", [timedelta.min, CENTURY], "write a timedelta above zero, at most 36500 days"),
     *use_cases("index_succeeded", [0, 1, "no", None], "write True or False"),
-    *use_cases("data_in_row", [-1, 350_001, 1.0, NAN, True, "1024", None], "write a number of bytes from 0 to 350,000"),
+    *use_cases(
+        "max_inline_data", [-1, 350_001, 1.0, NAN, True, "1024", None], "write a number of bytes from 0 to 350,000"
+    ),
     *each("step", lambda name: {name: Step(10)}, ["", "a b", "a\ud800", "1st", "a.b"], "not a valid name in Python"),
     *each("attribute", lambda name: {name: optional()}, ["", "a b"], "not a valid name in Python"),
     *each(

@@ -1,4 +1,4 @@
-"""`ctx.once`: what a part of a run has done is not done again by a later attempt."""
+"""`ctx.checkpoint`: what a part of a run has done is not done again by a later attempt."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Calls(list[str]):
     """The parts that have run."""
 
     def part(self, ctx: ExecutionContext[Any], name: str, result: object = None) -> Any:
-        return ctx.once(name, lambda: self.append(name) or result or name)  # type: ignore[func-returns-value]
+        return ctx.checkpoint(name, lambda: self.append(name) or result or name)  # type: ignore[func-returns-value]
 
 
 def attempt(calls: Calls, *names: str, error: BaseException | None = None, of: Any = Bill.charge) -> None:
@@ -108,7 +108,7 @@ def test_of_three_parts_only_one_that_was_interrupted_is_done_twice_with_one_key
 
     def work(ctx: ExecutionContext[Bill]) -> None:
         for name in ("charge", "mail", "log"):
-            ctx.once(name, partial(keys.append, ctx.key(name)))
+            ctx.checkpoint(name, partial(keys.append, ctx.key(name)))
 
     network.rule = kill
     with suppress(Killed):
@@ -129,28 +129,28 @@ def test_of_three_parts_only_one_that_was_interrupted_is_done_twice_with_one_key
 def test_the_first_attempt_gets_what_reading_back_gives_and_none_is_a_result() -> None:
     Bill.create("b")
     with suppress(Broken), Bill.charge.start("b") as ctx:
-        assert ctx.once("charge", lambda: {1: (2, 3)}) == {"1": [2, 3]}
-        assert ctx.once("mail", lambda: None) is None
+        assert ctx.checkpoint("charge", lambda: {1: (2, 3)}) == {"1": [2, 3]}
+        assert ctx.checkpoint("mail", lambda: None) is None
         raise Broken
     with Bill.charge.start("b") as ctx:
-        assert ctx.once("charge", lambda: 1 / 0) == {"1": [2, 3]}
-        assert ctx.once("mail", lambda: 1 / 0) is None
+        assert ctx.checkpoint("charge", lambda: 1 / 0) == {"1": [2, 3]}
+        assert ctx.checkpoint("mail", lambda: 1 / 0) is None
 
 
 def test_a_part_that_raises_is_called_again_and_stores_nothing() -> None:
     Bill.create("b")
     with pytest.raises(ZeroDivisionError), Bill.charge.start("b") as ctx:
-        ctx.once("charge", lambda: 1 / 0)
+        ctx.checkpoint("charge", lambda: 1 / 0)
     assert "once" not in stored(Bill, "b")
     with Bill.charge.start("b") as ctx:
-        assert ctx.once("charge", lambda: 7) == 7
+        assert ctx.checkpoint("charge", lambda: 7) == 7
 
 
 @pytest.mark.parametrize("result", ["x" * 1023, "é" * 512, {1, 2}, float("nan"), "\ud800", nested(200)])
 def test_a_result_that_cannot_be_stored_gives_the_task_up(result: object) -> None:
     Bill.create("b")
     with pytest.raises(GiveUp, match=r"part 'charge' of charge of Bill 'b' \(attempt 1\) is done"):
-        Bill.charge.run("b", lambda ctx: ctx.once("charge", lambda: result))
+        Bill.charge.run("b", lambda ctx: ctx.checkpoint("charge", lambda: result))
     assert Bill.get_task("b").state == Bill.charge.ignored
 
 
@@ -188,7 +188,7 @@ def test_a_result_whose_write_got_no_answer_is_stored_although_the_next_one_is_r
     Bill.create("b")
     failing(network, "AccessDeniedException", "ValidationException")
     with pytest.raises(GiveUp, match="part 'mail'"):
-        Bill.charge.run("b", lambda ctx: [ctx.once(name, lambda: 7) for name in ("charge", "mail")])
+        Bill.charge.run("b", lambda ctx: [ctx.checkpoint(name, lambda: 7) for name in ("charge", "mail")])
     assert Bill.get_task("b").state == Bill.charge.ignored
     assert parts_of() == ["100/charge"]
 
@@ -213,30 +213,30 @@ def test_storing_a_part_is_one_request_that_saves_nothing_else() -> None:
     with Bill.charge.start("b") as ctx:
         ctx.task.data["half"] = "way"
         with recorded() as requests:
-            ctx.once("charge", lambda: 7)
+            ctx.checkpoint("charge", lambda: 7)
         assert [request.written for request in requests] == [{"once", "saves"}]
         assert stored(Bill, "b")["once"] == {"M": {"round": {"S": ctx._claim.round}, "100/charge": {"S": "7"}}}
-        ctx.once("charge", lambda: 8)
+        ctx.checkpoint("charge", lambda: 8)
 
 
 @pytest.mark.parametrize("name", ["", "x" * 65])
 def test_a_part_has_a_short_name(name: str) -> None:
     Bill.create("b")
     with pytest.raises(ValueError, match="1 to 64 characters"), Bill.charge.start("b") as ctx:
-        ctx.once(name, lambda: 1)
+        ctx.checkpoint(name, lambda: 1)
 
 
 def test_a_name_that_cannot_be_stored_is_refused_before_the_part_is_done() -> None:
     Bill.create("b")
     with pytest.raises(ValueError, match="lone surrogate"), Bill.charge.start("b") as ctx:
-        ctx.once("\ud800", pytest.fail)
+        ctx.checkpoint("\ud800", pytest.fail)
     assert Bill.get_task("b").state == Bill.charge.failed
 
 
 def test_a_part_does_not_begin_within_itself() -> None:
     Bill.create("b")
     with pytest.raises(RuntimeError, match="is running"), Bill.charge.start("b") as ctx:
-        ctx.once("charge", lambda: ctx.once("charge", lambda: 1))
+        ctx.checkpoint("charge", lambda: ctx.checkpoint("charge", lambda: 1))
 
 
 def test_reopen_keeps_the_parts_unless_it_is_to_forget_them() -> None:
@@ -246,13 +246,13 @@ def test_reopen_keeps_the_parts_unless_it_is_to_forget_them() -> None:
     Bill.charge.reopen("b")
     attempt(calls, "charge")
     assert calls == ["charge"]
-    Bill.charge.reopen("b", forget=True)
+    Bill.charge.reopen("b", clear_checkpoints=True)
     attempt(calls, "charge")
     assert calls == ["charge", "charge"]
     assert Bill.charge.reopen_many(["b"]).succeeded == ["b"]
     attempt(calls, "charge")
     assert len(calls) == 2
-    assert Bill.charge.reopen_many(["b"], forget=True).succeeded == ["b"]
+    assert Bill.charge.reopen_many(["b"], clear_checkpoints=True).succeeded == ["b"]
     attempt(calls, "charge")
     assert len(calls) == 3
 
@@ -272,7 +272,7 @@ def test_a_request_waits_for_the_run_that_has_done_a_part() -> None:
     calls = Calls()
     attempt(calls, "charge")
 
-    assert Bill.create_or_merge("b").how == "again"
+    assert Bill.create_or_merge("b").effect == "queued"
 
     for _ in range(2):
         for step in (Bill.charge, Bill.book):
@@ -294,7 +294,7 @@ def leave_a_part_behind() -> None:
 
 def test_what_starts_the_task_over_removes_the_parts() -> None:
     leave_a_part_behind()
-    assert Bill.create_or_merge("b").how == "anew"
+    assert Bill.create_or_merge("b").effect == "restarted"
     assert "once" not in stored(Bill, "b")
 
 
@@ -335,15 +335,15 @@ def test_a_part_of_another_round_is_repeated() -> None:
     Bill.create("b")
     change(Bill, "b", once={"M": {"round": {"S": "another"}, "100/charge": {"S": '"paid then"'}}})
     with Bill.charge.start("b") as ctx:
-        assert ctx.once("charge", lambda: "paid now") == "paid now"
+        assert ctx.checkpoint("charge", lambda: "paid now") == "paid now"
 
 
 def test_a_part_that_has_raised_can_be_tried_again_in_the_same_run() -> None:
     Bill.create("b")
     with Bill.charge.start("b") as ctx:
         with pytest.raises(ZeroDivisionError):
-            ctx.once("charge", lambda: 1 / 0)
-        assert ctx.once("charge", lambda: "paid") == "paid"
+            ctx.checkpoint("charge", lambda: 1 / 0)
+        assert ctx.checkpoint("charge", lambda: "paid") == "paid"
 
 
 def test_an_async_run_awaits_its_parts() -> None:
@@ -355,11 +355,11 @@ def test_an_async_run_awaits_its_parts() -> None:
         return "paid"
 
     async def fail(ctx: AsyncContext[Bill]) -> None:
-        assert await ctx.once("charge", charge) == "paid"
+        assert await ctx.checkpoint("charge", charge) == "paid"
         raise Broken
 
     async def work(ctx: AsyncContext[Bill]) -> str:
-        return await ctx.once("charge", charge)
+        return await ctx.checkpoint("charge", charge)
 
     with pytest.raises(Broken):
         asyncio.run(Bill.charge.arun("b", fail))
@@ -373,8 +373,8 @@ def test_an_async_part_that_a_timeout_has_cancelled_as_it_began_can_be_tried_aga
     async def work(ctx: AsyncContext[Bill]) -> str:
         with suppress(TimeoutError):
             async with asyncio.timeout(0):
-                await ctx.once("charge", charge)
-        return await ctx.once("charge", charge)
+                await ctx.checkpoint("charge", charge)
+        return await ctx.checkpoint("charge", charge)
 
     Bill.create("b")
     assert asyncio.run(Bill.charge.arun("b", work)) == "paid"
@@ -385,7 +385,7 @@ def test_a_part_of_an_async_run_that_is_not_async_itself_is_not_repeated() -> No
 
     async def work(ctx: AsyncContext[Bill]) -> object:
         part: Any = partial(calls.append, "charge")
-        return await ctx.once("charge", part)
+        return await ctx.checkpoint("charge", part)
 
     Bill.create("b")
     assert (asyncio.run(Bill.charge.arun("b", work)), calls) == (None, ["charge"])
@@ -396,6 +396,6 @@ def test_an_async_part_in_a_run_that_is_not_is_not_done() -> None:
         return 1
 
     Bill.create("b")
-    with pytest.raises(TypeError, match=r"await ctx\.once"), Bill.charge.start("b") as ctx:
-        ctx.once("charge", charge)
+    with pytest.raises(TypeError, match=r"await ctx\.checkpoint"), Bill.charge.start("b") as ctx:
+        ctx.checkpoint("charge", charge)
     assert Bill.get_task("b").state == Bill.charge.failed

@@ -30,7 +30,7 @@ class BankTask(Task):
 
 
 class Order(BankTask):
-    use_case_id = UseCase("order", control=True)
+    use_case_id = UseCase("order", pausable=True)
 
     reserve = Step(100)
     ship = Step(200)
@@ -154,7 +154,7 @@ def test_the_item_is_read_once_in_five_seconds_however_many_ask(clock: StoppedCl
 
 
 def test_without_control_nothing_is_read_and_a_pause_is_an_error() -> None:
-    with pytest.raises(TrackerError, match=r"write use_case_id = UseCase\('plain', control=True\)"):
+    with pytest.raises(TrackerError, match=r"write use_case_id = UseCase\('plain', pausable=True\)"):
         Plain.send.pause(until=None, reason="")
     with pytest.raises(TrackerError, match="cannot be paused"):
         Plain.pauses()

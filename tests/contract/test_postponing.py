@@ -32,7 +32,7 @@ pytestmark = pytest.mark.usefixtures("table")
 
 MINUTE = timedelta(minutes=1)
 LONG_AGO = "2020-01-01T00:00:00.000000+0000"
-LATER = RetryLater(5 * MINUTE, "the bank is down", counted=False)
+LATER = RetryLater(5 * MINUTE, "the bank is down", use_attempt=False)
 
 
 class Payout(AppTask):
@@ -43,7 +43,7 @@ class Payout(AppTask):
 
 
 def postpone(task_id: str = "p-1") -> None:
-    fail(Payout.check, task_id, RetryLater(timedelta(0), "the bank is down", counted=False))
+    fail(Payout.check, task_id, RetryLater(timedelta(0), "the bank is down", use_attempt=False))
 
 
 def kept(task_id: str = "p-1") -> tuple[Any, bool]:
@@ -59,7 +59,7 @@ def test_a_bank_that_is_down_for_an_hour_costs_no_task(stopped_clock: StoppedClo
 
     def pay(_ctx: ExecutionContext[Payout]) -> None:
         if stopped_clock.now() < up:
-            raise RetryLater(5 * MINUTE, counted=False)
+            raise RetryLater(5 * MINUTE, use_attempt=False)
 
     for _ in range(12):
         report = Payout.check.run_all(pay)
@@ -101,7 +101,7 @@ def test_a_postponement_costs_what_a_failure_costs() -> None:
 def test_a_long_entry_in_the_log_is_repeated_with_a_count_too() -> None:
     Payout.create("p-1")
     for _ in range(3):
-        fail(Payout.check, "p-1", RetryLater(timedelta(0), "x" * 900, counted=False))
+        fail(Payout.check, "p-1", RetryLater(timedelta(0), "x" * 900, use_attempt=False))
     assert [(each.count, len(each.message)) for each in Payout.get_task("p-1").errors] == [(3, 900)]
 
 
@@ -182,7 +182,7 @@ def test_the_next_occurrence_begins_without_it(stopped_clock: StoppedClock, end:
 
     Nightly.create("n", repeat=Repeat.every(timedelta(hours=1)))
     if end != "only failure":
-        fail(Nightly.load, "n", RetryLater(timedelta(0), counted=False))
+        fail(Nightly.load, "n", RetryLater(timedelta(0), use_attempt=False))
         assert Nightly.get_task("n").first_failure is not None
     if end == "success":
         succeed(Nightly.load, "n")
@@ -210,4 +210,4 @@ def test_a_retry_later_keeps_what_it_was_given_when_it_is_copied() -> None:
     import pickle  # noqa: PLC0415 - only here
 
     for other in (copy.copy(LATER), pickle.loads(pickle.dumps(LATER))):  # noqa: S301 - made a line above
-        assert (other.delay, other.counted, str(other)) == (5 * MINUTE, False, "the bank is down")
+        assert (other.delay, other.use_attempt, str(other)) == (5 * MINUTE, False, "the bank is down")

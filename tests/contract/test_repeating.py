@@ -157,7 +157,7 @@ def test_a_rule_that_is_exhausted_ends_the_task_as_succeeded_and_it_is_kept(cloc
 
     assert (task.state, task.expire_time, task.occurrence) == (Report.send.succeeded, None, None)
     again = Report.create_or_merge("r-1", repeat=Repeat.rrule("FREQ=DAILY;COUNT=2"))
-    assert (again.how, again.task.state) == ("merged", Report.send.succeeded)
+    assert (again.effect, again.task.state) == ("merged", Report.send.succeeded)
 
 
 def test_a_clock_that_is_set_back_repeats_nothing(clock: StoppedClock) -> None:
@@ -249,7 +249,7 @@ def test_a_success_is_reported_as_one_although_the_task_is_pending_again(clock: 
 
 @pytest.mark.parametrize("dies", [False, True], ids=["by its last failure", "by its last worker"])
 def test_a_rule_that_stops_ends_ignored(clock: StoppedClock, *, dies: bool) -> None:
-    Sweep.create("s-1", repeat=Repeat.cron("0 1 * * *", stop=True))
+    Sweep.create("s-1", repeat=Repeat.cron("0 1 * * *", stop_on_failure=True))
     until(clock, tuesday(1))
     fail(Sweep.run, "s-1")
     if dies:
@@ -348,7 +348,7 @@ def test_a_task_that_is_run_now_still_has_its_occurrence(clock: StoppedClock, mo
 
     asked = Sweep.create_or_merge("s-1")
 
-    assert (asked.how, asked.task.due_time, asked.task.extra_time) == ("merged", monday, monday)
+    assert (asked.effect, asked.task.due_time, asked.task.extra_time) == ("merged", monday, monday)
     occurrence = run()
     assert occurrence is not None
     assert occurrence.isoformat() == "2026-11-23T13:00:00+01:00"
@@ -361,7 +361,7 @@ def test_a_task_that_is_run_now_still_has_its_occurrence(clock: StoppedClock, mo
 def test_an_occurrence_that_is_put_off_keeps_its_time(clock: StoppedClock) -> None:
     Sweep.create("s-1", repeat=NIGHTLY)
 
-    task = Sweep.create_or_merge("s-1", due_time=DAY, later=True).task
+    task = Sweep.create_or_merge("s-1", due_time=DAY, debounce=True).task
     clock.advance(DAY)
 
     assert (task.due_time, task.extra_time, run()) == (clock.now(), None, tuesday(1))
@@ -382,7 +382,7 @@ def test_a_run_that_is_asked_for_while_the_task_runs_comes_before_the_next_occur
     until(clock, tuesday(1))
     succeed(Report.collect, "r-1")
     with Report.send.start("r-1"):
-        assert Report.create_or_merge("r-1", due_time=HOUR, note="asked").how == "again"
+        assert Report.create_or_merge("r-1", due_time=HOUR, note="asked").effect == "queued"
     task = Report.get_task("r-1")
 
     assert (task.state, task.note, task.again) == (Report.collect.pending, "asked", None)
@@ -442,7 +442,7 @@ def test_a_start_of_the_program_changes_nothing_if_the_rule_is_the_same(clock: S
         run_at = sweep().due_time
         clock.advance(10 * MINUTE)
         with recorded() as requests:
-            assert Sweep.create_or_merge("s-1", repeat=rule).how == "merged"
+            assert Sweep.create_or_merge("s-1", repeat=rule).effect == "merged"
         assert requests.operations == ["PutItem"]
         assert sweep().due_time == run_at
         until(clock, run_at)
@@ -453,7 +453,7 @@ def test_a_start_of_the_program_changes_nothing_if_the_rule_is_the_same(clock: S
 
 
 def test_create_or_merge_creates_a_task_with_a_rule_once() -> None:
-    assert Sweep.create_or_merge("s-1", repeat=NIGHTLY).how == "created"
+    assert Sweep.create_or_merge("s-1", repeat=NIGHTLY).effect == "created"
     with pytest.raises(TaskAlreadyExistsError):
         Sweep.create("s-1", repeat=NIGHTLY)
     assert sweep().due_time == tuesday(1)
@@ -467,7 +467,7 @@ def test_a_changed_rule_moves_a_waiting_task_to_its_first_occurrence() -> None:
 
     assert (later.due_time, later.occurrence) == (tuesday(5), tuesday(5))
     assert earlier.due_time == datetime(2026, 11, 23, 12, tzinfo=UTC)
-    assert Sweep.create_or_merge("s-1", repeat=Repeat.cron("0 * * * *")).how == "merged"
+    assert Sweep.create_or_merge("s-1", repeat=Repeat.cron("0 * * * *")).effect == "merged"
 
 
 def test_a_changed_rule_leaves_a_task_that_is_due_or_is_to_be_retried_at_its_occurrence(clock: StoppedClock) -> None:
@@ -487,8 +487,8 @@ def test_a_rule_that_is_changed_while_the_task_runs_holds_from_its_success_on(cl
     Sweep.create("s-1", repeat=NIGHTLY)
     until(clock, tuesday(1))
     with Sweep.run.start("s-1"):
-        assert Sweep.create_or_merge("s-1", repeat=Repeat.cron("30 1 * * *")).how == "again"
-        assert Sweep.create_or_merge("s-1", repeat=Repeat.cron("30 2 * * *")).how == "again"
+        assert Sweep.create_or_merge("s-1", repeat=Repeat.cron("30 1 * * *")).effect == "queued"
+        assert Sweep.create_or_merge("s-1", repeat=Repeat.cron("30 2 * * *")).effect == "queued"
     task = sweep()
 
     assert (task.due_time, task.repeat, task.extra_time) == (tuesday(2, 30), Repeat.cron("30 2 * * *"), None)
@@ -499,7 +499,7 @@ def test_a_rule_that_only_stops_from_now_on_keeps_its_phase(clock: StoppedClock)
     Sweep.create("s-1", repeat=Repeat.rrule(biweekly, missed="all"))
     until(clock, tuesday(1) + 7 * DAY)
     with Sweep.run.start("s-1"):
-        Sweep.create_or_merge("s-1", repeat=Repeat.rrule(biweekly, missed="all", stop=True))
+        Sweep.create_or_merge("s-1", repeat=Repeat.rrule(biweekly, missed="all", stop_on_failure=True))
     assert sweep().due_time == tuesday(1) + 14 * DAY
     task = Sweep.create_or_merge("s-1", repeat=Repeat.rrule(biweekly, missed="latest")).task
 
@@ -535,13 +535,13 @@ def test_a_plain_task_that_gets_a_rule_repeats_after_its_present_run(monday: dat
 def test_a_task_that_has_ended_begins_anew_with_a_rule_or_out_of_turn(clock: StoppedClock, monday: datetime) -> None:
     Sweep.create("s-1")
     run()
-    assert Sweep.create_or_merge("s-1", repeat=NIGHTLY).how == "anew"
+    assert Sweep.create_or_merge("s-1", repeat=NIGHTLY).effect == "restarted"
     assert sweep().due_time == tuesday(1)
 
     Sweep.create("s-2", repeat=Repeat.rrule("FREQ=DAILY;COUNT=1"))
     run("s-2")
     clock.advance(HOUR)
-    assert Sweep.create_or_merge("s-2").how == "anew"
+    assert Sweep.create_or_merge("s-2").effect == "restarted"
     assert run("s-2") == monday + HOUR
     assert Sweep.get_task("s-2").state == Sweep.run.succeeded
 
@@ -697,7 +697,7 @@ def test_a_release_is_no_end_of_a_round(clock: StoppedClock) -> None:
     assert Sweep.run.release("s-1", reason="its host is gone").last_run is None
 
 
-@pytest.mark.parametrize("rule", [NIGHTLY, Repeat.cron("0 2 * * *", tz="Europe/Berlin", stop=True)])
+@pytest.mark.parametrize("rule", [NIGHTLY, Repeat.cron("0 2 * * *", tz="Europe/Berlin", stop_on_failure=True)])
 def test_the_end_of_a_round_whose_last_worker_died_is_kept(clock: StoppedClock, rule: Repeat) -> None:
     Sweep.create("s-1", repeat=rule)
     until(clock, tuesday(1))
@@ -706,7 +706,7 @@ def test_the_end_of_a_round_whose_last_worker_died_is_kept(clock: StoppedClock, 
         clock.advance(HOUR)
     with pytest.raises((TaskIgnoredError, TaskNotReadyError)):
         run()
-    assert (last_run().outcome, last_run().attempt) == ("ignored" if rule.stop else "skipped", 2)
+    assert (last_run().outcome, last_run().attempt) == ("ignored" if rule.stop_on_failure else "skipped", 2)
 
 
 def test_a_run_that_was_asked_for_is_kept_without_an_occurrence(clock: StoppedClock, monday: datetime) -> None:

@@ -19,13 +19,13 @@ pytestmark = pytest.mark.usefixtures("table")
 
 
 class Roomy(AppTask):
-    use_case_id = UseCase("roomy", data_in_row=350_000)
+    use_case_id = UseCase("roomy", max_inline_data=350_000)
 
     work = Step(10)
 
 
 class Bare(AppTask):
-    use_case_id = UseCase("bare", data_in_row=0)
+    use_case_id = UseCase("bare", max_inline_data=0)
 
     work = Step(10)
 

@@ -42,7 +42,7 @@ def program(steps: dict[str, int]) -> Any:
     """Return the use case as a program declares it: in a process of its own, in truth."""
     ShopTask.tracker.table.use_cases.clear()
     body = {name: Step(number) for name, number in steps.items()}
-    return type(ShopTask)("Order", (ShopTask,), {"use_case_id": UseCase("order", control=True), **body})
+    return type(ShopTask)("Order", (ShopTask,), {"use_case_id": UseCase("order", pausable=True), **body})
 
 
 def run(steps: dict[str, int]) -> Any:

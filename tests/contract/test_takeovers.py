@@ -109,7 +109,7 @@ def test_a_claim_whose_response_is_lost_does_not_know_the_name(dead: str, networ
 def test_an_attempt_without_a_result_is_told_from_an_earlier_one_of_the_same_number(clock: StoppedClock) -> None:
     Order.create("o-2")
     with Order.confirm_payment.start("o-2", skip_error=True):
-        raise RetryLater(timedelta(0), "not yet", counted=False)
+        raise RetryLater(timedelta(0), "not yet", use_attempt=False)
     for _ in range(2):
         clock.advance(HOUR)
         die(Order.confirm_payment, "o-2")

@@ -253,8 +253,8 @@ def test_a_run_that_does_not_succeed_leaves_it_for_after_the_one_that_does(block
     if block is gives_up:
         Cursor.step.reopen("c")
     end_badly(block, "b")
-    assert ask("c").how == (
-        "ignored" if block is gives_up else "again"
+    assert ask("c").effect == (
+        "ignored" if block is gives_up else "queued"
     )  # although it waits at its first step: after what waits already
     if block is gives_up:
         Cursor.step.reopen("c")
@@ -269,7 +269,7 @@ def test_a_task_whose_attempts_are_used_up_keeps_it_until_it_is_reopened() -> No
         change(Feed, "f", lock_expire_time={"S": "2000-01-01T00:00:00.000000+0000"})
     with pytest.raises(TaskIgnoredError):
         Feed.read.run("f", print)
-    assert Feed.create_or_merge("f", items=["c"], merge=append).how == "ignored"
+    assert Feed.create_or_merge("f", items=["c"], merge=append).effect == "ignored"
     Feed.read.reopen("f")
     succeed(Feed.read, "f")
     succeed(Feed.send, "f")
@@ -450,12 +450,12 @@ def test_the_next_run_may_begin_before_a_lost_answer_is_looked_up(network: Netwo
 def test_simple_call() -> None:
     done = Cursor.create_or_merge("c", items=["a"])
     task = Cursor.get_task("c")
-    assert (done.how, task.task_id, task.state, task.items) == ("created", "c", Cursor.step.pending, ["a"])
+    assert (done.effect, task.task_id, task.state, task.items) == ("created", "c", Cursor.step.pending, ["a"])
 
 
 def test_calls_collapse_into_the_waiting_one_and_the_first_attributes_stay() -> None:
     Cursor.create_or_merge("c", items=["first"])
-    assert Cursor.create_or_merge("c", items=["second"]).how == "merged"
+    assert Cursor.create_or_merge("c", items=["second"]).effect == "merged"
     assert drain() == [["first"]]
 
 

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("table")
 class Long(AppTask):
     """The longest name, and off-row data, whose keys are even longer."""
 
-    use_case_id = UseCase("é" * 126 + "xyz", status_shards=10_000, data_in_row=0)
+    use_case_id = UseCase("é" * 126 + "xyz", status_shards=10_000, max_inline_data=0)
 
     work = Step(990)
 

@@ -269,16 +269,16 @@ def test_waiting_for_an_answer_costs_nothing_more_and_an_answer_3_units_if_it_wa
     order: Any, proxy: Proxy
 ) -> None:
     order.create(ID, wait_for=order.paid)
-    assert order.paid.send(ID, {"amount": "42.50"}, by="stripe", key="evt-1").how == "woke"
+    assert order.paid.send(ID, {"amount": "42.50"}, by="stripe", key="evt-1").effect == "resumed"
     order.confirm.run(ID, lambda ctx: ctx.wait_for(order.approved))
-    assert order.approved.send(ID, "yes").how == "woke"
+    assert order.approved.send(ID, "yes").effect == "resumed"
     assert (targets(proxy), writes(proxy)) == (["PutItem", *["UpdateItem"] * 4], [2, 3, 3, 3, 3])
 
     before = len(proxy.log)
-    assert [order.paid.send(ID, {"amount": "42.50"}).how for _ in range(2)] == ["stored"] * 2
+    assert [order.paid.send(ID, {"amount": "42.50"}).effect for _ in range(2)] == ["stored"] * 2
     assert (targets(proxy)[before:], writes(proxy)[5:]) == (["UpdateItem"] * 2, [])
 
     order.create("early")
     before = len(proxy.log)
-    assert [order.paid.send("early", 1).how, order.approved.send("early", 1).how] == ["early", "early"]
+    assert [order.paid.send("early", 1).effect, order.approved.send("early", 1).effect] == ["early", "early"]
     assert (targets(proxy)[before:], writes(proxy)[6:]) == (["UpdateItem"] * 4, [1, 1])

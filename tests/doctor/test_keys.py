@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pynamodb_tracker import Limit, Task, ValueNotStorableError
+from pynamodb_tracker import ConcurrencyLimit, Task, ValueNotStorableError
 from pynamodb_tracker.doctor import Severity, settings
 from tests.doctor.shops import Parcel
 from tests.doctor.tables import by_hand, make, one, worse
@@ -38,8 +38,8 @@ def test_a_key_of_the_table_that_is_another_one_is_wrong(  # noqa: PLR0917 - col
 
 
 def test_no_item_of_a_table_with_other_keys_is_read(shop: type[Task], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Parcel.use_case_id, "control", True)
-    monkeypatch.setattr(settings, "limits_of", lambda _: [Limit("bank", at_once=2)])
+    monkeypatch.setattr(Parcel.use_case_id, "pausable", True)
+    monkeypatch.setattr(settings, "limits_of", lambda _: [ConcurrencyLimit("bank", 2)])
     table = by_hand() | {"KeySchema": ["task_id"]}
     del table["AttributeDefinitions"]["use_case_id"]
     make(shop, table)

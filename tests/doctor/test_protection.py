@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pynamodb_tracker import Limit, Task
+from pynamodb_tracker import ConcurrencyLimit, Task
 from pynamodb_tracker.doctor import Severity, examine, settings
 from pynamodb_tracker.testing import stopped_clock
 from tests.doctor.shops import Parcel
@@ -38,7 +38,7 @@ def test_a_status_other_than_active_is_reported(
 
 
 def test_a_pause_older_than_a_day_is_advice(described: type[Task], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Parcel.use_case_id, "control", True)
+    monkeypatch.setattr(Parcel.use_case_id, "pausable", True)
     with stopped_clock() as clock:
         Parcel.ship.pause(until=None, reason="the bank is down", by="ada")
         clock.advance(timedelta(days=1))
@@ -71,7 +71,7 @@ LOST = "1 of 2 slots cannot be taken, the item"
 def test_slots_that_nobody_can_take_and_taken_ones_above_the_number_are_a_danger(
     described: type[Task], monkeypatch: pytest.MonkeyPatch, slot: dict[str, Any], found: str | None
 ) -> None:
-    monkeypatch.setattr(settings, "limits_of", lambda _: [Limit("bank", at_once=2)])
+    monkeypatch.setattr(settings, "limits_of", lambda _: [ConcurrencyLimit("bank", 2)])
     put(described, {**SLOT, **slot})
     with stopped_clock(datetime(2026, 1, 1, tzinfo=UTC)):
         if found is None:
@@ -84,8 +84,8 @@ def test_slots_that_nobody_can_take_and_taken_ones_above_the_number_are_a_danger
 def test_steps_that_give_a_limit_several_numbers_are_a_danger(
     described: type[Task], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(settings, "limits_of", lambda _: [Limit("bank", at_once=most) for most in (1, 2)])
-    assert one(described, "limit bank").found == "at_once=1 and 2"
+    monkeypatch.setattr(settings, "limits_of", lambda _: [ConcurrencyLimit("bank", most) for most in (1, 2)])
+    assert one(described, "limit bank").found == "limits of 1 and 2"
 
 
 def test_there_is_nothing_to_say_of_a_table_that_has_it_all(described: type[Task]) -> None:

@@ -36,7 +36,7 @@ def test_strongly_consistent_replicas_are_reported_with_what_does_not_work_there
     assert "A lock holds in all regions." in finding.meaning
     assert "ctx.transaction" in finding.meaning
     assert "keep_for" in finding.meaning
-    assert "let a run save it, or raise data_in_row" in finding.to_do
+    assert "let a run save it, or raise max_inline_data" in finding.to_do
 
 
 def test_nothing_says_to_turn_on_what_strongly_consistent_replicas_cannot_have(described: type[Task]) -> None:

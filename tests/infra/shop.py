@@ -9,7 +9,7 @@ from typing import Any
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 from pynamodb.models import Model
 
-from pynamodb_tracker import Awaited, Limit, Step, Task, UseCase
+from pynamodb_tracker import Awaited, ConcurrencyLimit, Step, Task, UseCase
 
 __all__ = ["LETTERS", "Freight", "Letter", "Parcel", "Payout", "ShopTask", "Stock", "pack", "refuse"]
 
@@ -62,9 +62,9 @@ class Freight(ShopTask):
 class Payout(ShopTask):
     """May be paused, is limited, and may await an answer."""
 
-    use_case_id = UseCase("payout", control=True)
+    use_case_id = UseCase("payout", pausable=True)
 
-    pay = Step(10, within=Limit("bank", at_once=2))
+    pay = Step(10, concurrency_limit=ConcurrencyLimit("bank", 2))
 
     approved = Awaited()
 

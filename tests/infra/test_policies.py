@@ -46,7 +46,7 @@ ASK_NOBODY = {
     *("allow_from", "codes_to_do", "codes_to_start_from", "feed"),  # of the library among its own modules
     *("get_delete_kwargs_from_instance", "get_save_kwargs_from_instance", "get_update_kwargs_from_instance"),
     "DoesNotExist",  # an error
-    *("end_task", "skip_to", "wait_for"),  # they leave with the success
+    *("end_task", "go_to", "wait_for"),  # they leave with the success
     "demo",  # in memory
     *("size", "template"),  # a calculation, and a text
     "create-table",  # part of a deployment, which needs the permissions of a template

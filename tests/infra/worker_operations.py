@@ -36,7 +36,7 @@ IN_TWO_PIECES = {"text": random.Random(0).randbytes(400_000).hex()}
 
 RUN = (
     "`start`, `run`, `run_all`, `Worker`, `aws_lambda.handles` and `retry_handler`, and in a run `save`, "
-    "`once`, `extend_lock`, `transaction`, `check_in`, heartbeats; `pynamodb-tracker run`, `retry`, `worker`"
+    "`checkpoint`, `extend_lock`, `transaction`, `check_in`, heartbeats; `pynamodb-tracker run`, `retry`, `worker`"
 )
 PACK = "tests.infra.shop:pack"
 
@@ -262,7 +262,7 @@ def begin_a_finished_task_anew(record: Record) -> None:
     Parcel.create("m-3", data=LARGE, state=Parcel.send.pending)
     Parcel.send.run("m-3", pack)
     with record:
-        assert Parcel.create_or_merge("m-3").how == "anew"
+        assert Parcel.create_or_merge("m-3").effect == "restarted"
 
 
 @row("Worker", "`create_or_merge`")

@@ -263,7 +263,7 @@ class Machine(RuleBasedStateMachine):
             self.note_first_failure(run, row, final=final)
 
     def postpone(self, run: Run, fault: str) -> None:
-        if self.leave(run, RetryLater(DELAY, "later", counted=False), fault):
+        if self.leave(run, RetryLater(DELAY, "later", use_attempt=False), fault):
             row = self.rows[run.task_id]
             final, (step, count), row.holder = self.is_too_old(row), row.newest, None
             if final:

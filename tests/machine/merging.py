@@ -56,22 +56,22 @@ class MergingMachine(Machine):
         due = self.now + timedelta(seconds=seconds)
         self.bad_network(fault, "merge")
         self.world.network.passes = passes
-        merged = self.world.order.create_or_merge(task_id, asked_for=name, merge=add, due_time=due, later=later)
+        merged = self.world.order.create_or_merge(task_id, asked_for=name, merge=add, due_time=due, debounce=later)
         self.world.network.passes = 0
         asked = self.of(task_id)
         if row is None:
-            assert merged.how == "created"
+            assert merged.effect == "created"
             self.rows[task_id], asked.now = Row(10, due), name
         elif row.code == END:
-            assert merged.how == "anew"
+            assert merged.effect == "restarted"
             row.code, row.due, row.attempt, asked.now = 10, due, 0, name
         elif row.code in (10, 12, 13) and not asked.again:
-            assert merged.how == ("ignored" if row.code == 13 else "merged")
+            assert merged.effect == ("ignored" if row.code == 13 else "merged")
             asked.now += name
             if row.code == 10 and (later or (due < row.due and row.due > self.now + MARGIN)):
                 row.due = due
         else:
-            assert merged.how == ("ignored" if row.code % 10 == 3 else "again")
+            assert merged.effect == ("ignored" if row.code % 10 == 3 else "again")
             asked.again_due = due if later or asked.again_due is None else min(due, asked.again_due)
             asked.again += name
 

@@ -14,7 +14,7 @@ from unittest import mock
 
 import pytest
 
-from pynamodb_tracker import Limit, clock
+from pynamodb_tracker import ConcurrencyLimit, clock
 from pynamodb_tracker.control import limit, slots
 from pynamodb_tracker.control.slots import LimitSlots, Slot
 from tests.model.protocol import BASE, TICK, Faults, Program, Protocol, State, attempt, note, table, value
@@ -73,7 +73,7 @@ GUARDS = {
 def protocol(who: str, faults: Faults) -> Protocol:
     """Return what these programs do."""
     number = int(who[0]) if who[0].isdigit() else 1
-    bank, connection = Limit("bank", at_once=number), table().tracker.connection()
+    bank, connection = ConcurrencyLimit("bank", number), table().tracker.connection()
 
     def run(name: str, *, renewals: int) -> None:
         with _in_model():

@@ -64,7 +64,7 @@ def protocol(who: str, faults: Faults) -> Protocol:
 
     def work(letter: str) -> None:
         with Order.pay.start("o") as ctx:
-            wanted = ctx.task.wanted if letter == "w" else ctx.once("pay", lambda: ctx.task.wanted)
+            wanted = ctx.task.wanted if letter == "w" else ctx.checkpoint("pay", lambda: ctx.task.wanted)
             if letter == "f":
                 raise RetryLater(timedelta(0))
             ctx.task.done += wanted

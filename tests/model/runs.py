@@ -142,7 +142,7 @@ def _end(block: Callable[[Any], None]) -> None:
     if block is _release:
         raise KeyboardInterrupt
     if block is _postpone:
-        raise RetryLater(DELAY, counted=False)
+        raise RetryLater(DELAY, use_attempt=False)
 
 
 def _hold(ctx: Any) -> None:
@@ -179,7 +179,7 @@ def _save(ctx: Any) -> None:
 
 def _run_parts(ctx: Any) -> None:
     for name in ("charge", "mail"):
-        result = ctx.once(name, partial(_part, name, ctx.fence))
+        result = ctx.checkpoint(name, partial(_part, name, ctx.fence))
         if f"{PAY}/{name}" in (ctx.task.once or {}):
             note(f"stored {name} {result}")
 

@@ -56,7 +56,7 @@ def test_a_postponement_is_apart_from_failures_and_no_error(telemetry: Telemetry
     telemetry.instrument()
     Order.create("o-1")
     with suppress(RetryLater), Order.ship.start("o-1"):
-        raise RetryLater(timedelta(minutes=5), counted=False)
+        raise RetryLater(timedelta(minutes=5), use_attempt=False)
     [point] = telemetry.points("messaging.process.duration")
     assert dict(point.attributes) == of_ship(**{"pynamodb_tracker.outcome": "postponed"})
 

@@ -177,7 +177,7 @@ def test_an_error_that_is_falsy_is_one(telemetry: Telemetry) -> None:
     [
         (GiveUp("lost"), "ignored", StatusCode.ERROR),
         (KeyboardInterrupt(), "released", StatusCode.UNSET),
-        (RetryLater(timedelta(0), counted=False), "postponed", StatusCode.UNSET),
+        (RetryLater(timedelta(0), use_attempt=False), "postponed", StatusCode.UNSET),
     ],
     ids=["GiveUp", "KeyboardInterrupt", "RetryLater"],
 )

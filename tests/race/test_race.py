@@ -167,7 +167,7 @@ def test_each_part_of_a_run_that_is_killed_is_done_once_and_the_interrupted_one_
 
     with order.confirm.start("o") as ctx:
         for each in ("reserve", "charge", "mail"):
-            ctx.once(each, lambda each=each: keys.append(f"{each} {ctx.key(each)}"))
+            ctx.checkpoint(each, lambda each=each: keys.append(f"{each} {ctx.key(each)}"))
 
     twice = {told[-1]} if not is_applied and killed_at in (2, 3, 4) else set()
     assert [each.partition(" ")[0] for each in dict.fromkeys([*told, *keys])] == ["reserve", "charge", "mail"]

@@ -49,9 +49,9 @@ def test_an_order_that_is_paid_before_its_decision_is_shipped(
     assert order.get_task("o").waits_for == f"the answer paid, or until {in_words(stopped_clock.now() + LIMIT)}"
 
     stopped_clock.advance(at)
-    hows = [order.paid.send("o", {"amount": "42.50"}, **EVENT).how for _ in range(times)]
+    hows = [order.paid.send("o", {"amount": "42.50"}, **EVENT).effect for _ in range(times)]
 
-    assert hows == ["woke", "stored"][:times]
+    assert hows == ["resumed", "stored"][:times]
     assert decide(order) == "shipped"
     assert order.get_task("o").paid[:2] == ({"amount": "42.50"}, "stripe")
 
@@ -88,7 +88,7 @@ def test_a_part_is_not_repeated_for_an_answer_that_comes_meanwhile(order: Any, s
 
     def do_a_part(ctx: ExecutionContext[Any]) -> None:
         order.paid.send("o", 1)
-        ctx.once("part", lambda: "x" * 2000)
+        ctx.checkpoint("part", lambda: "x" * 2000)
 
     with pytest.raises(GiveUp, match="cannot be stored"):
         order.confirm.run("o", do_a_part)
@@ -111,14 +111,14 @@ def test_two_providers_at_once_pay_an_order_once(order: Any, rival: Any) -> None
 
     def pay(by: str) -> str:
         try:
-            return str((order if by == "stripe" else rival).paid.send("o", by, by=by).how)
+            return str((order if by == "stripe" else rival).paid.send("o", by, by=by).effect)
         except TaskAlreadyAnsweredError as error:
             return str(error.answer.by)
 
     with ThreadPoolExecutor() as pool:
         hows = list(pool.map(pay, ["stripe", "paypal"]))
 
-    assert sorted(hows, key=lambda how: how == "woke")[1] == "woke"
+    assert sorted(hows, key=lambda how: how == "resumed")[1] == "resumed"
     assert order.get_task("o").paid.by in hows
     assert decide(order) == "shipped"
 
@@ -141,7 +141,7 @@ def test_the_payment_of_last_month_pays_no_other_round(order: Any) -> None:
     with pytest.raises(TaskNotFoundError, match="has ended"):
         order.paid.send("o", "March", round=last_month)
     assert order.get_task("o").due_time == NEVER
-    assert order.paid.send("o", "April", round=this_month).how == "woke"
+    assert order.paid.send("o", "April", round=this_month).effect == "resumed"
 
 
 def test_what_a_run_asks_for_once_more_may_come_during_it(order: Any, stopped_clock: StoppedClock) -> None:
@@ -160,14 +160,14 @@ def test_a_sender_whose_answer_got_lost_finds_its_own_write(order: Any, proxy: P
     order.create("o", wait_for=order.paid, until=LIMIT)
     proxy.rule = first("UpdateItem", action)
 
-    assert order.paid.send("o", 1).how == "woke"
+    assert order.paid.send("o", 1).effect == "resumed"
     assert order.get_task("o").wait_until is None
     assert decide(order) == "shipped"
 
 
 def test_an_early_answer_is_there_when_the_step_asks_for_it(order: Any) -> None:
     order.create("o")
-    assert order.paid.send("o", 1).how == order.approved.send("o", 2).how == "early"
+    assert order.paid.send("o", 1).effect == order.approved.send("o", 2).effect == "early"
     with order.confirm.start("o") as ctx:
         ctx.wait_for(order.paid)
         ctx.wait_for(order.approved)
@@ -184,7 +184,7 @@ def test_a_task_waits_for_all_its_answers(order: Any) -> None:
         ctx.wait_for(order.approved)
 
     assert order.get_task("o").waits_for == "the answers approved and paid"
-    assert [order.paid.send("o", 1).how, order.approved.send("o", 1).how] == ["stored", "woke"]
+    assert [order.paid.send("o", 1).effect, order.approved.send("o", 1).effect] == ["stored", "resumed"]
 
 
 @pytest.mark.parametrize("until", [None, LIMIT])
@@ -197,13 +197,13 @@ def test_a_sender_whose_clock_is_behind_wakes_the_task_no_earlier_than_it_was_wr
 
     sent = order.paid.send("o", 1)
 
-    assert (sent.how, sent.task.due_time) == ("woke", sent.task.update_time)
+    assert (sent.effect, sent.task.due_time) == ("resumed", sent.task.update_time)
 
 
 def test_an_event_that_is_delivered_twice_is_known_by_its_key_whatever_it_says(order: Any) -> None:
     order.create("o", wait_for=order.paid)
 
-    assert [order.paid.send("o", number, **EVENT).how for number in (1, 2)] == ["woke", "stored"]
+    assert [order.paid.send("o", number, **EVENT).effect for number in (1, 2)] == ["resumed", "stored"]
     assert order.get_task("o").paid.value == 1
 
 
@@ -215,7 +215,7 @@ def test_an_answer_after_a_run_beyond_the_limit_was_stopped_is_stored_at_once(
     with contextlib.suppress(KeyboardInterrupt), order.confirm.start("o"):
         raise KeyboardInterrupt
 
-    assert order.paid.send("o", 1).how == "late"
+    assert order.paid.send("o", 1).effect == "late"
     assert decide(order) == "shipped"
 
 
@@ -228,7 +228,7 @@ def test_a_step_waits_for_a_child_and_an_answer_with_one_limit(order: Any, stopp
     task = order.get_task("o")
     assert task.due_time == task.wait_until == stopped_clock.now() + LIMIT
 
-    assert order.paid.send("o", 1).how == "stored"
+    assert order.paid.send("o", 1).effect == "stored"
     task = order.get_task("o")
     assert (task.waits, task.awaits, task.due_time) == (1, None, stopped_clock.now() + LIMIT)
 
@@ -265,7 +265,7 @@ def test_runs_that_share_their_requests_and_a_commit_wait_for_answers_as_well(or
     done = order.confirm.run_all(lambda ctx: ctx.wait_for(order.paid), threads=2)
 
     assert sorted(done.succeeded) == ["o-1", "o-2"]
-    assert [order.paid.send(f"o-{number}", 1).how for number in (1, 2, 3)] == ["woke"] * 3
+    assert [order.paid.send(f"o-{number}", 1).effect for number in (1, 2, 3)] == ["resumed"] * 3
 
 
 def test_a_task_of_a_group_waits_for_its_turn_and_its_answer_in_either_order(order: Any) -> None:
@@ -278,12 +278,12 @@ def test_a_task_of_a_group_waits_for_its_turn_and_its_answer_in_either_order(ord
         order.ship.reopen(names[0])
         assert order.get_task(names[0]).waits_for == f"its turn in group {group} and for the answer paid"
         if answered_first:
-            assert order.paid.send(names[0], 1).how == "stored"
+            assert order.paid.send(names[0], 1).effect == "stored"
         for step in (order.confirm, order.ship):
             step.run(names[1], lambda _: None)
         if not answered_first:
             assert order.get_task(names[0]).waits_for == "the answer paid"
-            assert order.paid.send(names[0], 1).how == "woke"
+            assert order.paid.send(names[0], 1).effect == "resumed"
         order.ship.run(names[0], lambda _: None)
 
 
@@ -295,13 +295,13 @@ def test_a_request_that_is_merged_into_a_task_that_waits_does_not_start_it(
     for options in (
         {},
         {"due_time": now},
-        {"due_time": timedelta(hours=1), "later": True},
+        {"due_time": timedelta(hours=1), "debounce": True},
         daily,
         {**daily, "due_time": now},
     ):
-        assert order.create_or_merge("o", amount=2, **options).how == "merged"
+        assert order.create_or_merge("o", amount=2, **options).effect == "merged"
         assert order.get_task("o").due_time == NEVER
-    assert order.paid.send("o", 1).how == "woke"
+    assert order.paid.send("o", 1).effect == "resumed"
 
 
 def test_a_task_that_waits_for_an_answer_begins_neither_elsewhere_nor_at_another_time(order: Any) -> None:

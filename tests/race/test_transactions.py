@@ -198,7 +198,7 @@ def end_task(ctx: Any) -> None:
 
 
 def charge(ctx: Any) -> None:
-    ctx.once("charge", lambda: CHARGED.append(ctx.task.task_id))
+    ctx.checkpoint("charge", lambda: CHARGED.append(ctx.task.task_id))
 
 
 CHARGED: list[str] = []

@@ -16,7 +16,7 @@ from tests.support.world import World
 def part(ctx: Any, name: str = "charge") -> bool:
     """Run a part, and return whether its function was called."""
     calls: list[str] = []
-    ctx.once(name, lambda: calls.append(name))
+    ctx.checkpoint(name, lambda: calls.append(name))
     return bool(calls)
 
 

@@ -59,7 +59,7 @@ def late_claim_from_another_state(world: World) -> bool:
 def _postpone(world: World) -> None:
     world.mine.create("o")
     with contextlib.suppress(RetryLater), world.mine.confirm.start("o"):
-        raise RetryLater(timedelta(0), counted=False)
+        raise RetryLater(timedelta(0), use_attempt=False)
 
 
 def postponed_before_a_success(world: World) -> bool:
@@ -83,7 +83,7 @@ def postponed_late(world: World) -> bool:
     world.mine.create("o")
     with contextlib.suppress(RetryLater), world.mine.confirm.start("o"):
         world.goes_wrong(late)
-        raise RetryLater(timedelta(0), counted=False)
+        raise RetryLater(timedelta(0), use_attempt=False)
     world.freeze(world.theirs.confirm, "o")
     arrive(world.proxy, late)
     return bool(world.task.state != world.mine.confirm.in_progress)

@@ -35,7 +35,7 @@ def feeds(endpoint: str, table: str, name: str, lock_for: float, margin: float) 
     at: Any = table_at(endpoint, table, timedelta(seconds=margin))
 
     class Feed(at):  # type: ignore[misc]  # a class of this call
-        use_case_id = UseCase(name, data_in_row=100_000)
+        use_case_id = UseCase(name, max_inline_data=100_000)
 
         work = Step(10, max_attempts=50, lock_for=timedelta(seconds=lock_for))
 

@@ -63,7 +63,7 @@ def refused_as_passed_over(step: Any, task_id: str) -> bool:
     try:
         step.run(task_id, lambda _: None)
     except TaskAlreadySucceededError as error:
-        return error.passed_over
+        return error.skipped
     return False
 
 
@@ -73,7 +73,7 @@ def _postpone(order: Any, task_id: str, arm: Arm) -> None:
         with contextlib.suppress(RetryLater), order.confirm.start(task_id):
             if number:
                 arm()
-            raise RetryLater(timedelta(0), counted=False)
+            raise RetryLater(timedelta(0), use_attempt=False)
     task = order.get_task(task_id)
     assert (task.attempt, task.postponed, [each.count for each in task.errors]) == (0, 2, [2])
 
@@ -117,7 +117,7 @@ def _save_parts(order: Any, task_id: str, arm: Arm) -> None:
     with contextlib.suppress(Boom), order.confirm.start(task_id) as ctx:
         arm()
         for name in ("charge", "mail"):
-            ctx.once(name, lambda: calls.append(1))
+            ctx.checkpoint(name, lambda: calls.append(1))
         raise Boom
     assert (len(calls), sorted(order.get_task(task_id).once)) == (2, ["10/charge", "10/mail", "round"])
 
@@ -201,7 +201,7 @@ def _create_waiting(order: Any, task_id: str, arm: Arm) -> None:
 def _answer(order: Any, task_id: str, arm: Arm) -> None:
     order.create(task_id, wait_for=order.paid)
     arm()
-    assert order.paid.send(task_id, 1).how == "woke"
+    assert order.paid.send(task_id, 1).effect == "resumed"
 
 
 def slots_of(order: Any, name: str) -> SlotTable:

@@ -46,7 +46,7 @@ def orders(endpoint: str, table: str, name: str, lock_for: float, margin: float)
     at: Any = table_at(endpoint, table, timedelta(seconds=margin))
 
     class Order(at):  # type: ignore[misc]  # a class of this call
-        use_case_id = UseCase(name, control=True)
+        use_case_id = UseCase(name, pausable=True)
 
         reserve = Step(100, lock_for=timedelta(seconds=lock_for))
         ship = Step(200, lock_for=timedelta(seconds=lock_for))

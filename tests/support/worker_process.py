@@ -98,7 +98,7 @@ def do_parts(order: Any, task_id: str) -> None:
 
     def work(ctx: Any) -> None:
         for name in ("reserve", "charge", "mail"):
-            ctx.once(name, lambda name=name: tell(f"{name} {ctx.key(name)}"))
+            ctx.checkpoint(name, lambda name=name: tell(f"{name} {ctx.key(name)}"))
 
     order.confirm.run(task_id, work)
 

@@ -176,7 +176,7 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
 
     as_set_aside = {"last_error": "e"}
     kept_again: dict[str, Any] = {"again": Stored({}), "format_version": Constant(FORMAT)}
-    begun_anew = moved(merged("anew", asked, **step.anew("t", asked)))
+    begun_anew = moved(merged("restarted", asked, **step.anew("t", asked)))
     begun_anew.changes = without_payloads(Order)
     writes = {
         "claim": moved(step.claim("t", "w", NOW, timedelta(0), code=None, payload=None)),
@@ -220,9 +220,9 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         "mark cancelled": step.mark_cancelled(held, NOW, "t"),
         "merge": merged("merged", asked),
         "merge and move": merged("merged", asked, due_time=NOW),
-        "ask again": merged("again", asked, **kept_again),
-        "ask once more": merged("again", again, **kept_again),
-        "ask with parts": merged("again", row(once={"M": {}}), **kept_again),
+        "ask again": merged("queued", asked, **kept_again),
+        "ask once more": merged("queued", again, **kept_again),
+        "ask with parts": merged("queued", row(once={"M": {}}), **kept_again),
         "begin anew": begun_anew,
     }
     table = step.table

@@ -130,7 +130,7 @@ def print_label(ctx: ExecutionContext[Order]) -> int:
     ctx.task.amont = 1  # type: ignore[attr-defined]
     ctx.extend_lock()
     ctx.save()
-    assert_type(ctx.once("charge", lambda: "c-1"), str)
+    assert_type(ctx.checkpoint("charge", lambda: "c-1"), str)
     ctx.wait_for(Order.paid, until=timedelta(days=2))
     ctx.wait_for(Order.deliver)  # type: ignore[arg-type]
     assert_type(ctx.task.paid, Answer | None)
@@ -141,8 +141,8 @@ def print_label(ctx: ExecutionContext[Order]) -> int:
     handles_signal(Order.paid, task_id="body.order", value=lambda payload: payload["amount"])
     handles_signal(Order.deliver, task_id="body.order")  # type: ignore[arg-type]
     handles_signal(Order.paid, task_id="body.order", other="error")  # type: ignore[arg-type]
-    ctx.skip_to(Order.deliver)
-    ctx.skip_to("deliver")  # type: ignore[arg-type]
+    ctx.go_to(Order.deliver)
+    ctx.go_to("deliver")  # type: ignore[arg-type]
     ctx.end_task()
     ctx.create(Refund, "r-1", due_time=timedelta(days=1), trace={"traceparent": "00"}, model="x")
     ctx.create("refund", "r-1")  # type: ignore[arg-type]
@@ -206,7 +206,7 @@ def keep_an_order(ctx: ExecutionContext[Order]) -> None:
 
 
 def repeat() -> None:
-    nightly = Repeat.cron("0 2 * * *", tz="Europe/Berlin", missed="all", stop=True)
+    nightly = Repeat.cron("0 2 * * *", tz="Europe/Berlin", missed="all", stop_on_failure=True)
     assert_type(nightly, Repeat)
     assert_type(Repeat.rrule("FREQ=MONTHLY;BYDAY=1MO", start=datetime.now(UTC)), Repeat)
     assert_type(Order.create_or_merge("nightly", repeat=nightly).task, Order)
@@ -220,10 +220,10 @@ def use(cursor: str | None) -> int:
     assert_type(Order.create("o-1001", amount=4200), Order)
     assert_type(Order.create_or_merge("o-1001", merge=merge, due_time=timedelta(minutes=1)), Merged[Order])
     assert_type(Order.create_or_merge("o-1001").task, Order)
-    nightly = Repeat.cron("0 2 * * *", tz="Europe/Berlin", missed="all", stop=True)
+    nightly = Repeat.cron("0 2 * * *", tz="Europe/Berlin", missed="all", stop_on_failure=True)
     assert_type(Order.create("o-1001", amount=4200, repeat=nightly).repeat, Repeat | None)
     assert_type(Order.get_task("o-1001").occurrence, datetime | None)
-    assert_type(Order.create_or_merge("o-1001").how, Literal["created", "merged", "again", "anew", "ignored"])
+    assert_type(Order.create_or_merge("o-1001").effect, Literal["created", "merged", "queued", "restarted", "ignored"])
     assert_type(Order.create_many(["a", {"task_id": "b", "amount": 1}], threads=8), Report)
     assert_type(Order.get_task("o-1001"), Order)
     assert_type(Order.get_many(["o-1001"]), list[Order])
@@ -352,8 +352,8 @@ async def stamp(ctx: AsyncContext[Order]) -> int:
     await ctx.extend_lock(timedelta(minutes=5))
     await ctx.create(Refund, "r-1", wait=True, model="x")
     await ctx.wait_until(timedelta(hours=1))
-    assert_type(await ctx.once("charge", refund_key), str)
-    await ctx.skip_to(Order.deliver)
+    assert_type(await ctx.checkpoint("charge", refund_key), str)
+    await ctx.go_to(Order.deliver)
     await ctx.end_task()
     assert_type(await ctx.group.data(), dict[str, Any])
     async with ctx.transaction(succeed=True) as writes:

@@ -446,7 +446,7 @@ def test_a_step_is_paused_and_resumed(
 ) -> None:
     assert "Pause a step" not in open_page().get("/Order/").text
     client = open_page()
-    monkeypatch.setattr(Order.use_case_id, "control", True)
+    monkeypatch.setattr(Order.use_case_id, "pausable", True)
     asked = {"step": "ship", "verb": "pause", "until": "1h", "reason": "the bank is down"}
     for wrong, said in (
         ({"until": "soon"}, "'soon' is not a time"),

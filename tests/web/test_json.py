@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pynamodb_tracker import Limit
+from pynamodb_tracker import ConcurrencyLimit
 from pynamodb_tracker.control import flow, slots
 from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.web import dashboard
@@ -67,9 +67,9 @@ def test_what_holds_back_and_what_passes_is_the_same_in_both_forms(
     open_page: Open, shop: StoppedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     every_state(shop)
-    monkeypatch.setattr(Order.use_case_id, "control", True)
-    monkeypatch.setattr(Order.use_case_id, "flow", True)
-    monkeypatch.setattr(Order.ship._definition.declared, "within", bank := Limit("bank", at_once=3))
+    monkeypatch.setattr(Order.use_case_id, "pausable", True)
+    monkeypatch.setattr(Order.use_case_id, "count_transitions", True)
+    monkeypatch.setattr(Order.ship._definition.declared, "concurrency_limit", bank := ConcurrencyLimit("bank", 3))
     Order.create_many(f"o-{number}" for number in range(8))
     Order.confirm_payment.run_all(lambda _: None, limit=5)
     Order.create("o-approval", wait_for=Order.approved)

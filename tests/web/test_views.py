@@ -12,7 +12,7 @@ import pytest
 from botocore.exceptions import ClientError
 from starlette.testclient import TestClient
 
-from pynamodb_tracker import ExecutionContext, GiveUp, Limit, Repeat, Step, Task, UseCase
+from pynamodb_tracker import ConcurrencyLimit, ExecutionContext, GiveUp, Repeat, Step, Task, UseCase
 from pynamodb_tracker.control.slots import slots_of
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.rows import change
@@ -108,7 +108,7 @@ def test_every_view_shows_tasks_in_every_state(open_page: Open, shop: StoppedClo
 
 @pytest.mark.usefixtures("shop")
 def test_the_overview_says_what_is_paused(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Order.use_case_id, "control", True)
+    monkeypatch.setattr(Order.use_case_id, "pausable", True)
     Order.ship.pause(until=None, reason="<b>bank</b>", by="ada")
     answer = open_page().get("/Order/")
     assert "ship is paused until it is resumed, by ada: <b>bank</b>" in text_of(answer)
@@ -138,7 +138,7 @@ def test_what_passed_through_each_step_is_shown_if_somebody_counts_it(open_page:
 
 @pytest.mark.usefixtures("shop")
 def test_the_overview_says_how_much_of_a_limit_is_in_use(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Order.ship._definition.declared, "within", bank := Limit("bank", at_once=3))
+    monkeypatch.setattr(Order.ship._definition.declared, "concurrency_limit", bank := ConcurrencyLimit("bank", 3))
     slots_of(Order, bank).table.take(1)
     assert "limit bank: 1 of 3 slots are taken" in text_of(open_page().get("/Order/"))
 
@@ -197,16 +197,16 @@ def test_a_task_is_told_with_its_failures_and_what_comes_next(open_page: Open, s
 
 
 def test_a_task_of_a_branch_says_what_was_passed_over(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Order.ship._definition.codes, "aside", True)
+    monkeypatch.setattr(Order.ship._definition.codes, "branch", True)
     Order.create("o-1")
     page = open_page(Order)
-    assert "reserve_stock to come ship aside" in text_of(page.get("/Order/task?id=o-1"))
+    assert "reserve_stock to come ship branch" in text_of(page.get("/Order/task?id=o-1"))
     Order.create("o-2", state=Order.ship.succeeded)
-    assert "reserve_stock done ship aside" in text_of(page.get("/Order/task?id=o-2"))
-    change(Order, "o-1", passed_over={"L": [{"N": "20"}]}, status={"N": "30"})
+    assert "reserve_stock done ship branch" in text_of(page.get("/Order/task?id=o-2"))
+    change(Order, "o-1", skipped_steps={"L": [{"N": "20"}]}, status={"N": "30"})
     text = text_of(page.get("/Order/task?id=o-1"))
     assert "confirm_payment done reserve_stock passed over ship pending" in text
-    assert "ship aside · 5 attempts" in text_of(page.get("/Order/"))
+    assert "ship branch · 5 attempts" in text_of(page.get("/Order/"))
 
 
 def test_attributes_that_are_hidden_are_shown_nowhere(open_page: Open, shop: StoppedClock) -> None:

@@ -15,8 +15,8 @@ from pynamodb_tracker.presentation.task_facts import name_of
 from pynamodb_tracker.presentation.text import escaped
 from pynamodb_tracker.step.awaited import answer_named
 
-_HOW = {
-    "woke": "it is due by this answer",
+_EFFECTS = {
+    "resumed": "it is due by this answer",
     "early": "the answer is stored, before the task waits for it",
     "late": "the answer is stored, although the task waits no longer",
     "stored": "the answer is stored",
@@ -66,4 +66,4 @@ def answer(
                     "what it does now"
                 )
             sent = awaited.send(task_id, value, by=by, key=key, round=of_round)
-        say(f"{escaped(task_id)}: {name_of(sent.task.state)}; {_HOW[sent.how]}")
+        say(f"{escaped(task_id)}: {name_of(sent.task.state)}; {_EFFECTS[sent.effect]}")

@@ -32,7 +32,7 @@ def pause(
 ) -> None:
     """Pause a step for everybody: within 5 seconds, workers, batches and handlers start no more of its tasks.
 
-    Its use case needs control=True. Running tasks go on, and tasks that are named are run all the same. If the step is
+    Its use case needs pausable=True. Running tasks go on, and tasks that are named are run all the same. If the step is
     paused already, the later end wins.
     """
     with use_cases(name, use_case_name) as models:

@@ -32,11 +32,11 @@ _THREADS = 25
 _NAMED = 5
 """Tasks that a question names."""
 
-_HOW = {
+_EFFECTS = {
     "created": "",
     "merged": "; it is pending already, with the attributes that it has",
-    "again": "; it runs once more after its success",
-    "anew": "; it had succeeded, and starts over",
+    "queued": "; it runs once more after its success",
+    "restarted": "; it had succeeded, and starts over",
     "ignored": "; it keeps the request, and runs only after it is reopened",
 }
 """What `--merge` did, after the state of the task."""
@@ -97,7 +97,7 @@ def create(
             arguments = LineReader(model, Format.CSV, None).arguments(given)
             if merge:
                 merged = model.create_or_merge(**arguments)
-                task, how = merged.task, _HOW[merged.how]
+                task, how = merged.task, _EFFECTS[merged.effect]
             else:
                 task, how = model.create(**arguments), ""
         say(f"{escaped(task.task_id)}: {name_of(task.state)}{how}")
@@ -115,7 +115,9 @@ def reopen(
         typer.Option(parser=opt.rate, metavar="N/UNIT", help="Let them become due one by one: 50/m, within a week."),
     ] = None,
     dry_run: DryRun = False,
-    forget: Annotated[bool, opt.flag("--forget", "Repeat the parts of their runs that ctx.once has stored.")] = False,
+    clear_checkpoints: Annotated[
+        bool, opt.flag("--clear-checkpoints", "Repeat the parts of their runs that ctx.checkpoint has stored.")
+    ] = False,
     by: opt.By,
     name: opt.App,
     use_case_name: opt.UseCase = None,
@@ -136,7 +138,7 @@ def reopen(
         at_once = list[str]()
 
         def reopen_one(of: BoundStep[Any], task: Task | None, task_id: str, due: datetime | None) -> str:
-            reopened = of.reopen(task_id, by=by, due_time=due, forget=forget)
+            reopened = of.reopen(task_id, by=by, due_time=due, clear_checkpoints=clear_checkpoints)
             as_before = ", as before" if task is not None and task.state == of.pending else ""
             waits = f"; it waits for {escaped(reopened.waits_for)}" if reopened.waits_for else ""
             is_later = not waits and due is not None and reopened.due_time > clock.now()
@@ -228,10 +230,12 @@ def cancel(
             except TaskLockedError as error:
                 raise TaskLockedError(f"{for_people(error)}; --even-in-group cancels its run") from None
             said = name_of(done.task.state)
-            said += ", as before; its reason was not changed" if done.how == "was ignored" else ""
+            said += ", as before; its reason was not changed" if done.effect == "already_cancelled" else ""
             said += "; its block may still run" if done.running else ""
-            said += f"; {' '.join(map(escaped, done.waits_in_vain))} waits in vain for it" if done.waits_in_vain else ""
-            said += f"; and {count(len(done.children.ignored))} that it waited for" if done.children.ignored else ""
+            said += (
+                f"; {' '.join(map(escaped, done.blocked_parent))} waits in vain for it" if done.blocked_parent else ""
+            )
+            said += f"; and {count(len(done.children.cancelled))} that it waited for" if done.children.cancelled else ""
             if done.children.unlisted:
                 said += f"; {count(done.children.unlisted)} more that no list names, left as they are"
             if done.children.refused:

@@ -18,7 +18,7 @@ from pynamodb_tracker.cli.terminal import COLOURS, console, flush, say, write
 from pynamodb_tracker.control.item import in_force
 from pynamodb_tracker.presentation.children import Blocked, find_blocked
 from pynamodb_tracker.presentation.overview import Number, behind, limits_in_use, pauses_of
-from pynamodb_tracker.presentation.task_facts import ASIDE, NEEDS_PERSON, is_aside, name_of
+from pynamodb_tracker.presentation.task_facts import BRANCH, NEEDS_PERSON, is_branch, name_of
 from pynamodb_tracker.presentation.text import age, count, escaped, stamp
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.state import State, counted
@@ -78,7 +78,7 @@ def _document(models: Sequence[type[Task]]) -> dict[str, Any]:
             for state, found in counts.items()
         ]
         name, total = model.tracker.use_case.name, sum(found.tasks for found in counts.values())
-        paused = {"paused": [asdict(pause) for pause in in_force(model)]} if model.tracker.use_case.control else {}
+        paused = {"paused": [asdict(pause) for pause in in_force(model)]} if model.tracker.use_case.pausable else {}
         blocked = {"blocked": found} if (found := [each.as_json() for each in _blocked(model, counts)]) else {}
         limits = {"limits": used} if (used := [asdict(use) for use in limits_in_use(model)]) else {}
         facts = {**paused, **limits, **_lateness(model), **blocked}
@@ -125,8 +125,8 @@ def _lines_of(model: type[Task], on: Console) -> Iterator[Text]:
     late = behind(steps_of(model))
     yield Text.assemble((model.__name__, "bold"), f": {count(total)} in {location(model)}{note}")
     yield from held_back(pauses_of(model), limits_in_use(model))
-    aside = {state.step: ASIDE for state in counts if is_aside(model, state.step)}
-    names = [(state.step + aside.get(state.step, ""), _word(state, found.tasks)) for state, found in counts.items()]
+    branch = {state.step: BRANCH for state in counts if is_branch(model, state.step)}
+    names = [(state.step + branch.get(state.step, ""), _word(state, found.tasks)) for state, found in counts.items()]
     steps, states = (max(len(each) for each in column) for column in zip(*names, strict=True))
     digits = len(f"{total:,}")
     waits = {state: waiting(Number(found.waiting)) for state, found in counts.items()}

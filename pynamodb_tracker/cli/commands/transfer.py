@@ -74,7 +74,7 @@ def load(
 
     A task that waits for answers has awaits, their names, and a due_time if that is limited; signals are those it has.
 
-    What is left of the round that a task was in (once, passed_over, postponed, first_failure, cancel_time) is kept: a
+    What is left of the round that a task was in (once, skipped_steps, postponed, first_failure, cancel_time) is kept: a
     part that is done is not repeated, and a cancelled task starts only once it is reopened.
 
     A task that was exported in progress is created as pending. Tasks of one group are created in the order of the
