@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pynamodb_tracker.aio.context import AsyncContext
-    from pynamodb_tracker.batch.batch import Report
+    from pynamodb_tracker.batch.batch import Report, Tally
     from pynamodb_tracker.control.item import Pause
     from pynamodb_tracker.control.limit import ConcurrencyLimit
     from pynamodb_tracker.exceptions import (
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from pynamodb_tracker.transitions.merges import Merged
     from pynamodb_tracker.transitions.signals import Sent
     from pynamodb_tracker.worker.async_worker import AsyncWorker
-    from pynamodb_tracker.worker.poller import Tally
     from pynamodb_tracker.worker.worker import Worker
 
 __all__ = [
@@ -122,7 +121,7 @@ _MODULES = {
     "State": "pynamodb_tracker.step",
     "Status": "pynamodb_tracker.status",
     "Step": "pynamodb_tracker.step",
-    "Tally": "pynamodb_tracker.worker.poller",
+    "Tally": "pynamodb_tracker.batch.batch",
     "Task": "pynamodb_tracker.task.task",
     "UseCase": "pynamodb_tracker.model.schema",
     "Worker": "pynamodb_tracker.worker.worker",

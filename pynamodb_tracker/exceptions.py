@@ -162,7 +162,7 @@ class TaskNotStartableError(TaskError):
 
     entry = "a-task-does-not-start"
 
-    gave_up_occurrence = False
+    skipped_occurrence = False
     """Whether this call found that no attempt was left for the occurrence of a task that repeats, and recorded that."""
 
 

@@ -28,9 +28,9 @@ class RunDetails:
         "duration",
         "error",
         "fence",
-        "gave_up_occurrence",
         "outcome",
         "postponed",
+        "skipped_occurrence",
         "start_time",
         "step",
         "task",
@@ -56,7 +56,7 @@ class RunDetails:
         """Whether the run before it did not end: its worker died, or lost the lock."""
         self.outcome: Literal["succeeded", "failed", "ignored", "released", "refused"] | None = None
         """What is on record; refused: the task was not started, or its end could not be recorded."""
-        self.gave_up_occurrence = False
+        self.skipped_occurrence = False
         """Whether the task repeats, and no attempt is left for this occurrence: it waits for the next one."""
         self.postponed = False
         """Whether it failed by RetryLater(..., use_attempt=False), and its attempt does not count."""

@@ -19,7 +19,7 @@ def table() -> Iterator[None]:
 
 
 def in_small_pages(send: Dispatch, operation: str, request: dict[str, Any]) -> dict[str, Any]:
-    small = {"ConcurrencyLimit": 2} if operation in ("Query", "Scan") else {}
+    small = {"Limit": 2} if operation in ("Query", "Scan") else {}
     return send(operation, {**request, **small})
 
 

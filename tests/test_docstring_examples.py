@@ -97,7 +97,7 @@ WITHOUT = {
             "Glance",
         ),
         *("IndexEntry", "Merged", "Page", "Pause", "Repeat", "Report", "Sent", "Tally", "RunDetails", "Result"),
-        *("RetryHandler", "RetrySummary", "StepHandler", "StoppedClock", "JobKey"),
+        *("RetryHandler", "StepHandler", "StoppedClock", "JobKey"),
     },
     "only an annotation": {
         "Handler",
@@ -207,7 +207,7 @@ def test_an_example_runs(name: str, client: Any, monkeypatch: pytest.MonkeyPatch
         client.delete_item(TableName="examples", Key={name: row[name] for name in ("task_id", "use_case_id")})
     code = compile(EXAMPLES[name], name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     names = GIVEN | {key: getattr(module, key) for module in MODULES for key in module.__all__}
-    lost = pytest.raises(LockLostError) if name == "BoundStep.release" else nullcontext()
+    lost = pytest.raises(LockLostError) if name == "BoundStep.unlock" else nullcontext()
     Order.create_many([{"task_id": "o-1"}, {"task_id": "o-2", "state": Order.ship.pending}, {"task_id": "o-3"}])
     with lost, Order.confirm_payment.start("o-3") as ctx:
         awaited = eval(code, names | {"ctx": ctx})  # noqa: S307 - our own docstrings

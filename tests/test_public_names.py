@@ -76,7 +76,6 @@ SINCE: dict[str, tuple[str, ...]] = {
         "aws_lambda.Result",
         "aws_lambda.ResultStatus",
         "aws_lambda.RetryHandler",
-        "aws_lambda.RetrySummary",
         "aws_lambda.StepHandler",
         "aws_lambda.TriggerName",
         "aws_lambda.UnreadableEventError",

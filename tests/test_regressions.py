@@ -69,7 +69,7 @@ def test_a_task_that_moves_within_its_state_during_a_query_comes_once() -> None:
     def small_pages(send: Dispatch, operation: str, request: dict[str, Any]) -> dict[str, Any]:
         if operation != "Query":
             return send(operation, request)
-        answer = send(operation, {**request, "ConcurrencyLimit": 3})
+        answer = send(operation, {**request, "Limit": 3})
         if not moved:
             moved.append("o-2")
             send("UpdateItem", pushed_back("o-2"))

@@ -72,7 +72,7 @@ def test_a_stopped_attempt_is_released_without_calling_the_function() -> None:
     stopped.set()
     attempt, report = attempted(raising(Broken()), stopped=stopped), Report()
     attempt.add_to(report)
-    assert (attempt.outcome, attempt.error, report) == ("released", None, Report())
+    assert (attempt.outcome, attempt.error, report) == ("released", None, Report(released=["o-1"]))
     assert Order.get_task("o-1").attempt == 0
 
 

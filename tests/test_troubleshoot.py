@@ -66,7 +66,7 @@ MISTAKES: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: Order.ship.ignore("o-9"), TypeError, r"^BoundStep.ignore\(\).*; write Order\.ship\.ignore\("),  # type: ignore[call-arg]
     (lambda: Order.cancel("o-9"), TypeError, r"^Task.cancel\(\) .*; write Order\.cancel\("),  # type: ignore[call-arg]
     (Order.create, TypeError, r"^Task.create\(\) .*'task_id'; write Order\.create\(\"o-1\"\)$"),  # type: ignore[list-item]
-    (ConcurrencyLimit, TypeError, r"'name'; write Limit\(\"bank\", at_once=20\)$"),  # type: ignore[list-item]
+    (ConcurrencyLimit, TypeError, r"'name' and 'slots'; write ConcurrencyLimit\(\"bank\", 20\)$"),  # type: ignore[list-item]
     (UseCase, TypeError, r"'name'; write UseCase\(\"order\"\)$"),  # type: ignore[list-item]
     (lambda: Step(10, retries=3), TypeError, r"'retries'; write Step\(100\), with any of max_attempts, lock_for, "),  # type: ignore[call-arg]
     (lambda: Parcel.sort.run("p-1"), TypeError, "@Parcel.sort.does.*; or pass a function.* handles as its decorator"),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from pynamodb_tracker.aws_lambda.handler import Handler, StepHandler, handles
 from pynamodb_tracker.aws_lambda.invocation import LambdaContext
 from pynamodb_tracker.aws_lambda.result import Result, ResultStatus
-from pynamodb_tracker.aws_lambda.retry import RetryHandler, RetrySummary, retry_handler
+from pynamodb_tracker.aws_lambda.retry import RetryHandler, retry_handler
 from pynamodb_tracker.aws_lambda.trigger import Replies, Reply, TriggerName, UnreadableEventError
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ __all__ = [
     "Result",
     "ResultStatus",
     "RetryHandler",
-    "RetrySummary",
     "StepHandler",
     "TriggerName",
     "UnreadableEventError",

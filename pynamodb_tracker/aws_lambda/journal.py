@@ -78,7 +78,8 @@ class InvocationLog:
 
     def summary(self, counts: dict[str, Any]) -> None:
         """Report what became of the tasks of the whole invocation."""
-        text = ", ".join(f"{count} {name}" for name, count in counts.items())
+        known = {name.replace("_", " "): number for name, number in counts.items() if number is not False}
+        text = ", ".join(name if number is True else f"{number} {name}" for name, number in known.items())
         log.info("%s", text, extra=self._fields(None, **counts))
 
     def _fields(self, record: Record | None, **fields: object) -> dict[str, object]:
@@ -95,7 +96,7 @@ class InvocationLog:
             "Broken": attempt.is_broken,
         }
         rare = {  # a metric costs money where it is written
-            "GivenUp": attempt.details.gave_up_occurrence,
+            "SkippedOccurrences": attempt.details.skipped_occurrence,
             "Postponed": attempt.details.postponed,
             "Repeated": is_repeated,
         }
@@ -128,7 +129,7 @@ def _level_and_message(attempt: InvocationAttempt) -> tuple[int, str]:
     task, error = attempt.task, attempt.error
     if attempt.unsent is not None:
         return logging.ERROR, f"succeeded, but was not sent to the queue of its next step: {attempt.unsent}"
-    if attempt.set_aside or attempt.details.gave_up_occurrence:
+    if attempt.set_aside or attempt.details.skipped_occurrence:
         ignored = "became ignored and will not run again unless it is reopened"
         what = ignored if attempt.set_aside else "gave up its occurrence, and waits for the next one"
         return logging.ERROR, f"{what}: {task.last_error}"

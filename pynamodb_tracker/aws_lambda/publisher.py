@@ -38,7 +38,7 @@ _CONFIG = Config(connect_timeout=2, read_timeout=4, retries={"total_max_attempts
 _TIME_TO_PUT = timedelta(seconds=15)
 """What a request takes at most, if it is not answered; with less time left, the rest of the batch is redelivered."""
 
-_OF_COMMANDS = {"ignored", "released", "reopened", "skipped"}
+_OF_COMMANDS = {"ignored", "unlocked", "reopened", "skipped"}
 """Types of entries of `errors` that are no failures."""
 _CAME_OR_WENT = {"INSERT": "created", "REMOVE": "deleted"}
 _MOVED = ("status", "update_time", "fence")
@@ -57,10 +57,10 @@ def event_publisher(
 
     `model` is a use case, or a table for all its imported use cases; `bus` is the name or the ARN of an EventBridge
     bus. The `detail-type` names the step and what became of it, as in `ship ignored`: created, in_progress, succeeded,
-    failed, released, ignored, skipped (an occurrence without an attempt left), reopened, restarted (after its end),
-    deleted or expired; or changed, by a step that the class does not declare. The detail has `id`, `use_case_id`,
-    `task_id`, `step`, `from` and `to`, `attempt`, `time`, `last_error` and `trace`; what does not apply is null.
-    The stream needs NEW_AND_OLD_IMAGES. Each event is published at least once; `detail.id`, the sequence number of its
+    failed, released, unlocked, ignored, skipped (an occurrence without an attempt left), reopened, restarted (after its
+    end), deleted or expired; or changed, by a step that the class does not declare. The detail has `id`, `use_case_id`,
+    `task_id`, `step`, `from` and `to`, `attempt`, `time`, `last_error` and `trace`; what does not apply is null. The
+    stream needs NEW_AND_OLD_IMAGES. Each event is published at least once; `detail.id`, the sequence number of its
     record, is the same each time, and those of a task grow. A later event of a task is sent only once the earlier one
     is accepted. A batch is answered with the first record that was not; an error is raised if that is the first event.
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from itertools import islice
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NotRequired, Protocol, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from uuid import uuid4
 
 from pynamodb.exceptions import PynamoDBException
@@ -33,6 +33,7 @@ from pynamodb_tracker.aws_lambda.invocation import (
 )
 from pynamodb_tracker.aws_lambda.journal import InvocationLog
 from pynamodb_tracker.aws_lambda.queue import Queue
+from pynamodb_tracker.batch.batch import Tally
 from pynamodb_tracker.batch.candidates import Feeding
 from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.dynamodb.retries import ending_with
@@ -60,28 +61,10 @@ _BATCH_SIZE = 10
 """https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessageBatch.html"""
 
 
-class RetrySummary(TypedDict):
-    """What an invocation of `retry_handler` has done: numbers of tasks, by outcome."""
-
-    succeeded: int
-    failed: int
-    ignored: int
-    released: int
-    refused: int
-    sent: int
-    out_of_time: bool
-    """Whether tasks were left, of those that were due or were made due, because the invocation was about to end; also
-    True if that is not known, because a step was not read to its end."""
-    postponed: NotRequired[int]
-    """How many of those that failed were postponed, so that their attempts do not count; left out if none was."""
-    paused: NotRequired[bool]
-    """True if a step is paused, so that no further task of it was started or sent; left out otherwise."""
-
-
 class RetryHandler(Protocol):
     """What `retry_handler` returns, and Lambda calls; the content of the event does not matter."""
 
-    def __call__(self, event: Any, context: LambdaContext | None, /) -> RetrySummary:
+    def __call__(self, event: Any, context: LambdaContext | None, /) -> dict[str, int]:
         """Run or send what is due, and return how many tasks had each outcome."""
 
 
@@ -104,18 +87,17 @@ def retry_handler(
     """Make a Lambda handler for a schedule that runs the due tasks of a step: pending, failed and abandoned ones.
 
     It runs them itself, as `run_all` does, with the function given or the one that `does` has bound. For a list of use
-    cases, `[Order, Refund]`, or of steps, it runs every step that has a function; each in turn gives one task. It
-    also runs tasks that its runs make due at these steps, such as at the next step, as `run_all` does. A lock lasts one
+    cases, `[Order, Refund]`, or of steps, it runs every step that has a function; each in turn gives one task. It also
+    runs tasks that its runs make due at these steps, such as at the next step, as `run_all` does. A lock lasts one
     second longer than the invocation can. No task is started if the invocation has less than `time_per_task` left, or
     less than the third longest of the last twenty tasks took, which is taken to be 10 seconds until three have run.
     `limit` counts tasks that actually start, of all steps together. With `queue_url` it sends `{"task_id": ...}` for
     each to that SQS queue instead, for a function that `handles` the step; in a FIFO queue each task is a group of its
-    own. With `message_group`, it reads their rows, too.
-    `since` selects tasks that came to their state within that time; everything else, such as `then`, is as in `run_all`
-    and `handles`. The event's content does not matter.
-    Returns how many `succeeded`, `failed`, were `ignored`, `released`, `refused` or `sent`, and whether it was
-    `out_of_time`. An error of the table is raised if no task could be tried; TrackerError if the queue did not accept
-    all messages.
+    own. With `message_group`, it reads their rows, too. `since` selects tasks that came to their state within that
+    time; everything else, such as `then`, is as in `run_all` and `handles`. The event's content does not matter.
+    Returns the numbers of a `Tally` as a dictionary, with how many tasks were `sent` to the queue, and whether it was
+    `out_of_time`: tasks may be left, because the invocation was about to end. An error of the table is raised if no
+    task could be tried; TrackerError if the queue did not accept all messages.
 
     Examples:
         >>> handler = retry_handler(Order.ship)
@@ -142,7 +124,7 @@ def retry_handler(
     for each in steps:
         prepare_in_lambda(each, action.queue)
 
-    def handler(event: Any, context: LambdaContext | None) -> RetrySummary:  # noqa: ARG001 - a schedule's event has no content
+    def handler(event: Any, context: LambdaContext | None) -> dict[str, int]:  # noqa: ARG001 - a schedule's event has no content
         invocation = Invocation(context, times)
         logs = {each: InvocationLog(each.model, each.name, invocation, "schedule", namespace) for each in steps}
         invocation.on_start = lambda attempt: logs[attempt.step].attempt_started(attempt)
@@ -208,7 +190,7 @@ class _Sweep:
     guard: Lock = field(default_factory=Lock)
     """Tasks may be run on several threads."""
 
-    def perform(self) -> RetrySummary:
+    def perform(self) -> dict[str, int]:
         """Apply the action to the due tasks; return the counts, and whether time ran out."""
         self.action.process(self)
         if self.out_of_time and not self.counts.total():
@@ -219,27 +201,16 @@ class _Sweep:
                 f"needs {needed}: give the function a longer timeout, or set a lower time_per_task",
             )
         for step, log in self.logs.items():
-            log.summary(dict(self._summary([step])))
+            log.summary(self._summary([step]))
         return self._summary(self.logs)
 
-    def _summary(self, steps: Collection[BoundStep[Any]]) -> RetrySummary:
+    def _summary(self, steps: Collection[BoundStep[Any]]) -> dict[str, int]:
         counts = Counter[str]()
         for step, outcome in self.counts:
             counts[outcome] += self.counts[step, outcome] if step in steps else 0
-        summary: RetrySummary = {
-            "succeeded": counts["succeeded"],
-            "failed": counts["failed"],
-            "ignored": counts["ignored"],
-            "released": counts["released"],
-            "refused": counts["refused"],
-            "sent": counts["sent"],
-            "out_of_time": self.out_of_time,
-        }
-        if counts["postponed"]:
-            summary["postponed"] = counts["postponed"]
-        if self.paused & {*steps}:
-            summary["paused"] = True
-        return summary
+        sent = counts.pop("sent", 0)
+        tally = Tally(**counts, paused=bool(self.paused & {*steps}))
+        return {**asdict(tally), "sent": sent, "out_of_time": self.out_of_time}
 
     def is_paused(self, step: BoundStep[Any]) -> bool:
         """Return whether a step is paused, and note that."""

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
@@ -64,16 +64,18 @@ class Report:
     ignored: list[str] = field(default_factory=list)
     """These became ignored: no attempt is left, the function gave up, or `ignore_many` was called for them."""
     refused: dict[str, Exception] = field(default_factory=dict)
-    """These were skipped, were not changed, or their lock was lost; with the error that says why."""
+    """These were not started, were not changed, or lost their lock, each with the error that says why."""
+    released: list[str] = field(default_factory=list)
+    """These attempts were released and do not count: the batch was stopped, or responses came too late."""
     due: list[str] = field(default_factory=list)
     """These would have run without `dry_run`."""
     paused: bool = False
     """Whether the step is paused, so that no further task was started."""
     postponed: int = 0
     """How many of those that failed were postponed, so that their attempts do not count."""
-    at_once: int = 0
-    """How many of those that were reopened are due before the time that `due_times` gave them, and now: those that
-    repeat or have the turn of their group, and those that were pending already."""
+    due_now: int = 0
+    """How many of the reopened tasks are due now and not at the time that `due_times` gave them: tasks that repeat or
+    have the turn of their group, and tasks that were pending already."""
 
     def __str__(self) -> str:
         if self.due:
@@ -83,6 +85,38 @@ class Report:
             f"{len(self.succeeded)} succeeded, {len(self.failed)} failed{postponed}, {len(self.ignored)} ignored, "
             f"{len(self.refused)} refused"
         ) + (", and then the step was paused" if self.paused else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How many tasks of a step were tried, by outcome: numbers only, because a worker may run for months."""
+
+    succeeded: int = 0
+    """The step is done for these."""
+    failed: int = 0
+    """These attempts failed; the tasks will be tried again."""
+    ignored: int = 0
+    """These became ignored: no attempt is left, or the function gave up."""
+    refused: int = 0
+    """These were not started, mostly because another worker had them first, or their end could not be recorded."""
+    released: int = 0
+    """These attempts were released and do not count: the worker stopped, or responses came too late."""
+    postponed: int = 0
+    """How many of the failed attempts were postponed, so that they do not count."""
+    paused: bool = False
+    """Whether the step is paused, so that no more of its tasks were started."""
+
+    def __add__(self, other: Tally) -> Tally:
+        numbers: dict[str, Any] = {name: mine + getattr(other, name) for name, mine in asdict(self).items()}
+        return Tally(**{**numbers, "paused": self.paused or other.paused})
+
+    def __str__(self) -> str:
+        return (
+            f"{self.succeeded} succeeded, {self.failed} failed, {self.ignored} ignored, {self.refused} refused, "
+            f"{self.released} released"
+            + (f", {self.postponed} postponed" if self.postponed else "")
+            + (", paused" if self.paused else "")
+        )
 
 
 class StoppedError(KeyboardInterrupt):
@@ -267,10 +301,10 @@ class TaskAttempt(Generic[T]):
         return None if is_expected else self.error
 
     def add_to(self, report: Report) -> None:
-        """Add the task to the list of its outcome; an attempt that was released is in none."""
+        """Add the task to the list of its outcome."""
         outcome = self.outcome
         report.postponed += self.details.postponed
-        if outcome in ("succeeded", "failed", "ignored"):
+        if outcome in ("succeeded", "failed", "ignored", "released"):
             getattr(report, outcome).append(self.task_id)
         elif isinstance(self.error, Exception):
             report.refused[self.task_id] = self.error

@@ -54,7 +54,7 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
         "reopen": manage.reopen,
         "ignore": manage.ignore,
         "cancel": manage.cancel,
-        "release": manage.release,
+        "unlock": manage.unlock,
         "delete": manage.delete,
         "pause": control.pause,
         "resume": control.resume,

@@ -75,7 +75,7 @@ class Observation:
         details.outcome = (self._journal and self._journal.outcome) or "refused"
         by = self._journal or error  # a refused claim may have found that no attempt was left
         details.postponed = self._journal is not None and self._journal.postponed
-        details.gave_up_occurrence = isinstance(by, Journal | TaskNotStartableError) and by.gave_up_occurrence
+        details.skipped_occurrence = isinstance(by, Journal | TaskNotStartableError) and by.skipped_occurrence
         details.error = error
         details.duration = max(clock.now() - details.start_time, timedelta(0))  # a clock may be set back
         try:

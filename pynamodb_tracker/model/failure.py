@@ -1,6 +1,6 @@
 """A recorded failure: what an attempt ended with, redacted and truncated to a size that can always be stored.
 
-Commands leave entries of the same form: who ignored, released or reopened the task, and why.
+Commands leave entries of the same form: who ignored, unlocked or reopened the task, and why.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ class Failure:
     time: datetime
     """When it was recorded."""
     worker: str
-    """Who ran the attempt, or who ignored, released or reopened the task."""
+    """Who ran the attempt, or who ignored, unlocked or reopened the task."""
     type: str
-    """The name of the exception's class; `ignored`, `released`, `reopened` or `abandoned` if there was no exception."""
+    """The name of the exception's class; `ignored`, `unlocked`, `reopened` or `abandoned` if there was no exception."""
     message: str
     """The exception's message, or the reason that a person gave; at most 2,000 bytes."""
     traceback: str = ""

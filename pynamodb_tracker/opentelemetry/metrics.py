@@ -50,8 +50,8 @@ class Metrics(Hook):
         self._locks_lost = meter.create_counter(
             names.LOCKS_LOST, unit="{lock}", description="Runs that lost their lock."
         )
-        self._given_up = meter.create_counter(
-            names.GIVEN_UP,
+        self._skipped = meter.create_counter(
+            names.SKIPPED_OCCURRENCES,
             unit="{occurrence}",
             description="Occurrences of tasks that repeat for which no attempt was left.",
         )
@@ -68,22 +68,22 @@ class Metrics(Hook):
         if (error := error_of(run)) is not None:
             attributes[names.ERROR_TYPE] = type_of(error)
         self._duration.record(run.duration.total_seconds(), attributes)
-        self._count_given_up(run)
+        self._count_skipped(run)
 
     def on_refuse(self, run: RunDetails) -> None:
         """Count it, and why."""
         attributes = _of_step(run)
         attributes[names.REASON] = _REASONS.get(type(run.error), "error")
         self._refused.add(1, attributes)
-        self._count_given_up(run)
+        self._count_skipped(run)
 
     def on_lock_lost(self, run: RunDetails, error: Exception) -> None:  # noqa: ARG002 - of the hook
         """Count it."""
         self._locks_lost.add(1, _of_step(run))
 
-    def _count_given_up(self, run: RunDetails) -> None:
-        if run.gave_up_occurrence:
-            self._given_up.add(1, _of_step(run))
+    def _count_skipped(self, run: RunDetails) -> None:
+        if run.skipped_occurrence:
+            self._skipped.add(1, _of_step(run))
 
 
 class DueAges:

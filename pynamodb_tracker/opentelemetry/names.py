@@ -33,7 +33,7 @@ STATUS: Final = "pynamodb_tracker.status"
 REFUSED: Final = "pynamodb_tracker.refused"
 TAKEOVERS: Final = "pynamodb_tracker.takeovers"
 LOCKS_LOST: Final = "pynamodb_tracker.locks_lost"
-GIVEN_UP: Final = "pynamodb_tracker.occurrences.given_up"
+SKIPPED_OCCURRENCES: Final = "pynamodb_tracker.occurrences.skipped"
 DUE_AGE: Final = "pynamodb_tracker.due.age"
 
 # Values.

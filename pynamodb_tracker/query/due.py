@@ -25,7 +25,7 @@ from pynamodb_tracker.status import Codes
 T = TypeVar("T", bound=TaskRow)
 V = TypeVar("V")
 
-_COMMANDS = ("ignored", "reopened", "released")
+_COMMANDS = ("ignored", "reopened", "unlocked")
 """What a command leaves in `errors` as its type."""
 
 

@@ -1,4 +1,4 @@
-"""The commands of people on the tasks of a step: reopen, ignore, release, each on one task or on many."""
+"""The commands of people on the tasks of a step: reopen, ignore, unlock, each on one task or on many."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class StepCommands(Generic[T]):
         is read lazily, so it can be a generator of any length. The threads share requests, each of which reopens up to
         25 tasks. After Ctrl-C no further task is changed, and KeyboardInterrupt propagates when the requests under way
         have ended. `due_times` has a time for each task, as `due_time` of `reopen`; it may be endless. The report says
-        how many are due `at_once` instead.
+        how many are due `due_now` instead.
         `clear_checkpoints` is as in `reopen`.
 
         Examples:
@@ -118,7 +118,7 @@ class StepCommands(Generic[T]):
         at_once: list[str] = []
         given = repeat(None) if due_times is None else _one_for_each(due_times)
         report = report_of_each(zip(each_once(ids), given, strict=False), reopen_one, threads)
-        report.at_once = len(at_once)
+        report.due_now = len(at_once)
         return report
 
     @arguments.written_as('{0.model.__name__}.{0}.ignore_many(["o-1"], reason="no such street")')
@@ -144,19 +144,19 @@ class StepCommands(Generic[T]):
 
         return report_of_each(with_rows(self.model, each_once(ids)), ignore, threads)
 
-    @arguments.written_as('{0.model.__name__}.{0}.release("o-1", reason="the host is gone")')
-    def release(self, task_id: str, *, reason: str, worker: str | None = None, by: str | None = None) -> T:
-        """Release a task whose worker is known to be dead, without waiting for its lock to expire, and return it.
+    @arguments.written_as('{0.model.__name__}.{0}.unlock("o-1", reason="the host is gone")')
+    def unlock(self, task_id: str, *, reason: str, worker: str | None = None, by: str | None = None) -> T:
+        """Unlock a task whose worker is known to be dead, without waiting for its lock to expire, and return it.
 
         It is pending at once. The attempt counts: after the last one, the next start makes the task ignored. `worker`,
-        as it stands in the row, makes sure that no other worker's task is released: TaskLockedError. If the worker
+        as it stands in the row, makes sure that no other worker's task is unlocked: TaskLockedError. If the worker
         lives after all, its writes raise LockLostError from then on; effects outside of the table may happen twice. The
         reason is kept in `errors`, and `by` as in `ignore`. A pending or failed task stays as it is; otherwise raises
         TaskNotFoundError, TaskAlreadySucceededError, TaskIgnoredError or TaskNotReadyError.
 
         Examples:
             >>> dead = Order.get_task("o-3")
-            >>> Order.confirm_payment.release("o-3", reason="the host is gone", worker=dead.worker)
+            >>> Order.confirm_payment.unlock("o-3", reason="the host is gone", worker=dead.worker)
         """
         reason, by = arguments.check_reason(reason), arguments.check_name("by", by)
         worker = arguments.check_name("worker", worker)
@@ -198,7 +198,7 @@ class StepCommands(Generic[T]):
     aresume = awaited(resume)
     areopen = awaited(reopen)
     aignore = awaited(ignore)
-    arelease = awaited(release)
+    aunlock = awaited(unlock)
     areopen_many = awaited(reopen_many)
     """`task_ids` is iterated over in a thread. Once this is cancelled, no further task is changed.
 

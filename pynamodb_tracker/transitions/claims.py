@@ -323,7 +323,7 @@ def _next(
     if refusals.is_startable(row, statements.codes, now, on_time=on_time):
         if row.attempt >= statements.max_attempts and (spent := spend(statements, row, now)):
             error = refusals.refusal(statements, spent, operation)
-            error.gave_up_occurrence = spent.status != statements.codes.ignored
+            error.skipped_occurrence = spent.status != statements.codes.ignored
             raise error
         return None  # the token was lower than the row's, or the row has changed since
     if row.status in also_from:

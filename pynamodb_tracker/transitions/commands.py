@@ -1,4 +1,4 @@
-"""What a person commands: ignore, cancel, and release; and what a claim does with a task that has no attempt left."""
+"""What a person commands: ignore, cancel, and unlock; and what a claim does with a task that has no attempt left."""
 
 from __future__ import annotations
 
@@ -174,12 +174,12 @@ def _nothing_to_cancel(row: TaskRow) -> TaskNotStartableError:
 def revoke(
     statements: StepStatements[T], task_id: str, reason: str, worker: str | None = None, by: str | None = None
 ) -> T:
-    """Release a task whose worker is known to be dead, with the reason in `errors`, and return it.
+    """Unlock a task whose worker is known to be dead, with the reason in `errors`, and return it.
 
     A task that no worker holds at this step, pending or failed, is not changed. Only the claim that was read is
     released: a late copy of the request does not release the next worker's.
     """
-    codes, operation = statements.codes, f"release {statements.codes.step} of"
+    codes, operation = statements.codes, f"unlock {statements.codes.step} of"
     row, now = read(statements, task_id, operation), clock.now()
     if row.status in (codes.pending, codes.failed):
         return row
@@ -187,9 +187,9 @@ def revoke(
         raise refusal(statements, row, operation)
     if worker is not None and row.worker != worker:
         raise held_by_another(statements, row, operation, worker)
-    entry = _entry("released", row, codes.step, now, reason=reason, by=by)
-    if released := _move(statements, statements.revoke(row), row, entry, keeps_last_error=True):
-        return released
+    entry = _entry("unlocked", row, codes.step, now, reason=reason, by=by)
+    if unlocked := _move(statements, statements.revoke(row), row, entry, keeps_last_error=True):
+        return unlocked
     found = get(statements.model, task_id)
     if found is None:
         raise not_found(statements, task_id, operation)
@@ -197,7 +197,7 @@ def revoke(
     if found.status in (codes.pending, codes.failed) or _has(found, entry):  # a repeated request met its own success
         return found
     if found.status == codes.in_progress:
-        raise held_by_another(statements, found, operation, f"the claim of {row.worker} that was to be released")
+        raise held_by_another(statements, found, operation, f"the claim of {row.worker} that was to be unlocked")
     raise refusal(statements, found, operation)
 
 
@@ -264,7 +264,7 @@ def _move(
     is_ignored = transition.code == statements.codes.ignored
     transition.expires = may_expire(row)
     last_error = {} if keeps_last_error else {"last_error": entry.one_line}
-    if entry.type != "released":
+    if entry.type != "unlocked":
         transition.add(**features.last_run(row, entry.type, entry.attempt, now))
     statements.by_command(transition, row, now, token, errors=Stored(entries), **last_error)
     try:

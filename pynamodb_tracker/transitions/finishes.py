@@ -90,7 +90,7 @@ def fail(
     task.attribute_values["errors"] = failures
     journal.outcome = "ignored" if failed.code == statements.codes.ignored else "failed"
     journal.postponed = not counted
-    journal.gave_up_occurrence = final and journal.outcome == "failed"
+    journal.skipped_occurrence = final and journal.outcome == "failed"
     if logged:
         log_failures(statements, task, claim.token, version_of_failures(claim.create_time, claim.fence))
     if final and statements.has_expiry:

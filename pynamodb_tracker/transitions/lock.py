@@ -178,7 +178,7 @@ class Journal(Generic[T]):
 
     outcome: Literal["succeeded", "failed", "ignored", "released"] | None = None
     """The recorded end of the run; the row does not tell, because the task may be due again."""
-    gave_up_occurrence = False
+    skipped_occurrence = False
     """Whether the task repeats, and its last attempt at this occurrence has failed: it waits for the next one."""
     postponed = False
     """Whether the run has failed, and its attempt does not count."""

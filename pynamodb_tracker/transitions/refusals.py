@@ -251,7 +251,7 @@ def lost(claim: Claim[T], operation: str, found: TaskRow | None) -> LockLostErro
         now_is = f"it is {found.tracker.name_of(found.status)}, last claimed by {readable_value(found, 'worker')}"
         claim_time = readable_value(task, "update_time") or found.update_time
         for entry in failures_in_row(found):
-            if entry.type in ("released", "ignored") and entry.time >= claim_time:
+            if entry.type in ("unlocked", "ignored") and entry.time >= claim_time:
                 now_is = f"{entry.worker} {entry.type} the task ({entry.message})"
                 advice = "" if entry.time < claim.expire_time else advice
     return LockLostError(

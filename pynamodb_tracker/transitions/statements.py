@@ -335,7 +335,7 @@ class StepStatements(StepWrites[T]):
 
         The later token refuses late copies of claims that were refused while that worker held the task.
         """
-        revoke = Transition("release by command", self.codes.pending, when.held_as_seen(self.codes))
+        revoke = Transition("unlock", self.codes.pending, when.held_as_seen(self.codes))
         revoke.seen = {"seen_lock": row.lock}
         return revoke
 

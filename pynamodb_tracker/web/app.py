@@ -67,7 +67,7 @@ def dashboard(
     page is served; None leaves that check to your app.
 
     The page is read-only unless `actions` is true: people can then change tasks. `may`, a function of
-    (name, verb, use_case), allows each of the verbs `reopen`, `ignore`, `cancel` (a run), `cancel_task`, `release` and
+    (name, verb, use_case), allows each of the verbs `reopen`, `ignore`, `cancel` (a run), `cancel_task`, `unlock` and
     `answer`, and `pause` and `resume` of a step. `hide` names attributes, answers, and parts of them and of `data`,
     whose values nobody sees.
 

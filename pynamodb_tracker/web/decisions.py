@@ -98,7 +98,7 @@ class Decision:
     reason: str
     by: str
     worker: str | None = None
-    """Whose run is released; another worker's is left alone."""
+    """Whose task is unlocked; another worker's is left alone."""
     even_in_group: bool = False
     children: bool = False
     """Whether what the task waits for is cancelled with it."""
@@ -114,7 +114,7 @@ class Decision:
         if self.verb == "reopen":
             due_times = None if self.rate is None or begin is None else spread(begin, self.rate, done)
             report = self.step.reopen_many(task_ids, by=self.by, due_times=due_times)
-            errors, at_once = report.refused, report.at_once
+            errors, at_once = report.refused, report.due_now
         elif self.verb == "ignore":
             errors = self.step.ignore_many(task_ids, reason=self.reason, by=self.by).refused
         else:
@@ -128,11 +128,11 @@ class Decision:
         return Outcome(refused, at_once)
 
     def _end_run(self, task_id: str) -> Exception | None:
-        """Cancel a task, or cancel or release its run, and return why that was refused."""
+        """Cancel a task, or cancel its run or unlock it, and return why that was refused."""
         about: dict[str, Any] = {"reason": self.reason, "by": self.by}
         try:
-            if self.verb == "release":
-                self.step.release(task_id, worker=self.worker, **about)
+            if self.verb == "unlock":
+                self.step.unlock(task_id, worker=self.worker, **about)
             elif self.verb == "cancel_task":
                 return self._cancel_task(task_id, about)
             else:
@@ -285,7 +285,7 @@ class Decisions:
 
     def _check(self, request: Request, verb: str, model: type[Task]) -> None:
         if verb not in VERBS:
-            raise HTTPException(400, "Tasks can be reopened, ignored, cancelled or released here, nothing else.")
+            raise HTTPException(400, "Tasks can be reopened, ignored, cancelled or unlocked here, nothing else.")
         self._page.check_may(request, verb, model)
 
     async def answer(self, request: Request) -> Response:

@@ -42,7 +42,7 @@ VERBS = {
     "ignore": "ignored",
     "cancel": "cancelled",
     "cancel_task": "cancelled as a whole",
-    "release": "released",
+    "unlock": "unlocked",
 }
 """What people can do with tasks, and what is said of it afterwards."""
 

@@ -31,7 +31,7 @@ HIDDEN = "hidden"
 _DEEPEST = 100
 """Levels of data that are shown; Python gives up at about 500."""
 
-_BY_PEOPLE = ("ignored", "released", "reopened")
+_BY_PEOPLE = ("ignored", "unlocked", "reopened")
 """Types of entries in the errors of a task that are no failures."""
 
 
@@ -92,7 +92,7 @@ class TaskView:
 
     @property
     def may_end_run(self) -> bool:
-        """Whether a worker has it, so that its run can be cancelled or released."""
+        """Whether a worker has it, so that its run can be cancelled, or the task unlocked."""
         return self.step is not None and self.task.state.status is Status.IN_PROGRESS and not self.is_abandoned
 
     @property

@@ -9,7 +9,6 @@ remembers for each shard when its first task will be due. While requests fail, t
 import logging
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import astuple, dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.batch.batch import Outcome
+from pynamodb_tracker.batch.batch import Outcome, Tally
 from pynamodb_tracker.batch.candidates import Feed
 from pynamodb_tracker.dynamodb.backoff import RANDOM
 from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_temporary
@@ -61,39 +60,6 @@ _LOG_INTERVAL = timedelta(minutes=1)
 
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
 _LATEST = datetime.max.replace(tzinfo=UTC)
-
-
-@dataclass(frozen=True, slots=True)
-class Tally:
-    """How many tasks of a step a worker has tried, by outcome: numbers only, because a worker may run for months."""
-
-    succeeded: int = 0
-    """The step is done for these."""
-    failed: int = 0
-    """These attempts failed; the tasks will be tried again."""
-    ignored: int = 0
-    """These became ignored: no attempt is left, or the function gave up."""
-    refused: int = 0
-    """These were not started, mostly because another worker had them first, or their end could not be recorded."""
-    released: int = 0
-    """These attempts were released: the worker stopped, or answers came too late for their functions to begin."""
-    given_up: int = 0
-    """How many of all these had no attempt left for an occurrence of their rule, and wait for the next one."""
-    postponed: int = 0
-    """How many of those that failed were postponed, so that their attempts do not count."""
-
-    def __add__(self, other: "Tally") -> "Tally":
-        return Tally(*map(sum, zip(astuple(self), astuple(other), strict=True)))
-
-    def __str__(self) -> str:
-        return (
-            (
-                f"{self.succeeded} succeeded, {self.failed} failed, {self.ignored} ignored, {self.refused} refused, "
-                f"{self.released} released"
-            )
-            + (f", {self.given_up} given up" if self.given_up else "")
-            + (f", {self.postponed} postponed" if self.postponed else "")
-        )
 
 
 class Backoff:
@@ -330,12 +296,12 @@ class StepPoller:
         outcome: Outcome,
         error: Exception | None,
         *,
-        gave_up_occurrence: bool = False,
         postponed: bool = False,
     ) -> None:
         """Note what became of a task."""
         with self._guard:
-            self.tally += Tally(**{outcome: 1}, given_up=int(gave_up_occurrence), postponed=int(postponed))
+            numbers: dict[str, Any] = {outcome: 1, "postponed": int(postponed)}
+            self.tally += Tally(**numbers)
         if outcome != "refused":
             self.cooldown.end_run(task_id, failed=outcome == "failed")
             self._outage.note_success()

@@ -4,13 +4,14 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
 from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.batch.batch import TaskAttempt
+from pynamodb_tracker.batch.batch import Tally, TaskAttempt
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher, batcher_for
 from pynamodb_tracker.exceptions import TaskNotStartableError, TrackerError
 from pynamodb_tracker.execution.context import ExecutionContext
@@ -21,7 +22,7 @@ from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.step.functions import for_threads
 from pynamodb_tracker.worker.dispatcher import Dispatcher
 from pynamodb_tracker.worker.liveness import SILENCE
-from pynamodb_tracker.worker.poller import StepPoller, Tally
+from pynamodb_tracker.worker.poller import StepPoller
 from pynamodb_tracker.worker.settings import WorkerSettings
 from pynamodb_tracker.worker.shutdown import Message, Messages, print_to_stderr
 
@@ -83,8 +84,7 @@ class WorkerAttempt(TaskAttempt[Any], Hook):
     def on_end(self, run: RunDetails) -> None:  # noqa: ARG002 - these are the details of this attempt
         """Count what became of the task."""
         error = self.error if isinstance(self.error, Exception) else None
-        gave_up, postponed = self.details.gave_up_occurrence, self.details.postponed
-        self._poller.note_end(self.task_id, self.outcome, error, gave_up_occurrence=gave_up, postponed=postponed)
+        self._poller.note_end(self.task_id, self.outcome, error, postponed=self.details.postponed)
 
     on_refuse = on_end
 
@@ -126,7 +126,7 @@ class WorkerAttempt(TaskAttempt[Any], Hook):
 
     def _log_end(self) -> None:
         details, error = self.details, self.error
-        if details.gave_up_occurrence:
+        if details.skipped_occurrence:
             text = "%s gave up its occurrence, and waits for the next one: %s"
             log.warning(text, self, self.task.last_error, extra=details.log_fields)
         elif not self.was_claimed:
@@ -171,7 +171,7 @@ class Team:
     @property
     def tallies(self) -> list[Tally]:
         """What became of the tasks, by step."""
-        return [poller.tally for poller in self.pollers]
+        return [replace(poller.tally, paused=poller.pause is not None) for poller in self.pollers]
 
     @property
     def is_alive(self) -> bool:

@@ -67,7 +67,7 @@ def test_they_do_what_their_namesakes_do_and_send_nothing_from_the_loop() -> Non
         assert (await step.areopen_many(["o-2", "o-3"])).succeeded
         with pytest.raises(LockLostError):
             async with step.astart("o-4"):
-                assert (await step.arelease("o-4", reason="its host is gone")).state == step.pending
+                assert (await step.aunlock("o-4", reason="its host is gone")).state == step.pending
         await step.arun("o-3", answer, store_answer=True)
         assert await step.aanswer("o-3") == {"a": 1}
         group = Order.group("g")

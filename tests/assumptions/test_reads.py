@@ -58,11 +58,11 @@ def test_entries_are_in_the_order_of_the_bytes_of_their_range_key(table: Table) 
 
 
 def test_a_filter_drops_entries_after_the_limit_has_counted_them(table: Table) -> None:
-    """Parity Suite: tier1/query/basic, "ConcurrencyLimit applies to scanned items, not filtered items"."""
+    """Parity Suite: tier1/query/basic, "Limit applies to scanned items, not filtered items"."""
     for number in range(3):
         table.put(st="filtered", due=str(number), note="yes" if number == 2 else "no")
     assert len(table.entries("filtered", 3)) == 3
-    options = {"ConcurrencyLimit": 2, "FilterExpression": "note = :note", "values": {":note": "yes"}}
+    options = {"Limit": 2, "FilterExpression": "note = :note", "values": {":note": "yes"}}
     first = table.query("filtered", **options)
     assert (first["Items"], first["ScannedCount"]) == ([], 2)
     second = table.query("filtered", **options, ExclusiveStartKey=first["LastEvaluatedKey"])

@@ -195,6 +195,6 @@ def test_an_occurrence_that_was_given_up_is_counted_and_logged(
         confirm(sqs(bare("o-1", **BROKEN)), Context(clock))
 
     *failed, last = [line for line in lines(capsys) if "Failed" in line]
-    assert ("GivenUp" in failed[-1], last["Failed"], last["GivenUp"]) == (False, 1, 1)
-    assert {"Name": "GivenUp", "Unit": "Count"} in last["_aws"]["CloudWatchMetrics"][0]["Metrics"]
+    assert ("SkippedOccurrences" in failed[-1], last["Failed"], last["SkippedOccurrences"]) == (False, 1, 1)
+    assert {"Name": "SkippedOccurrences", "Unit": "Count"} in last["_aws"]["CloudWatchMetrics"][0]["Metrics"]
     assert (caplog.records[-1].levelname, "gave up its occurrence" in caplog.text) == ("ERROR", True)

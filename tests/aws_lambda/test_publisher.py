@@ -114,7 +114,7 @@ def live(clock: StoppedClock) -> None:
     Order.ship.ignore("o-1", reason="moved away", by="ada")
     Order.ship.reopen("o-1")
     with suppress(LockLostError), Order.ship.start("o-1"):
-        Order.ship.release("o-1", reason="its machine burnt")
+        Order.ship.unlock("o-1", reason="its machine burnt")
     abandoned = Order.ship.start("o-1")
     abandoned.__enter__()
     clock.advance(timedelta(hours=1))
@@ -171,7 +171,7 @@ def test_each_transition_of_a_real_stream_is_an_event_and_nothing_else_is(
         *["ship in_progress", "ship failed"] * 2,
         *("ship in_progress", "ship ignored"),
         *("ship reopened", "ship ignored", "ship reopened"),
-        *("ship in_progress", "ship released"),
+        *("ship in_progress", "ship unlocked"),
         *("ship in_progress", "ship in_progress", "ship succeeded"),
         *("pay restarted", "pay deleted"),
     ]

@@ -6,6 +6,7 @@ import json
 import signal
 import sys
 import threading
+from dataclasses import asdict
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 from pynamodb.exceptions import UpdateError
 
-from pynamodb_tracker import ExecutionContext, RetryLater
+from pynamodb_tracker import ExecutionContext, RetryLater, Tally
 from pynamodb_tracker.aws_lambda import retry_handler
 from pynamodb_tracker.batch.candidates import Feed
 from pynamodb_tracker.query import DueTasks, StateScan
@@ -21,7 +22,7 @@ from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.shop import REQUEST, Broken, Context, Order, no_access
 from tests.aws_lambda.test_batches import ready, states
 
-NOTHING = {"succeeded": 0, "failed": 0, "ignored": 0, "released": 0, "refused": 0, "sent": 0, "out_of_time": False}
+NOTHING = {**asdict(Tally()), "sent": 0, "out_of_time": False}
 SCHEDULE = {"version": "0", "detail-type": "Scheduled Event", "source": "aws.events", "detail": {}}
 
 
@@ -284,7 +285,7 @@ def test_it_logs_each_task_and_a_summary(
         "ship of Order 'broken-1' (attempt 1) failed: Broken: no paper",
         "ship of Order 'o-1' (attempt 1) succeeded",
     ]
-    assert last.getMessage() == "1 succeeded, 1 failed, 0 ignored, 0 released, 0 refused, 0 sent, False out_of_time"
+    assert last.getMessage() == "1 succeeded, 1 failed, 0 ignored, 0 refused, 0 released, 0 postponed, 0 sent"
     assert (last.succeeded, last.failed) == (1, 1)  # type: ignore[attr-defined]  # the handler sets it
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [sum(line.get(name, 0) for line in lines) for name in ("Started", "Succeeded", "Failed")] == [2, 1, 1]

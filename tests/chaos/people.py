@@ -24,7 +24,7 @@ def release(log: Log, number: int, step: Any, task_id: str, *, worker: str | Non
     who = f"{log.worker}/{number}"
     log.tell("release", task_id, number, step=step.name)
     try:
-        task = step.release(task_id, reason="its worker seems to be dead", worker=worker, by=who)
+        task = step.unlock(task_id, reason="its worker seems to be dead", worker=worker, by=who)
     except TaskNotStartableError:
         log.tell("kept", task_id, number)
         raise

@@ -25,7 +25,7 @@ def completed(line: str, of: str = "tests.cli.shop:Order") -> list[str]:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("pynamodb-tracker re", ["retry", "reopen", "release", "resume"]),
+        ("pynamodb-tracker re", ["retry", "reopen", "resume"]),
         ("pynamodb-tracker run ", ["pay", "ship"]),
         ("pynamodb-tracker reopen s", ["ship"]),
         ("pynamodb-tracker worker s", ["ship"]),

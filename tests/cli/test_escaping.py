@@ -74,7 +74,7 @@ def test_no_command_lets_stored_text_reach_the_terminal(store: StoppedClock, tmp
         ("ignore", "pay", EVIL + "nobody", "--reason", EVIL),
         ("create", EVIL + "new", f"note={EVIL}"),
         ("create", EVIL + "new"),
-        ("release", EVIL + "busy", "--reason", EVIL, "--by", EVIL, "--worker", EVIL),
+        ("unlock", EVIL + "busy", "--reason", EVIL, "--by", EVIL, "--worker", EVIL),
         ("stuck", "--all"),
         ("run", "pay", "tests.cli.shop:refuse", EVIL + "bad", EVIL + "nobody", "--threads", "1"),
         ("compare", "store", "store"),

@@ -1,4 +1,4 @@
-"""`create`, `reopen`, `ignore`, `release` and `delete`: what a person decides about single tasks."""
+"""`create`, `reopen`, `ignore`, `unlock` and `delete`: what a person decides about single tasks."""
 
 from __future__ import annotations
 
@@ -295,21 +295,21 @@ def test_the_task_of_a_dead_worker_is_released() -> None:
         Order.ship.start(task_id).__enter__()
     worker = Order.get_task("o-1").worker
     assert worker is not None
-    assert run("release", "o-1").code == 2
-    assert run("release", "o-1", "--reason", " ").code == 2
-    other = run("release", "o-1", "--reason", "host is gone", "--worker", "another:1")
+    assert run("unlock", "o-1").code == 2
+    assert run("unlock", "o-1", "--reason", " ").code == 2
+    other = run("unlock", "o-1", "--reason", "host is gone", "--worker", "another:1")
     assert (other.code, other.out, worker in other.err) == (1, "", True)
-    ended = run("release", "o-1", "ship", "--reason", "host is gone", "--worker", worker)
+    ended = run("unlock", "o-1", "ship", "--reason", "host is gone", "--worker", worker)
     assert (ended.code, ended.lines) == (1, ["o-1: ship.pending"])
-    again = run("release", "ship", "o-1", "--reason", "host is gone")
+    again = run("unlock", "ship", "o-1", "--reason", "host is gone")
     assert again.lines == ["o-1: ship.pending, as before: no worker had it"]
     Order.ship.start("o-1").__enter__()
-    last = run("release", "o-1", "--reason", "host is gone", "--by", "Ada")
+    last = run("unlock", "o-1", "--reason", "host is gone", "--by", "Ada")
     assert last.lines == [
         "o-1: ship.pending; that was its last attempt: the next run ignores it, unless it is reopened"
     ]
     entry = Order.get_task("o-1").errors[-1]
-    assert (entry.type, entry.message, entry.worker) == ("released", "host is gone", "Ada")
+    assert (entry.type, entry.message, entry.worker) == ("unlocked", "host is gone", "Ada")
     assert Order.ship.in_progress.count() == 1
 
 

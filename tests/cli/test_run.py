@@ -55,7 +55,7 @@ def test_a_batch_with_a_limit_does_not_count_all_tasks_for_its_progress_bar() ->
     with recorded(Order) as requests:
         assert run("run", "pay", CHARGE, "--limit", "2").lines == ["pay: 2 succeeded"]
     counts = [request.body for request in requests if request.body.get("Select") == "COUNT"]
-    assert [body["ConcurrencyLimit"] for body in counts] == [10, 10]
+    assert [body["Limit"] for body in counts] == [10, 10]
 
 
 @pytest.mark.usefixtures("store")

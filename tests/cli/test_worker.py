@@ -90,7 +90,7 @@ def test_it_says_first_what_it_works_on_and_what_functions_print_goes_to_stderr(
 def test_json_has_the_tallies() -> None:
     Order.create_many(["good", "bad"])
     output = read("worker", f"order.pay={WAVER}", f"Invoice.send={CHARGE}", "--until-idle", of=STORE)
-    none = {"failed": 0, "ignored": 0, "refused": 0, "released": 0, "given_up": 0, "postponed": 0}
+    none = {"failed": 0, "ignored": 0, "refused": 0, "released": 0, "postponed": 0, "paused": False}
     assert output["steps"] == [
         {"use_case": "order", "step": "pay", **none, "succeeded": 1, "failed": 2, "ignored": 1},
         {"use_case": "invoice", "step": "send", **none, "succeeded": 0},

@@ -180,5 +180,5 @@ def test_a_query_asks_all_shards_at_once_each_for_little_more_than_its_share(mon
     Parcel.create_many(ids, threads=4)
     with recorded() as requests:
         assert len(list(Parcel.sort.pending.query(limit=40, with_data=False))) == 40
-    assert [request.body["ConcurrencyLimit"] for request in requests if request.operation == "Query"] == [14] * 5
+    assert [request.body["Limit"] for request in requests if request.operation == "Query"] == [14] * 5
     assert asked == [5]

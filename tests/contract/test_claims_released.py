@@ -14,7 +14,7 @@ from pynamodb.exceptions import GetError, PynamoDBConnectionError, UpdateError
 
 from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.transitions.lock import new_token
-from tests.support.network import GIVEN_UP, Network, error, passing, throttled
+from tests.support.network import SKIPPED_OCCURRENCES, Network, error, passing, throttled
 from tests.support.rows import change, stored
 from tests.support.shop import Order
 from tests.support.workers import die
@@ -40,7 +40,7 @@ def never(_: Any) -> None:
 
 def test_a_repeated_claim_whose_row_cannot_be_read_is_released(network: Network) -> None:
     Order.create("o-1")
-    unread = throttled("GetItem", GIVEN_UP)
+    unread = throttled("GetItem", SKIPPED_OCCURRENCES)
 
     def met_itself(operation: str, _request: Any, send: Callable[[], Any]) -> Any:
         if operation == "UpdateItem":
@@ -112,7 +112,7 @@ def test_an_interrupt_during_the_success_propagates_after_it_is_recorded(
 
 def test_a_claim_that_was_never_applied_is_reported_as_not_applied(network: Network) -> None:
     Order.create("o-1")
-    network.rule = throttled("UpdateItem", GIVEN_UP)
+    network.rule = throttled("UpdateItem", SKIPPED_OCCURRENCES)
     with pytest.raises(PynamoDBConnectionError) as told:
         Order.confirm_payment.run("o-1", never)
     assert not getattr(told.value, "__notes__", [])

@@ -305,7 +305,7 @@ def test_what_waits_for_the_success_of_a_run_is_put_off_by_later(clock: StoppedC
         again = ask("a", due_time=due_time, debounce=True).task.again
     task = Index.get_task("i-1")
     assert again.due_time == task.update_time + 2 * HOUR
-    assert Index.build.release("i-1", reason="its host is gone").due_time == clock.now()
+    assert Index.build.unlock("i-1", reason="its host is gone").due_time == clock.now()
     task = ask("a", due_time=3 * HOUR, debounce=True).task
     assert (task.due_time, task.again.due_time) == (clock.now(), clock.now() + 3 * HOUR)
 

@@ -141,7 +141,7 @@ def merge(task_id: str) -> None:
 
 
 def release(task_id: str) -> None:
-    Parcel.pack.release(task_id, reason="its worker is dead")
+    Parcel.pack.unlock(task_id, reason="its worker is dead")
 
 
 def cancel(task_id: str) -> None:

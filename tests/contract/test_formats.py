@@ -73,7 +73,7 @@ def test_a_running_task_of_a_later_version_is_neither_released_nor_taken_over(cl
     die(STEP, "o-1")
     before = later()
     with pytest.raises(TaskFormatError):
-        STEP.release("o-1", reason="its host is gone")
+        STEP.unlock("o-1", reason="its host is gone")
     clock.advance(timedelta(hours=1))
     for command in (start, lambda: start(also_from=(Order.ship.pending,)), COMMANDS["ignore"], COMMANDS["delete"]):
         with pytest.raises(TaskFormatError):

@@ -24,7 +24,17 @@ from pynamodb_tracker import (
 )
 from pynamodb_tracker.exceptions import TaskError
 from pynamodb_tracker.testing import StoppedClock
-from tests.support.network import GIVEN_UP, Network, before, cancelled, error, passing, throttled, unheard, unreached
+from tests.support.network import (
+    SKIPPED_OCCURRENCES,
+    Network,
+    before,
+    cancelled,
+    error,
+    passing,
+    throttled,
+    unheard,
+    unreached,
+)
 from tests.support.recorder import recorded
 from tests.support.rows import change, stored
 from tests.support.workers import Broken, die, fail, succeed
@@ -314,7 +324,7 @@ def test_a_child_whose_end_got_no_answer_counts_once(operation: Callable[[str], 
 @pytest.mark.usefixtures("report")
 def test_a_child_whose_parent_cannot_be_read_for_a_while_succeeds(network: Network) -> None:
     with Part.check.start("r/0"):
-        network.rule = throttled("GetItem", 2 * GIVEN_UP)
+        network.rule = throttled("GetItem", 2 * SKIPPED_OCCURRENCES)
     assert waits() == 1
 
 

@@ -67,7 +67,7 @@ def test_a_task_that_moves_back_in_the_query_is_returned_once(network: Network, 
     def small_pages(operation: str, request: Any, send: Callable[[], Any]) -> Any:
         if operation != "Query":
             return send()
-        request["ConcurrencyLimit"] = GROUP
+        request["Limit"] = GROUP
         answer = send()
         if moves:
             change(Order, moves.pop(), due_time={"S": stamp(times[0] + timedelta(seconds=to - 0.5))})

@@ -230,7 +230,7 @@ def test_who_loses_the_task_before_its_pin_does_not_begin(clock: StoppedClock, n
     at(clock, 3)
 
     def lose() -> None:
-        Sweep.run.release("s-1", reason="it is dead")
+        Sweep.run.unlock("s-1", reason="it is dead")
         die(Sweep.run, "s-1")
 
     def claim_and_lose(operation: str, _request: Request, send: Callable[[], Answer]) -> Answer:

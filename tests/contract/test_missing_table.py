@@ -25,7 +25,7 @@ OPERATIONS: dict[str, Callable[[], object]] = {
     "todo": lambda: list(Order.ship.todo()),
     "reopen": lambda: Order.ship.reopen("o-1"),
     "ignore": lambda: Order.ship.ignore("o-1", reason="cancelled"),
-    "release": lambda: Order.ship.release("o-1", reason="its host is gone"),
+    "release": lambda: Order.ship.unlock("o-1", reason="its host is gone"),
     "get_task": lambda: Order.get_task("o-1"),
     "query": lambda: list(Parcel.sort.pending.query()),
     "page": Order.ship.failed.page,

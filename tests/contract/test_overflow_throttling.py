@@ -10,7 +10,7 @@ import pytest
 from pynamodb.exceptions import TransactWriteError
 
 from pynamodb_tracker.testing import StoppedClock
-from tests.support.network import GIVEN_UP, Network, error, throttled
+from tests.support.network import SKIPPED_OCCURRENCES, Network, error, throttled
 from tests.support.rows import keys
 from tests.support.shop import AppTask, Order
 from tests.support.workers import Broken, fail
@@ -34,14 +34,14 @@ LOCK = timedelta(seconds=30)
 def test_a_throttled_read_of_chunks_is_retried(network: Network, read: Callable[[], Any]) -> None:
     Order.create("o-1", data=LARGE)
     fail(Order.confirm_payment, "o-1", Broken("long " * 200))
-    network.rule = throttled("BatchGetItem", GIVEN_UP - 1)
+    network.rule = throttled("BatchGetItem", SKIPPED_OCCURRENCES - 1)
     assert read() == LARGE
 
 
 @pytest.mark.parametrize("operation", ["Query", "TransactWriteItems"])
 def test_a_delete_whose_search_for_chunks_is_throttled_is_finished(network: Network, operation: str) -> None:
     Order.create("o-1", data=LARGE)
-    network.rule = throttled(operation, GIVEN_UP - 1)
+    network.rule = throttled(operation, SKIPPED_OCCURRENCES - 1)
     Order.delete_task("o-1")
     assert list(keys(AppTask)) == []
 

@@ -694,7 +694,7 @@ def test_a_release_is_no_end_of_a_round(clock: StoppedClock) -> None:
     Sweep.create("s-1", repeat=NIGHTLY)
     until(clock, tuesday(1))
     die(Sweep.run, "s-1")
-    assert Sweep.run.release("s-1", reason="its host is gone").last_run is None
+    assert Sweep.run.unlock("s-1", reason="its host is gone").last_run is None
 
 
 @pytest.mark.parametrize("rule", [NIGHTLY, Repeat.cron("0 2 * * *", tz="Europe/Berlin", stop_on_failure=True)])

@@ -16,7 +16,7 @@ from pynamodb.exceptions import UpdateError
 
 from pynamodb_tracker import GiveUp, Step, TaskAlreadySucceededError, TaskIgnoredError, TaskNotFoundError, UseCase
 from pynamodb_tracker.testing import StoppedClock
-from tests.support.network import GIVEN_UP, Network, before, error, passing, throttled
+from tests.support.network import SKIPPED_OCCURRENCES, Network, before, error, passing, throttled
 from tests.support.recorder import recorded
 from tests.support.rows import client, stored
 from tests.support.shop import AppTask, Receipt
@@ -67,7 +67,7 @@ def end_in(of: type[Order | Parcel]) -> dict[str, int | None]:
     fail(of.pay, "gave up", GiveUp("no use"))
     of.pay.ignore("by a person", reason="cancelled")
     die(of.pay, "abandoned")
-    of.pay.release("abandoned", reason="its host is gone")
+    of.pay.unlock("abandoned", reason="its host is gone")
     with pytest.raises(TaskIgnoredError), of.pay.start("abandoned"):
         pytest.fail("no attempt is left")
     days = {}
@@ -280,7 +280,7 @@ def test_a_throttled_operation_restores_the_time_to_live(network: Network, order
     Receipt.create("r-1", data=large("first"))
     give_up("long " * 200)
     end = end_of_row()
-    before(network, "BatchGetItem", lambda: setattr(network, "rule", throttled("UpdateItem", GIVEN_UP)))
+    before(network, "BatchGetItem", lambda: setattr(network, "rule", throttled("UpdateItem", SKIPPED_OCCURRENCES)))
     with pytest.raises(UpdateError):
         order()
     network.rule = passing

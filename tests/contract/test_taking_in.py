@@ -279,7 +279,7 @@ def test_a_task_whose_attempts_are_used_up_keeps_it_until_it_is_reopened() -> No
 
 COMMANDS: dict[str, Callable[[], object]] = {
     "ignore": lambda: Cursor.step.ignore("c", reason="no", even_running=True),
-    "release": lambda: Cursor.step.release("c", reason="dead"),
+    "release": lambda: Cursor.step.unlock("c", reason="dead"),
 }
 
 

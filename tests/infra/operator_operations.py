@@ -18,8 +18,8 @@ from tests.support.rows import client
 from tests.support.workers import die
 
 MOVED = (
-    "`reopen`, `ignore`, `cancel`, `release`, `reopen_many`, `ignore_many`; `pynamodb-tracker reopen`, `ignore`, "
-    "`cancel`, `release`; "
+    "`reopen`, `ignore`, `cancel`, `unlock`, `reopen_many`, `ignore_many`; `pynamodb-tracker reopen`, `ignore`, "
+    "`cancel`, `unlock`; "
     "`web.dashboard` with `actions`"
 )
 DELETED = "`delete_task`, `delete`; `pynamodb-tracker delete`"
@@ -33,7 +33,7 @@ def set_aside_and_reopen(record: Record) -> None:
     Letter.create("o-6")
     die(Letter.post, "o-6")
     with record:
-        Letter.post.release("o-6", reason="its host is gone")
+        Letter.post.unlock("o-6", reason="its host is gone")
         Letter.post.reopen("o-2")
         Letter.cancel("o-2", reason="by phone")
         Parcel.pack.ignore("o-1", reason="cancelled " * 200)

@@ -376,7 +376,7 @@ class Machine(RuleBasedStateMachine):
         allowed = row is not None and row.code in (step, step + 1, step + 2)
         self.bad_network(fault, "revoke")
         try:
-            self.steps(step).release(task_id, reason="a person said so")
+            self.steps(step).unlock(task_id, reason="a person said so")
         except TaskNotStartableError:
             assert not allowed
         else:

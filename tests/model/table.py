@@ -111,7 +111,7 @@ def _queried(items: Iterable[Item], request: Item) -> Item:
     found = [item for item in sorted(items, key=keys_of) if all(test(item, names, values) for test in tests)]
     if not request.get("ScanIndexForward", True):
         found.reverse()
-    found = found[: request.get("ConcurrencyLimit", len(found))]
+    found = found[: request.get("Limit", len(found))]
     return {"Items": found, "Count": len(found), "ScannedCount": len(found)}
 
 

@@ -184,4 +184,4 @@ def test_occurrences_that_were_given_up_are_counted(telemetry: Telemetry, stoppe
         with suppress(ValueError), Order.ship.start("o-1"):
             raise ValueError("card 4242")
 
-    assert counted(telemetry, "pynamodb_tracker.occurrences.given_up") == [(of_ship(), 2)]
+    assert counted(telemetry, "pynamodb_tracker.occurrences.skipped") == [(of_ship(), 2)]

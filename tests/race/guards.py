@@ -373,7 +373,7 @@ GUARDS = [
     Guard("format on REOPEN", commands.reopened_by_an_earlier_version, Without("known_format", "reopen")),
     Guard("format on IGNORE", commands.ignored_by_an_earlier_version, Without("known_format", "ignore")),
     Guard("format on SPENT", commands.spent_by_an_earlier_version, Without("known_format", "spend")),
-    Guard("format on RELEASE", commands.released_by_an_earlier_version, Without("known_format", "release by command")),
+    Guard("format on RELEASE", commands.unlocked_by_an_earlier_version, Without("known_format", "unlock")),
     Guard("format on CANCEL", commands.cancelled_by_an_earlier_version, Without("known_format", "ignore running")),
     Guard("format on DELETE", commands.deleted_by_an_earlier_version, Without("known_format")),
     Guard("no rule on REOPEN", repeats.reopened_out_of_turn, Without("has_no_rule", "reopen")),

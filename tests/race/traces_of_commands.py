@@ -100,7 +100,7 @@ def late_release(world: World) -> bool:
     world.mine.create("o")
     world.freeze(world.theirs.confirm, "o")
     world.goes_wrong(late)
-    world.mine.confirm.release("o", reason="its worker died")
+    world.mine.confirm.unlock("o", reason="its worker died")
     world.freeze(world.theirs.confirm, "o")
     arrive(world.proxy, late)
     return bool(world.task.state != world.mine.confirm.in_progress)
@@ -113,7 +113,7 @@ def refused_claim_after_a_release(world: World) -> bool:
     world.freeze(world.theirs.confirm, "o")
     world.goes_wrong(late)
     assert not taken(world.mine.confirm)
-    world.theirs.confirm.release("o", reason="its worker died")
+    world.theirs.confirm.unlock("o", reason="its worker died")
     arrive(world.proxy, late)
     return bool(world.task.state != world.mine.confirm.pending)
 
@@ -122,7 +122,7 @@ def released_worker(world: World) -> bool:
     """Return whether a worker that was released, although it lives, records its success."""
     world.mine.create("o")
     lives = world.freeze(world.theirs.confirm, "o")
-    world.mine.confirm.release("o", reason="its worker died")
+    world.mine.confirm.unlock("o", reason="its worker died")
     with contextlib.suppress(LockLostError):
         lives.wake()
     return bool(world.task.state != world.mine.confirm.pending)
@@ -211,7 +211,7 @@ def unheard_release(world: World) -> bool:
     world.freeze(world.theirs.confirm, "o")
     world.goes_wrong(DropAnswer(), lambda: world.freeze(world.theirs.confirm, "o"))
     try:
-        world.mine.confirm.release("o", reason="its worker died")
+        world.mine.confirm.unlock("o", reason="its worker died")
     except TaskLockedError:
         return True
     assert world.task.state == world.mine.confirm.in_progress
@@ -430,19 +430,19 @@ def spent_by_an_earlier_version(world: World) -> bool:
     world.mine.create("o", state=world.mine.ship.pending)
     for _ in range(2):
         world.freeze(world.theirs.ship, "o")
-        world.theirs.ship.release("o", reason="its worker died")
+        world.theirs.ship.unlock("o", reason="its worker died")
     world.goes_wrong(PASS, partial(later_version, world))
     taken(world.mine.ship)
     return bool(world.task.state != world.mine.ship.pending)
 
 
-def released_by_an_earlier_version(world: World) -> bool:
+def unlocked_by_an_earlier_version(world: World) -> bool:
     """Return whether a task is released although a later version wrote it after it was read."""
     world.mine.create("o")
     world.freeze(world.theirs.confirm, "o")
     world.goes_wrong(partial(later_version, world))
     with contextlib.suppress(TaskFormatError, TaskLockedError):
-        world.mine.confirm.release("o", reason="its worker died")
+        world.mine.confirm.unlock("o", reason="its worker died")
     return bool(world.task.state != world.mine.confirm.in_progress)
 
 

@@ -76,7 +76,7 @@ def skipped_in_its_next_life(world: World) -> bool:
         world.clock.advance(2 * HOUR)
         for _ in range(3):
             die(world.theirs.confirm, "o")
-            world.theirs.confirm.release("o", reason="its worker is dead")
+            world.theirs.confirm.unlock("o", reason="its worker is dead")
 
     def begin_with_another_rule() -> None:
         begin_another_life(world, repeat=Repeat.every(DAY, start=world.clock.now() + 2 * HOUR))
@@ -94,7 +94,7 @@ def skipped_as_its_rule_changes(world: World) -> bool:
     world.clock.advance(HOUR)
     for _ in range(3):
         die(world.theirs.confirm, "o")
-        world.theirs.confirm.release("o", reason="its worker is dead")
+        world.theirs.confirm.unlock("o", reason="its worker is dead")
     world.goes_wrong(PASS, lambda: change_rule(world))
     return taken(world.mine.confirm) or is_off_its_rule(world.task)
 
@@ -150,7 +150,7 @@ def at_its_last_attempt(world: World) -> Frozen:
     world.clock.advance(HOUR)
     for _ in range(2):
         die(world.theirs.confirm, "o")
-        world.theirs.confirm.release("o", reason="its worker is dead")
+        world.theirs.confirm.unlock("o", reason="its worker is dead")
     run = world.freeze(world.theirs.confirm, "o")
     world.clock.advance(OVER)
     return run

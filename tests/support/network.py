@@ -13,7 +13,7 @@ from pynamodb.connection.base import Connection
 from pynamodb.exceptions import CancellationReason, VerboseClientError
 
 __all__ = [
-    "GIVEN_UP",
+    "SKIPPED_OCCURRENCES",
     "Network",
     "Rule",
     "before",
@@ -31,7 +31,7 @@ Answer = dict[str, Any]
 Rule = Callable[[str, Request, Callable[[], Answer]], Answer]
 """Called with the operation, the request, and the means to send it."""
 
-GIVEN_UP = 6
+SKIPPED_OCCURRENCES = 6
 """How often a request that is throttled is sent, all in all."""
 
 

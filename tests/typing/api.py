@@ -46,7 +46,6 @@ from pynamodb_tracker.aws_lambda import (
     Replies,
     Result,
     RetryHandler,
-    RetrySummary,
     StepHandler,
     handles,
     handles_signal,
@@ -255,7 +254,7 @@ def use(cursor: str | None) -> int:
     assert_type(Order.ship.ignore_many((task.task_id for task in Order.ship.todo()), reason="cancelled"), Report)
     Order.ship.ignore_many(["o-1001"])  # type: ignore[call-arg]
     Order.ship.reopen_many([1001])  # type: ignore[list-item]
-    assert_type(Order.ship.release("o-1001", reason="its host is gone", worker=None, by="ada"), Order)
+    assert_type(Order.ship.unlock("o-1001", reason="its host is gone", worker=None, by="ada"), Order)
     assert_type(Order.ship.ignore("o-1001", reason="cancelled"), Order)
     since = datetime.now(UTC) - timedelta(days=30)
     assert_type(Order.ship.failed.query(since=since, latest_first=True, limit=100), Iterator[Order])
@@ -470,7 +469,7 @@ def lambda_handlers(context: LambdaContext) -> None:
     retry_handler(Order.ship, stamp)(None, None)
     sweep = retry_handler([Order, Order.ship], threads=8)
     assert_type(sweep, RetryHandler)
-    assert_type(sweep(None, context), RetrySummary)
+    assert_type(sweep(None, context), dict[str, int])
     assert_type(sweep({}, None)["succeeded"], int)
     delivery = handles(Order.deliver, task_id="order_id")
     assert_type(delivery, StepHandler[Order])

@@ -95,20 +95,20 @@ def test_a_form_without_a_reason_is_shown_again_and_marked(open_page: Open) -> N
         assert (page.status_code, f'id="wrong-{name}"' in page.text, 'value="x"' in page.text) == (400, True, True)
 
 
-def test_a_run_is_released_only_from_the_worker_that_was_seen(open_page: Open, shop: StoppedClock) -> None:
+def test_a_task_is_unlocked_only_for_the_worker_that_was_seen(open_page: Open, shop: StoppedClock) -> None:
     leave(Order.ship, Order.create("o-1", state=Order.ship.pending, group="g").task_id)
     Order.create("o-2", group="g")
     client = open_page()
     page = client.get("/Order/task?id=o-1")
     assert 'name="even_in_group" value="1" required' in page.text
     form = {"step": "ship", "task": "o-1", "reason": "its host is gone"}
-    for wrong in ({"verb": "release", "worker": "other"}, {"verb": "cancel"}):
+    for wrong in ({"verb": "unlock", "worker": "other"}, {"verb": "cancel"}):
         assert "1 refused" in text_of(client.post("/Order/decide", data={**form, **wrong}))
     worker = re.search(r'name="worker" value="([^"]*)"', page.text)
     assert worker
-    done = client.post("/Order/decide", data={**form, "verb": "release", "worker": worker[1]})
-    assert done.headers["location"] == "/Order/task?id=o-1&done=release"
-    assert "Released: the next run" in text_of(client.get(done.headers["location"]))
+    done = client.post("/Order/decide", data={**form, "verb": "unlock", "worker": worker[1]})
+    assert done.headers["location"] == "/Order/task?id=o-1&done=unlock"
+    assert "Unlocked: the next run" in text_of(client.get(done.headers["location"]))
     assert Order.get_task("o-1").state == Order.ship.pending
     shop.advance(timedelta(seconds=1))
 
@@ -197,7 +197,7 @@ def test_people_can_do_what_the_app_allows_them(open_page: Open) -> None:
     assert (refused.status_code, "You may not ignore tasks of Order." in text_of(refused)) == (403, True)
     assert client.get("/Order/bulk?verb=ignore&step=ship&state=failed").status_code == 403
     assert client.post("/Order/decide", data={"verb": "reopen", "step": "ship", "task": "o-1"}).status_code == 303
-    verbs = ("reopen", "ignore", "cancel", "cancel_task", "release", "answer", "pause", "resume")
+    verbs = ("reopen", "ignore", "cancel", "cancel_task", "unlock", "answer", "pause", "resume")
     assert set(asked) == {("ada", verb, "order") for verb in verbs}
 
 

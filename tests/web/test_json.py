@@ -82,7 +82,7 @@ def test_what_holds_back_and_what_passes_is_the_same_in_both_forms(
     [pause], [limit], done = found["view"]["pauses"], found["view"]["limits"], found["view"]["flow"]
     told = [
         f"{pause['step']} is paused until it is resumed, by {pause['by']}: {pause['reason']}",
-        f"limit {limit['limit']}: {limit['taken']} of {limit['at_once']} slots are taken",
+        f"limit {limit['limit']}: {limit['taken']} of {limit['slots']} slots are taken",
         f"{found['view']['waiting']['tasks']} wait for other tasks",
         f"Peak {done['peak']} Of the newest {len(done['entries'])}",
         *(f"{number} done" for number in done["columns"]),

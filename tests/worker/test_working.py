@@ -224,14 +224,14 @@ def test_async_functions_run_on_one_loop_beside_those_that_are_not_async() -> No
     assert loops[0] is loops[1]
 
 
-def test_an_occurrence_that_was_given_up_is_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_occurrence_that_has_no_attempt_left_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     def work(_: object) -> None:
         raise Broken("it broke")
 
     Parcel.create("p-1", repeat=Repeat.every(timedelta(days=1)))
     tallies = Worker({Parcel.sort: work}).run(until_idle=True)
 
-    assert tallies == {Parcel.sort: Tally(failed=3, given_up=1)}
-    assert str(tallies[Parcel.sort]).endswith("3 failed, 0 ignored, 0 refused, 0 released, 1 given up")
+    assert tallies == {Parcel.sort: Tally(failed=3)}
+    assert str(tallies[Parcel.sort]).endswith("3 failed, 0 ignored, 0 refused, 0 released")
     last = f"Parcel.sort of 'p-1' (attempt {Parcel.sort.max_attempts}) gave up its occurrence"
     assert [last in record.getMessage() for record in caplog.records].count(True) == 1

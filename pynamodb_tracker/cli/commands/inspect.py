@@ -259,7 +259,7 @@ def stuck(
     """List tasks that are in progress although their lock has expired, because their worker died or lost the lock.
 
     No action is needed: the next run of the step takes them over, or ignores them if they have no attempts left. With
-    --all, tasks with a valid lock are listed, too: release frees the task of a worker that is known to be dead.
+    --all, tasks with a valid lock are listed, too: unlock frees the task of a worker that is known to be dead.
 
     Of the first 20 tasks that wait for others, it also lists those that are blocked: one of the others is ignored, and
     somebody has to reopen or delete it.
@@ -432,7 +432,7 @@ def _commands(task: Task, step: BoundStep[Any] | None, options: Sequence[str]) -
         return
     worker = ["--worker", task.worker] if task.worker else []
     why = ["--reason", "its worker died"]
-    yield "if it died", _command("release", task.task_id, [*why, *worker, *options])
+    yield "if it died", _command("unlock", task.task_id, [*why, *worker, *options])
 
 
 def _command(verb: str, task_id: str, options: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""`create`, `reopen`, `ignore`, `cancel`, `release` and `delete`: decisions about single tasks."""
+"""`create`, `reopen`, `ignore`, `cancel`, `unlock` and `delete`: decisions about single tasks."""
 
 import sys
 import threading
@@ -246,7 +246,7 @@ def cancel(
         _for_each(((task_id,) for task_id in ids_in(tasks)), cancel_one, 1)
 
 
-def release(
+def unlock(
     targets: opt.Targets,
     *,
     reason: Reason,
@@ -257,21 +257,21 @@ def release(
     name: opt.App,
     use_case_name: opt.UseCase = None,
 ) -> None:
-    """Release tasks whose worker is known to be dead: they are pending at once, before their locks expire.
+    """Unlock tasks whose worker is known to be dead: they are pending at once, before their locks expire.
 
     The attempt counts. If the worker lives after all, it can record nothing more, but what it does outside of the table
     may happen twice. stuck --all lists all tasks in progress, with their workers.
 
-    Exits with 1 if a task was refused; the others are released.
+    Exits with 1 if a task was refused; the others are unlocked.
     """
     with use_case(name, use_case_name) as model:
 
         def release_one(of: BoundStep[Any], task: Task | None, task_id: str) -> str:
-            released = of.release(task_id, reason=reason, worker=worker, by=by)
-            state = name_of(released.state)
+            unlocked = of.unlock(task_id, reason=reason, worker=worker, by=by)
+            state = name_of(unlocked.state)
             if task is not None and task.state in (of.pending, of.failed):
                 return f"{state}, as before: no worker had it"
-            if released.attempt >= of.max_attempts:
+            if unlocked.attempt >= of.max_attempts:
                 return f"{state}; that was its last attempt: the next run ignores it, unless it is reopened"
             return state
 

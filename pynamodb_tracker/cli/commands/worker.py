@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import typer
 from pynamodb.exceptions import PynamoDBException
 
+from pynamodb_tracker.batch.batch import Tally
 from pynamodb_tracker.cli import command, completion
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import CannotRunError, load_function
@@ -28,7 +29,6 @@ from pynamodb_tracker.presentation.text import age, escaped
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.functions import for_threads
 from pynamodb_tracker.task.task import Task
-from pynamodb_tracker.worker.poller import Tally
 from pynamodb_tracker.worker.shutdown import AT_ONCE, handling
 from pynamodb_tracker.worker.worker import Worker
 
@@ -230,7 +230,8 @@ def _print(tallies: Tallies, took: float, *, as_json: bool) -> None:
         say_json({"steps": steps, "seconds": round(took, 1)})
         return
     for step, tally in tallies.items():
-        numbers = ", ".join(f"{number:,} {outcome}" for outcome, number in asdict(tally).items() if number)
+        known = asdict(tally).items()
+        numbers = ", ".join(name if number is True else f"{number:,} {name}" for name, number in known if number)
         say(f"{_name_of(step)}: {numbers or 'nothing to do'} in {age(timedelta(seconds=took))}")
 
 

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("table")
 
 
-def release(step: BoundStep[Order] = Order.confirm_payment, worker: str | None = None) -> Order:
-    return step.release("o-1", reason="the host is gone", worker=worker, by="ada")
+def unlock(step: BoundStep[Order] = Order.confirm_payment, worker: str | None = None) -> Order:
+    return step.unlock("o-1", reason="the host is gone", worker=worker, by="ada")
 
 
 def refuse() -> None:
@@ -37,11 +37,11 @@ def refuse() -> None:
     raise error("UpdateItem", "ValidationException")
 
 
-def test_a_released_task_is_pending_and_due_at_once_and_its_attempt_counts(clock: StoppedClock) -> None:
+def test_an_unlocked_task_is_pending_and_due_at_once_and_its_attempt_counts(clock: StoppedClock) -> None:
     Order.create("o-1")
     die(Order.confirm_payment, "o-1")
     clock.advance(timedelta(minutes=1))
-    task = release()
+    task = unlock()
     assert isinstance(task, Order)
     assert (task.state, task.attempt, task.due_time) == (Order.confirm_payment.pending, 1, clock.now())
     assert task.to_dynamodb_dict() == Order.get_task("o-1").to_dynamodb_dict()
@@ -49,40 +49,40 @@ def test_a_released_task_is_pending_and_due_at_once_and_its_attempt_counts(clock
         assert ctx.attempt == 2
 
 
-def test_a_release_keeps_who_released_the_task_and_why(clock: StoppedClock) -> None:
+def test_an_unlock_keeps_who_unlocked_the_task_and_why(clock: StoppedClock) -> None:
     Order.create("o-1")
     die(Order.confirm_payment, "o-1")
-    (entry,) = release().errors
-    assert (entry.type, entry.message, entry.worker) == ("released", "the host is gone", "ada")
+    (entry,) = unlock().errors
+    assert (entry.type, entry.message, entry.worker) == ("unlocked", "the host is gone", "ada")
     assert (entry.step, entry.attempt, entry.time) == ("confirm_payment", 1, clock.now())
 
 
-def test_a_release_that_the_row_has_no_room_for_keeps_the_last_error(network: Network) -> None:
+def test_an_unlock_that_the_row_has_no_room_for_keeps_the_last_error(network: Network) -> None:
     Order.create("o-1")
     fail(Order.confirm_payment, "o-1")
     failed = Order.get_task("o-1").last_error
     die(Order.confirm_payment, "o-1")
     before(network, "UpdateItem", refuse)
-    assert (release().last_error, Order.get_task("o-1").errors) == (failed, [])
+    assert (unlock().last_error, Order.get_task("o-1").errors) == (failed, [])
 
 
-def test_a_released_worker_that_lives_records_nothing() -> None:
+def test_a_worker_without_its_lock_that_lives_records_nothing() -> None:
     Order.create("o-1")
     lives = Order.confirm_payment.start("o-1")
     ctx = lives.__enter__()
     ctx.task.amount = 5
-    released = release()
+    unlocked = unlock()
     with pytest.raises(LockLostError):
         ctx.save()
-    with pytest.raises(LockLostError, match=r"ada released the task \(the host is gone\); nothing of this run"):
+    with pytest.raises(LockLostError, match=r"ada unlocked the task \(the host is gone\); nothing of this run"):
         lives.__exit__(None, None, None)
-    assert Order.get_task("o-1").to_dynamodb_dict() == released.to_dynamodb_dict()
+    assert Order.get_task("o-1").to_dynamodb_dict() == unlocked.to_dynamodb_dict()
 
 
-def test_a_run_that_loses_its_lock_after_an_earlier_release_is_not_told_of_that(clock: StoppedClock) -> None:
+def test_a_run_that_loses_its_lock_after_an_earlier_unlock_is_not_told_of_that(clock: StoppedClock) -> None:
     Order.create("o-1")
     die(Order.confirm_payment, "o-1")
-    release()
+    unlock()
     clock.advance(timedelta(seconds=1))
     slow = Order.confirm_payment.start("o-1")
     slow.__enter__()
@@ -92,44 +92,44 @@ def test_a_run_that_loses_its_lock_after_an_earlier_release_is_not_told_of_that(
         slow.__exit__(None, None, None)
 
 
-def test_after_the_last_attempt_is_released_the_next_start_ignores_the_task() -> None:
+def test_after_the_last_attempt_is_unlocked_the_next_start_ignores_the_task() -> None:
     Receipt.create("o-1")
     die(Receipt.send, "o-1")
-    assert Receipt.send.release("o-1", reason="the host is gone").state == Receipt.send.pending
+    assert Receipt.send.unlock("o-1", reason="the host is gone").state == Receipt.send.pending
     with pytest.raises(TaskIgnoredError, match="1 of 1 attempts are used"), Receipt.send.start("o-1"):
         pytest.fail("no attempt is left")
-    assert [entry.type for entry in Receipt.get_task("o-1").errors] == ["released", "ignored"]
+    assert [entry.type for entry in Receipt.get_task("o-1").errors] == ["unlocked", "ignored"]
 
 
-def test_only_the_task_of_the_named_worker_is_released() -> None:
+def test_only_the_task_of_the_named_worker_is_unlocked() -> None:
     Order.create("o-1")
     die(Order.confirm_payment, "o-1")
     holder = Order.get_task("o-1").worker
     with pytest.raises(TaskLockedError, match=f"it is not held by another:1; .* held by {holder}") as caught:
-        release(worker="another:1")
+        unlock(worker="another:1")
     assert caught.value.task is not None
     assert caught.value.task.state == Order.confirm_payment.in_progress
-    assert release(worker=holder).state == Order.confirm_payment.pending
+    assert unlock(worker=holder).state == Order.confirm_payment.pending
 
 
-def test_an_abandoned_task_can_be_released(clock: StoppedClock) -> None:
+def test_an_abandoned_task_can_be_unlocked(clock: StoppedClock) -> None:
     Order.create("o-1")
     die(Order.confirm_payment, "o-1")
     clock.advance(timedelta(days=1))
-    assert release().state == Order.confirm_payment.pending
+    assert unlock().state == Order.confirm_payment.pending
 
 
-def test_a_task_that_somebody_else_releases_at_the_same_time_is_released_once(
+def test_a_task_that_somebody_else_unlocks_at_the_same_time_is_unlocked_once(
     network: Network, clock: StoppedClock
 ) -> None:
     def rival() -> None:
         clock.advance(timedelta(milliseconds=1))
-        Order.confirm_payment.release("o-1", reason="it hangs", by="grace")
+        Order.confirm_payment.unlock("o-1", reason="it hangs", by="grace")
 
     Order.create("o-1")
     die(Order.confirm_payment, "o-1")
     before(network, "UpdateItem", rival)
-    assert release().state == Order.confirm_payment.pending
+    assert unlock().state == Order.confirm_payment.pending
     assert [entry.worker for entry in Order.get_task("o-1").errors] == ["grace"]
 
 
@@ -137,7 +137,7 @@ def test_a_task_that_no_worker_holds_stays_as_it_is() -> None:
     Order.create("o-1")
     fail(Order.confirm_payment, "o-1")
     before = stored(Order, "o-1")
-    assert release().state == Order.confirm_payment.failed
+    assert unlock().state == Order.confirm_payment.failed
     assert stored(Order, "o-1") == before
 
 
@@ -149,12 +149,12 @@ def test_a_task_that_no_worker_holds_stays_as_it_is() -> None:
         (Order.ship.ignored, Order.ship, TaskIgnoredError),
     ],
 )
-def test_a_release_of_a_step_that_no_worker_can_hold_is_refused(
+def test_an_unlock_of_a_step_that_no_worker_can_hold_is_refused(
     state: object, step: BoundStep[Order], error: type[Exception]
 ) -> None:
     Order.create("o-1", state=state)  # type: ignore[arg-type]  # of the parameters, all are states of Order
-    with pytest.raises(error, match="cannot release"):
-        release(step)
+    with pytest.raises(error, match="cannot unlock"):
+        unlock(step)
 
 
 def test_a_task_that_its_worker_ended_meanwhile_stays_as_that_left_it(network: Network) -> None:
@@ -163,11 +163,11 @@ def test_a_task_that_its_worker_ended_meanwhile_stays_as_that_left_it(network: N
     lives.__enter__()
     before(network, "UpdateItem", lambda: lives.__exit__(None, None, None))
     with pytest.raises(TaskAlreadySucceededError):
-        release()
+        unlock()
     assert [entry.type for entry in Order.get_task("o-1").errors] == []
 
 
-def test_a_release_that_meets_the_next_worker_releases_nothing(network: Network) -> None:
+def test_an_unlock_that_meets_the_next_worker_unlocks_nothing(network: Network) -> None:
     Order.create("o-1")
     lives = Order.confirm_payment.start("o-1")
     holder = lives.__enter__().task.worker
@@ -177,32 +177,32 @@ def test_a_release_that_meets_the_next_worker_releases_nothing(network: Network)
         die(Order.confirm_payment, "o-1")
 
     before(network, "UpdateItem", next_worker)
-    told = f"not held by the claim of {holder} that was to be released; attempt 1 is held by {holder} until"
+    told = f"not held by the claim of {holder} that was to be unlocked; attempt 1 is held by {holder} until"
     with pytest.raises(TaskLockedError, match=told) as caught:
-        release(worker=holder)
+        unlock(worker=holder)
     assert caught.value.task is not None
     assert Order.get_task("o-1").state == Order.confirm_payment.in_progress
 
 
-def test_a_release_of_a_task_that_was_deleted_meanwhile_does_not_find_it(network: Network, clock: StoppedClock) -> None:
+def test_an_unlock_of_a_task_that_was_deleted_meanwhile_does_not_find_it(network: Network, clock: StoppedClock) -> None:
     Order.create("o-1")
     die(Order.confirm_payment, "o-1")
     clock.advance(timedelta(hours=1))
     before(network, "UpdateItem", lambda: Order.delete_task("o-1"))
     with pytest.raises(TaskNotFoundError):
-        release()
+        unlock()
 
 
-def test_a_release_does_not_find_a_missing_task() -> None:
-    with pytest.raises(TaskNotFoundError, match=r"cannot release confirm_payment of Order 'o-1'"):
-        release()
+def test_an_unlock_does_not_find_a_missing_task() -> None:
+    with pytest.raises(TaskNotFoundError, match=r"cannot unlock confirm_payment of Order 'o-1'"):
+        unlock()
 
 
-def test_a_release_is_two_requests() -> None:
+def test_an_unlock_is_two_requests() -> None:
     Order.create("o-1")
     die(Order.confirm_payment, "o-1")
     with recorded() as requests:
-        release()
+        unlock()
     assert requests.operations == ["GetItem", "UpdateItem"]
 
 
@@ -225,7 +225,7 @@ def test_the_complete_errors_are_found_after_a_reopen_that_keeps_who_gave_it() -
 @pytest.mark.parametrize("given", [{"by": ""}, {"by": 1}, {"worker": " "}, {"worker": b"w"}, {"reason": None}])
 def test_a_command_refuses_names_that_are_no_text(given: dict[str, object]) -> None:
     with pytest.raises((TypeError, ValueError)), recorded() as requests:
-        Order.confirm_payment.release("o-1", **{"reason": "gone", **given})  # type: ignore[arg-type]  # wrong types
+        Order.confirm_payment.unlock("o-1", **{"reason": "gone", **given})  # type: ignore[arg-type]  # wrong types
     assert requests == []
 
 
