@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from pynamodb_tracker.model.serialization import DecimalAttribute
     from pynamodb_tracker.model.signals import Answer
     from pynamodb_tracker.status import Status
-    from pynamodb_tracker.step import BoundStep, Page, State, Step
+    from pynamodb_tracker.step import BoundStep, State, Step, TaskPage
     from pynamodb_tracker.step.awaited import Awaited, BoundAwaited
-    from pynamodb_tracker.step.glance import Glance, IndexEntry
+    from pynamodb_tracker.step.index_page import IndexEntry, IndexPage
     from pynamodb_tracker.task.cancelling import Cancellation
     from pynamodb_tracker.task.find_by import FindBy
     from pynamodb_tracker.task.group import Group
@@ -61,12 +61,11 @@ __all__ = [
     "Failure",
     "FindBy",
     "GiveUp",
-    "Glance",
     "Group",
     "IndexEntry",
+    "IndexPage",
     "LockLostError",
     "Merged",
-    "Page",
     "Pause",
     "PayloadMismatchError",
     "Repeat",
@@ -88,6 +87,7 @@ __all__ = [
     "TaskNotFoundError",
     "TaskNotReadyError",
     "TaskNotStartableError",
+    "TaskPage",
     "TrackerError",
     "UseCase",
     "ValueNotStorableError",
@@ -108,12 +108,12 @@ _MODULES = {
     "ExecutionContext": "pynamodb_tracker.execution.context",
     "Failure": "pynamodb_tracker.model.failure",
     "FindBy": "pynamodb_tracker.task.find_by",
-    "Glance": "pynamodb_tracker.step.glance",
+    "IndexPage": "pynamodb_tracker.step.index_page",
     "Group": "pynamodb_tracker.task.group",
-    "IndexEntry": "pynamodb_tracker.step.glance",
+    "IndexEntry": "pynamodb_tracker.step.index_page",
     "ConcurrencyLimit": "pynamodb_tracker.control.limit",
     "Merged": "pynamodb_tracker.transitions.merges",
-    "Page": "pynamodb_tracker.step",
+    "TaskPage": "pynamodb_tracker.step",
     "Pause": "pynamodb_tracker.control.item",
     "Repeat": "pynamodb_tracker.model.repeat",
     "Report": "pynamodb_tracker.batch.batch",

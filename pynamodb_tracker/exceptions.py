@@ -186,7 +186,7 @@ class TaskAlreadySucceededError(TaskNotStartableError):
 
 
 class PayloadMismatchError(TaskNotStartableError):
-    """The step was started with another payload before, so this is not the same call again; see `same` of `start`."""
+    """The step was started with another payload before (`must_match` of `start`), so this is another call."""
 
     entry = ""
 

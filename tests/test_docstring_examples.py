@@ -94,9 +94,9 @@ WITHOUT = {
             "Cancellation",
             "ExecutionContext",
             "Failure",
-            "Glance",
+            "IndexPage",
         ),
-        *("IndexEntry", "Merged", "Page", "Pause", "Repeat", "Report", "Sent", "Tally", "RunDetails", "Result"),
+        *("IndexEntry", "Merged", "TaskPage", "Pause", "Repeat", "Report", "Sent", "Tally", "RunDetails", "Result"),
         *("RetryHandler", "StepHandler", "StoppedClock", "JobKey"),
     },
     "only an annotation": {

@@ -30,7 +30,7 @@ WIDTH = 80
 COMMANDS = [
     "pynamodb-tracker status",
     "pynamodb-tracker errors --since 30d",
-    'pynamodb-tracker retry confirm_payment shop:charge --error-like "HTTP 503"',
+    'pynamodb-tracker retry confirm_payment shop:charge --error-contains "HTTP 503"',
 ]
 
 THEME = TerminalTheme(

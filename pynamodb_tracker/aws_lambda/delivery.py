@@ -32,7 +32,7 @@ from pynamodb_tracker.step.bound import BoundStep
 T = TypeVar("T", bound=TaskRow)
 A = TypeVar("A", bound="Attempt")
 
-Same = str | Sequence[str] | Callable[[Any], object]
+MustMatch = str | Sequence[str] | Callable[[Any], object]
 """What tells a repeated delivery from another payload for the same task: paths, or a function of the payload."""
 
 _CREATED_AT_ONCE = 25
@@ -107,10 +107,10 @@ class RecordRunner(Generic[T]):
     payload: Callable[[Any], Any] | None
     create_if_missing: bool | Callable[[Any], Mapping[str, Any]]
     replies: Replies
-    same: Same | None
+    must_match: MustMatch | None
     store_answer: bool
     answer: Callable[[Result[T]], Any] | None
-    then: Queue | None
+    next_queue: Queue | None
     threads: int
     creates_first: bool
 
@@ -153,8 +153,8 @@ class RecordRunner(Generic[T]):
         except UnreadableEventError as error:
             error.task_id = attempt.task_id
             raise
-        if self.then is not None:
-            attempt.hand_on(self.then, record.group)
+        if self.next_queue is not None:
+            attempt.hand_on(self.next_queue, record.group)
         return attempt
 
     def _attempt(
@@ -167,7 +167,7 @@ class RecordRunner(Generic[T]):
             self.step,
             task_id,
             invocation,
-            same=None if self.same is None else _read_same(self.same, payload),
+            must_match=None if self.must_match is None else _read_must_match(self.must_match, payload),
             store_answer=self.store_answer,
             attributes=partial(self._attributes_of, payload) if self.create_if_missing else None,
             batcher=batcher,
@@ -210,30 +210,32 @@ class RecordRunner(Generic[T]):
         return http.response(event, result, self.answer_to(result))
 
 
-def _read_same(where: Same, payload: object) -> object:
+def _read_must_match(where: MustMatch, payload: object) -> object:
     """Return what tells a payload from another one for the same task; UnreadableEventError if it has none of that."""
     if callable(where):
-        same = triggers.call_on(payload, "same", where)
-        if same is None:
-            raise UnreadableEventError(f"same returned None for {triggers.shape_of(payload)}")
+        found = triggers.call_on(payload, "must_match", where)
+        if found is None:
+            raise UnreadableEventError(f"must_match returned None for {triggers.shape_of(payload)}")
         with suppress(TypeError):  # a mistake in the function, which the run raises
-            _check_depth(same)
-        return same
+            _check_depth(found)
+        return found
     paths = (where,) if isinstance(where, str) else where
     found = {path: triggers.value_at(path, payload) for path in paths}
     try:
         _check_depth(found)
     except TypeError as error:  # a body that is binary
-        raise UnreadableEventError(f"same cannot compare what {shown(paths)} have: {type(error).__name__}") from error
+        raise UnreadableEventError(
+            f"must_match cannot compare what {shown(paths)} have: {type(error).__name__}"
+        ) from error
     return found
 
 
-def _check_depth(same: object) -> None:
+def _check_depth(value: object) -> None:
     """Raise UnreadableEventError for what is nested to exhaust the stack; TypeError for what JSON does not have."""
     try:
-        fingerprint(same)
+        fingerprint(value)
     except ValueError as error:
-        raise UnreadableEventError(f"same cannot compare it: {error}") from error
+        raise UnreadableEventError(f"must_match cannot compare it: {error}") from error
 
 
 class Delivery(Generic[A]):
@@ -290,7 +292,7 @@ class Delivery(Generic[A]):
             if created:
                 text += f". {created} new tasks among them were created, so a schedule can run them sooner"
             self._log.write(logging.WARNING, text, first, outcome="left")
-        broken = [each.cause for each in self._attempts if each.is_broken and self._replies.to(each.reason) == "error"]
+        broken = [each.cause for each in self._attempts if each.is_broken and self._replies.to(each.reason) == "raise"]
         if broken and broken[0] and len(broken) == len(self._attempts):
             raise broken[0]  # nothing was done, and an error is what alarms watch
         undone = {id(record) for record in self._undone}
@@ -310,9 +312,9 @@ class Delivery(Generic[A]):
         if self._trigger.keeps_groups and any(record.group for record in records):
             for name in ("locked", "not_ready", "paused", "failed", "released", "unavailable"):
                 replies = self._runner.replies if name == "paused" else self._replies  # by default, it keeps the order
-                if getattr(replies, name) == "done":
+                if getattr(replies, name) == "ack":
                     raise ValueError(
-                        f'Replies({name}="done") breaks the order of a FIFO queue: the next message of the group would '
+                        f'Replies({name}="ack") breaks the order of a FIFO queue: the next message of the group would '
                         "be run although the task of this one is not done; leave it out, and give the step no "
                         "retry_delay: the queue's visibility timeout is the pause between two attempts then; or "
                         "create the tasks with group=..., which keeps their order, and use a standard queue"
@@ -369,6 +371,6 @@ class Delivery(Generic[A]):
         keeps_order = attempt.reason == "paused" and self._trigger.keeps_groups and record.group is not None
         is_event = self._trigger is not triggers.HTTP  # the client of a request sends it again
         is_lost = is_event and attempt.is_only_here and self._runner.replies.paused is None
-        if self._replies.to(attempt.reason) == "done" and not (keeps_order or is_lost):
+        if self._replies.to(attempt.reason) == "ack" and not (keeps_order or is_lost):
             return None
         return attempt.cause or TrackerError(f"it is not known how {attempt} ended")

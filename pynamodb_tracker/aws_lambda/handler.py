@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, overload
 
 from pynamodb_tracker.arguments import check_flags, check_parameters, check_threads, is_async, shown
 from pynamodb_tracker.aws_lambda import trigger as triggers
-from pynamodb_tracker.aws_lambda.delivery import Delivery, RecordRunner, Same
+from pynamodb_tracker.aws_lambda.delivery import Delivery, MustMatch, RecordRunner
 from pynamodb_tracker.aws_lambda.invocation import Invocation, LambdaContext, TaskTimes, prepare_in_lambda
 from pynamodb_tracker.aws_lambda.journal import InvocationLog
 from pynamodb_tracker.aws_lambda.queue import Queue
@@ -67,10 +67,10 @@ def handles(
     payload: Callable[[Any], Any] | None = None,
     create_if_missing: bool | Callable[[Any], Mapping[str, Any]] = False,
     replies: Replies | None = None,
-    same: Same | None = None,
+    must_match: MustMatch | None = None,
     store_answer: bool = False,
     answer: Callable[[Result[T]], Any] | None = None,
-    then: str | None = None,
+    next_queue_url: str | None = None,
     message_group: Callable[[T], str | None] | None = None,
     threads: int = 1,
     create_first: bool = False,
@@ -79,35 +79,33 @@ def handles(
     """Make a Lambda handler of a function of the context and the payload: it runs the step for each event or record.
 
     It returns a decorator for that function, which is also a handler itself: of the function of the context that `does`
-    has bound to the step, as in `handler = handles(Order.ship, task_id="order_id")`.
-    An async function gets an AsyncContext, and runs on an event loop that lives as long as the process, so it can
-    open clients there and keep them for later invocations.
-    A lock lasts one second longer than the invocation can; the request id is the worker. `task_id` says where the
-    payload has the id: keys and list indexes with dots between them, or a function. The `trigger` is detected by the
-    shape of the event; a bare event is direct, unless you say "async". `payload` is a function of the record, or of the
-    event if it has no records; by default, the payload is the whole of it, for S3 an event with that record alone, and
-    for messages, Kinesis and Kafka their content, read as JSON.
-    `create_if_missing` creates a task on its first event, at this step, and runs it; a function of the payload returns
-    its attributes. With `create_first`, the tasks of a batch are created before its first record is run: if that takes
-    all the time, or kills the function, a schedule finds the others at once, and nobody waits for their redelivery.
-    `replies` decide what is an error to the caller. `same`, paths or a function of the payload, tells a repeated event
-    from another payload for the same task, which is refused with PayloadMismatchError.
-    A direct or HTTP caller gets what the function returns. With `store_answer`, that is stored with the success as JSON
-    of at most 262,144 bytes, and a repeated event gets it, too; without, that gets the id and the state of the task.
-    The results of all steps of a task share its row of 400 KB.
-    `answer`, a function of a Result, is called for every result that is not an error, and returns what the caller gets.
-    An HTTP request has a status code for each result, and `retry-after` where another try makes sense; its payload is
-    the event with the body read as JSON, so that `task_id="body.order_id"` and `"headers.idempotency-key"` are paths.
-    `then` is the URL of the next step's queue: once the success is recorded, `{"task_id": ...}` is sent there, and
-    again if the event is redelivered while the task is pending there; if that fails, the record has failed. A FIFO
-    queue keeps the message group. In a standard queue, it is the tenant of a fair queue: the group of the task, or what
-    `message_group` returns of it.
-    `threads` run the records of a batch at once; a stream, a message group and a partition stay in order.
-    `metrics` are written in CloudWatch's embedded metric format, in a namespace of your own if you name one.
-    A batch is answered with its `batchItemFailures`, which needs ReportBatchItemFailures, but one of Kafka with an
-    error if any record failed: https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html
-    It also raises an error if every record failed because of the table, if that was throttled or not reached, say.
-    The handler raises UnreadableEventError if an event cannot be read; a record of a batch is redelivered.
+    has bound to the step, as in `handler = handles(Order.ship, task_id="order_id")`. An async function gets an
+    AsyncContext, and runs on an event loop that lives as long as the process, so it can open clients there and keep
+    them for later invocations. A lock lasts one second longer than the invocation can; the request id is the worker.
+    `task_id` says where the payload has the id: keys and list indexes with dots between them, or a function. The
+    `trigger` is detected by the shape of the event; a bare event is direct, unless you say "async". `payload` is a
+    function of the record, or of the event if it has no records; by default, the payload is the whole of it, for S3 an
+    event with that record alone, and for messages, Kinesis and Kafka their content, read as JSON. `create_if_missing`
+    creates a task on its first event, at this step, and runs it; a function of the payload returns its attributes. With
+    `create_first`, the tasks of a batch are created before its first record is run: if that takes all the time, or
+    kills the function, a schedule finds the others at once, and nobody waits for their redelivery. `replies` decide
+    what is an error to the caller. `must_match`, paths or a function of the payload, tells a repeated event from
+    another payload for the same task, which is refused with PayloadMismatchError. A direct or HTTP caller gets what the
+    function returns. With `store_answer`, that is stored with the success as JSON of at most 262,144 bytes, and a
+    repeated event gets it, too; without, that gets the id and the state of the task. The results of all steps of a task
+    share its row of 400 KB. `answer`, a function of a Result, is called for every result that is not an error, and
+    returns what the caller gets. An HTTP request has a status code for each result, and `retry-after` where another try
+    makes sense; its payload is the event with the body read as JSON, so that `task_id="body.order_id"` and
+    `"headers.idempotency-key"` are paths. `next_queue_url` is the URL of the next step's queue: once the success is
+    recorded, `{"task_id": ...}` is sent there, and again if the event is redelivered while the task is pending there;
+    if that fails, the record has failed. A FIFO queue keeps the message group. In a standard queue, it is the tenant of
+    a fair queue: the group of the task, or what `message_group` returns of it. `threads` run the records of a batch at
+    once; a stream, a message group and a partition stay in order. `metrics` are written in CloudWatch's embedded metric
+    format, in a namespace of your own if you name one. A batch is answered with its `batchItemFailures`, which needs
+    ReportBatchItemFailures, but one of Kafka with an error if any record failed:
+    https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html It also raises an error if every record
+    failed because of the table, if that was throttled or not reached, say. The handler raises UnreadableEventError if
+    an event cannot be read; a record of a batch is redelivered.
 
     Examples:
         >>> handler = handles(Order.ship, task_id="order_id")
@@ -115,9 +113,13 @@ def handles(
     """
     fixed = None if trigger is None else triggers.trigger_named(trigger)
     namespace = check_namespace(metrics)
-    if message_group is not None and then is None:
-        raise TypeError("message_group is that of the messages to the next queue: give that, too, as then")
-    queue = None if then is None else Queue("then", then, check_step(step).model, message_group)
+    if message_group is not None and next_queue_url is None:
+        raise TypeError("message_group is that of the messages to the next queue: give that, too, as next_queue_url")
+    queue = (
+        None
+        if next_queue_url is None
+        else Queue("next_queue_url", next_queue_url, check_step(step).model, message_group)
+    )
 
     def decorate(function: Callable[[ExecutionContext[T], Any], Any]) -> Handler:
         runner = RecordRunner(
@@ -127,10 +129,10 @@ def handles(
             payload=payload,
             create_if_missing=create_if_missing,
             replies=Replies() if replies is None else replies,
-            same=same,
+            must_match=must_match,
             store_answer=store_answer,
             answer=answer,
-            then=queue,
+            next_queue=queue,
             threads=threads,
             creates_first=create_first,
         )
@@ -149,7 +151,7 @@ def handles(
         return cast("Handler", handler)  # functools sets __wrapped__
 
     bound = decorate(lambda ctx, _: for_threads(any_function_of(step, None))(ctx))
-    prepare_in_lambda(step, queue, with_payload=same is not None)
+    prepare_in_lambda(step, queue, with_payload=must_match is not None)
 
     def decorate_or_handle(given: Any, context: Any = _ABSENT) -> Any:
         if context is _ABSENT:
@@ -172,21 +174,21 @@ def _check(runner: RecordRunner[Any]) -> None:
             "create_if_missing is True, False, or a function of the payload that returns attributes, "
             f"not {shown(runner.create_if_missing)}"
         )
-    paths: object = (runner.same,) if isinstance(runner.same, str) else runner.same
+    paths: object = (runner.must_match,) if isinstance(runner.must_match, str) else runner.must_match
     is_paths = isinstance(paths, Sequence) and bool(paths)
     if not (
         paths is None or callable(paths) or (is_paths and all(map(triggers.is_path, cast("Sequence[object]", paths))))
     ):
         raise TypeError(
-            'same is a path, such as "detail.amount", several of them, or a function of the payload, '
-            f"not {shown(runner.same)}"
+            'must_match is a path, such as "detail.amount", several of them, or a function of the payload, '
+            f"not {shown(runner.must_match)}"
         )
     check_flags(store_answer=runner.store_answer, create_first=runner.creates_first)
     if runner.creates_first and not runner.create_if_missing:
         raise TypeError("create_first is about tasks that create_if_missing creates: give that, too")
     if not isinstance(runner.replies, Replies):
         raise TypeError(f"replies are Replies(...), not {shown(runner.replies)}")
-    for name in ("task_id", "payload", "create_if_missing", "same", "answer"):
+    for name in ("task_id", "payload", "create_if_missing", "must_match", "answer"):
         if is_async(given := getattr(runner, name)):
             raise TypeError(f"{name} is not awaited, so it is not the async {shown(given)}: write def, without async")
     for name, function in {"payload": runner.payload, "answer": runner.answer}.items():

@@ -157,13 +157,13 @@ class InvocationAttempt(TaskAttempt[Any]):
         task_id: str,
         invocation: Invocation,
         *,
-        same: object = None,
+        must_match: object = None,
         store_answer: bool = False,
         attributes: Callable[[], Mapping[str, Any]] | None = None,
         feed: Source | None = None,
         batcher: WriteBatcher | None = None,
     ) -> None:
-        """Start the task with `same`; with `store_answer`, what the function returns is stored with the success.
+        """Start the task with `must_match`; with `store_answer`, what the function returns is stored with the success.
 
         `attributes` returns those with which the task is created if it is missing; otherwise that is an error.
         """
@@ -174,7 +174,7 @@ class InvocationAttempt(TaskAttempt[Any]):
         self.unsent: Exception | None = None
         """Why the message to the queue of the next step was not sent."""
         self._invocation = invocation
-        self._same = same
+        self._must_match = must_match
         self._stores_answer = store_answer
         self._attributes = attributes
         self._begun = clock.now()
@@ -192,7 +192,7 @@ class InvocationAttempt(TaskAttempt[Any]):
                 self._invocation.on_start(self)
             return function(ctx, *arguments)
 
-        start = partial(self.step.start, lock_for=self._invocation.lock_for, same=self._same)
+        start = partial(self.step.start, lock_for=self._invocation.lock_for, must_match=self._must_match)
         with suppress(SystemExit):
             self.execute(start, partial(call_for_answer, work) if self._stores_answer else work)
         if self._run is not None:
@@ -217,7 +217,7 @@ class InvocationAttempt(TaskAttempt[Any]):
         """Leave the task as it is, because its step is paused; one that is missing is created if it is to be."""
         of = self.step._definition
         try:
-            payload = None if self._same is None else fingerprint(self._same)
+            payload = None if self._must_match is None else fingerprint(self._must_match)
             error = of.refusal(self.task_id, pause, payload)
             if self._attributes is not None and isinstance(error, exceptions.TaskNotFoundError):
                 self.create()
@@ -275,7 +275,7 @@ class InvocationAttempt(TaskAttempt[Any]):
         _, pausing = self._sharing()
         with pausing:
             given = self.new_attributes
-            payload = None if self._same is None else fingerprint(self._same)
+            payload = None if self._must_match is None else fingerprint(self._must_match)
             try:
                 if self._options(given) <= {"trace"}:
                     definition = self.step._definition

@@ -77,10 +77,10 @@ def retry_handler(
     limit: int | None = None,
     since: timedelta | None = None,
     only: States = (),
-    error_like: str | None = None,
+    error_contains: str | None = None,
     rate: float | None = None,
     time_per_task: timedelta | None = None,
-    then: str | None = None,
+    next_queue_url: str | None = None,
     message_group: Callable[[Any], str | None] | None = None,
     metrics: bool | str = False,
 ) -> RetryHandler:
@@ -94,10 +94,10 @@ def retry_handler(
     `limit` counts tasks that actually start, of all steps together. With `queue_url` it sends `{"task_id": ...}` for
     each to that SQS queue instead, for a function that `handles` the step; in a FIFO queue each task is a group of its
     own. With `message_group`, it reads their rows, too. `since` selects tasks that came to their state within that
-    time; everything else, such as `then`, is as in `run_all` and `handles`. The event's content does not matter.
-    Returns the numbers of a `Tally` as a dictionary, with how many tasks were `sent` to the queue, and whether it was
-    `out_of_time`: tasks may be left, because the invocation was about to end. An error of the table is raised if no
-    task could be tried; TrackerError if the queue did not accept all messages.
+    time; everything else, such as `next_queue_url`, is as in `run_all` and `handles`. The event's content does not
+    matter. Returns the numbers of a `Tally` as a dictionary, with how many tasks were `sent` to the queue, and whether
+    it was `out_of_time`: tasks may be left, because the invocation was about to end. An error of the table is raised if
+    no task could be tried; TrackerError if the queue did not accept all messages.
 
     Examples:
         >>> handler = retry_handler(Order.ship)
@@ -105,19 +105,19 @@ def retry_handler(
     steps = _steps_to_run(step, function) if queue_url is None else [_step_to_send(step, function)]
     check_limit("limit", limit)
     _check_only(steps, only)
-    check_text("error_like", error_like)
+    check_text("error_contains", error_contains)
     if since is not None:
         check_duration("since", since)
     namespace = check_namespace(metrics)
     if queue_url is not None:
-        if (threads, rate, time_per_task, then, namespace) != (1, None, None, None, None):
+        if (threads, rate, time_per_task, next_queue_url, namespace) != (1, None, None, None, None):
             raise TypeError(
-                "threads, rate, time_per_task, then and metrics cannot be combined with queue_url: set them where the "
-                "messages are processed"
+                "threads, rate, time_per_task, next_queue_url and metrics cannot be combined with queue_url: "
+                "set them where the messages are processed"
             )
         action: _RunTasks | _SendTasks = _SendTasks(Queue("queue_url", queue_url, steps[0].model, message_group))
     else:
-        queue = _next_queue(steps, then, message_group)
+        queue = _next_queue(steps, next_queue_url, message_group)
         action = _RunTasks(function=function, threads=threads, rate=rate, time_per_task=time_per_task, queue=queue)
     times = TaskTimes(_FIRST_ESTIMATE if time_per_task is None and queue_url is None else timedelta(0))
 
@@ -128,7 +128,7 @@ def retry_handler(
         invocation = Invocation(context, times)
         logs = {each: InvocationLog(each.model, each.name, invocation, "schedule", namespace) for each in steps}
         invocation.on_start = lambda attempt: logs[attempt.step].attempt_started(attempt)
-        which = {"since": since and clock.now() - since, "only": only, "error_like": error_like}
+        which = {"since": since and clock.now() - since, "only": only, "error_contains": error_contains}
         with working_as(invocation.request_id), ending_with(invocation.deadline):
             return _Sweep(action=action, logs=logs, which=which, limit=limit, invocation=invocation).perform()
 
@@ -158,7 +158,7 @@ def _next_queue(
         raise TypeError("message_group is that of messages: give a queue, too, as then or queue_url")
     if url is not None and len(steps) > 1:
         raise ValueError("then is the queue after one step, and these are several: make a handler for each")
-    return None if url is None else Queue("then", url, steps[0].model, message_group)
+    return None if url is None else Queue("next_queue_url", url, steps[0].model, message_group)
 
 
 def _check_only(steps: Sequence[BoundStep[Any]], only: States) -> None:
@@ -176,7 +176,7 @@ class _Sweep:
     logs: Mapping[BoundStep[Any], InvocationLog]
     """The steps, each with its log."""
     which: Mapping[str, Any]
-    """Arguments of `todo`."""
+    """Arguments of `due`."""
     limit: int | None
     invocation: Invocation
     counts: Counter[tuple[BoundStep[Any], str]] = field(default_factory=Counter)

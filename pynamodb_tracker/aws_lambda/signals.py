@@ -37,8 +37,8 @@ T = TypeVar("T", bound=TaskRow)
 Place = str | Callable[[Any], object]
 """Where a payload has something: keys and list indexes with dots between them, or a function of the payload."""
 
-Other = Literal["done", "conflict"]
-"""What the sender of an answer gets that is not stored, because another one counts or the task has ended. done: 200,
+Other = Literal["ack", "conflict"]
+"""What the sender of an answer gets that is not stored, because another one counts or the task has ended. ack: 200,
 or the record is acknowledged. conflict: 409, or an error, so that a queue keeps the message for a person."""
 
 _TRY_AGAIN = timedelta(seconds=5)
@@ -71,20 +71,20 @@ def handles_signal(
     round: Place | None = None,  # noqa: A002 - as `send` names it
     by: str | Callable[[Any], str] | None = None,
     trigger: TriggerName | None = None,
-    other: Other = "done",
-    then: str | None = None,
+    other: Other = "ack",
+    next_queue_url: str | None = None,
 ) -> SignalHandler:
     """Make a Lambda handler that sends an answer, such as `Order.paid`, for each event, or record of a batch.
 
     `task_id`, `value`, `key` and `round` say where the payload has what `send` takes: a path, such as "body.order_id",
     or a function. `by` is who sends it, or a function. Triggers and payloads are those of `handles`. A task that
-    repeats or starts over needs the `round`. Check first who sent a request, in a function that calls the handler.
-    An HTTP client gets 200 if the answer is stored, now or before; 404 if there is no such task or round; 503 with
+    repeats or starts over needs the `round`. Check first who sent a request, in a function that calls the handler. An
+    HTTP client gets 200 if the answer is stored, now or before; 404 if there is no such task or round; 503 with
     `retry-after` if it is not ready, or the table cannot be used; 400 if the request cannot be read, or the value not
     be stored. Another answer than the one that counts, or one to a task that has ended, is logged, and gets 200, or 409
     with `other="conflict"`. To any other caller these codes, without 200, are errors: a record is redelivered.
-    `then` is the URL of the queue of the step that waits: `{"task_id": ...}` is sent there if the answer has made the
-    task due, and again for a repeated delivery until the task has been started.
+    `next_queue_url` is the URL of the queue of the step that waits: `{"task_id": ...}` is sent there if the answer has
+    made the task due, and again for a repeated delivery until the task has been started.
 
     Examples:
         >>> answer = handles_signal(Order.paid, task_id="body.order", value="body.amount", key="body.id")
@@ -99,9 +99,9 @@ def handles_signal(
     if not callable(by):
         check_label("by", by)
     if other not in get_args(Other):
-        raise ValueError(f'other is "done" or "conflict", not {shown(other)}')
+        raise ValueError(f'other is "ack" or "conflict", not {shown(other)}')
     fixed = None if trigger is None else triggers.trigger_named(trigger)
-    queue = None if then is None else Queue("then", then, answer.model)
+    queue = None if next_queue_url is None else Queue("next_queue_url", next_queue_url, answer.model)
     if is_in_lambda():
         answer.model.tracker.table.connect()
         if queue is not None:
@@ -151,14 +151,14 @@ class _Sender(Generic[T]):
     task_id: TaskId
     places: Mapping[str, Place]
     other: Other
-    then: Queue | None
+    next_queue: Queue | None
     threads: int = 1
     creates_first: bool = False
 
     @property
     def replies(self) -> Replies:
         """Which results are no errors to a caller, beside those of its trigger."""
-        return Replies(mismatch="done" if self.other == "done" else None)
+        return Replies(mismatch="ack" if self.other == "ack" else None)
 
     def create_missing(self, records: Sequence[Record], trigger: Trigger, invocation: Invocation) -> int:  # noqa: ARG002 - of handlers of steps
         """Create nothing: an answer is for a task that is there."""
@@ -177,8 +177,12 @@ class _Sender(Generic[T]):
                     f"{name} is text of 1 to 256 bytes, not {triggers.shape_of(options[name])}"
                 ) from error
         result = self._send(task_id, options)
-        if self.then is not None and result.status in {"succeeded", "mismatch"} and (first := self._woken_by(result)):
-            unsent = self.then.send_one(result.task, f"{self.answer.name} {first.token}", group=record.group)
+        if (
+            self.next_queue is not None
+            and result.status in {"succeeded", "mismatch"}
+            and (first := self._woken_by(result))
+        ):
+            unsent = self.next_queue.send_one(result.task, f"{self.answer.name} {first.token}", group=record.group)
             if unsent is not None:
                 result = replace(result, status="unavailable", error=unsent, retry_after=_TRY_AGAIN)
         return _Attempt(result)
@@ -223,7 +227,7 @@ class _Sender(Generic[T]):
 
     def response_to(self, event: Any, result: Result[Any]) -> dict[str, Any]:
         """Return what an HTTP client gets."""
-        if result.status == "succeeded" or (result.status == "mismatch" and self.other == "done"):
+        if result.status == "succeeded" or (result.status == "mismatch" and self.other == "ack"):
             return http.response(event, result, {"statusCode": 200, "body": self.answer_to(result)})
         body, code = {"task_id": result.task_id, "error": result.status}, _CODES.get(result.status, 503)
         return http.response(event, result, {"statusCode": code, "body": body})

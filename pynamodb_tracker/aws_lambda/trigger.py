@@ -168,7 +168,7 @@ function URL or of a load balancer waits for a response. async: Lambda retries t
 then sends the event to a dead-letter queue or a destination; so it does for eventbridge, s3 and sns. sqs, kinesis,
 dynamodb (streams of tables) and kafka (Amazon MSK and self-managed clusters) deliver batches of records."""
 
-Reply = Literal["done", "error"]
+Reply = Literal["ack", "raise"]
 """done: the caller gets an answer, or the record is acknowledged. error: the error is raised, or the record is
 redelivered."""
 
@@ -182,7 +182,7 @@ class Replies:
     """How the caller is answered if a task did not succeed in this invocation; None is the default of the trigger.
 
     Examples:
-        >>> handler = handles(Order.ship, task_id="order_id", replies=Replies(locked="done"))
+        >>> handler = handles(Order.ship, task_id="order_id", replies=Replies(locked="ack"))
     """
 
     succeeded: Reply | None = None
@@ -198,7 +198,7 @@ class Replies:
     not_found: Reply | None = None
     """There is no such task."""
     mismatch: Reply | None = None
-    """The task was started with another payload before; see `same`."""
+    """The task was started with another payload before; see `must_match`."""
     ignored: Reply | None = None
     """The task is ignored, at this step or an earlier one: it was before, or this attempt was its last one."""
     failed: Reply | None = None
@@ -226,7 +226,7 @@ class Replies:
 
     def to(self, reason: Reason | None) -> Reply:
         """Return the reply to a task that did not succeed for that reason; None if it did."""
-        return "done" if reason is None else getattr(self, reason) or "error"
+        return "ack" if reason is None else getattr(self, reason) or "raise"
 
 
 def _replies_of(reply: Reply) -> Replies:
@@ -234,15 +234,15 @@ def _replies_of(reply: Reply) -> Replies:
     return Replies(**{field.name: reply for field in fields(Replies) if field.name != "batch"}, batch="report")
 
 
-_TO_CALLERS = Replies(succeeded="done").over(_replies_of("error"))
+_TO_CALLERS = Replies(succeeded="ack").over(_replies_of("raise"))
 """For a caller that sees the error and decides what to do."""
-_TO_CLIENTS = _replies_of("done")
+_TO_CLIENTS = _replies_of("ack")
 """For a client that gets each of them as a status code; an error of the function is a server error without a body."""
-_TO_RETRIES = Replies(waits="done", paused="done", ignored="done").over(_TO_CALLERS)
+_TO_RETRIES = Replies(waits="ack", paused="ack", ignored="ack").over(_TO_CALLERS)
 """For a trigger that delivers again after an error. That is no use for an ignored task, and none for one that waits for
 others: their end makes it due, and the message would have become a dead letter before that. So would that of a paused
 step, which a worker or a schedule runs after the pause."""
-_TO_STREAMS = Replies(paused="error").over(_TO_RETRIES)
+_TO_STREAMS = Replies(paused="raise").over(_TO_RETRIES)
 """For records in an order, which acknowledging one would break: their event source mapping is to be disabled."""
 
 

@@ -160,7 +160,9 @@ Limit = Annotated[
     typer.Option(parser=number, metavar="N", help=f"Show at most this many tasks; {MOST_LISTED} by default."),
 ]
 All = Annotated[bool, flag("--all", "Show all tasks, without a limit.")]
-ErrorLike = Annotated[str | None, typer.Option(metavar="TEXT", help="Only tasks whose last error contains this text.")]
+ErrorContains = Annotated[
+    str | None, typer.Option(metavar="TEXT", help="Only tasks whose last error contains this text.")
+]
 Rate = Annotated[
     float | None, typer.Option(parser=rate, metavar="N/UNIT", help="Start at most this many tasks: 50/s, 10/m.")
 ]

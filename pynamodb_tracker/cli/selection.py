@@ -92,7 +92,7 @@ class Selection:
     since: datetime | None = None
     until: datetime | None = None
     limit: int | None = None
-    error_like: str | None = None
+    error_contains: str | None = None
     ignored: bool = False
 
     @property
@@ -103,7 +103,7 @@ class Selection:
     @property
     def has_total(self) -> bool:
         """Whether `count` says how many tasks there are."""
-        return not self.error_like
+        return not self.error_contains
 
     def due(self) -> list[str]:
         """Return the ids of the tasks that would be run now."""
@@ -119,7 +119,7 @@ class Selection:
         return number if self.limit is None else min(number, self.limit)
 
     def _count(self, states: Iterable[State[Any]], most: int | None = None) -> int:
-        return sum(state.count(since=self.since, until=self.until, most=most) for state in states)
+        return sum(state.count(since=self.since, until=self.until, up_to=most) for state in states)
 
     def passes(self, threads: int, *, heartbeat: bool) -> Iterator[Pass]:
         """Yield the tasks that are due, and then the ignored ones."""
@@ -149,7 +149,7 @@ class Selection:
 
     def why_empty(self) -> str:
         """Return why there was nothing to run: tasks that are not due yet, if any."""
-        number = None if self.error_like else self._count(self._waiting)
+        number = None if self.error_contains else self._count(self._waiting)
         return f"nothing to run at {self.step.name}: {self._not_due(number, self.until) or 'no matching task is due'}"
 
     def skipped(self, began: datetime, expected: int | None, done: int) -> str:
@@ -170,12 +170,12 @@ class Selection:
             task.due_time
             for state in self._waiting
             for task in self._matching(
-                state.query(since=self.since, until=until, limit=None if self.error_like else 1, with_data=False)
+                state.query(since=self.since, until=until, limit=None if self.error_contains else 1, with_data=False)
             )
         ]
         number = len(due) if number is None else number
         when = f" (the first one {between(min(due))})" if due else ""
-        such = f" with {self.error_like!r} in the error" if self.error_like else ""
+        such = f" with {self.error_contains!r} in the error" if self.error_contains else ""
         advice = "reopen makes failed tasks due at once"
         return f"{count(number)}{such} not due yet{when}; {advice}" if number else ""
 
@@ -184,8 +184,8 @@ class Selection:
         return self.only or (self.step.pending, self.step.failed)
 
     def _matching(self, tasks: Iterable[Task]) -> Iterator[Task]:
-        like = (self.error_like or "").casefold()
+        like = (self.error_contains or "").casefold()
         return (task for task in tasks if like in (task.last_error or "").casefold())
 
     def _options(self) -> dict[str, Any]:
-        return {"only": self.only, "since": self.since, "until": self.until, "error_like": self.error_like}
+        return {"only": self.only, "since": self.since, "until": self.until, "error_contains": self.error_contains}

@@ -68,7 +68,7 @@ class Asked:
 
     since: datetime | None = None
     until: datetime | None = None
-    error_like: str | None = None
+    error_contains: str | None = None
     limit: int | None = None
     dry_run: bool = False
 
@@ -94,7 +94,7 @@ class Asked:
     def _ids(self, states: Sequence[State[Any]]) -> Iterator[str]:
         until = min(filter(None, (self.until, clock.now())))
         for state in states:
-            what, cursor = Filter(state, self.since, until, self.error_like or ""), None
+            what, cursor = Filter(state, self.since, until, self.error_contains or ""), None
             while True:
                 found = find(what, cursor, limit=_READ_AT_ONCE)
                 yield from (entry.task_id for entry in found.entries)

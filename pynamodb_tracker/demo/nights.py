@@ -247,7 +247,7 @@ class _Scene:
 
 def _let_workers_die(step: BoundStep[Any], function: Callable[[ExecutionContext[Any]], None]) -> None:
     """Leave tasks as a worker does that is killed in the middle: claimed, and the block never ended."""
-    for task in step.todo():
+    for task in step.due():
         if is_fatal(task, task.attempt + 1):
             with suppress(WorkerDiedError):
                 function(ExitStack().enter_context(step.start(task.task_id)))

@@ -179,7 +179,7 @@ def work_on_server(
         {step: pipeline.ProcessWork(function, server) for step, function in functions.items()},
         processes=processes,
         grace=_GRACE,
-        longest_pause=timedelta(seconds=1),
+        max_poll_interval=timedelta(seconds=1),
     )
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(worker.run)
@@ -210,7 +210,7 @@ def _let_workers_die(step: BoundStep[Order], work: Work) -> None:
 
     A thread cannot be killed, and however a block ends is recorded; so these are entered and never left.
     """
-    for order in step.todo():
+    for order in step.due():
         attempt = order.attempt + 1
         if attempt <= pipeline.MAX_ATTEMPTS and work.accidents.of(order, step.name, attempt) is pipeline.Accident.DEATH:
             with suppress(pipeline.WorkerDiedError):

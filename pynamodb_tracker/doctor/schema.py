@@ -13,7 +13,7 @@ from pynamodb_tracker.model.schema import keys_in_words, types_of
 _STATUS_INDEX = StatusIndex.Meta.index_name
 
 _NEEDED = {
-    "status": "Without status, query, page, todo and run_all fail as soon as there is a task.",
+    "status": "Without status, query, page, due and run_all fail as soon as there is a task.",
     "update_time": "Without update_time, counts fails, and so do query, page and count with since or until, and count "
     "of an ended state with keep_for.",
 }
@@ -161,7 +161,7 @@ def _projection_text(projection: Mapping[str, Any]) -> str:
 
 
 def _readers(name: str) -> str:
-    return "query, page, count, counts, todo and run_all" if name == _STATUS_INDEX else "queries of it"
+    return "query, page, count, counts, due and run_all" if name == _STATUS_INDEX else "queries of it"
 
 
 def _how_to_add(name: str, description: Description) -> str:

@@ -99,14 +99,6 @@ class BlockContext(Generic[T_co]):
         return self._claim.attempt
 
     @property
-    def fence(self) -> int:
-        """Which claim of the task it is, from 1; a task that was deleted and created again starts from 1 again.
-
-        `fencing_token` also grows across that.
-        """
-        return self._claim.fence
-
-    @property
     def fencing_token(self) -> str:
         """24 hex digits that sort after those of all earlier claims of the task: other systems can refuse lower ones.
 
@@ -245,7 +237,8 @@ class BlockContext(Generic[T_co]):
 
     def __repr__(self) -> str:
         name, step = type(self.task).__name__, self._claim.step
-        return f"<{type(self).__name__} {name}.{step} {self.task.task_id!r} attempt {self.attempt} fence {self.fence}>"
+        claim = f"attempt {self.attempt} fence {self._claim.fence}"
+        return f"<{type(self).__name__} {name}.{step} {self.task.task_id!r} {claim}>"
 
 
 class ExecutionContext(BlockContext[T_co]):

@@ -79,7 +79,7 @@ def fingerprint(payload: object) -> str:
 
     A TypeError names a value that JSON does not have; Decimal counts as a number. ValueError if it is nested too deep.
     """
-    text = strict_json.dumps(_canonical(payload, "same"), sort_keys=True, separators=(",", ":"))
+    text = strict_json.dumps(_canonical(payload, "must_match"), sort_keys=True, separators=(",", ":"))
     return f"{_VERSION}:{hashlib.sha256(text.encode()).hexdigest()[:32]}"
 
 
@@ -92,7 +92,7 @@ def _canonical(value: object, path: str, depth: int = 1) -> object:
     if isinstance(value, int | float | Decimal):
         return f"n{_digits(value)}"
     if isinstance(value, Mapping | list | tuple) and depth > strict_json.MAX_DEPTH:
-        raise ValueError(f"{strict_json.too_deep('same')}, or contains itself: give a part of it")
+        raise ValueError(f"{strict_json.too_deep('must_match')}, or contains itself: give a part of it")
     if isinstance(value, Mapping):
         for key in value:
             if not isinstance(key, str):

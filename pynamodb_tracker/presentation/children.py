@@ -117,7 +117,7 @@ def blocked_among(waiting: Mapping[BoundStep[Any], Sequence[str]]) -> list[Block
 
 
 def _waiting_ids(step: BoundStep[Any]) -> list[str]:
-    found = step.pending.glance(limit=_MOST_WAITING, latest_first=True)
+    found = step.pending.index_page(limit=_MOST_WAITING, latest_due_first=True)
     return [each.task_id for each in found.tasks if each.due_time == clock.NEVER]
 
 

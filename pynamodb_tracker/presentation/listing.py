@@ -11,7 +11,7 @@ from pynamodb_tracker.model.hydration import rows
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.presentation.errors import error_pattern
 from pynamodb_tracker.status import Status
-from pynamodb_tracker.step.glance import IndexEntry
+from pynamodb_tracker.step.index_page import IndexEntry
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 
@@ -37,7 +37,7 @@ class Filter:
     """A part of the last error."""
     exactly: bool = False
     """Whether `error` is the pattern of a group of errors instead, and means that group only."""
-    latest_first: bool = False
+    latest_due_first: bool = False
 
     def matches(self, entry: IndexEntry) -> bool:
         """Return whether an entry has the error; its state and times are what was asked for."""
@@ -78,12 +78,12 @@ def find(what: Filter, cursor: str | None = None, *, limit: int, most_searched: 
     searched = 0
     while True:
         asked = min(max(limit, _READ_AT_ONCE), most_searched) if what.error else limit
-        part = what.state.glance(
+        part = what.state.index_page(
             limit=asked,
             cursor=cursor,
             since=what.since,
             until=what.until,
-            latest_first=what.latest_first,
+            latest_due_first=what.latest_due_first,
         )
         searched += len(part.tasks)
         found += [entry for entry in part.tasks if not what.error or what.matches(entry)]

@@ -18,7 +18,7 @@ from pynamodb_tracker.presentation.text import span
 from pynamodb_tracker.presentation.why_failed import Errors
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
-from pynamodb_tracker.step.glance import IndexEntry
+from pynamodb_tracker.step.index_page import IndexEntry
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 
@@ -296,7 +296,7 @@ def _states(step: BoundStep[Any]) -> list[State[Any]]:
 
 
 def _count(state: State[Any]) -> Number:
-    return Number.of(state.count(most=MOST + 1), MOST)
+    return Number.of(state.count(up_to=MOST + 1), MOST)
 
 
 def _left_behind(step: BoundStep[Any], first: dict[State[Any], datetime]) -> list[Task]:
@@ -309,7 +309,7 @@ def _waiting(step: BoundStep[Any], pending: Number) -> tuple[Number, list[str]]:
     """Return how many tasks wait for others, and which; they are the last ones in the order of their due times."""
     if not pending.tasks:
         return Number(0), []
-    found = step.pending.glance(limit=min(pending.tasks, _MOST_WAITING), latest_first=True)
+    found = step.pending.index_page(limit=min(pending.tasks, _MOST_WAITING), latest_due_first=True)
     waiting = [each.task_id for each in found.tasks if each.due_time == clock.NEVER]
     return Number(len(waiting), more=len(waiting) == _MOST_WAITING and found.cursor is not None), waiting
 
@@ -318,6 +318,6 @@ def _done(last: BoundStep[Any]) -> tuple[Number, Flow] | tuple[None, None]:
     """Return how many tasks are done, and what was done lately."""
     if not last.model.tracker.use_case.index_succeeded:
         return None, None
-    found = last.succeeded.glance(limit=_SAMPLE, latest_first=True)
+    found = last.succeeded.index_page(limit=_SAMPLE, latest_due_first=True)
     done = Number(len(found.tasks)) if found.cursor is None else _count(last.succeeded)
     return done, Flow.of(found.tasks, is_all=found.cursor is None)

@@ -73,7 +73,7 @@ def find_running(models: Sequence[type[Task]], worker: str | None = None) -> Run
     `worker` is the beginning of its name, such as a host.
     """
     states = [step.in_progress for model in models for step in model._bound_steps.values()]
-    parts = side_by_side(methodcaller("glance", limit=MOST), states)
+    parts = side_by_side(methodcaller("index_page", limit=MOST), states)
     entries = [(state, entry) for state, part in zip(states, parts, strict=True) for entry in part.tasks]
     entries.sort(key=lambda each: each[1].due_time or clock.NEVER)
     is_all = len(entries) <= MOST and all(part.cursor is None for part in parts)

@@ -76,7 +76,7 @@ def find_schedules(model: type[Task]) -> Schedules:
     ids, is_all = list[str](), True
     for states in ([first.pending, first.failed], others):
         left = MOST - len(ids)
-        parts = side_by_side(methodcaller("glance", limit=left), states) if left > 0 else []
+        parts = side_by_side(methodcaller("index_page", limit=left), states) if left > 0 else []
         found = [entry.task_id for part in parts for entry in part.tasks]
         is_all = is_all and left > 0 and len(found) <= left and all(part.cursor is None for part in parts)
         ids += found[: max(left, 0)]

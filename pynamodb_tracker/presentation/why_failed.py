@@ -13,7 +13,7 @@ from pynamodb_tracker.dynamodb.side_by_side import side_by_side
 from pynamodb_tracker.presentation.errors import ErrorGroup, ErrorGroups
 from pynamodb_tracker.presentation.listing import NO_ERROR
 from pynamodb_tracker.step.bound import BoundStep
-from pynamodb_tracker.step.glance import IndexEntry
+from pynamodb_tracker.step.index_page import IndexEntry
 from pynamodb_tracker.step.state import State, given_up
 
 SAMPLE = 400
@@ -53,7 +53,7 @@ def find_errors(steps: Sequence[BoundStep[Any]], *, since: datetime | None = Non
     """Look at the failed and ignored tasks of these steps, and at those that gave up an occurrence of their rule."""
     now = clock.now()
     states = [state for step in steps for state in (step.failed, step.ignored)]
-    glances = side_by_side(methodcaller("glance", limit=sample, since=since, latest_first=True), states)
+    glances = side_by_side(methodcaller("index_page", limit=sample, since=since, latest_due_first=True), states)
     found = list(zip(states, glances, strict=True))
     ignored = [
         (state, entry) for state, part in found if state.status == "ignored" for entry in part.tasks[: 4 * _NEWEST]

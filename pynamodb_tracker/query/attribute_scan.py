@@ -37,7 +37,7 @@ class AttributeScan(Generic[T]):
         value: str,
         window: Window,
         *,
-        latest_first: bool = False,
+        newest_first: bool = False,
         code: int | None = None,
     ) -> None:
         """`index` is the name of the index and that of its hash key; on a use case, others' tasks are left out."""
@@ -45,7 +45,7 @@ class AttributeScan(Generic[T]):
         self.name, self.key = index
         self.value = value
         self.window = window
-        self.latest_first = latest_first
+        self.newest_first = newest_first
         self.code = code
         """The only state that is wanted."""
         self.place: Place | None = None
@@ -107,7 +107,7 @@ class AttributeScan(Generic[T]):
             range_key_condition=self.window.key_condition(TaskRow.create_time, last),
             filter_condition=of_use_case,
             index_name=self.name,
-            scan_index_forward=not self.latest_first,
+            scan_index_forward=not self.newest_first,
             limit=PAGE if limit is None or self.code is not None else min(max(limit, MOST_KEYS), PAGE),
         )
         return chain.from_iterable(page["Items"] for page in found)

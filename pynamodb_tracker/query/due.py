@@ -40,7 +40,7 @@ class DueTasks(Generic[T]):
         window: Window,
         *,
         only: frozenset[int] = frozenset(),
-        error_like: str = "",
+        error_contains: str = "",
         goes_on: Callable[[], bool] | None = None,
         shard: int | None = None,
     ) -> None:
@@ -50,7 +50,7 @@ class DueTasks(Generic[T]):
         self.window = window
         self.only = only
         """Codes to include: pending, failed or in_progress of the step; if empty, all three."""
-        self.error_like = error_like
+        self.error_contains = error_contains
         """Text that the last error, on one line, must contain; case is ignored."""
         self.goes_on = goes_on
         """Called for each entry that is read: it may take long to find one that matches. False ends the ids."""
@@ -62,7 +62,7 @@ class DueTasks(Generic[T]):
 
     def rows(self, limit: int | None = None, *, with_data: bool = True) -> Iterator[T]:
         """Yield whole tasks, each once, even if it changes its state during the scan and is found in both."""
-        most = None if self.error_like else limit  # only a row that was read is known to match
+        most = None if self.error_contains else limit  # only a row that was read is known to match
         waiting = [scan.rows(most) for scan in self._waiting(with_data=with_data)]
         rows = heapq.merge(*waiting, self._abandoned(with_data=with_data), key=_position_of)
         seen = SeenIds()
@@ -79,7 +79,7 @@ class DueTasks(Generic[T]):
             self.now,
             self.window,
             only=self.only,
-            error_like=self.error_like,
+            error_contains=self.error_contains,
             goes_on=self.goes_on,
             shard=shard,
         )
@@ -89,7 +89,7 @@ class DueTasks(Generic[T]):
 
         `limit` is about how many are needed: further ones cost more requests.
         """
-        most = None if self.error_like else limit  # few may match
+        most = None if self.error_contains else limit  # few may match
         waiting = [self._waiting_positions(scan.entries(most)) for scan in self._waiting()]
         seen = SeenIds()
         for _, task_id in heapq.merge(*waiting, self._positions_of_abandoned()):
@@ -163,7 +163,7 @@ class DueTasks(Generic[T]):
         return not self.only or code in self.only
 
     def _matches(self, error: str | None) -> bool:
-        return not self.error_like or self.error_like.casefold() in (error or "").casefold()
+        return not self.error_contains or self.error_contains.casefold() in (error or "").casefold()
 
 
 def _position_of(row: TaskRow) -> Position:

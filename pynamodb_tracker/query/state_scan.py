@@ -93,7 +93,7 @@ class StateScan(Generic[T]):
         code: int,
         window: Window,
         *,
-        latest_first: bool = False,
+        latest_due_first: bool = False,
         latest: datetime | None = None,
         with_data: bool = True,
         shard: int | None = None,
@@ -107,7 +107,7 @@ class StateScan(Generic[T]):
         self.model = model
         self.code = code
         self.window = window
-        self.latest_first = latest_first
+        self.latest_due_first = latest_due_first
         self.latest = latest
         """The last due time that is of interest."""
         self.with_data = with_data
@@ -160,7 +160,7 @@ class StateScan(Generic[T]):
         shards = [self._pages(key, first, further) for key in keys]
         found = side_by_side(next, shards)
         merged = (chain(first, chain.from_iterable(rest)) for first, rest in zip(found, shards, strict=True))
-        yield from heapq.merge(*merged, key=position, reverse=self.latest_first)
+        yield from heapq.merge(*merged, key=position, reverse=self.latest_due_first)
 
     def _pages(self, status_key: str, first: int, further: int) -> Iterator[list[Item]]:
         """Yield the pages of a shard: one at least, and the others each when it is needed.
@@ -171,7 +171,7 @@ class StateScan(Generic[T]):
         start = None if at is None else self._start_key(status_key, at)
         limit = first
         while True:
-            found = self._page(status_key, start, self.window, limit, scan_index_forward=not self.latest_first)
+            found = self._page(status_key, start, self.window, limit, scan_index_forward=not self.latest_due_first)
             yield found["Items"]
             start = found.get("LastEvaluatedKey")
             if not start:

@@ -3,6 +3,6 @@
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.declared import Step
 from pynamodb_tracker.step.definition import States
-from pynamodb_tracker.step.state import Page, State
+from pynamodb_tracker.step.state import State, TaskPage
 
-__all__ = ["BoundStep", "Page", "State", "States", "Step"]
+__all__ = ["BoundStep", "State", "States", "Step", "TaskPage"]

@@ -117,7 +117,7 @@ class BoundStep(StepCommands[T]):
         skip_error: Literal[True],
         also_from: States = (),
         heartbeat: bool = False,
-        same: object = None,
+        must_match: object = None,
     ) -> AbstractContextManager[ExecutionContext[T], bool]: ...
 
     @overload
@@ -130,7 +130,7 @@ class BoundStep(StepCommands[T]):
         skip_error: bool = False,
         also_from: States = (),
         heartbeat: bool = False,
-        same: object = None,
+        must_match: object = None,
     ) -> AbstractContextManager[ExecutionContext[T], bool | None]: ...
 
     def start(
@@ -142,20 +142,20 @@ class BoundStep(StepCommands[T]):
         skip_error: bool = False,
         also_from: States = (),
         heartbeat: bool = False,
-        same: object = None,
+        must_match: object = None,
     ) -> AbstractContextManager[ExecutionContext[T], bool | None]:
         """Return a context manager that locks the task, runs the block, records how it ended, and unlocks.
 
-        Exceptions of the block propagate unchanged, unless `skip_error` suppresses them once they are recorded.
-        A task that cannot start raises TaskNotFoundError, TaskNotReadyError, TaskLockedError, TaskAlreadySucceededError
-        or TaskIgnoredError; it takes one more request to find out which. With `detailed_error=False` it is a plain
+        Exceptions of the block propagate unchanged, unless `skip_error` suppresses them once they are recorded. A task
+        that cannot start raises TaskNotFoundError, TaskNotReadyError, TaskLockedError, TaskAlreadySucceededError or
+        TaskIgnoredError; it takes one more request to find out which. With `detailed_error=False` it is a plain
         TaskNotStartableError, without that request. The same error is raised, and the attempt released, if answers take
         longer than `lock_for`, so that the lock keeps expiring before the block begins. LockLostError is raised when
         the row shows that another worker has taken over; ValueNotStorableError fails the attempt. With `heartbeat`, a
         thread extends the lock while the block runs, whenever a third of it has passed; each extension is one request,
-        and 1 write unit per started KB of the row. `same`, a JSON value such as the payload, tells a repeated call from
-        another one with the same id: the first claim stores its fingerprint, and a start with a different one raises
-        PayloadMismatchError in any state of the task. After a `reopen`, the next start may have a new one.
+        and 1 write unit per started KB of the row. `must_match`, a JSON value such as the payload, tells a repeated
+        call from another one with the same id: the first claim stores its fingerprint, and a start with a different one
+        raises PayloadMismatchError in any state of the task. After a `reopen`, the next start may have a new one.
 
         Examples:
             >>> with Order.ship.start("o-2") as ctx:
@@ -177,7 +177,7 @@ class BoundStep(StepCommands[T]):
             detailed_error=detailed_error,
             skip_error=skip_error,
             heartbeat=heartbeat,
-            payload=None if same is None else fingerprint(same),
+            payload=None if must_match is None else fingerprint(must_match),
         )
 
     @overload
@@ -195,7 +195,7 @@ class BoundStep(StepCommands[T]):
         detailed_error: bool = True,
         also_from: States = (),
         heartbeat: bool = False,
-        same: object = None,
+        must_match: object = None,
         store_answer: bool = False,
     ) -> R | object:
         """Start the task, call the function with the context, and return its result; options as in `start`.
@@ -216,7 +216,7 @@ class BoundStep(StepCommands[T]):
             detailed_error=detailed_error,
             also_from=also_from,
             heartbeat=heartbeat,
-            same=same,
+            must_match=must_match,
         ) as ctx:
             result = call_for_answer(chosen, ctx) if store_answer else call(chosen, ctx)
         return result  # noqa: RET504 - type checkers would take a return in the block for one that may be swallowed
@@ -265,7 +265,7 @@ class BoundStep(StepCommands[T]):
         detailed_error: bool = True,
         also_from: States = (),
         heartbeat: bool = False,
-        same: object = None,
+        must_match: object = None,
         store_answer: bool = False,
     ) -> R | object:
         """Start the task as `astart` does, await the function of the context, and return its result.
@@ -283,33 +283,33 @@ class BoundStep(StepCommands[T]):
             detailed_error=detailed_error,
             also_from=also_from,
             heartbeat=heartbeat,
-            same=same,
+            must_match=must_match,
         ) as ctx:
             result = await (call_for_answer(chosen, ctx) if store_answer else call(chosen, ctx))
         return result  # noqa: RET504 - type checkers would take a return in the block for one that may be swallowed
 
-    def todo(
+    def due(
         self,
         *,
         since: datetime | None = None,
         until: datetime | None = None,
         limit: int | None = None,
         only: States = (),
-        error_like: str | None = None,
+        error_contains: str | None = None,
         with_data: bool = True,
     ) -> Iterator[T]:
         """Return the tasks to run now, oldest first: pending and failed ones that are due, and abandoned ones.
 
-        All shards are read, and merged: this is for people and reports, `run_all` for work.
-        `only` selects some of these three states of the step. `error_like` selects tasks whose last error, on one line,
-        contains that text, ignoring case. `with_data=False` leaves `data` out, as a query does.
+        All shards are read, and merged: this is for people and reports, `run_all` for work. `only` selects some of
+        these three states of the step. `error_contains` selects tasks whose last error, on one line, contains that
+        text, ignoring case. `with_data=False` leaves `data` out, as a query does.
 
         Examples:
-            >>> assert [order.task_id for order in Order.ship.todo(limit=100)] == ["o-2"]
+            >>> assert [order.task_id for order in Order.ship.due(limit=100)] == ["o-2"]
         """
         arguments.check_limit("limit", limit)
         arguments.check_flags(with_data=with_data)
-        due = self._definition.due(since=since, until=until, only=only, error_like=error_like)
+        due = self._definition.due(since=since, until=until, only=only, error_contains=error_contains)
         return due.rows(limit, with_data=with_data)
 
     def next_due(self) -> dict[State[T], datetime]:
@@ -332,15 +332,15 @@ class BoundStep(StepCommands[T]):
         until: datetime | None = None,
         limit: int | None = None,
         only: States = (),
-        error_like: str | None = None,
+        error_contains: str | None = None,
     ) -> Iterator[str]:
-        """Return the ids of `todo` from the index: half a read unit for about 20, and some may have changed since.
+        """Return the ids of `due` from the index: half a read unit for about 20, and some may have changed since.
 
         Examples:
             >>> assert list(Order.ship.due_ids()) == ["o-2"]
         """
         arguments.check_limit("limit", limit)
-        due = self._definition.due(since=since, until=until, only=only, error_like=error_like)
+        due = self._definition.due(since=since, until=until, only=only, error_contains=error_contains)
         return islice(due.ids(limit), limit)
 
     if TYPE_CHECKING:
@@ -372,18 +372,18 @@ class BoundStep(StepCommands[T]):
         until: datetime | None = None,
         limit: int | None = None,
         only: States = (),
-        error_like: str | None = None,
+        error_contains: str | None = None,
         rate: float | None = None,
         dry_run: bool = False,
         progress: Callable[[Report], object] | None = None,
         heartbeat: bool = False,
     ) -> Report:
-        """Run the function on each task of `todo`, once, on that many threads, and return what became of them.
+        """Run the function on each task of `due`, once, on that many threads, and return what became of them.
 
         Tasks that its runs make due at this step, such as the next one of a group, are run by the same call, unless
-        `since`, `until`, `only` or `error_like` selects tasks, or they were created after it began. The oldest task is
-        first; with several shards, these take turns, from any of them on, and it is the oldest of a shard. Workers that
-        compete for tasks spread over the shards and the oldest tasks in them.
+        `since`, `until`, `only` or `error_contains` selects tasks, or they were created after it began. The oldest task
+        is first; with several shards, these take turns, from any of them on, and it is the oldest of a shard. Workers
+        that compete for tasks spread over the shards and the oldest tasks in them.
 
         The function is that of `run`, and may be left out if one is bound.
         Exceptions of the function are recorded with their task and do not propagate. After Ctrl-C no further task
@@ -402,7 +402,13 @@ class BoundStep(StepCommands[T]):
             function = function_of(self, function)
         arguments.check_threads(threads)
         rate = self._check_batch(limit=limit, rate=rate, dry_run=dry_run, progress=progress, heartbeat=heartbeat)
-        which: dict[str, Any] = {"since": since, "until": until, "limit": limit, "only": only, "error_like": error_like}
+        which: dict[str, Any] = {
+            "since": since,
+            "until": until,
+            "limit": limit,
+            "only": only,
+            "error_contains": error_contains,
+        }
         if dry_run or function is None:
             return Report(due=list(self.due_ids(**which)))
         if self._definition.pause() is not None:
@@ -422,13 +428,13 @@ class BoundStep(StepCommands[T]):
         until: datetime | None = None,
         limit: int | None = None,
         only: States = (),
-        error_like: str | None = None,
+        error_contains: str | None = None,
         rate: float | None = None,
         dry_run: bool = False,
         progress: Callable[[Report], object] | None = None,
         heartbeat: bool = False,
     ) -> Report:
-        """Run the async function on each task of `todo`, once, and return what became of them; options as of `run_all`.
+        """Run the async function on each task of `due`, once, and return what became of them; options as of `run_all`.
 
         At most `concurrency` tasks run at a time, each as an asyncio task; they share requests, as threads do. If this
         is cancelled, the running tasks are released, and no further one starts. `progress` is called on the event loop.
@@ -440,7 +446,13 @@ class BoundStep(StepCommands[T]):
         chosen = None if function is None and dry_run else async_function_of(self, function)
         arguments.check_threads(concurrency, "concurrency")
         rate = self._check_batch(limit=limit, rate=rate, dry_run=dry_run, progress=progress, heartbeat=heartbeat)
-        which: dict[str, Any] = {"since": since, "until": until, "limit": limit, "only": only, "error_like": error_like}
+        which: dict[str, Any] = {
+            "since": since,
+            "until": until,
+            "limit": limit,
+            "only": only,
+            "error_contains": error_contains,
+        }
         if dry_run or chosen is None:
             due = await in_thread(lambda: list(self.due_ids(**which)))
             return Report(due=due)
@@ -485,7 +497,7 @@ class BoundStep(StepCommands[T]):
         return answer_in(row, self.number) if is_done else None
 
     aanswer = awaited(answer)
-    atodo = ahead(todo)
+    adue = ahead(due)
     adue_ids = ahead(due_ids)
     anext_due = awaited(next_due)
 

@@ -34,11 +34,11 @@ class StepCommands(Generic[T]):
     ) -> T:
         """Give a failed or ignored task a fresh set of attempts, and return it; a pending one stays as it is.
 
-        It is due now, or at `due_time`, unless it waits, repeats or is in a group.
-        Its next start may have another payload, if it was started with `same`. With `clear_checkpoints`, its next run
-        repeats the parts whose results `ctx.checkpoint` has stored.
-        With `by`, such as a person's name, an entry in its `errors` says who did it. A task in another state raises
-        TaskLockedError, TaskAlreadySucceededError or TaskNotReadyError, a missing one TaskNotFoundError.
+        It is due now, or at `due_time`, unless it waits, repeats or is in a group. Its next start may have another
+        payload, if it was started with `must_match`. With `clear_checkpoints`, its next run repeats the parts whose
+        results `ctx.checkpoint` has stored. With `by`, such as a person's name, an entry in its `errors` says who did
+        it. A task in another state raises TaskLockedError, TaskAlreadySucceededError or TaskNotReadyError, a missing
+        one TaskNotFoundError.
 
         Examples:
             >>> Order.ship.reopen("o-2", by="ada")

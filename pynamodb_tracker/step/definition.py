@@ -59,7 +59,7 @@ if TYPE_CHECKING:
         detailed_error: bool
         also_from: States
         heartbeat: bool
-        same: object
+        must_match: object
 
     class RunOptions(StartOptions, total=False):
         """The options of `run`."""
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
         since: datetime | None
         until: datetime | None
         only: States
-        error_like: str | None
+        error_contains: str | None
 
     class BatchOptions(DueOptions, total=False):
         """The options of `run_all`."""
@@ -114,16 +114,18 @@ class StepDefinition(Generic[T]):
         since: datetime | None = None,
         until: datetime | None = None,
         only: States = (),
-        error_like: str | None = None,
+        error_contains: str | None = None,
         goes_on: Callable[[], bool] | None = None,
     ) -> query.DueTasks[T]:
-        """Return the tasks that are due now, and abandoned ones; arguments as of `todo`.
+        """Return the tasks that are due now, and abandoned ones; arguments as of `due`.
 
         `goes_on`, if given, is called for each entry of the index; the ids end when it returns False.
         """
         within, codes = window(since, until), self.codes_to_do(only)
-        like = arguments.check_text("error_like", error_like)
-        return query.DueTasks(self.model, self.codes, clock.now(), within, only=codes, error_like=like, goes_on=goes_on)
+        like = arguments.check_text("error_contains", error_contains)
+        return query.DueTasks(
+            self.model, self.codes, clock.now(), within, only=codes, error_contains=like, goes_on=goes_on
+        )
 
     def due_in(self, shard: int, *, only: States = ()) -> query.DueTasks[T]:
         """Return what is due now in one shard."""

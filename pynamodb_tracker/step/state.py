@@ -21,7 +21,7 @@ from pynamodb_tracker.query import Count
 from pynamodb_tracker.status import Status
 
 if TYPE_CHECKING:
-    from pynamodb_tracker.step.glance import Glance
+    from pynamodb_tracker.step.index_page import IndexPage
 
 T = TypeVar("T", bound=TaskRow)
 P = TypeVar("P")
@@ -29,7 +29,7 @@ T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Page(Generic[T_co]):
+class TaskPage(Generic[T_co]):
     """Some tasks of a state, and the cursor of the next page."""
 
     tasks: list[T_co]
@@ -70,23 +70,23 @@ class State(Generic[T]):
         *,
         since: datetime | None = None,
         until: datetime | None = None,
-        latest_first: bool = False,
+        latest_due_first: bool = False,
         limit: int | None = None,
         with_data: bool = True,
     ) -> Iterator[T]:
         """Return the tasks in this state, each once and whole, in the order in which they need attention (`due_time`).
 
         The window `since <= t < until` applies to `update_time`: when a task came into the state. Read lazily, a page
-        at a time; `latest_first` reverses the order. `with_data=False` leaves `data` out, which saves reading it if it
-        is large: accessing it then raises an AttributeError.
+        at a time; `latest_due_first` reverses the order. `with_data=False` leaves `data` out, which saves reading it if
+        it is large: accessing it then raises an AttributeError.
 
         Examples:
             >>> for order in Order.ship.failed.query(limit=100):
             ...     print(order.task_id, order.last_error)
         """
         check_limit("limit", limit)
-        check_flags(latest_first=latest_first, with_data=with_data)
-        return self._scan(since, until, latest_first=latest_first, with_data=with_data).rows(limit)
+        check_flags(latest_due_first=latest_due_first, with_data=with_data)
+        return self._scan(since, until, latest_due_first=latest_due_first, with_data=with_data).rows(limit)
 
     def page(
         self,
@@ -95,9 +95,9 @@ class State(Generic[T]):
         cursor: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
-        latest_first: bool = False,
+        latest_due_first: bool = False,
         with_data: bool = True,
-    ) -> Page[T]:
+    ) -> TaskPage[T]:
         """Return up to `limit` tasks and a cursor for the next page, which another process can use.
 
         A cursor belongs to its state, window and direction: ValueError otherwise. A task that leaves the state and
@@ -108,35 +108,35 @@ class State(Generic[T]):
             >>> further = Order.ship.pending.page(limit=50, cursor=page.cursor)
         """
         check_limit("limit", limit)
-        check_flags(latest_first=latest_first, with_data=with_data)
-        scan = self._scan(since, until, cursor, latest_first=latest_first, with_data=with_data)
+        check_flags(latest_due_first=latest_due_first, with_data=with_data)
+        scan = self._scan(since, until, cursor, latest_due_first=latest_due_first, with_data=with_data)
         tasks = list(scan.rows(limit))
         more = len(tasks) == limit and scan.has_more()
-        return Page(tasks, self._cursor(scan) if more else None)
+        return TaskPage(tasks, self._cursor(scan) if more else None)
 
-    def glance(
+    def index_page(
         self,
         *,
         limit: int = 50,
         cursor: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
-        latest_first: bool = False,
-    ) -> Glance:
+        latest_due_first: bool = False,
+    ) -> IndexPage:
         """Return the index entries of up to `limit` tasks, without reading their rows, and a cursor for the next ones.
 
         For lists that people look at: 50 tasks are one request, or one to each shard, and about 2 read units, where
         `page` needs more than 50. A task may have changed since, or be gone; an expired one is included until the table
-        deletes it. `page` and `glance` understand each other's cursors.
+        deletes it. `page` and `index_page` understand each other's cursors.
 
         Examples:
-            >>> assert [entry.task_id for entry in Order.ship.pending.glance().tasks] == ["o-2"]
+            >>> assert [entry.task_id for entry in Order.ship.pending.index_page().tasks] == ["o-2"]
         """
-        from pynamodb_tracker.step.glance import Glance, IndexEntry  # noqa: PLC0415 - for cold starts
+        from pynamodb_tracker.step.index_page import IndexEntry, IndexPage  # noqa: PLC0415 - for cold starts
 
         check_limit("limit", limit)
-        check_flags(latest_first=latest_first)
-        scan = self._scan(since, until, cursor, latest_first=latest_first)
+        check_flags(latest_due_first=latest_due_first)
+        scan = self._scan(since, until, cursor, latest_due_first=latest_due_first)
         found: dict[str, Item] = {}  # a task that moves in the meantime may be met twice
         more = False
         for entry in scan.entries(limit and limit + 1):
@@ -144,24 +144,24 @@ class State(Generic[T]):
                 break
             scan.positions[entry["status_key"]["S"]] = index.position(entry)
             found[entry["task_id"]["S"]] = entry
-        return Glance([IndexEntry.of(entry) for entry in found.values()], self._cursor(scan) if more else None)
+        return IndexPage([IndexEntry.of(entry) for entry in found.values()], self._cursor(scan) if more else None)
 
-    def count(self, *, since: datetime | None = None, until: datetime | None = None, most: int | None = None) -> int:
+    def count(self, *, since: datetime | None = None, until: datetime | None = None, up_to: int | None = None) -> int:
         """Return how many tasks the index has in this state; it costs as much as reading their index entries.
 
-        That is about 23 read units for 1,000 tasks. `most` ends the count there: with `most=1000`, 1000 means 1,000 or
-        more. The shards are read at the same time.
+        That is about 23 read units for 1,000 tasks. `up_to` ends the count there: with `up_to=1000`, 1000 means 1,000
+        or more. The shards are read at the same time.
 
         Examples:
-            >>> assert Order.ship.pending.count(most=1_000) == 1
+            >>> assert Order.ship.pending.count(up_to=1_000) == 1
         """
-        check_limit("most", most)
-        return self._scan(since, until).count(most)
+        check_limit("up_to", up_to)
+        return self._scan(since, until).count(up_to)
 
     aquery = ahead(query)
     """For `async for`; about 100 tasks are read at a time."""
     apage = awaited(page)
-    aglance = awaited(glance)
+    aindex_page = awaited(index_page)
     acount = awaited(count)
 
     def _scan(
@@ -170,12 +170,12 @@ class State(Generic[T]):
         until: datetime | None,
         cursor: str | None = None,
         *,
-        latest_first: bool = False,
+        latest_due_first: bool = False,
         with_data: bool = True,
     ) -> index.StateScan[T]:
         """Return a scan of this state, from the place of the cursor on."""
         scan = index.StateScan(
-            self.model, self.code, window(since, until), latest_first=latest_first, with_data=with_data
+            self.model, self.code, window(since, until), latest_due_first=latest_due_first, with_data=with_data
         )
         if cursor is not None:
             scan.positions = self._positions(scan, cursor)
@@ -183,7 +183,7 @@ class State(Generic[T]):
 
     def _scan_id(self, scan: index.StateScan[T]) -> list[Any]:
         times = [time and time.isoformat() for time in (scan.window.since, scan.window.until)]
-        return [self.use_case_id, self.code, scan.latest_first, *times]
+        return [self.use_case_id, self.code, scan.latest_due_first, *times]
 
     def _cursor(self, scan: index.StateScan[T]) -> str:
         return cursor_of(self._scan_id(scan), scan.positions)
@@ -271,7 +271,7 @@ def counted(model: type[T]) -> dict[State[T], Count]:
 
 def waiting_in(state: State[T], since: datetime | None, until: datetime | None) -> Iterator[T]:
     """Yield the tasks of a pending state that wait for others or answers, the latest due time first, without data."""
-    scan = index.StateScan(state.model, state.code, window(since, until), latest_first=True, with_data=False)
+    scan = index.StateScan(state.model, state.code, window(since, until), latest_due_first=True, with_data=False)
     now = stamp(clock.now())
     for row in scan.rows():
         if row._row_state.stored["due_time"]["S"] <= now:

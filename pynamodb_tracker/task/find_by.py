@@ -20,7 +20,7 @@ from pynamodb_tracker.dynamodb.limits import mark_as_key
 from pynamodb_tracker.exceptions import DefinitionError
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.query.attribute_scan import AttributeScan, Place
-from pynamodb_tracker.step.state import Page, State, cursor_of, read_cursor, window
+from pynamodb_tracker.step.state import State, TaskPage, cursor_of, read_cursor, window
 
 M = TypeVar("M", bound=TaskRow)
 T = TypeVar("T", bound=TaskRow)
@@ -82,7 +82,7 @@ class FindBy(GlobalSecondaryIndex[T]):  # type: ignore[no-untyped-call]  # Pynam
         state: State[T] | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
-        latest_first: bool = False,
+        newest_first: bool = False,
         limit: int | None = None,
     ) -> Iterator[T]:
         """Return the tasks with this value in the order of their creation, each once and whole, with its own state.
@@ -94,7 +94,7 @@ class FindBy(GlobalSecondaryIndex[T]):  # type: ignore[no-untyped-call]  # Pynam
             >>> orders = list(Order.by_customer.query("ada"))
         """
         check_limit("limit", limit)
-        return self._scan(value, state, since, until, latest_first=latest_first).rows(limit)
+        return self._scan(value, state, since, until, newest_first=newest_first).rows(limit)
 
     def page(
         self,
@@ -105,8 +105,8 @@ class FindBy(GlobalSecondaryIndex[T]):  # type: ignore[no-untyped-call]  # Pynam
         state: State[T] | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
-        latest_first: bool = False,
-    ) -> Page[T]:
+        newest_first: bool = False,
+    ) -> TaskPage[T]:
         """Return up to `limit` tasks, and a cursor for the next page, which another process can use.
 
         A cursor belongs to its value, state, window and direction: ValueError otherwise.
@@ -115,16 +115,16 @@ class FindBy(GlobalSecondaryIndex[T]):  # type: ignore[no-untyped-call]  # Pynam
             >>> page = Order.by_customer.page("ada", limit=50)
         """
         check_limit("limit", limit)
-        scan = self._scan(value, state, since, until, latest_first=latest_first)
+        scan = self._scan(value, state, since, until, newest_first=newest_first)
         times = scan.window.since, scan.window.until  # in UTC, in whichever zone they were given
-        scan_id = [self.Meta.index_name, value, scan.code, latest_first, *map(str, times)]
+        scan_id = [self.Meta.index_name, value, scan.code, newest_first, *map(str, times)]
         scan_id.append(scan.model.tracker.use_case.name if scan.model.tracker.has_use_case else None)
         if cursor is not None:
             scan.place = read_cursor(cursor, scan_id, _checked_place, f"{self.attribute.attr_name}={value}")
             if not scan.has_place(scan.place):
                 raise ValueError(f"this is not a cursor of a page: {shown(cursor)}; it points outside the window")
         tasks = list(scan.rows(limit))
-        return Page(tasks, cursor_of(scan_id, scan.place) if scan.has_more() else None)
+        return TaskPage(tasks, cursor_of(scan_id, scan.place) if scan.has_more() else None)
 
     aquery = ahead(query)
     """For `async for`; about 100 tasks are read at a time."""
@@ -137,9 +137,9 @@ class FindBy(GlobalSecondaryIndex[T]):  # type: ignore[no-untyped-call]  # Pynam
         since: datetime | None,
         until: datetime | None,
         *,
-        latest_first: bool,
+        newest_first: bool,
     ) -> AttributeScan[T]:
-        check_flags(latest_first=latest_first)
+        check_flags(newest_first=newest_first)
         model: type[T] = self._model  # type: ignore[assignment]  # PynamoDB's hint is of an instance
         if state is not None:
             of: Any = getattr(state, "model", None)
@@ -150,7 +150,7 @@ class FindBy(GlobalSecondaryIndex[T]):  # type: ignore[no-untyped-call]  # Pynam
         text = check_key(name, value)
         code = None if state is None else state.code
         index = self.Meta.index_name, name
-        return AttributeScan(model, index, text, window(since, until), latest_first=latest_first, code=code)
+        return AttributeScan(model, index, text, window(since, until), newest_first=newest_first, code=code)
 
     def _get_schema(self) -> Any:  # type: ignore[override]  # PynamoDB's is of the class, which is one for all here
         keys = {self.attribute.attr_name: HASH, "create_time": RANGE}

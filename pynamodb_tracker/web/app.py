@@ -27,7 +27,7 @@ from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.web import assets, json_form
 from pynamodb_tracker.web.decisions import Decisions
 from pynamodb_tracker.web.guard import Guard, User
-from pynamodb_tracker.web.page import May, Page, Settings
+from pynamodb_tracker.web.page import Authorize, Page, Settings
 from pynamodb_tracker.web.views import Views
 from pynamodb_tracker.web.words import visible
 
@@ -54,7 +54,7 @@ def dashboard(
     token: str | None = None,
     hosts: Collection[str] | None = None,
     actions: bool = False,
-    may: May | None = None,
+    authorize: Authorize | None = None,
     hide: Collection[str] = (),
     refresh: timedelta = timedelta(seconds=10),
     late_after: timedelta = timedelta(minutes=15),
@@ -66,10 +66,9 @@ def dashboard(
     must have as `?token=`; a cookie replaces it. A TypeError if there is neither. `hosts` are the names under which the
     page is served; None leaves that check to your app.
 
-    The page is read-only unless `actions` is true: people can then change tasks. `may`, a function of
-    (name, verb, use_case), allows each of the verbs `reopen`, `ignore`, `cancel` (a run), `cancel_task`, `unlock` and
-    `answer`, and `pause` and `resume` of a step. `hide` names attributes, answers, and parts of them and of `data`,
-    whose values nobody sees.
+    The page is read-only unless `actions` is true: people can then change tasks. `authorize`, a function of an
+    `ActionRequest`, returns True if that person may do that. `hide` names attributes, answers, and parts of them and of
+    `data`, whose values nobody sees.
 
     It asks DynamoDB again every `refresh` while somebody looks, but never for more than 20 read units a second and
     view. Tasks that are due for longer than `late_after` are marked.
@@ -97,11 +96,11 @@ def dashboard(
     """
     if user is None and not token:
         raise TypeError("a dashboard needs user, a function that says who asks, or a token: without, all could see it")
-    for name, function in {"user": user, "may": may}.items():
+    for name, function in {"user": user, "authorize": authorize}.items():
         if not (function is None or callable(function)):
             raise TypeError(f"{name} must be a function, not {shown(function)}")
-    if inspect.iscoroutinefunction(may):
-        raise TypeError(f"may must be a plain function: the page does not await {shown(may)}")
+    if inspect.iscoroutinefunction(authorize):
+        raise TypeError(f"authorize must be a plain function: the page does not await {shown(authorize)}")
     for name, names in {"hosts": hosts, "hide": hide}.items():
         if isinstance(names, str):
             raise TypeError(f"{name} must be a collection of names, not {shown(names)}: write [{names!r}]")
@@ -109,7 +108,7 @@ def dashboard(
     settings = Settings(
         _use_cases(models),
         actions=actions,
-        may=may,
+        authorize=authorize,
         hide=frozenset(hide),
         refresh=check_duration("refresh", refresh),
         late_after=check_duration("late_after", late_after),

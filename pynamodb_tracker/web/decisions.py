@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -187,7 +187,7 @@ class Decisions:
         if not task_ids:
             raise HTTPException(400, "No task is selected.")
         try:
-            decision = self._decision(request, model, form, step)
+            decision = self._decision(request, model, form, step, task_ids)
         except FieldError as error:
             refused: dict[str, Any] = {"problems": {error.field: str(error)}, "code": 400, "verb": form.get("verb", "")}
             if form.get("state"):
@@ -215,8 +215,8 @@ class Decisions:
     def _plan(self, request: Request, query: Mapping[str, str], problem: FieldError | None = None) -> Response:
         page, model = self._page, self._page.model(request)
         verb = query.get("verb", "reopen")
-        self._check(request, verb, model)
         asked = filter_of(model, query)
+        self._check(request, verb, model, step=asked.state.step)
         _check_state(verb, asked)
         # What comes into the state after this look is left alone, however long the slices take.
         now = clock.now()
@@ -273,9 +273,11 @@ class Decisions:
             given={name: form.get(name, "") for name in _FIELDS} | {"begin": begin.isoformat()},
         )
 
-    def _decision(self, request: Request, model: type[Task], form: Form, step: BoundStep[Any]) -> Decision:
+    def _decision(
+        self, request: Request, model: type[Task], form: Form, step: BoundStep[Any], task_ids: Iterable[str] = ()
+    ) -> Decision:
         verb, reason = form.get("verb", ""), form.get("reason", "").strip()
-        self._check(request, verb, model)
+        self._check(request, verb, model, step=step.name, task_ids=tuple(task_ids))
         if verb != "reopen" and not reason:
             raise FieldError("reason", "Write a reason, for people who look at the task later.")
         worker, even_in_group = form.get("worker") or None, bool(form.get("even_in_group"))
@@ -283,10 +285,10 @@ class Decisions:
         children = bool(form.get("children"))
         return Decision(verb, step, reason, who(request), worker, even_in_group, children, rate)
 
-    def _check(self, request: Request, verb: str, model: type[Task]) -> None:
+    def _check(self, request: Request, verb: str, model: type[Task], **about: Any) -> None:
         if verb not in VERBS:
             raise HTTPException(400, "Tasks can be reopened, ignored, cancelled or unlocked here, nothing else.")
-        self._page.check_may(request, verb, model)
+        self._page.check_allowed(request, verb, model, **about)
 
     async def answer(self, request: Request) -> Response:
         """Send an answer that a task awaits."""
@@ -294,8 +296,8 @@ class Decisions:
 
     def _answer(self, request: Request, form: Form) -> Response:
         page, model = self._page, self._page.model(request)
-        page.check_may(request, "answer", model)
         task_id, name, by = unquote(form.get("task", ""), errors="strict"), form.get("name", ""), who(request)
+        page.check_allowed(request, "answer", model, signal=name, task_ids=(task_id,))
         about = {"use_case": model.tracker.use_case.name, "task_id": task_id, "answer": name}
         try:
             value = _value_of(form.get("value", ""))
@@ -321,7 +323,7 @@ class Decisions:
         verb, step, reason = form.get("verb", ""), step_named(model, form.get("step")), form.get("reason", "").strip()
         if verb not in OF_STEPS:
             raise HTTPException(400, "A step can be paused or resumed here, nothing else.")
-        page.check_may(request, verb, model)
+        page.check_allowed(request, verb, model, step=step.name)
         try:
             end = None if verb == "resume" else _end_of_pause(form)
         except FieldError as error:

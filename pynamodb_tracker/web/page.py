@@ -55,8 +55,30 @@ OF_ANSWERS = ("answer",)
 FILTER = ("step", "state", "since", "until", "error", "exactly", "newest")
 """What the address of a list of tasks has, apart from its cursor."""
 
-May = Callable[[str, str, str], bool]
-"""Returns whether somebody may do something with the tasks of a use case: of a name, a verb, the use case's name."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionRequest:
+    """What a person asks the page to do; the `authorize` function of `dashboard` allows or denies it.
+
+    The page also asks before it shows a button. Then it names no step, signal or tasks.
+    """
+
+    user: str
+    """The name that the `user` function has returned."""
+    action: str
+    """`reopen`, `ignore`, `cancel` (a run), `cancel_task`, `unlock` or `signal` for tasks, `pause` or `resume` for a
+    step."""
+    use_case: str
+    """The name of the use case."""
+    step: str | None = None
+    """The name of the step."""
+    signal: str | None = None
+    """The name of the signal to send."""
+    task_ids: tuple[str, ...] = ()
+    """The tasks; empty for an action on all tasks of a state that match a filter."""
+
+
+Authorize = Callable[[ActionRequest], bool]
 
 
 class FieldError(ValueError):
@@ -78,7 +100,7 @@ class Settings:
     models: Mapping[str, type[Task]]
     """The use cases by the names of their classes."""
     actions: bool = False
-    may: May | None = None
+    authorize: Authorize | None = None
     hide: frozenset[str] = frozenset()
     refresh: timedelta = timedelta(seconds=10)
     late_after: timedelta = timedelta(minutes=15)
@@ -142,7 +164,8 @@ class Page:
             running_since=self.cache.since,
             actions=settings.actions,
             may={
-                verb: model is not None and self.may(request, verb, model) for verb in (*VERBS, *OF_STEPS, *OF_ANSWERS)
+                verb: model is not None and self.allows(request, verb, model)
+                for verb in (*VERBS, *OF_STEPS, *OF_ANSWERS)
             },
             late_after=settings.late_after,
             refresh=settings.refresh.total_seconds() if live else 0,
@@ -210,21 +233,21 @@ class Page:
             raise HTTPException(404, "This page has no such use case.")
         return model
 
-    def may(self, request: Request, verb: str, model: type[Task]) -> bool:
-        """Return whether somebody may do something with the tasks of a use case."""
-        allowed = self.settings.may
-        name = model.tracker.use_case.name
-        if not self.settings.actions or allowed is None:
+    def allows(self, request: Request, verb: str, model: type[Task], **about: Any) -> bool:
+        """Return whether a person may do something with the tasks of a use case."""
+        authorize = self.settings.authorize
+        if not self.settings.actions or authorize is None:
             return self.settings.actions
-        if not isinstance(answer := allowed(who(request), verb, name), bool):
-            raise TypeError(f"may must return True or False, not {shown(answer)}")
-        return answer
+        asked = ActionRequest(user=who(request), action=verb, use_case=model.tracker.use_case.name, **about)
+        if not isinstance(allowed := authorize(asked), bool):
+            raise TypeError(f"authorize must return True or False, not {shown(allowed)}")
+        return allowed
 
-    def check_may(self, request: Request, verb: str, model: type[Task]) -> None:
-        """Refuse what somebody may not do."""
+    def check_allowed(self, request: Request, verb: str, model: type[Task], **about: Any) -> None:
+        """Refuse an action that a person may not take."""
         if not self.settings.actions:
             raise HTTPException(403, "This page is read-only: start it with --actions to change tasks here.")
-        if not self.may(request, verb, model):
+        if not self.allows(request, verb, model, **about):
             raise HTTPException(
                 403, f"You may not {verb} {'steps' if verb in OF_STEPS else 'tasks'} of {model.__name__}."
             )

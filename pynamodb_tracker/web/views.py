@@ -71,7 +71,7 @@ def _found_by(model: type[Task], text: str) -> Iterator[Task]:
     """Return the newest tasks that have the value of an attribute that `customer=c-7` names; none for an id."""
     try:
         index, value = find_by_text(model, text)
-        return index.query(value, latest_first=True, limit=_MOST_IDS)
+        return index.query(value, newest_first=True, limit=_MOST_IDS)
     except ValueError:  # it is an id
         return iter(())
 

@@ -30,7 +30,7 @@ class AsyncWorker:
     a mapping of steps to such functions, `{Order.ship: print_label}`. They run as asyncio tasks of the loop in which
     `run` is awaited, up to `concurrency` at a time, each in a copy of the context variables of that call. Everything
     else is as of Worker: steps take turns, `heartbeat` is as of `astart`, `rate` limits the starts per second, tasks
-    that run when the worker stops have the time `grace` to end, and `longest_pause` is the longest wait between two
+    that run when the worker stops have the time `grace` to end, and `max_poll_interval` is the longest wait between two
     polls.
 
     Examples:
@@ -47,7 +47,7 @@ class AsyncWorker:
         heartbeat: bool = False,
         rate: float | None = None,
         grace: timedelta = timedelta(seconds=30),
-        longest_pause: timedelta = timedelta(seconds=30),
+        max_poll_interval: timedelta = timedelta(seconds=30),
     ) -> None:
         self._functions = functions_by_step(functions, async_function_of)
         self._settings = WorkerSettings(
@@ -56,7 +56,7 @@ class AsyncWorker:
             heartbeat=heartbeat,
             rate=arguments.check_rate("rate", rate),
             grace=grace,
-            longest_pause=longest_pause,
+            max_poll_interval=max_poll_interval,
         )
         self._entered = threading.Lock()
         self._is_stopped = False

@@ -28,7 +28,7 @@ class WorkerSettings:
     heartbeat: bool
     rate: float | None
     grace: timedelta
-    longest_pause: timedelta
+    max_poll_interval: timedelta
     until_idle: bool = False
 
     def __post_init__(self) -> None:
@@ -39,7 +39,7 @@ class WorkerSettings:
             raise TypeError(f"grace must be a timedelta, not {arguments.shown(grace)}: write timedelta(seconds=...)")
         if not timedelta(0) <= grace <= arguments.LONGEST:
             raise ValueError(f"grace is zero or more and at most {arguments.LONGEST.days} days, not {grace!r}")
-        arguments.check_duration("longest_pause", self.longest_pause)
+        arguments.check_duration("max_poll_interval", self.max_poll_interval)
 
 
 def functions_by_step(given: object, choose: Callable[[BoundStep[Any], Any], F]) -> dict[BoundStep[Any], F]:

@@ -161,7 +161,7 @@ class Team:
         """What the worker raises, once all have ended."""
         self.settings = settings
         self.pollers = [
-            StepPoller(step, settings.longest_pause, threads=settings.concurrency, eager=settings.until_idle)
+            StepPoller(step, settings.max_poll_interval, threads=settings.concurrency, eager=settings.until_idle)
             for step, _ in settings.functions
         ]
         self.dispatcher = Dispatcher(self.pollers, rate=settings.rate, until_idle=settings.until_idle)
@@ -177,7 +177,7 @@ class Team:
     def is_alive(self) -> bool:
         """Whether it keeps looking for tasks, or cannot because it runs as many as it may."""
         is_full = len(self._running) >= self.settings.concurrency
-        return is_full or self.dispatcher.has_looked_within(self.settings.longest_pause + SILENCE)
+        return is_full or self.dispatcher.has_looked_within(self.settings.max_poll_interval + SILENCE)
 
     def begin_attempt(self, kind: type[A], poller: StepPoller, task_id: str) -> A:
         """Return a new attempt at a task that the dispatcher has given."""

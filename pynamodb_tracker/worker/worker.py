@@ -41,10 +41,10 @@ class Worker:
     An async function gets an AsyncContext, and runs on one event loop of its process, while a thread waits for it.
     `heartbeat` is as of `start`; `rate` limits the starts per second. Each process has an equal share of it, so the
     busiest second may have one more start per process. When the worker stops, running tasks have the time `grace` to
-    end. `longest_pause` is the longest wait between two polls of a shard, and so the longest delay
-    until a task is found that has become due without the worker's doing. It also bounds what an idle worker costs: 2
-    read units per `longest_pause`, step and shard. A poll asks up to 8 shards and stops at the first that has something
-    due; the shards take turns, the oldest task of each first.
+    end. `max_poll_interval` is the longest wait between two polls of a shard, and so the longest delay until a task is
+    found that has become due without the worker's doing. It also bounds what an idle worker costs: 2 read units per
+    `max_poll_interval`, step and shard. A poll asks up to 8 shards and stops at the first that has something due; the
+    shards take turns, the oldest task of each first.
 
     Examples:
         >>> tallies = Worker([Order], threads=8).run(until_idle=True)
@@ -59,7 +59,7 @@ class Worker:
         heartbeat: bool = False,
         rate: float | None = None,
         grace: timedelta = timedelta(seconds=30),
-        longest_pause: timedelta = timedelta(seconds=30),
+        max_poll_interval: timedelta = timedelta(seconds=30),
     ) -> None:
         self._functions = functions_by_step(functions, any_function_of)
         self._processes = _check_processes(processes, self._functions)
@@ -69,7 +69,7 @@ class Worker:
             heartbeat=heartbeat,
             rate=arguments.check_rate("rate", rate),
             grace=grace,
-            longest_pause=longest_pause,
+            max_poll_interval=max_poll_interval,
         )
         self._messages: Messages = Messages()
         self._is_stopped = False
@@ -85,8 +85,8 @@ class Worker:
         KeyboardInterrupt at once, and running tasks stay locked until their locks expire. SIGUSR1 prints to stderr what
         the worker is doing. Signals are handled only if this is called in the main thread. With `until_idle` it returns
         when there is nothing to do now. The `health_file` is touched at the start, and then every five seconds as long
-        as the worker looks for tasks at least once in `longest_pause` and two minutes, or all its threads run one; an
-        OSError if it cannot be created. Exceptions of a function are recorded with their task; KeyboardInterrupt and
+        as the worker looks for tasks at least once in `max_poll_interval` and two minutes, or all its threads run one;
+        an OSError if it cannot be created. Exceptions of a function are recorded with their task; KeyboardInterrupt and
         SystemExit also stop the worker and are raised. If the first request is refused for a reason that does not pass,
         that error is raised at once; later failures of requests are logged, and repeated. RuntimeError if the worker
         was run before.

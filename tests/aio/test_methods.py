@@ -57,9 +57,11 @@ def test_they_do_what_their_namesakes_do_and_send_nothing_from_the_loop() -> Non
         assert (await Order.acreate_many(["o-3", "o-4"], threads=2)).succeeded
         assert [task.task_id for task in await Order.aget_many(["o-1", "o-9"])] == ["o-1"]
         assert (await Order.acounts())[step.pending] == await step.pending.acount() == 4
-        assert len((await step.pending.apage(limit=3)).tasks) == len((await step.pending.aglance(limit=3)).tasks) == 3
+        assert (
+            len((await step.pending.apage(limit=3)).tasks) == len((await step.pending.aindex_page(limit=3)).tasks) == 3
+        )
         assert {task.task_id async for task in step.pending.aquery()} == {"o-1", "o-2", "o-3", "o-4"}
-        assert {task.task_id async for task in step.atodo()} == {task_id async for task_id in step.adue_ids()}
+        assert {task.task_id async for task in step.adue()} == {task_id async for task_id in step.adue_ids()}
         assert set(await step.anext_due()) == {step.pending}
         assert (await step.aignore("o-2", reason="wrong")).state == step.ignored
         assert (await step.areopen("o-2")).state == step.pending

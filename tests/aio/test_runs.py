@@ -45,7 +45,7 @@ def test_a_run_records_its_success_with_what_the_block_has_assigned() -> None:
     async def main() -> None:
         async with Order.confirm_payment.astart("o-1") as ctx:
             ctx.task.amount = 5
-            assert (ctx.attempt, ctx.fence, ctx.lock_lost, ctx.outcome) == (1, 1, False, None)
+            assert (ctx.attempt, ctx.task.fence, ctx.lock_lost, ctx.outcome) == (1, 1, False, None)
         assert ctx.outcome == "succeeded"
 
     with recorded(AppTask) as requests:

@@ -35,7 +35,7 @@ def test_reads_find_the_task_alone() -> None:
     assert [task.task_id for task in AppTask.scan()] == [TASK]
     assert [task.task_id for task in AppTask.query(TASK)] == [TASK]
     assert AppTask.count(TASK) == Order.confirm_payment.pending.count() == 1
-    assert [task.task_id for task in Order.confirm_payment.todo()] == [TASK]
+    assert [task.task_id for task in Order.confirm_payment.due()] == [TASK]
     assert sum(count for count in Order.counts().values()) == 1
     assert len(index_entries(AppTask)) == 1
 

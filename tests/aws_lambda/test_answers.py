@@ -35,7 +35,7 @@ def work(_ctx: object, event: Any) -> dict[str, str]:
 
 
 storing = handles(Order.ship, task_id="order_id", store_answer=True)(work)
-comparing = handles(Order.ship, task_id="order_id", same=("size", "items.0"), store_answer=True)(work)
+comparing = handles(Order.ship, task_id="order_id", must_match=("size", "items.0"), store_answer=True)(work)
 
 
 @pytest.mark.parametrize("trigger", ["direct", "async"])
@@ -61,7 +61,7 @@ def test_a_state_machine_reads_the_same_path_after_a_retry_that_was_not_needed(c
 def test_a_repeated_message_gets_the_answer_of_its_own_step(context: Context) -> None:
     Order.create("o-1")
     handlers = [
-        handles(step, task_id="order_id", store_answer=True)(lambda ctx, _event: f"{ctx.fence}")
+        handles(step, task_id="order_id", store_answer=True)(lambda ctx, _event: f"{ctx.task.fence}")
         for step in (Order.confirm, Order.ship, Order.deliver)
     ]
 
@@ -142,14 +142,14 @@ def ignored() -> None:
 
 def mismatched() -> None:
     ready()
-    Order.ship.run("o-1", lambda _: None, same="other")
+    Order.ship.run("o-1", lambda _: None, must_match="other")
 
 
 def missing() -> None:
     pass
 
 
-ALL_DONE = Replies(locked="done", not_ready="done", not_found="done", mismatch="done", ignored="done", failed="done")
+ALL_DONE = Replies(locked="ack", not_ready="ack", not_found="ack", mismatch="ack", ignored="ack", failed="ack")
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_answer_is_called_for_every_result_and_gives_all_of_them_one_shape(
         state = result.task and str(result.task.state)
         return {"id": result.task_id, "status": result.status, "state": state, "error": type(result.error).__name__}
 
-    handler = handles(Order.ship, task_id="order_id", replies=ALL_DONE, answer=told, same=lambda _: "this")(work)
+    handler = handles(Order.ship, task_id="order_id", replies=ALL_DONE, answer=told, must_match=lambda _: "this")(work)
     answer = handler(event, context)
 
     task = Order.get_task("o-1") if status != "not_found" else None
@@ -204,14 +204,14 @@ def test_another_payload_of_the_same_task_is_never_answered_with_done(context: C
 
 def test_a_batch_redelivers_a_message_with_another_payload(context: Context) -> None:
     ready()
-    handler = handles(Order.ship, task_id="order_id", same=lambda message: message)(work)
+    handler = handles(Order.ship, task_id="order_id", must_match=lambda message: message)(work)
 
     assert names(handler(sqs(bare("o-1", size="S"), bare("o-1", size="XL"), bare("o-1", size="S")), context)) == ["m-2"]
 
 
 def test_a_missing_task_is_created_and_keeps_the_payload_of_its_first_event(context: Context) -> None:
     handler = handles(
-        Order.ship, task_id="detail.order_id", same="detail", create_if_missing=True, trigger="eventbridge"
+        Order.ship, task_id="detail.order_id", must_match="detail", create_if_missing=True, trigger="eventbridge"
     )(lambda _ctx, _event: None)
 
     handler(eventbridge("o-1", size="XL"), context)
@@ -221,35 +221,35 @@ def test_a_missing_task_is_created_and_keeps_the_payload_of_its_first_event(cont
 
 
 @pytest.mark.parametrize(
-    ("same", "why"),
+    ("must_match", "why"),
     [
         ("size", "there is no key 'size'"),
-        (lambda event: event["size"], "same raised KeyError"),
-        (lambda _: None, "same returned None for an object"),
-        (lambda _: nested(200), "same is nested more than 200 levels deep"),
-        (lambda _: nested(10_000), "same is nested more than 200 levels deep"),
+        (lambda event: event["size"], "must_match raised KeyError"),
+        (lambda _: None, "must_match returned None for an object"),
+        (lambda _: nested(200), "must_match is nested more than 200 levels deep"),
+        (lambda _: nested(10_000), "must_match is nested more than 200 levels deep"),
     ],
 )
-def test_a_payload_without_what_is_compared_is_refused(same: Any, why: str, context: Context) -> None:
+def test_a_payload_without_what_is_compared_is_refused(must_match: Any, why: str, context: Context) -> None:
     ready()
 
     with pytest.raises(UnreadableEventError, match=why):
-        handles(Order.ship, task_id="order_id", same=same)(work)(bare("o-1"), context)
+        handles(Order.ship, task_id="order_id", must_match=must_match)(work)(bare("o-1"), context)
     assert Order.get_task("o-1").state == Order.ship.pending
 
 
 def test_what_cannot_be_compared_is_an_error_of_the_function(context: Context) -> None:
     ready()
 
-    with pytest.raises(TypeError, match="same is a object"):
-        handles(Order.ship, task_id="order_id", same=lambda _: object())(work)(bare("o-1"), context)
+    with pytest.raises(TypeError, match="must_match is a object"):
+        handles(Order.ship, task_id="order_id", must_match=lambda _: object())(work)(bare("o-1"), context)
     assert Order.get_task("o-1").state == Order.ship.pending
 
 
-@pytest.mark.parametrize("same", [5, "", "a..b", (), ("a", 5), b"a", {"a": "b"}], ids=str)
-def test_same_takes_paths_or_a_function(same: Any) -> None:
-    with pytest.raises(TypeError, match="same is a path"):
-        handles(Order.ship, task_id="order_id", same=same)(work)
+@pytest.mark.parametrize("must_match", [5, "", "a..b", (), ("a", 5), b"a", {"a": "b"}], ids=str)
+def test_must_match_takes_paths_or_a_function(must_match: Any) -> None:
+    with pytest.raises(TypeError, match="must_match is a path"):
+        handles(Order.ship, task_id="order_id", must_match=must_match)(work)
 
 
 def test_store_answer_is_a_flag() -> None:

@@ -79,12 +79,12 @@ def test_metrics_are_on_off_or_a_namespace(metrics: Any) -> None:
 
 
 def test_a_batch_is_reported_or_raised() -> None:
-    with pytest.raises(ValueError, match="""batch is "report" or "raise", not 'done'"""):
-        Replies(batch="done")  # type: ignore[arg-type]  # that is the point
+    with pytest.raises(ValueError, match="""batch is "report" or "raise", not 'ack'"""):
+        Replies(batch="ack")  # type: ignore[arg-type]  # that is the point
 
 
-def test_a_reply_is_done_or_error() -> None:
-    with pytest.raises(ValueError, match="""locked is "done" or "error", not 'retry'"""):
+def test_a_reply_is_ack_or_raise() -> None:
+    with pytest.raises(ValueError, match="""locked is "ack" or "raise", not 'retry'"""):
         Replies(locked="retry")  # type: ignore[arg-type]  # that is the point
 
 
@@ -107,7 +107,7 @@ def test_a_reply_is_done_or_error() -> None:
         ({"since": 3600}, TypeError, "since must be a timedelta"),
         ({"since": timedelta(0)}, ValueError, "since must be above zero"),
         ({"only": (Order.confirm.pending,)}, ValueError, "only has"),
-        ({"error_like": 5}, TypeError, "error_like must be text"),
+        ({"error_contains": 5}, TypeError, "error_contains must be text"),
         ({"rate": 0}, ValueError, "rate must be between"),
         ({"time_per_task": 10}, TypeError, "time_per_task must be a timedelta"),
         ({"time_per_task": timedelta(0)}, ValueError, "time_per_task must be above zero"),

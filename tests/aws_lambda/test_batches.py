@@ -93,7 +93,7 @@ def test_a_message_about_an_ignored_task_is_acknowledged(context: Context) -> No
 def test_ignored_tasks_can_be_sent_to_the_dead_letter_queue(context: Context) -> None:
     ready("o-1")
     Order.ship.ignore("o-1", reason="cancelled")
-    careful = handles(Order.ship, task_id="order_id", replies=Replies(ignored="error"))(ship)
+    careful = handles(Order.ship, task_id="order_id", replies=Replies(ignored="raise"))(ship)
 
     assert names(careful(sqs(bare("o-1")), context)) == ["m-1"]
 
@@ -246,7 +246,7 @@ def test_an_error_of_the_table_leaves_the_other_messages_alone(
 
 def test_a_batch_may_report_what_succeeded_before(context: Context) -> None:
     Order.create("o-1", state=Order.ship.succeeded)
-    strict = handles(Order.ship, task_id="order_id", replies=Replies(succeeded="error"))(ship)
+    strict = handles(Order.ship, task_id="order_id", replies=Replies(succeeded="raise"))(ship)
 
     assert names(strict(sqs(bare("o-1")), context)) == ["m-1"]
     with pytest.raises(TaskAlreadySucceededError):

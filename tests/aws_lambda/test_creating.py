@@ -109,13 +109,15 @@ def test_without_it_a_task_that_is_not_there_is_an_error(context: Context) -> No
 
 def test_of_two_deliveries_at_once_one_runs_and_the_other_gets_its_answer(context: Context) -> None:
     got: list[Any] = []
-    first = handles(Order.confirm, task_id="order_id", create_if_missing=True, store_answer=True, same="size")
+    first = handles(Order.confirm, task_id="order_id", create_if_missing=True, store_answer=True, must_match="size")
 
     def attributes(event: Any) -> dict[str, int]:  # called once the claim has found no task
         got.append(first(lambda *_: "first")(event, context))
         return {"amount": 4200}
 
-    second = handles(Order.confirm, task_id="order_id", create_if_missing=attributes, store_answer=True, same="size")
+    second = handles(
+        Order.confirm, task_id="order_id", create_if_missing=attributes, store_answer=True, must_match="size"
+    )
     got.append(second(lambda *_: "second")(bare("o-1", size="XL"), context))
 
     assert got == ["first", "first"]
@@ -137,11 +139,11 @@ def test_in_a_batch_the_attributes_are_computed_outside_of_shared_requests(conte
 def test_while_the_other_delivery_runs_this_one_is_refused(context: Context, size: str, error: type[Exception]) -> None:
     def attributes(_: Any) -> dict[str, int]:
         Order.create("o-1", state=Order.confirm.pending)
-        die(Order.confirm, "o-1", same={"size": "XL"})
+        die(Order.confirm, "o-1", must_match={"size": "XL"})
         return {}
 
     with pytest.raises(error):
-        handles(Order.confirm, task_id="order_id", create_if_missing=attributes, same="size")(ship)(
+        handles(Order.confirm, task_id="order_id", create_if_missing=attributes, must_match="size")(ship)(
             bare("o-1", size=size), context
         )
 
@@ -162,15 +164,15 @@ def test_the_task_is_created_as_a_claim_leaves_it(context: Context) -> None:
     def look(ctx: ExecutionContext[Order], _event: Any) -> None:
         rows.append(Order.get_task("o-1")._row_state.stored)
         assert ctx.task.lock == ctx.task.creation
-        assert (ctx.attempt, ctx.fence, ctx.task.trace) == (1, 1, {"traceparent": "00-1-2-01"})
+        assert (ctx.attempt, ctx.task.fence, ctx.task.trace) == (1, 1, {"traceparent": "00-1-2-01"})
 
     created = handles(
         Order.confirm,
         task_id="order_id",
         create_if_missing=lambda _: {"amount": 1, "trace": {"traceparent": "00-1-2-01"}},
-        same="size",
+        must_match="size",
     )(look)
-    claimed = handles(Order.confirm, task_id="order_id", same="size")(look)
+    claimed = handles(Order.confirm, task_id="order_id", must_match="size")(look)
 
     created(bare("o-1", size="XL"), context)
     Order.delete_task("o-1")

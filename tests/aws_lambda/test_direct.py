@@ -206,10 +206,10 @@ def test_giving_up_sets_the_task_aside(context: Context) -> None:
 @pytest.mark.parametrize(
     ("prepare", "replies", "state"),
     [
-        (locked, Replies(locked="done"), "ship in_progress"),
-        (not_ready, Replies(not_ready="done"), "confirm pending"),
-        (missing, Replies(not_found="done"), None),
-        (ignored, Replies(ignored="done"), "ship ignored"),
+        (locked, Replies(locked="ack"), "ship in_progress"),
+        (not_ready, Replies(not_ready="ack"), "confirm pending"),
+        (missing, Replies(not_found="ack"), None),
+        (ignored, Replies(ignored="ack"), "ship ignored"),
     ],
 )
 @pytest.mark.usefixtures("clock")
@@ -224,7 +224,7 @@ def test_replies_choose_what_is_not_an_error(
 
 def test_replies_choose_what_is_an_error(context: Context) -> None:
     succeeded()
-    handler = handles(Order.ship, task_id="order_id", replies=Replies(succeeded="error"))(ship)
+    handler = handles(Order.ship, task_id="order_id", replies=Replies(succeeded="raise"))(ship)
 
     with pytest.raises(TaskNotStartableError, match="done"):
         handler(bare("o-1"), context)
@@ -232,13 +232,13 @@ def test_replies_choose_what_is_an_error(context: Context) -> None:
 
 def test_a_failure_may_be_left_to_the_scheduled_retry(context: Context) -> None:
     ready()
-    handler = handles(Order.ship, task_id="order_id", replies=Replies(failed="done"))(ship)
+    handler = handles(Order.ship, task_id="order_id", replies=Replies(failed="ack"))(ship)
 
     assert handler(bare("o-1", broken="no paper"), context)["state"] == "ship failed"
 
 
 def test_an_answer_to_what_is_not_there_has_no_state(context: Context) -> None:
-    handler = handles(Order.ship, task_id="order_id", replies=Replies(not_found="done"))(ship)
+    handler = handles(Order.ship, task_id="order_id", replies=Replies(not_found="ack"))(ship)
 
     assert handler(bare("o-1"), context) == {**DONE, "state": None}
 
@@ -412,7 +412,7 @@ def test_an_order_to_end_gives_the_task_back_and_leaves(context: Context) -> Non
 def test_what_the_function_returned_is_no_answer_where_that_could_not_be_recorded(context: Context) -> None:
     ready()
 
-    @handles(Order.ship, task_id="order_id", replies=Replies(ignored="done"))
+    @handles(Order.ship, task_id="order_id", replies=Replies(ignored="ack"))
     def handler(ctx: ExecutionContext[Order], _event: object) -> dict[str, bool]:
         ctx.task.amount = float("nan")
         return {"shipped": True}
@@ -427,7 +427,7 @@ def seen(result: Result[Order]) -> tuple[object, ...]:
 def test_an_answer_has_nothing_that_a_failed_attempt_assigned(context: Context) -> None:
     ready()
 
-    @handles(Order.ship, task_id="order_id", replies=Replies(failed="done"), answer=seen)
+    @handles(Order.ship, task_id="order_id", replies=Replies(failed="ack"), answer=seen)
     def handler(ctx: ExecutionContext[Order], _event: object) -> None:
         ctx.task.label = "L-1"
         raise Broken

@@ -39,7 +39,7 @@ def print_label(_ctx: ExecutionContext[Order], event: Any) -> dict[str, str]:
     return LABEL
 
 
-handler = handles(Order.ship, task_id="body.order_id", store_answer=True, same="body.size")(print_label)
+handler = handles(Order.ship, task_id="body.order_id", store_answer=True, must_match="body.size")(print_label)
 
 
 def ready() -> None:
@@ -83,7 +83,7 @@ def test_a_request_runs_its_task_and_a_repeated_one_gets_the_same_response(
 
 def locked() -> None:
     ready()
-    die(Order.ship, "o-1", same={"body.size": "XL"}, lock_for=timedelta(minutes=1))
+    die(Order.ship, "o-1", must_match={"body.size": "XL"}, lock_for=timedelta(minutes=1))
 
 
 def nearly_free() -> None:
@@ -115,7 +115,7 @@ def ignored_before() -> None:
 
 def mismatched() -> None:
     ready()
-    Order.ship.run("o-1", lambda _: None, same={"body.size": "S"})
+    Order.ship.run("o-1", lambda _: None, must_match={"body.size": "S"})
 
 
 @pytest.mark.parametrize(
@@ -347,7 +347,7 @@ def test_a_value_that_json_does_not_have_is_sent_as_text_unless_it_is_to_be_stor
 def test_a_result_that_no_client_can_read_fails_the_attempt_and_is_no_success(event: Event, context: Context) -> None:
     ready()
     task_id = "order_id" if "order_id" in event else "body.order_id"
-    rated = handles(Order.ship, task_id=task_id, replies=Replies(failed="error"))(lambda *_: {"rate": float("nan")})
+    rated = handles(Order.ship, task_id=task_id, replies=Replies(failed="raise"))(lambda *_: {"rate": float("nan")})
 
     with pytest.raises(ValueError, match="the function returned a value that JSON does not have: Out of range"):
         rated(event, context)
@@ -356,7 +356,7 @@ def test_a_result_that_no_client_can_read_fails_the_attempt_and_is_no_success(ev
 
 def test_replies_decide_what_is_an_error_of_the_function(context: Context) -> None:
     ready()
-    alarming = handles(Order.ship, task_id="body.order_id", replies=Replies(failed="error"))(print_label)
+    alarming = handles(Order.ship, task_id="body.order_id", replies=Replies(failed="raise"))(print_label)
 
     with pytest.raises(Broken):
         alarming(http_api(order(broken=True)), context)
@@ -392,9 +392,11 @@ def test_a_success_whose_message_was_not_sent_has_a_status_code(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ready()
-    then = "https://sqs.eu-west-1.amazonaws.com/1/next"
-    handing_on = handles(Order.ship, task_id="body.order_id", then=then)
-    saying = handles(Order.ship, task_id="body.order_id", then=then, answer=lambda result: type(result.error).__name__)
+    url = "https://sqs.eu-west-1.amazonaws.com/1/next"
+    handing_on = handles(Order.ship, task_id="body.order_id", next_queue_url=url)
+    saying = handles(
+        Order.ship, task_id="body.order_id", next_queue_url=url, answer=lambda result: type(result.error).__name__
+    )
     monkeypatch.setattr(Queue, "send", lambda *_, **__: 1 / 0)
 
     response = handing_on(print_label)(http_api(order()), context)
@@ -406,7 +408,7 @@ def test_a_success_whose_message_was_not_sent_has_a_status_code(
 def test_unless_the_replies_say_so_a_table_that_cannot_be_used_is_no_error_of_the_function(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    raising = handles(Order.ship, task_id="body.order_id", replies=Replies(unavailable="error"))(print_label)
+    raising = handles(Order.ship, task_id="body.order_id", replies=Replies(unavailable="raise"))(print_label)
     monkeypatch.setattr(Order.ship, "start", no_access)
 
     with pytest.raises(UpdateError):
@@ -488,7 +490,7 @@ def test_the_event_classes_of_powertools_work_around_the_handler_and_as_its_payl
 )
 def test_a_body_that_cannot_be_compared_is_an_error_of_the_client(body: str, context: Context) -> None:
     ready()
-    comparing = handles(Order.ship, task_id="headers.idempotency-key", same="body")(print_label)
+    comparing = handles(Order.ship, task_id="headers.idempotency-key", must_match="body")(print_label)
     event = {**http_api(headers={"idempotency-key": "o-1"}), "body": body, "isBase64Encoded": True}
 
     response = comparing(event, context)

@@ -59,7 +59,7 @@ def test_in_lambda_a_handler_builds_its_clients_at_import(
 ) -> None:
     monkeypatch.setenv(name, value)
 
-    handles(Order.ship, task_id="order_id", then=URL)(ship)
+    handles(Order.ship, task_id="order_id", next_queue_url=URL)(ship)
     retry_handler(Order.ship, lambda _: None)
 
     assert built == ["dynamodb", "sqs"]
@@ -83,7 +83,7 @@ def test_elsewhere_a_handler_builds_no_client_at_import(built: list[str], monkey
     monkeypatch.delenv("AWS_LAMBDA_FUNCTION_NAME", raising=False)
     monkeypatch.setenv("AWS_EXECUTION_ENV", "AWS_ECS_FARGATE")
 
-    handles(Order.ship, task_id="order_id", then=URL)(ship)
+    handles(Order.ship, task_id="order_id", next_queue_url=URL)(ship)
     retry_handler(Order.ship, lambda _: None)
 
     assert built == []

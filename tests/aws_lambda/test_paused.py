@@ -100,14 +100,14 @@ def test_a_queue_that_keeps_an_order_gets_the_record_again(context: Context) -> 
         "m-2",
         "m-3",
     ]
-    with pytest.raises(ValueError, match=r'Replies\(paused="done"\) breaks the order'):
-        once(replies=Replies(paused="done"))(fifo(("a", bare("o-1"))), context)
+    with pytest.raises(ValueError, match=r'Replies\(paused="ack"\) breaks the order'):
+        once(replies=Replies(paused="ack"))(fifo(("a", bare("o-1"))), context)
 
 
 def test_a_task_that_has_passed_the_step_or_cannot_be_started_is_answered_as_ever(context: Context) -> None:
     Order.create("o-1")
-    Order.confirm.run("o-1", lambda _: {"label": "L-1"}, store_answer=True, same={"size": 1})
-    handler = once(store_answer=True, same="size")
+    Order.confirm.run("o-1", lambda _: {"label": "L-1"}, store_answer=True, must_match={"size": 1})
+    handler = once(store_answer=True, must_match="size")
     assert handler(bare("o-1", size=1), context) == {"label": "L-1"}
     with pytest.raises(PayloadMismatchError):
         handler(bare("o-1", size=2), context)
@@ -119,14 +119,14 @@ def test_a_task_that_has_passed_the_step_or_cannot_be_started_is_answered_as_eve
 
 
 def test_a_task_that_is_created_meanwhile_takes_no_other_payload(context: Context, clock: StoppedClock) -> None:
-    handler = once(store_answer=True, same="body.size", trigger="http", where="body.order_id")
+    handler = once(store_answer=True, must_match="body.size", trigger="http", where="body.order_id")
     codes = [handler(http_event(bare("o-1", size=size)), context)["statusCode"] for size in (1, 2, 1)]
     clock.advance(HOUR)
     codes += [handler(http_event(bare("o-1", size=size)), Context(clock))["statusCode"] for size in (2, 1)]
     assert codes == [503, 422, 503, 422, 200]
 
 
-@pytest.mark.parametrize(("given", "kept"), [(None, ["m-1"]), ("done", [])])
+@pytest.mark.parametrize(("given", "kept"), [(None, ["m-1"]), ("ack", [])])
 def test_a_message_that_alone_starts_the_step_again_stays_in_its_queue(
     context: Context, monkeypatch: pytest.MonkeyPatch, given: Any, kept: list[str]
 ) -> None:

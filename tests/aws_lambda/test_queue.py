@@ -206,7 +206,7 @@ def test_the_region_is_found_in_every_form_of_a_url_or_is_that_of_the_table(
     host: str, region: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_DEFAULT_REGION", "ap-south-1")
-    queue = Queue("then", f"https://{host}/123456789012/orders-us-east-2.fifo", Order)
+    queue = Queue("next_queue_url", f"https://{host}/123456789012/orders-us-east-2.fifo", Order)
 
     client = queue._client(60)
     assert client.meta.region_name == region

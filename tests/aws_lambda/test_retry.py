@@ -211,7 +211,7 @@ def test_a_limit_a_window_states_and_errors_say_which(clock: StoppedClock) -> No
             Order.ship.reopen(task_id)
         return seen
 
-    assert tried(only=(Order.ship.failed,), error_like="INK") == {"ink"}
+    assert tried(only=(Order.ship.failed,), error_contains="INK") == {"ink"}
     assert tried(since=timedelta(days=1)) == {"o-1", "o-2", "paper", "ink"}
     assert tried(limit=1) == {"old"}
 
@@ -356,7 +356,7 @@ def test_the_time_is_looked_at_while_nothing_is_found(clock: StoppedClock, monke
         return matches(due, error)
 
     monkeypatch.setattr(DueTasks, "_matches", slowly)
-    done = retry_handler(Order.ship, label, error_like="ink")(SCHEDULE, Context(clock, 20))
+    done = retry_handler(Order.ship, label, error_contains="ink")(SCHEDULE, Context(clock, 20))
 
     assert done == {**NOTHING, "out_of_time": True}
     assert 10 <= len(seen) <= 12

@@ -123,7 +123,7 @@ def test_the_queue_of_the_step_gets_a_message_until_the_task_is_started(
     context: Context, clock: StoppedClock, client: Any, url: str
 ) -> None:
     Order.create("o-1", wait_for=Order.paid)
-    handler = handles_signal(Order.paid, task_id="order", value="amount", then=url)
+    handler = handles_signal(Order.paid, task_id="order", value="amount", next_queue_url=url)
     paid, other = sqs(EVENT), sqs(EVENT | {"amount": "1.00"})
 
     for event in (paid, paid, other):  # the first message may have been lost with the function that was to send it
@@ -136,7 +136,7 @@ def test_the_queue_of_the_step_gets_a_message_until_the_task_is_started(
 
 
 def test_an_answer_by_which_no_task_is_due_sends_no_message(clock: StoppedClock, client: Any, url: str) -> None:
-    handler = handles_signal(Order.paid, task_id="order", value="amount", then=url)
+    handler = handles_signal(Order.paid, task_id="order", value="amount", next_queue_url=url)
     for task_id in ("early", "more", "late"):
         Order.create(task_id)
     with Order.confirm.start("more") as ctx:
@@ -157,7 +157,7 @@ def test_an_answer_by_which_no_task_is_due_sends_no_message(clock: StoppedClock,
 def test_a_message_that_cannot_be_sent_lets_the_answer_be_delivered_again(context: Context, client: Any) -> None:
     Order.create("o-1", wait_for=Order.paid)
     url = client.create_queue(QueueName="next")["QueueUrl"]
-    handler = handles_signal(Order.paid, task_id="body.order", value="body.amount", then=url)
+    handler = handles_signal(Order.paid, task_id="body.order", value="body.amount", next_queue_url=url)
     client.delete_queue(QueueUrl=url)
 
     assert handler(http_api(EVENT), context)["statusCode"] == 503
@@ -169,7 +169,7 @@ def test_a_message_that_cannot_be_sent_lets_the_answer_be_delivered_again(contex
 def test_a_fifo_queue_drops_the_message_of_a_repetition(context: Context, client: Any) -> None:
     url = client.create_queue(QueueName="next.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
     Order.create("o-1", wait_for=Order.paid)
-    handler = handles_signal(Order.paid, task_id="order", value="amount", then=url)
+    handler = handles_signal(Order.paid, task_id="order", value="amount", next_queue_url=url)
 
     for _ in range(2):
         assert names(handler(fifo(("g", EVENT)), context)) == []
@@ -185,8 +185,8 @@ def test_a_fifo_queue_drops_the_message_of_a_repetition(context: Context, client
         ({"value": 7}, "value is keys with dots"),
         ({"by": 7}, "by must be text"),
         ({"by": " "}, "by is empty"),
-        ({"other": "error"}, 'other is "done" or "conflict"'),
-        ({"then": "queue"}, "then is the URL"),
+        ({"other": "error"}, 'other is "ack" or "conflict"'),
+        ({"next_queue_url": "queue"}, "next_queue_url is the URL"),
         ({"trigger": "web"}, "trigger is one of"),
     ],
 )

@@ -28,7 +28,7 @@ def test_a_success_is_sent_to_the_next_queue_and_again_if_it_is_redelivered(
 ) -> None:
     ready("o-1", "broken", "gone")
     Order.ship.ignore("gone", reason="cancelled")
-    handler = handles(Order.ship, task_id="order_id", then=url)(ship)
+    handler = handles(Order.ship, task_id="order_id", next_queue_url=url)(ship)
     event = sqs(bare("o-1"), bare("broken", **BROKEN), bare("gone"))
 
     assert names(handler(event, context)) == ["m-2"]
@@ -44,7 +44,7 @@ def test_a_redelivered_message_is_sent_on_only_while_the_task_is_pending_at_the_
     context: Context, client: Any, url: str, has: str
 ) -> None:
     ready("o-1")
-    handler = handles(Order.ship, task_id="order_id", then=url)(ship)
+    handler = handles(Order.ship, task_id="order_id", next_queue_url=url)(ship)
     handler(sqs(bare("o-1")), context)
     if has == "finished":
         Order.deliver.run("o-1", lambda _: None)
@@ -59,7 +59,7 @@ def test_a_redelivered_message_is_sent_on_only_while_the_task_is_pending_at_the_
 def test_a_schedule_sends_what_it_has_finished(clock: StoppedClock, client: Any, url: str) -> None:
     ready("o-1", "broken-1")
 
-    done = retry_handler(Order.ship, label, then=url)(SCHEDULE, Context(clock))
+    done = retry_handler(Order.ship, label, next_queue_url=url)(SCHEDULE, Context(clock))
 
     assert done == {**NOTHING, "succeeded": 1, "failed": 1}
     assert bodies(received(client, url)) == [{"task_id": "o-1"}]
@@ -70,7 +70,7 @@ def test_a_message_group_goes_on_with_its_tasks_and_a_repeated_message_is_droppe
 ) -> None:
     url = client.create_queue(QueueName="next.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
     ready("o-1", "o-2", "o-3")
-    handler = handles(Order.ship, task_id="order_id", then=url)(ship)
+    handler = handles(Order.ship, task_id="order_id", next_queue_url=url)(ship)
 
     for _ in range(2):
         handler(fifo(("a", bare("o-1")), ("b", bare("o-2")), ("a", bare("o-3"))), context)
@@ -91,7 +91,7 @@ def test_a_fifo_queue_takes_a_task_that_succeeds_twice_within_five_minutes_twice
 ) -> None:
     url = client.create_queue(QueueName="next.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
     ready("o-1")
-    handler = handles(Order.ship, task_id="order_id", then=url)(ship)
+    handler = handles(Order.ship, task_id="order_id", next_queue_url=url)(ship)
     handler(sqs(bare("o-1")), context)
     if again == "a later claim":
         Order.ship.run("o-1", lambda _: None, also_from=(Order.deliver.pending,))
@@ -108,7 +108,7 @@ def test_a_partition_whose_name_is_longer_than_a_group_goes_on_as_one_group(cont
     url = client.create_queue(QueueName="next.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
     ready("o-1", "o-2")
 
-    handles(Order.ship, task_id="order_id", then=url)(ship)(
+    handles(Order.ship, task_id="order_id", next_queue_url=url)(ship)(
         kafka_event(bare("o-1"), bare("o-2"), topic="t" * 200), context
     )
 
@@ -120,7 +120,7 @@ def test_a_success_that_was_not_sent_is_redelivered_and_then_sent(
     context: Context, client: Any, url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     ready("o-1", "o-2")
-    handler = handles(Order.ship, task_id="order_id", then=url, replies=Replies(succeeded="done"))(ship)
+    handler = handles(Order.ship, task_id="order_id", next_queue_url=url, replies=Replies(succeeded="ack"))(ship)
     sent = answers(monkeypatch, failed("0", by_sender=True))
 
     assert names(handler(sqs(bare("o-1"), bare("o-2")), context)) == ["m-1"]
@@ -133,14 +133,14 @@ def test_a_success_that_was_not_sent_is_redelivered_and_then_sent(
 
 def test_a_next_queue_that_takes_nothing_is_an_error_of_the_function(clock: StoppedClock, client: Any) -> None:  # noqa: ARG001 - moto is on
     ready("o-1", "o-2", "o-3")
-    handler = handles(Order.ship, task_id="order_id", then=MISSING)(ship)
+    handler = handles(Order.ship, task_id="order_id", next_queue_url=MISSING)(ship)
 
     with pytest.raises(ClientError, match="NonExistentQueue"):
         handler(sqs(bare("o-1"), bare("o-2")), Context(clock))
     with pytest.raises(ClientError, match="NonExistentQueue"):
         handler(bare("o-1"), Context(clock))
     with pytest.raises(ClientError, match="NonExistentQueue"):
-        retry_handler(Order.ship, label, then=MISSING)(SCHEDULE, Context(clock))
+        retry_handler(Order.ship, label, next_queue_url=MISSING)(SCHEDULE, Context(clock))
     assert states("o-1", "o-2", "o-3") == ["deliver pending"] * 3
 
 
@@ -150,7 +150,7 @@ def test_near_the_end_of_an_invocation_a_send_is_not_retried(
     ready("o-1")
     sent = answers(monkeypatch, *[failed("0", by_sender=False)] * 4)
     monkeypatch.setattr("pynamodb_tracker.clock.seconds_until", lambda time: (time - clock.now()).total_seconds())
-    handler = handles(Order.ship, task_id="order_id", then=url)(ship)
+    handler = handles(Order.ship, task_id="order_id", next_queue_url=url)(ship)
 
     with pytest.raises(TrackerError, match="InternalError: try again"):
         handler(bare("o-1"), Context(clock, 0.5))
@@ -158,7 +158,7 @@ def test_near_the_end_of_an_invocation_a_send_is_not_retried(
 
 
 def test_requests_to_the_next_queue_end_with_the_invocation(url: str) -> None:
-    queue = Queue("then", url, Order)
+    queue = Queue("next_queue_url", url, Order)
     patient, quick = queue._client(20), queue._client(5)
 
     assert patient is queue._client(13)
@@ -169,10 +169,10 @@ def test_requests_to_the_next_queue_end_with_the_invocation(url: str) -> None:
 
 @pytest.mark.parametrize("wrong", ["orders", "", 5])
 def test_the_next_queue_is_named_by_its_url(wrong: Any) -> None:
-    with pytest.raises(ValueError, match="then is the URL of a queue"):
-        handles(Order.ship, task_id="order_id", then=wrong)(ship)
-    with pytest.raises(ValueError, match="then is the URL of a queue"):
-        retry_handler(Order.ship, label, then=wrong)
+    with pytest.raises(ValueError, match="next_queue_url is the URL of a queue"):
+        handles(Order.ship, task_id="order_id", next_queue_url=wrong)(ship)
+    with pytest.raises(ValueError, match="next_queue_url is the URL of a queue"):
+        retry_handler(Order.ship, label, next_queue_url=wrong)
 
 
 class Sale(ShopTask):
@@ -193,7 +193,7 @@ def test_a_success_that_leads_to_a_branch_is_not_sent_to_the_next_queue_nor_if_i
 ) -> None:
     of = getattr(Sale, step)
     Sale.create("s-1", state=of.pending)
-    handler = handles(of, task_id="order_id", then=url)(lambda ctx, _: ctx.go_to(getattr(Sale, chosen)))
+    handler = handles(of, task_id="order_id", next_queue_url=url)(lambda ctx, _: ctx.go_to(getattr(Sale, chosen)))
     for _ in range(2):
         assert names(handler(sqs(bare("s-1")), context)) == []
         assert bodies(received(client, url)) == [{"task_id": "s-1"}] * is_sent
@@ -202,7 +202,7 @@ def test_a_success_that_leads_to_a_branch_is_not_sent_to_the_next_queue_nor_if_i
 def test_a_message_for_a_step_that_was_passed_over_is_not_handed_on(context: Context, client: Any, url: str) -> None:
     Sale.create("s-1")
     Sale.check.run("s-1", lambda ctx: ctx.go_to(Sale.ship))
-    assert names(handles(Sale.pack, task_id="order_id", then=url)(print)(sqs(bare("s-1")), context)) == []
+    assert names(handles(Sale.pack, task_id="order_id", next_queue_url=url)(print)(sqs(bare("s-1")), context)) == []
     assert received(client, url) == []
 
 
@@ -214,7 +214,9 @@ def test_a_standard_queue_gets_the_group_of_a_task_as_its_tenant(context: Contex
     ready("o-1")
     Order.create("o-2", state=Order.ship.pending, group="customer 7" * 20)
     Order.create("o-3", state=Order.ship.pending, group="customer-8")
-    handles(Order.ship, task_id="order_id", then=url)(ship)(sqs(bare("o-1"), bare("o-2"), bare("o-3")), context)
+    handles(Order.ship, task_id="order_id", next_queue_url=url)(ship)(
+        sqs(bare("o-1"), bare("o-2"), bare("o-3")), context
+    )
 
     groups = groups_of(received(client, url))
 
@@ -230,7 +232,7 @@ def test_a_function_of_the_task_names_the_tenant_and_delays_nothing_if_it_fails(
     def tenant(task: Order) -> Any:
         return {"o-1": f"{task.state}".replace(" ", "-"), "o-2": None, "o-3": 3}[task.task_id]
 
-    handler = handles(Order.ship, task_id="order_id", then=url, message_group=tenant)(ship)
+    handler = handles(Order.ship, task_id="order_id", next_queue_url=url, message_group=tenant)(ship)
     assert names(handler(sqs(*map(bare, ("o-1", "o-2", "o-3", "o-4"))), context)) == []
 
     assert groups_of(received(client, url)) == {"o-1": "deliver-pending", "o-2": None, "o-3": None, "o-4": None}
@@ -248,7 +250,7 @@ def test_a_schedule_names_the_tenants_of_what_it_sends_and_of_what_it_has_finish
 
     assert retry_handler(Order.ship, queue_url=url, message_group=tenant)(SCHEDULE, Context(clock))["sent"] == 2
     assert groups_of(received(client, url)) == {"o-1": "ship-o-1", "o-2": "ship-o-2"}
-    retry_handler(Order.ship, label, then=url, message_group=tenant)(SCHEDULE, Context(clock))
+    retry_handler(Order.ship, label, next_queue_url=url, message_group=tenant)(SCHEDULE, Context(clock))
     assert groups_of(received(client, url)) == {"o-1": "deliver-o-1", "o-2": "deliver-o-2"}
 
 
@@ -256,8 +258,8 @@ def test_a_schedule_names_the_tenants_of_what_it_sends_and_of_what_it_has_finish
     ("options", "error"),
     [
         ({"message_group": str}, TypeError),
-        ({"message_group": "customer", "then": MISSING}, TypeError),
-        ({"message_group": str, "then": f"{MISSING}.fifo"}, ValueError),
+        ({"message_group": "customer", "next_queue_url": MISSING}, TypeError),
+        ({"message_group": str, "next_queue_url": f"{MISSING}.fifo"}, ValueError),
     ],
 )
 def test_a_group_without_a_standard_queue_is_refused(options: dict[str, Any], error: type[Exception]) -> None:

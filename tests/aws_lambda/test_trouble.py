@@ -51,7 +51,7 @@ def test_a_batch_whose_records_are_acknowledged_nevertheless_is_no_error_of_the_
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Order.ship, "start", no_access)
-    scheduled = handles(Order.ship, task_id="order_id", replies=Replies(unavailable="done"))(ship)
+    scheduled = handles(Order.ship, task_id="order_id", replies=Replies(unavailable="ack"))(ship)
 
     assert names(scheduled(sqs(bare("o-1"), bare("o-2")), context)) == []
 
@@ -70,13 +70,13 @@ def test_a_success_that_the_table_does_not_record_is_an_error_of_the_function(
         handler(sqs(bare("o-1")), context)
 
 
-@pytest.mark.parametrize("replies", [Replies(locked="done"), Replies(not_ready="done"), Replies(failed="done")])
+@pytest.mark.parametrize("replies", [Replies(locked="ack"), Replies(not_ready="ack"), Replies(failed="ack")])
 def test_replies_that_would_break_the_order_of_a_fifo_queue_are_refused(replies: Replies, context: Context) -> None:
     ready("o-1")
     hasty = handles(Order.ship, task_id="order_id", replies=replies)(ship)
 
     with pytest.raises(
-        ValueError, match=r'Replies\(\w+="done"\) breaks the order of a FIFO queue.*no retry_delay.*group='
+        ValueError, match=r'Replies\(\w+="ack"\) breaks the order of a FIFO queue.*no retry_delay.*group='
     ):
         hasty(fifo(("a", bare("o-1"))), context)
     assert states("o-1") == ["ship pending"]
@@ -101,7 +101,7 @@ def test_a_group_keeps_the_order_of_messages_of_a_standard_queue_while_a_task_wa
     monkeypatch.setattr(Order.ship._definition.declared, "retry_delay", timedelta(hours=1))
     for task_id in ("o-1", "o-2"):
         Order.create(task_id, state=Order.ship.pending, group="customer-7")
-    shipping = handles(Order.ship, task_id="order_id", replies=Replies(failed="done", not_ready="done"))(ship)
+    shipping = handles(Order.ship, task_id="order_id", replies=Replies(failed="ack", not_ready="ack"))(ship)
 
     assert names(shipping(sqs(bare("o-1", broken="no ink"), bare("o-2")), context)) == []
     assert states("o-1", "o-2") == ["ship failed", "ship pending"]

@@ -40,7 +40,7 @@ def test_a_message_about_a_task_that_waits_for_others_is_done(event: Any, contex
 
     assert names(handler(event, context)) == []
     assert Order.get_task("o-1").attempt == 0
-    asks_again = handles(Order.ship, task_id="order_id", replies=Replies(waits="error"))(ship)
+    asks_again = handles(Order.ship, task_id="order_id", replies=Replies(waits="raise"))(ship)
     assert names(asks_again(event, context)) == ["m-1"]
 
 

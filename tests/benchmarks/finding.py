@@ -47,7 +47,7 @@ def report() -> Iterator[str]:
         find = FoundTask.by_customer
         queries: dict[str, Query] = {
             f"all {TASKS // CUSTOMERS} of a customer": lambda: list(find.query("c-7")),
-            "the 10 newest": lambda: list(find.query("c-7", latest_first=True, limit=10)),
+            "the 10 newest": lambda: list(find.query("c-7", newest_first=True, limit=10)),
             "a page of 50": lambda: find.page("c-7"),
             "none": lambda: list(find.query("nobody")),
         }

@@ -78,7 +78,7 @@ def of_tracker(_: Way) -> dict[str, Query]:
     pending = Order.ship.pending
     return {
         f"{LIMIT} oldest, whole": lambda: list(pending.query(limit=LIMIT)),
-        f"{LIMIT} newest, whole": lambda: list(pending.query(limit=LIMIT, latest_first=True)),
+        f"{LIMIT} newest, whole": lambda: list(pending.query(limit=LIMIT, latest_due_first=True)),
         "page of 100": lambda: pending.page(limit=100),
         "count": pending.count,
     }

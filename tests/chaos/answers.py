@@ -81,7 +81,7 @@ def send_any(log: Log, number: int, bill: Any, draw: random.Random) -> bool:
         *[bill.settle.in_progress] * 2,
     ]  # where an answer races a decision
     state = draw.choice([*states, *often * 3, bill.settle.succeeded])
-    found = [task.task_id for task in state.query(limit=MOST, latest_first=draw.random() < 0.7, with_data=False)]
+    found = [task.task_id for task in state.query(limit=MOST, latest_due_first=draw.random() < 0.7, with_data=False)]
     if not found:
         return False
     task_id, name = draw.choice(found), draw.choice(ANSWERS)

@@ -104,7 +104,7 @@ class AsyncBlock(Block):
 
     async def _commit_progress(self, ctx: Any) -> None:
         self.commits += 1
-        mark = ctx.fence, self.commits
+        mark = ctx.task.fence, self.commits
 
         async def write() -> None:
             async with ctx.transaction() as transaction:
@@ -140,7 +140,7 @@ class AsyncBlock(Block):
     async def _book_success(self, ctx: Any) -> None:
         try:
             async with ctx.transaction(succeed=True) as transaction:
-                self.ledger.mark(transaction, self.task_id, self.step.name, (ctx.fence, SUCCESS))
+                self.ledger.mark(transaction, self.task_id, self.step.name, (ctx.task.fence, SUCCESS))
         except (PynamoDBConnectionError, TransactWriteError) as error:
             if is_of_the_network(error):
                 self.unbooked = error

@@ -68,7 +68,7 @@ class Attempt:
                 interrupts.during(script.interrupt),
                 self.step.start(task_id, skip_error=script.skip_error and not succeeds, **options) as ctx,
             ):
-                facts |= {"fence": ctx.fence, "attempt": ctx.attempt, "ending": script.ending}
+                facts |= {"fence": ctx.task.fence, "attempt": ctx.attempt, "ending": script.ending}
                 self.log.tell("began", named, self.number, **facts)
                 self._inside(ctx, work)
         except TaskNotStartableError:
@@ -86,8 +86,8 @@ class Attempt:
             elif deed.kind == "extend":
                 ctx.extend_lock(timedelta(seconds=deed.amount))
         work(ctx)
-        ctx.task.data.setdefault("marks", []).append([self.step.pending.code, ctx.fence])
+        ctx.task.data.setdefault("marks", []).append([self.step.pending.code, ctx.task.fence])
         if self.script.has_large_record:
-            ctx.task.data["text"] = [ctx.fence, random.Random(ctx.fence).randbytes(LARGE).hex()]
+            ctx.task.data["text"] = [ctx.task.fence, random.Random(ctx.task.fence).randbytes(LARGE).hex()]
         if (error := _ERRORS.get(self.script.ending)) is not None:
             raise error()

@@ -100,7 +100,7 @@ class Block:
         """Write that the block has begun: before the data is accessed, whose chunks may have to be read."""
         late = lateness(ctx)
         self.claimed = True
-        self.tell("claimed", step=self.step.name, fence=ctx.fence, attempt=ctx.attempt, late=late)
+        self.tell("claimed", step=self.step.name, fence=ctx.task.fence, attempt=ctx.attempt, late=late)
 
     def inside(self, ctx: Any) -> None:
         """Carry the script out while the lock is held."""
@@ -152,7 +152,7 @@ class Block:
 
     def _record(self, ctx: Any, size: int) -> None:
         self.records += 1
-        append(ctx.task, ctx.fence, self.records, size)
+        append(ctx.task, ctx.task.fence, self.records, size)
         at = time.monotonic()
         held = clock.now() < ctx.lock_expire_time  # looked at after `at`: what is held now was held then
         self.log.tell("effect", self.task_id, self.number, at=at, held=held)
@@ -163,7 +163,7 @@ class Block:
     def call_part(self, ctx: Any, name: str) -> int:
         """Do a part, and return who has done it."""
         self.tell("call", name=name, key=ctx.key(name))
-        fence: int = ctx.fence
+        fence: int = ctx.task.fence
         return fence
 
     def got_part(self, ctx: Any, name: str, result: int) -> None:
@@ -182,7 +182,7 @@ class Block:
     def _commit(self, ctx: Any) -> None:
         """Mark the progress; where that failed hold the lock for a while, so that a late copy of it finds it held."""
         self.commits += 1
-        mark = ctx.fence, self.commits
+        mark = ctx.task.fence, self.commits
 
         def write() -> None:
             with ctx.transaction() as transaction:
@@ -231,7 +231,7 @@ class Block:
     def _book(self, ctx: Any) -> None:
         try:
             with ctx.transaction(succeed=True) as transaction:
-                self.ledger.mark(transaction, self.task_id, self.step.name, (ctx.fence, SUCCESS))
+                self.ledger.mark(transaction, self.task_id, self.step.name, (ctx.task.fence, SUCCESS))
         except (PynamoDBConnectionError, TransactWriteError) as error:
             if is_of_the_network(error):
                 self.unbooked = error

@@ -29,6 +29,6 @@ def run(attempt: Attempt, task_id: str, notice: Any, interrupts: Interrupts) -> 
 
     def work(ctx: Any) -> None:
         for each in notice_ids(task_id, attempt.step.number):
-            ctx.create(notice, each, made_by=ctx.fence)
+            ctx.create(notice, each, made_by=ctx.task.fence)
 
     attempt.run(task_id, work, interrupts)

@@ -36,7 +36,7 @@ def fork(log: Log, ctx: Any, task_id: str, run: int, kind: str) -> bool:
 
 
 def _try_to_write(log: Log, ctx: Any, task_id: str, run: int, kind: str) -> None:
-    append(ctx.task, ctx.fence, NUMBER, SIZE)
+    append(ctx.task, ctx.task.fence, NUMBER, SIZE)
     try:
         if kind == "save":
             ctx.save()

@@ -24,6 +24,6 @@ def run(attempt: Attempt, task_id: str, interrupts: Interrupts) -> None:
     """Add this run to what the group has done."""
 
     def work(ctx: Any) -> None:
-        ctx.group.data.setdefault("log", []).append([task_id, attempt.step.number, ctx.fence])
+        ctx.group.data.setdefault("log", []).append([task_id, attempt.step.number, ctx.task.fence])
 
     attempt.run(task_id, work, interrupts)

@@ -96,7 +96,7 @@ def work(settings: dict[str, Any]) -> None:
         time.sleep(0.1)
     threading.Thread(target=_end_without, args=(os.getppid(),), daemon=True).start()
     steps = {getattr(order, name): call(name) for name in settings["limits"]}
-    Worker(steps, threads=settings["threads"], longest_pause=timedelta(seconds=1)).run()
+    Worker(steps, threads=settings["threads"], max_poll_interval=timedelta(seconds=1)).run()
 
 
 def _end_without(parent: int) -> None:

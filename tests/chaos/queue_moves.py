@@ -122,7 +122,7 @@ class QueueMoves:
         for step in draw.sample(self.queues.steps, LOOKS):
             if self.todo:
                 break
-            found = [task.task_id for task in step.todo(limit=LOOKED_AT, with_data=False)]
+            found = [task.task_id for task in step.due(limit=LOOKED_AT, with_data=False)]
             self.todo = [(step, task_id) for task_id in draw.sample(found, min(KEPT, len(found)))]
         if not self.todo:
             return False

@@ -58,7 +58,7 @@ def run(attempt: Attempt, task_id: str, interrupts: Interrupts) -> None:
             attempt.number,
             occurrence=occurrence.timestamp(),
             early=early.total_seconds(),
-            fence=ctx.fence,
+            fence=ctx.task.fence,
             attempt=ctx.attempt,
             ending=attempt.script.ending,
         )

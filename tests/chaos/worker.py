@@ -142,8 +142,8 @@ class Worker:
     def _look(self, step: Any) -> list[str]:
         """Return what there is to do, and tell of a row that was read in the middle of a write."""
         if self.calm:
-            return [task.task_id for task in step.todo(limit=LOOKED_AT * 8, with_data=False)]
-        found = list(step.todo(limit=LOOKED_AT))
+            return [task.task_id for task in step.due(limit=LOOKED_AT * 8, with_data=False)]
+        found = list(step.due(limit=LOOKED_AT))
         for task in found:
             if not is_whole(task):
                 self.log.tell("torn", task.task_id)

@@ -131,7 +131,7 @@ class ByAsyncWorker(ByLibrary):
 
     async def _work(self) -> None:
         functions = {getattr(self.order, rule.name): one for rule in STEPS}
-        worker = AsyncWorker(functions, concurrency=LANES, heartbeat=True, grace=PAUSE, longest_pause=PAUSE)
+        worker = AsyncWorker(functions, concurrency=LANES, heartbeat=True, grace=PAUSE, max_poll_interval=PAUSE)
         ends = asyncio.create_task(asyncio.to_thread(self.ending.wait))
         ends.add_done_callback(lambda _: worker.stop())
         await worker.run()

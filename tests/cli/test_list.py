@@ -60,7 +60,7 @@ def test_since_until_newest_and_limit_choose(store: StoppedClock) -> None:
     assert ids() == ["o-0", "o-1", "o-2", "o-3"]
     assert ids("--since", "50h") == ["o-2", "o-3"]
     assert ids("--since", "1w", "--until", "3d12h") == ["o-0"]
-    assert ids("--newest", "--limit", "2") == ["o-3", "o-2"]
+    assert ids("--latest-due", "--limit", "2") == ["o-3", "o-2"]
     assert ids("--since", (store.now() - timedelta(hours=30)).isoformat()) == ["o-3"]
 
 
@@ -91,7 +91,7 @@ def test_tasks_that_wait_for_others_are_listed_with_what_they_wait_for(store: St
 
 
 @pytest.mark.usefixtures("store")
-@pytest.mark.parametrize("words", [[], ["pay.failed", "--waiting"], ["--waiting", "--newest"]])
+@pytest.mark.parametrize("words", [[], ["pay.failed", "--waiting"], ["--waiting", "--latest-due"]])
 def test_what_list_cannot_combine_is_refused(words: list[str]) -> None:
     assert run("list", *words).code == 2
 

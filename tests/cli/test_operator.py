@@ -48,7 +48,7 @@ def test_why_ship_fails_since_nine_is_one_command(store: StoppedClock) -> None:
 def test_the_first_with_an_error_are_reopened_so_many_a_minute(store: StoppedClock) -> None:
     fail_at_ship(*(f"new-{number}" for number in range(7)), "old-1")
     store.advance(timedelta(minutes=1))
-    chosen = ("ship", "--error-like", "http 503", "--limit", "5")
+    chosen = ("ship", "--error-contains", "http 503", "--limit", "5")
     assert len(run("reopen", *chosen, "--dry-run").lines) == 5
     assert Order.ship.failed.count() == 8
     ended = run("reopen", *chosen, "--rate", "50/m")
@@ -56,7 +56,7 @@ def test_the_first_with_an_error_are_reopened_so_many_a_minute(store: StoppedClo
     due = sorted(task.due_time - store.now() for task in Order.ship.pending.query())
     assert due == [timedelta(minutes=number / 50) for number in range(5)]
     assert {task.task_id for task in Order.ship.failed.query()} > {"old-1"}
-    ignored = run("ignore", "ship.failed", "--error-like", "street", "--reason", "lost")
+    ignored = run("ignore", "ship.failed", "--error-contains", "street", "--reason", "lost")
     assert ignored.lines == ["old-1: ship.ignored"]
     for wrong in (("ship", "o-1", "--limit", "1"), ("ship.pending", "--limit", "1"), ("nowhere", "--limit", "1")):
         assert run("reopen", *wrong).code == 2
@@ -197,7 +197,7 @@ def test_top_is_live_at_a_terminal_until_q(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.usefixtures("store")
 def test_a_list_of_a_whole_table_and_of_an_error() -> None:
     fail_at_ship("new-1", "old-1")
-    found = run("list", "ship.failed", "--error-like", "street", of=TABLE)
+    found = run("list", "ship.failed", "--error-contains", "street", of=TABLE)
     assert [line.split()[0] for line in found.lines] == ["task", "old-1"]
     assert len(run("list", "order.ship.failed", of=TABLE).lines) == 3
 

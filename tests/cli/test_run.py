@@ -128,11 +128,15 @@ def test_window_error_and_limit_choose_for_both(store: StoppedClock) -> None:
     assert sorted(due("--since", "1d")) == ["bad-1", "bad-2"]
     assert sorted(due("--since", "1d", "--reopen-ignored")) == ["bad-1", "bad-2", "lost-1", "lost-2"]
     assert due("--until", "1d", "--reopen-ignored") == ["bad-old", "lost-old"]
-    assert due("--error-like", "BANK", "--limit", "1") == ["bad-old"]
-    assert sorted(due("--error-like", "address", "--reopen-ignored")) == ["lost-1", "lost-2", "lost-old"]
+    assert due("--error-contains", "BANK", "--limit", "1") == ["bad-old"]
+    assert sorted(due("--error-contains", "address", "--reopen-ignored")) == ["lost-1", "lost-2", "lost-old"]
     assert len(due("--reopen-ignored", "--limit", "5")) == 5
     assert run("retry", "pay", CHARGE, "--reopen-ignored", "--limit", "4").lines == ["pay: 4 succeeded"]
-    assert run("retry", "pay", CHARGE, "--reopen-ignored", "--error-like", "no such").lines[0].startswith("pay: 2 succ")
+    assert (
+        run("retry", "pay", CHARGE, "--reopen-ignored", "--error-contains", "no such")
+        .lines[0]
+        .startswith("pay: 2 succ")
+    )
 
 
 @pytest.mark.usefixtures("store")
@@ -153,7 +157,7 @@ def test_nothing_to_run_is_reported_with_the_reason(store: StoppedClock) -> None
     )
 
 
-@pytest.mark.parametrize(("options", "such"), [((), ""), (("--error-like", "BANK"), " with 'BANK' in the error")])
+@pytest.mark.parametrize(("options", "such"), [((), ""), (("--error-contains", "BANK"), " with 'BANK' in the error")])
 def test_a_retry_reports_what_it_skipped_because_it_is_not_due_yet(
     store: StoppedClock, options: tuple[str, ...], such: str
 ) -> None:
@@ -458,12 +462,12 @@ def test_a_dry_run_and_an_error_say_what_is_not_due_yet(store: StoppedClock) -> 
             raise RetryLater(timedelta(minutes=4), "the bank is closed")
     said = "nothing to run at pay: 2 tasks with 'BANK' in the error not due yet (the first one in 4m)"
     for dry in ((), ("--dry-run",)):
-        ended = run("retry", "pay", CHARGE, "--error-like", "BANK", *dry)
+        ended = run("retry", "pay", CHARGE, "--error-contains", "BANK", *dry)
         assert (ended.out or ended.err).partition(";")[0] == said
-    ended = run("retry", "pay", CHARGE, "--error-like", "address", "--dry-run")
+    ended = run("retry", "pay", CHARGE, "--error-contains", "address", "--dry-run")
     assert ended.err == "nothing to run at pay: no matching task is due\n"
     store.advance(timedelta(minutes=5))
-    assert run("retry", "pay", CHARGE, "--error-like", "BANK", "--dry-run").err == "dry run: 2 tasks would be run\n"
+    assert run("retry", "pay", CHARGE, "--error-contains", "BANK", "--dry-run").err == "dry run: 2 tasks would be run\n"
 
 
 @pytest.mark.usefixtures("store")

@@ -68,7 +68,9 @@ def test_no_named_task_is_nothing_to_run() -> None:
 
 @pytest.mark.usefixtures("store")
 @pytest.mark.parametrize(
-    "options", [("--since", "1d"), ("--until", "1d"), ("--error-like", "x"), ("--limit", "1"), ("--dry-run",)], ids=str
+    "options",
+    [("--since", "1d"), ("--until", "1d"), ("--error-contains", "x"), ("--limit", "1"), ("--dry-run",)],
+    ids=str,
 )
 def test_options_that_select_due_tasks_are_refused_with_named_ones(options: tuple[str, ...]) -> None:
     Order.create("o-1")

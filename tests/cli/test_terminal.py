@@ -154,7 +154,7 @@ def test_help_is_laid_out_for_the_terminal(server: Environment) -> None:
 
 def test_a_bar_shows_how_far_a_batch_is(server: Environment) -> None:
     Order.create_many(f"new-{n}" for n in range(10))
-    text = _STEERING.sub("", shown(server, 100, "run", "pay", WAVER, "--error-like", "nothing has this"))
+    text = _STEERING.sub("", shown(server, 100, "run", "pay", WAVER, "--error-contains", "nothing has this"))
     assert "nothing to run at pay: no matching task is due" in text
     text = _STEERING.sub("", shown(server, 100, "run", "ship", WAVER))
     assert "nothing to run" in text

@@ -177,7 +177,7 @@ def test_what_cannot_be_run_is_reported_on_one_line(app: str, arguments: list[st
     "arguments",
     [
         ["--grace", "soon"],
-        ["--longest-pause", "0s"],
+        ["--max-poll-interval", "0s"],
         ["--rate", "fast"],
         ["--threads", "0"],
         ["--processes", "0"],
@@ -227,7 +227,7 @@ class Noted:
         (["--rate", "30/m"], {"rate": 0.5}),
         (["--grace", "1m30s"], {"grace": timedelta(seconds=90)}),
         (["--grace", "0s"], {"grace": timedelta(0)}),
-        (["--longest-pause", "5m"], {"longest_pause": timedelta(minutes=5)}),
+        (["--max-poll-interval", "5m"], {"max_poll_interval": timedelta(minutes=5)}),
     ],
     ids=" ".join,
 )
@@ -292,7 +292,7 @@ def test_without_its_first_function_a_worker_starts_no_task(function: str, words
 
 def test_help_tells_the_defaults_of_a_worker() -> None:
     declared = inspect.signature(Worker).parameters
-    assert declared["grace"].default == declared["longest_pause"].default == timedelta(seconds=30)
+    assert declared["grace"].default == declared["max_poll_interval"].default == timedelta(seconds=30)
     assert run("worker", "--help", COLUMNS="300").out.count("30s by default") == 2
 
 

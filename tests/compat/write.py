@@ -86,7 +86,7 @@ def second_format() -> None:
     for name in ("g-1", "g-2", "g-3"):
         Piece.create(name, group="customer-7")
     Order.create("answered")
-    with Order.confirm.start("answered", same={"amount": 1}) as ctx:
+    with Order.confirm.start("answered", must_match={"amount": 1}) as ctx:
         ctx.store_answer({"paid": True})
     job()
 

@@ -92,7 +92,7 @@ def test_a_step_that_was_left_to_another_one_begins_with_its_first_attempt(clock
     clock.advance(timedelta(hours=1))
     with Document.archive.start("d-1") as ctx:
         assert ctx.attempt == 1
-        assert ctx.fence == 3
+        assert ctx.task.fence == 3
 
 
 def test_a_failure_after_it_belongs_to_the_step_that_ran() -> None:

@@ -124,7 +124,7 @@ def test_a_task_may_lose_more_than_a_hundred_workers(clock: StoppedClock) -> Non
         die(Patient.wait, "p-1")
         clock.advance(OVER)
         with Patient.wait.start("p-1") as ctx:
-            assert (ctx.attempt, ctx.fence) == (106, 106)
+            assert (ctx.attempt, ctx.task.fence) == (106, 106)
     assert Patient.get_task("p-1").state == Patient.wait.succeeded
 
 
@@ -173,7 +173,7 @@ def test_each_claim_has_a_higher_fence_whatever_happens_between(clock: StoppedCl
 
     def claim() -> None:
         with Order.confirm_payment.start("o-1", skip_error=True) as ctx:
-            fences.append(ctx.fence)
+            fences.append(ctx.task.fence)
             raise Broken
 
     claim()
@@ -193,7 +193,7 @@ def test_the_fence_goes_on_from_step_to_step() -> None:
     Order.create("o-1")
     succeed(Order.confirm_payment, "o-1")
     with Order.ship.start("o-1") as ctx:
-        assert ctx.fence == 2
+        assert ctx.task.fence == 2
 
 
 def test_a_refused_start_changes_neither_attempt_nor_fence() -> None:

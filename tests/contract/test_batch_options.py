@@ -1,4 +1,4 @@
-"""Options of `run_all` and `todo`: which tasks, how fast, and the report of progress."""
+"""Options of `run_all` and `due`: which tasks, how fast, and the report of progress."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def mixed(clock: StoppedClock) -> None:
     ],
 )
 def test_only_some_states_are_looked_at(only: Any, run: set[str]) -> None:
-    assert {task.task_id for task in STEP.todo(only=only)} == set(STEP.due_ids(only=only)) == run
+    assert {task.task_id for task in STEP.due(only=only)} == set(STEP.due_ids(only=only)) == run
     assert set(STEP.run_all(nothing, only=only, dry_run=True).due) == run
     assert set(STEP.run_all(nothing, only=only).succeeded) == run
 
@@ -78,15 +78,19 @@ def test_only_some_states_are_looked_at(only: Any, run: set[str]) -> None:
     ],
 )
 def test_only_tasks_whose_last_error_is_like_that(like: str, run: list[str]) -> None:
-    assert sorted(task.task_id for task in STEP.todo(error_like=like)) == sorted(STEP.due_ids(error_like=like)) == run
-    assert sorted(STEP.run_all(nothing, error_like=like).succeeded) == run
+    assert (
+        sorted(task.task_id for task in STEP.due(error_contains=like))
+        == sorted(STEP.due_ids(error_contains=like))
+        == run
+    )
+    assert sorted(STEP.run_all(nothing, error_contains=like).succeeded) == run
 
 
 @pytest.mark.usefixtures("mixed")
 @pytest.mark.parametrize(("like", "task_id"), [("card", "refused"), ("too many", "throttled")])
 def test_a_limit_counts_what_is_like_that(like: str, task_id: str) -> None:
-    assert [task.task_id for task in STEP.todo(error_like=like, limit=1)] == [task_id]
-    assert STEP.run_all(nothing, error_like=like, limit=1).succeeded == [task_id]
+    assert [task.task_id for task in STEP.due(error_contains=like, limit=1)] == [task_id]
+    assert STEP.run_all(nothing, error_contains=like, limit=1).succeeded == [task_id]
 
 
 @pytest.mark.usefixtures("mixed")

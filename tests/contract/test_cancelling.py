@@ -60,7 +60,7 @@ def test_a_cancelled_task_is_not_run_again_until_it_is_reopened() -> None:
         pytest.fail("it is ignored")
     assert Order.confirm_payment.reopen("o-1").attempt == 0
     with Order.confirm_payment.start("o-1") as ctx:
-        assert (ctx.attempt, ctx.fence) == (1, 2)
+        assert (ctx.attempt, ctx.task.fence) == (1, 2)
 
 
 def test_a_run_whose_lock_had_expired_is_still_advised_to_take_a_longer_one(clock: StoppedClock) -> None:

@@ -66,15 +66,15 @@ def test_count_reads_no_rows() -> None:
 def test_a_count_ends_at_most_and_reads_no_further() -> None:
     Order.create_many(f"o-{number}" for number in range(20))
     with recorded() as requests:
-        assert Order.confirm_payment.pending.count(most=12) == 12
+        assert Order.confirm_payment.pending.count(up_to=12) == 12
     assert (requests.operations, requests.entries_read) == (["Query"], 12)
-    assert [Order.confirm_payment.pending.count(most=most) for most in (1, 20, 10**12)] == [1, 20, 20]
+    assert [Order.confirm_payment.pending.count(up_to=most) for most in (1, 20, 10**12)] == [1, 20, 20]
 
 
 def test_a_count_that_ends_asks_each_shard_for_its_share() -> None:
     Parcel.create_many(f"p-{number}" for number in range(70))
     with recorded() as requests:
-        assert Parcel.sort.pending.count(most=55) == 55
+        assert Parcel.sort.pending.count(up_to=55) == 55
     assert requests.entries_read == 55
 
 
@@ -84,7 +84,7 @@ def test_a_count_that_ends_reads_on_where_the_window_drops_what_it_has_read(cloc
     clock.advance(timedelta(minutes=1))
     Order.create_many(f"new-{number}" for number in range(30))
     with recorded() as requests:
-        assert Order.confirm_payment.pending.count(until=begin + timedelta(minutes=1), most=2) == 2
+        assert Order.confirm_payment.pending.count(until=begin + timedelta(minutes=1), up_to=2) == 2
     assert len(requests) == 3  # of 10, 10 and 20 entries
 
 

@@ -178,7 +178,7 @@ def test_a_task_that_has_succeeded_begins_anew_with_the_given_attributes_and_kee
     Index.create("i-1", pages=["a"], note="old", weight=5, trace={"by": "first"})
     fail(Index.build, "i-1")
     Index.build.reopen("i-1")
-    with Index.build.start("i-1", same="payload") as ctx:
+    with Index.build.start("i-1", must_match="payload") as ctx:
         ctx.task.data["cursor"] = 7
     succeed(Index.publish, "i-1")
     row = stored(Index, "i-1")
@@ -192,7 +192,7 @@ def test_a_task_that_has_succeeded_begins_anew_with_the_given_attributes_and_kee
     assert (task.round, task.format_version, task.expire_time) == (task.lock, 2, None)
     assert task.round > row["lock"]["S"]
     assert "payload#10" not in stored(Index, "i-1")
-    assert Index.build.run("i-1", lambda ctx: ctx.attempt, same="another payload") == 1
+    assert Index.build.run("i-1", lambda ctx: ctx.attempt, must_match="another payload") == 1
 
 
 def test_beginning_anew_is_two_requests_without_a_time_to_live() -> None:
@@ -285,7 +285,7 @@ def test_the_earlier_due_time_wins_and_moves_the_task_in_the_index(clock: Stoppe
     assert ask("a", due_time=HOUR / 2).task.due_time == clock.now() + HOUR / 2
     assert Index.create_or_merge("i-1").task.due_time == clock.now()
     assert [entry["due_time"] for entry in index_entries(Index)] == [stored(Index, "i-1")["due_time"]]
-    assert [task.task_id for task in Index.build.todo()] == ["i-1"]
+    assert [task.task_id for task in Index.build.due()] == ["i-1"]
 
 
 def test_later_moves_the_due_time_to_the_given_one(clock: StoppedClock) -> None:

@@ -64,7 +64,7 @@ def test_what_is_none_or_empty_is_not_stored() -> None:
 def test_a_task_can_be_created_for_later(clock: StoppedClock) -> None:
     later = clock.now() + timedelta(days=1)
     assert Order.create("o-1", due_time=later).due_time == later
-    assert list(Order.confirm_payment.todo()) == []
+    assert list(Order.confirm_payment.due()) == []
 
 
 @pytest.mark.parametrize(

@@ -129,7 +129,7 @@ def test_queries_return_the_damaged_tasks_among_the_others() -> None:
     assert {task.task_id for task in Parcel.pack.pending.query()} == waiting | {*HEALTHY}
     assert {task.task_id for task in Parcel.pack.pending.page(limit=200).tasks} == waiting | {*HEALTHY}
     due = {damage.task_id for damage in DAMAGES if not damage.is_hidden}
-    assert {task.task_id for task in Parcel.pack.todo()} == due | {*HEALTHY}
+    assert {task.task_id for task in Parcel.pack.due()} == due | {*HEALTHY}
 
 
 def ignore(task_id: str) -> None:

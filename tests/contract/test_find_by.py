@@ -103,7 +103,7 @@ def test_the_window_is_of_the_creation_and_the_limit_counts_what_is_returned(sto
     assert ids(query("c-1", since=at[4])) == ["q-4", "q-5"]
     assert ids(query("c-1", until=at[1])) == ["q-0"]
     assert ids(query("c-1", until=datetime.min.replace(tzinfo=UTC))) == []
-    assert ids(query("c-1", latest_first=True, limit=2)) == ["q-5", "q-4"]
+    assert ids(query("c-1", newest_first=True, limit=2)) == ["q-5", "q-4"]
     assert ids(query("c-1", state=Quote.send.pending, limit=2)) == ["q-1", "q-4"]
     Quote.send.run("q-1", lambda _: None)
     stopped_clock.advance(timedelta(days=2))
@@ -129,7 +129,7 @@ def test_pages_go_on_behind_the_last_task_and_know_when_they_end(stopped_clock: 
         lambda: DeskTask.by_customer.page("c-1", cursor=pending.cursor, state=Complaint.work.pending),  # the same code
         lambda: Quote.by_customer.page("c-2", cursor=first.cursor),
         lambda: Quote.by_customer.page("c-1", cursor=first.cursor, state=Quote.work.pending),
-        lambda: Quote.by_customer.page("c-1", cursor=first.cursor, latest_first=True),
+        lambda: Quote.by_customer.page("c-1", cursor=first.cursor, newest_first=True),
         lambda: Quote.by_customer.page("c-1", cursor=first.cursor, since=begun),
         lambda: Quote.by_customer.page("c-1", cursor=first.cursor, until=stopped_clock.now()),
         lambda: Quote.by_reference.page("c-1", cursor=first.cursor),

@@ -135,7 +135,7 @@ def test_a_batch_refuses_it_and_goes_on() -> None:
 def test_readers_find_a_task_of_a_later_version() -> None:
     Order.create("o-1", amount=5)
     later(news={"S": "unknown here"})
-    for task in (Order.get_task("o-1"), *STEP.pending.query(), *STEP.pending.page().tasks, *STEP.todo()):
+    for task in (Order.get_task("o-1"), *STEP.pending.query(), *STEP.pending.page().tasks, *STEP.due()):
         assert (task.amount, task.format_version) == (5, LATEST_FORMAT + 1)
     assert STEP.pending.count() == Order.counts()[STEP.pending] == 1
 

@@ -87,7 +87,7 @@ def finish(task_id: str) -> None:
 
 
 def due() -> list[str]:
-    return [task.task_id for step in (Order.pay, Order.ship) for task in step.todo()]
+    return [task.task_id for step in (Order.pay, Order.ship) for task in step.due()]
 
 
 def records() -> list[str]:
@@ -261,7 +261,7 @@ def test_places_of_tasks_that_are_gone_are_passed_over_and_cleared() -> None:
 
 def test_data_is_shared_and_saved_with_the_success_of_each_step() -> None:
     def count(ctx: ExecutionContext[Order]) -> None:
-        ctx.group.data.setdefault("ran", []).append(f"{ctx.task.task_id} {ctx.fence}")
+        ctx.group.data.setdefault("ran", []).append(f"{ctx.task.task_id} {ctx.task.fence}")
 
     def fail(ctx: ExecutionContext[Order]) -> None:
         ctx.group.data["ran"] = []
@@ -556,4 +556,4 @@ def test_the_last_step_leaves_room_in_its_transaction_for_handing_on_its_turn(mo
         3,
         1 + 2 + 3,
     ]
-    assert (len(list(Louder.shout.todo())), group().turn) == (4, "o-2")
+    assert (len(list(Louder.shout.due())), group().turn) == (4, "o-2")

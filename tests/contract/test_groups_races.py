@@ -54,7 +54,7 @@ def ignore(task_id: str) -> None:
 def standing() -> tuple[str | None, list[str], list[str]]:
     """Return who has the turn, who waits for it, and what is due."""
     group = Order.group("g")
-    return group.turn, group.waiting(), [task.task_id for task in Order.ship.todo()]
+    return group.turn, group.waiting(), [task.task_id for task in Order.ship.due()]
 
 
 def test_one_that_enters_while_the_last_one_ends_has_the_turn(network: Network) -> None:

@@ -74,12 +74,12 @@ def test_a_task_leaves_the_index_with_its_last_success_and_stays_in_the_table() 
 ASKS: list[Callable[[State[Any]], object]] = [
     lambda state: state.query(),
     lambda state: state.page(),
-    lambda state: state.glance(),
+    lambda state: state.index_page(),
     lambda state: state.count(),
 ]
 
 
-@pytest.mark.parametrize("ask", ASKS, ids=["query", "page", "glance", "count"])
+@pytest.mark.parametrize("ask", ASKS, ids=["query", "page", "index_page", "count"])
 def test_the_index_is_not_asked_for_tasks_that_it_does_not_have(ask: Callable[[State[Any]], object]) -> None:
     with pytest.raises(TrackerError, match=r"that have succeeded, because of UseCase\('slim', index_succeeded=False\)"):
         ask(Slim.send.succeeded)
@@ -151,7 +151,7 @@ def test_the_end_of_a_finished_task_hands_on_the_turn_of_its_group_and_counts_fo
         ctx.create(Part, "part", wait=True)
     succeed(Part.make, "a", "part")
     assert Part.group("customer-7").turn == "b"
-    assert [task.task_id for task in Slim.send.todo()] == ["o-1"]
+    assert [task.task_id for task in Slim.send.due()] == ["o-1"]
     assert {entry["task_id"]["S"] for entry in index_entries(Part)} == {"b", "o-1"}
 
 

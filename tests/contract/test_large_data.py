@@ -76,7 +76,7 @@ def test_data_of_any_size_reads_back_equal(size: int) -> None:
     assert Order.get_task("o-1").data == data
     assert Order.get("o-1").data == data
     assert [task.data for task in Order.ship.pending.query()] == [data]
-    assert [task.data for task in Order.ship.todo()] == [data]
+    assert [task.data for task in Order.ship.due()] == [data]
     assert Order.ship.pending.page().tasks[0].data == data
 
 
@@ -150,7 +150,7 @@ def test_a_failing_run_does_not_change_data() -> None:
     [
         lambda: Order.get_task("o-1", with_data=False),
         lambda: next(Order.confirm_payment.pending.query(with_data=False)),
-        lambda: next(Order.confirm_payment.todo(with_data=False)),
+        lambda: next(Order.confirm_payment.due(with_data=False)),
         lambda: Order.confirm_payment.pending.page(with_data=False).tasks[0],
     ],
 )

@@ -205,7 +205,7 @@ def test_what_a_dead_worker_has_held_is_free_after_its_lifetime_and_the_margin(
 
     run = {
         "batch": lambda: Order.pay.run_all(work),
-        "worker": lambda: Worker({Order.pay: work}, longest_pause=LIFETIME).run(until_idle=True),
+        "worker": lambda: Worker({Order.pay: work}, max_poll_interval=LIFETIME).run(until_idle=True),
     }[kind]
     thread = threading.Thread(target=run)
     thread.start()
@@ -330,7 +330,7 @@ def test_a_block_does_not_begin_once_its_slot_has_expired(
 
     monkeypatch.setattr(check, "start" if kind == "run_all" else "astart", slow)
     run = Order.pay.run_all if kind == "run_all" else lambda _: asyncio.run(Order.pay.arun_all(awork))
-    assert run(lambda ctx: begun.append(ctx.task.task_id)) == Report()
+    assert run(lambda ctx: begun.append(ctx.task.task_id)) == Report(released=["o-1"])
     task = Order.get_task("o-1")
     assert (begun, task.state, task.attempt, task.release_count) == ([], Order.pay.pending, 0, 1)
 

@@ -145,7 +145,7 @@ def test_time_that_is_over_while_something_was_made_due_is_reported(
     assert swept(Order, threads=threads, context=Context(clock)) == (2, False)
 
 
-@pytest.mark.parametrize("which", [{}, {"since": timedelta(days=1)}, {"error_like": "late"}])
+@pytest.mark.parametrize("which", [{}, {"since": timedelta(days=1)}, {"error_contains": "late"}])
 def test_a_call_that_selects_tasks_runs_no_others(which: dict[str, Any], clock: StoppedClock) -> None:
     Order.create("o-1")
     fail(Order.reserve, "o-1", KeyError("late"))

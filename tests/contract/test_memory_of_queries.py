@@ -83,9 +83,7 @@ def test_a_task_that_moves_back_in_the_query_is_returned_once(network: Network, 
 def test_the_tasks_that_are_to_be_done_are_in_memory_group_by_group(filled: list[weakref.ref[Order]]) -> None:
     Order.create_many({"task_id": f"o-{number:02}", "data": LARGE} for number in range(MANY))
     filled.clear()
-    assert (
-        most_alive(Order.confirm_payment.todo(), filled) <= GROUP + 1
-    )  # the merge has the last one of a state in hand
+    assert most_alive(Order.confirm_payment.due(), filled) <= GROUP + 1  # the merge has the last one of a state in hand
     assert len(filled) == MANY
 
 

@@ -98,10 +98,10 @@ def fail_at_length() -> None:
     [
         lambda: Order.get_task("o-1"),
         lambda: next(Order.confirm_payment.failed.query()),
-        lambda: next(Order.confirm_payment.todo()),
+        lambda: next(Order.confirm_payment.due()),
         lambda: Order.get("o-1", consistent_read=True),
     ],
-    ids=["task", "query", "todo", "get"],
+    ids=["task", "query", "due", "get"],
 )
 def test_a_task_without_its_log_item_is_read_with_its_newest_errors(
     read: Callable[[], Task], caplog: pytest.LogCaptureFixture

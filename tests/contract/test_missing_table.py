@@ -22,7 +22,7 @@ OPERATIONS: dict[str, Callable[[], object]] = {
     "start": lambda: Order.ship.start("o-1").__enter__(),
     "run": lambda: Order.ship.run("o-1", lambda _: None),
     "run_all": lambda: Order.ship.run_all(lambda _: None),
-    "todo": lambda: list(Order.ship.todo()),
+    "due": lambda: list(Order.ship.due()),
     "reopen": lambda: Order.ship.reopen("o-1"),
     "ignore": lambda: Order.ship.ignore("o-1", reason="cancelled"),
     "release": lambda: Order.ship.unlock("o-1", reason="its host is gone"),

@@ -93,7 +93,7 @@ def test_what_is_listed_as_due_is_due_by_this_clock(clock: StoppedClock, waiting
     selection = Selection(Order.ship)
 
     def listed() -> list[list[str]]:
-        return [[task.task_id for task in Order.ship.todo()], list(Order.ship.due_ids()), selection.due()]
+        return [[task.task_id for task in Order.ship.due()], list(Order.ship.due_ids()), selection.due()]
 
     clock.advance(SECOND - MOMENT)
     assert listed() == [[], [], []]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pynamodb_tracker import Page, State, Step, UseCase
+from pynamodb_tracker import State, Step, TaskPage, UseCase
 from tests.support.recorder import recorded
 from tests.support.shop import AppTask, Order, Parcel
 from tests.support.workers import succeed
@@ -52,7 +52,7 @@ def walk(state: State[Any], *, between: Callable[[int], None] | None = None, **a
 def test_a_page_has_tasks_and_a_cursor(clock: StoppedClock) -> None:
     create_in_turn(clock, 0, 5)
     page = Parcel.sort.pending.page(limit=3)
-    assert isinstance(page, Page)
+    assert isinstance(page, TaskPage)
     assert [task.task_id for task in page.tasks] == names(0, 3)
     assert isinstance(page.cursor, str)
 
@@ -65,11 +65,11 @@ def test_the_cursor_gives_the_next_page_and_none_at_the_end(clock: StoppedClock)
 
 
 @pytest.mark.parametrize("limit", [1, 5, 11, 12, 13])
-@pytest.mark.parametrize("latest_first", [False, True])
-def test_the_pages_have_every_task_once_in_order(clock: StoppedClock, limit: int, *, latest_first: bool) -> None:
+@pytest.mark.parametrize("latest_due_first", [False, True])
+def test_the_pages_have_every_task_once_in_order(clock: StoppedClock, limit: int, *, latest_due_first: bool) -> None:
     create_in_turn(clock, 0, 12)
-    expected = names(0, 12)[:: -1 if latest_first else 1]
-    assert walk(Parcel.sort.pending, limit=limit, latest_first=latest_first) == expected
+    expected = names(0, 12)[:: -1 if latest_due_first else 1]
+    assert walk(Parcel.sort.pending, limit=limit, latest_due_first=latest_due_first) == expected
 
 
 def test_a_page_that_is_just_full_has_no_cursor(clock: StoppedClock) -> None:
@@ -78,7 +78,7 @@ def test_a_page_that_is_just_full_has_no_cursor(clock: StoppedClock) -> None:
 
 
 def test_a_page_of_nothing_is_empty_and_the_last_one() -> None:
-    assert Parcel.sort.pending.page() == Page([], None)
+    assert Parcel.sort.pending.page() == TaskPage([], None)
 
 
 def test_a_page_has_at_most_50_tasks_unless_asked() -> None:
@@ -227,7 +227,7 @@ def test_a_cursor_of_another_state_use_case_direction_or_window_is_a_value_error
         for ask in (
             lambda: Parcel.sort.failed.page(cursor=cursor),
             lambda: Order.confirm_payment.pending.page(cursor=cursor),
-            lambda: Parcel.sort.pending.page(cursor=cursor, latest_first=True),
+            lambda: Parcel.sort.pending.page(cursor=cursor, latest_due_first=True),
             lambda: Parcel.sort.pending.page(cursor=cursor, since=clock.now()),
             lambda: Parcel.sort.pending.page(cursor=cursor, until=clock.now()),
         ):

@@ -26,8 +26,8 @@ FIRST, OTHER = {"amount": 100, "currency": "EUR"}, {"amount": 1000, "currency": 
 step = Order.confirm_payment
 
 
-def run(same: object, **options: Any) -> None:
-    step.run("o-1", lambda _: None, same=same, **options)
+def run(must_match: object, **options: Any) -> None:
+    step.run("o-1", lambda _: None, must_match=must_match, **options)
 
 
 def break_down(_: object) -> None:
@@ -35,12 +35,12 @@ def break_down(_: object) -> None:
 
 
 def started() -> None:
-    die(step, "o-1", same=FIRST)
+    die(step, "o-1", must_match=FIRST)
 
 
 def failed() -> None:
     with pytest.raises(Broken):
-        step.run("o-1", break_down, same=FIRST)
+        step.run("o-1", break_down, must_match=FIRST)
 
 
 def ignored() -> None:
@@ -74,7 +74,7 @@ def test_another_payload_is_refused_in_whatever_state_the_task_is(prepare: Calla
 def test_the_same_payload_starts_the_next_attempt_and_is_told_what_it_would_be_told_without() -> None:
     Order.create("o-1")
     failed()
-    with step.start("o-1", same=FIRST), pytest.raises(TaskLockedError):
+    with step.start("o-1", must_match=FIRST), pytest.raises(TaskLockedError):
         run(FIRST)
     with pytest.raises(TaskAlreadySucceededError):
         run(FIRST)
@@ -91,10 +91,10 @@ def test_a_payload_costs_no_request() -> None:
 def test_each_step_has_a_payload_of_its_own() -> None:
     Order.create("o-1")
     run(FIRST)
-    Order.ship.run("o-1", lambda _: None, same=OTHER)
+    Order.ship.run("o-1", lambda _: None, must_match=OTHER)
 
     with pytest.raises(PayloadMismatchError):
-        Order.ship.run("o-1", lambda _: None, same=FIRST)
+        Order.ship.run("o-1", lambda _: None, must_match=FIRST)
     with pytest.raises(TaskAlreadySucceededError):
         run(FIRST)
 
@@ -138,7 +138,7 @@ def test_a_start_without_a_payload_compares_none() -> None:
 
 def test_a_released_claim_keeps_its_payload() -> None:
     Order.create("o-1")
-    with pytest.raises(KeyboardInterrupt), step.start("o-1", same=FIRST):
+    with pytest.raises(KeyboardInterrupt), step.start("o-1", must_match=FIRST):
         raise KeyboardInterrupt
 
     with pytest.raises(PayloadMismatchError):
@@ -178,7 +178,7 @@ def test_a_finished_step_runs_again_with_the_same_payload_only() -> None:
 def test_a_step_that_starts_from_another_state_keeps_the_payload() -> None:
     Order.create("o-1", state=Order.deliver.pending)
     with pytest.raises(Broken):
-        step.run("o-1", break_down, same=FIRST, also_from=(Order.deliver.pending,))
+        step.run("o-1", break_down, must_match=FIRST, also_from=(Order.deliver.pending,))
 
     with pytest.raises(PayloadMismatchError):
         run(OTHER)
@@ -220,6 +220,6 @@ def test_without_a_detailed_error_another_payload_is_refused_as_any_task(clock: 
     "payload", [object(), {1: 2}, {"a": {1, 2}}, [b"x"]], ids=["object", "number as key", "set", "bytes"]
 )
 def test_a_payload_that_json_does_not_have_is_refused_before_any_request(payload: object) -> None:
-    with recorded() as requests, pytest.raises(TypeError, match="same"):
+    with recorded() as requests, pytest.raises(TypeError, match="must_match"):
         run(payload)
     assert requests == []

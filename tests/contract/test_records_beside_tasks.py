@@ -28,7 +28,7 @@ def beside() -> None:
 
 def test_they_are_not_counted_and_not_run() -> None:
     assert {state: number for state, number in Order.counts().items() if number} == {Order.confirm_payment.pending: 2}
-    assert [task.task_id for task in Order.confirm_payment.todo()] == ["o-1", "o-2"]
+    assert [task.task_id for task in Order.confirm_payment.due()] == ["o-1", "o-2"]
 
 
 def test_a_delete_of_tasks_leaves_them() -> None:

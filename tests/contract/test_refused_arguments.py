@@ -73,8 +73,8 @@ WRONG: dict[str, Callable[[], object]] = {
     "ignore_many by a number": lambda: STEP.ignore_many(["o-1"], reason="x", by=5),
     "run_all limit of zero": lambda: STEP.run_all(nothing, limit=0),
     "run_all since naive": lambda: STEP.run_all(nothing, since=NAIVE),
-    "todo limit below zero": lambda: STEP.todo(limit=-1),
-    "todo until as text": lambda: STEP.todo(until="now"),
+    "todo limit below zero": lambda: STEP.due(limit=-1),
+    "todo until as text": lambda: STEP.due(until="now"),
     "query limit of zero": lambda: STATE.query(limit=0),
     "query limit as text": lambda: STATE.query(limit="10"),
     "query limit as float": lambda: STATE.query(limit=1.5),
@@ -142,8 +142,8 @@ def test_options_are_given_by_name() -> None:
         ({"only": (Order.ship.failed,)}, ValueError),
         ({"only": (Parcel.sort.pending,)}, ValueError),
         ({"only": (None,)}, ValueError),
-        ({"error_like": 429}, TypeError),
-        ({"error_like": b"429"}, TypeError),
+        ({"error_contains": 429}, TypeError),
+        ({"error_contains": b"429"}, TypeError),
         ({"rate": 0}, ValueError),
         ({"rate": -1}, ValueError),
         ({"rate": float("nan")}, ValueError),
@@ -338,14 +338,14 @@ NO_CURSORS: list[Any] = [
 @columns("cursor")(NO_CURSORS)
 def test_what_is_no_cursor_is_refused(cursor: Any) -> None:
     refuses(lambda: Parcel.sort.pending.page(cursor=cursor), "cursor")
-    refuses(lambda: Parcel.sort.pending.glance(cursor=cursor), "cursor")
+    refuses(lambda: Parcel.sort.pending.index_page(cursor=cursor), "cursor")
 
 
 TAKES_A_LIMIT: list[Callable[[Any], Any]] = [
     lambda limit: list(STATE.query(limit=limit)),
     lambda limit: STATE.page(limit=limit).tasks,
-    lambda limit: STATE.glance(limit=limit).tasks,
-    lambda limit: list(STEP.todo(limit=limit)),
+    lambda limit: STATE.index_page(limit=limit).tasks,
+    lambda limit: list(STEP.due(limit=limit)),
     lambda limit: list(STEP.due_ids(limit=limit)),
     lambda limit: STEP.run_all(nothing, limit=limit).succeeded,
 ]
@@ -367,14 +367,14 @@ TAKES_A_FLAG: list[Any] = [
     ("heartbeat", lambda flag: STEP.run_all(nothing, heartbeat=flag)),
     ("with_data", lambda flag: STATE.query(with_data=flag)),
     ("with_data", lambda flag: STATE.page(with_data=flag)),
-    ("with_data", lambda flag: STEP.todo(with_data=flag)),
+    ("with_data", lambda flag: STEP.due(with_data=flag)),
     ("with_data", lambda flag: Order.get_task("o-1", with_data=flag)),
     ("detailed_error", lambda flag: STEP.start("o-1", detailed_error=flag)),
     ("detailed_error", lambda flag: STEP.run("o-1", nothing, detailed_error=flag)),
     ("skip_error", lambda flag: STEP.start("o-1", skip_error=flag)),
-    ("latest_first", lambda flag: STATE.query(latest_first=flag)),
-    ("latest_first", lambda flag: STATE.page(latest_first=flag)),
-    ("latest_first", lambda flag: STATE.glance(latest_first=flag)),
+    ("latest_due_first", lambda flag: STATE.query(latest_due_first=flag)),
+    ("latest_due_first", lambda flag: STATE.page(latest_due_first=flag)),
+    ("latest_due_first", lambda flag: STATE.index_page(latest_due_first=flag)),
 ]
 
 
@@ -382,7 +382,7 @@ TAKES_A_FLAG: list[Any] = [
 def test_what_is_no_limit_is_refused(limit: object) -> None:
     for method in TAKES_A_LIMIT:
         refuses(partial(method, limit), "limit must be (a whole number|from 1 to [0-9]+), not ")
-    refuses(lambda: STATE.count(most=limit), "most must be (a whole number|from 1 to [0-9]+), not ")
+    refuses(lambda: STATE.count(up_to=limit), "up_to must be (a whole number|from 1 to [0-9]+), not ")
 
 
 @columns("threads")([*NO_COUNTS, None])
@@ -476,8 +476,8 @@ TAKES_A_TIME: list[tuple[str, Callable[[Any], object]]] = [
     ("until", lambda time: STATE.page(until=time)),
     ("since", lambda time: STATE.count(since=time)),
     ("until", lambda time: STATE.count(until=time)),
-    ("since", lambda time: STEP.todo(since=time)),
-    ("until", lambda time: STEP.todo(until=time)),
+    ("since", lambda time: STEP.due(since=time)),
+    ("until", lambda time: STEP.due(until=time)),
     ("since", lambda time: STEP.run_all(nothing, since=time)),
     ("until", lambda time: STEP.run_all(nothing, until=time)),
 ]

@@ -212,14 +212,14 @@ def test_the_last_failure_leads_to_the_next_occurrence_and_is_kept_until_a_succe
 def test_the_next_occurrence_may_be_started_with_another_payload(clock: StoppedClock) -> None:
     Sweep.create("s-1", repeat=NIGHTLY)
     until(clock, tuesday(1))
-    with pytest.raises(GiveUp), Sweep.run.start("s-1", same="the 24th"):
+    with pytest.raises(GiveUp), Sweep.run.start("s-1", must_match="the 24th"):
         raise GiveUp("not today")
     clock.advance(DAY)
-    with Sweep.run.start("s-1", same="the 25th"):
+    with Sweep.run.start("s-1", must_match="the 25th"):
         pass
     clock.advance(DAY)
 
-    with Sweep.run.start("s-1", same="the 26th") as ctx:
+    with Sweep.run.start("s-1", must_match="the 26th") as ctx:
         assert ctx.attempt == 1
 
 

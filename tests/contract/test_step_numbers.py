@@ -137,7 +137,7 @@ def test_what_only_reads_is_never_refused() -> None:
     order = program(RENUMBERED)
     order.create("o-1")
     assert order.get_task("o-1").state == order.confirm_payment.pending
-    assert [task.task_id for task in order.confirm_payment.todo()] == ["o-1"]
+    assert [task.task_id for task in order.confirm_payment.due()] == ["o-1"]
     order.confirm_payment.run("o-1", done)
 
 

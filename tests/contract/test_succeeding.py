@@ -83,7 +83,7 @@ def test_the_context_has_the_row_as_it_was_claimed() -> None:
 def test_the_context_has_the_attempt_the_fence_and_the_expiry_of_the_lock(clock: StoppedClock) -> None:
     Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx:
-        assert (ctx.attempt, ctx.fence) == (1, 1)
+        assert (ctx.attempt, ctx.task.fence) == (1, 1)
         assert ctx.lock_expire_time == clock.now() + timedelta(minutes=5)
 
 

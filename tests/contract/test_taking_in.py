@@ -153,13 +153,13 @@ def test_the_success_of_an_earlier_step_leaves_it_to_the_last_one() -> None:
 
 def test_the_next_round_may_start_with_another_payload() -> None:
     Feed.create("f")
-    with Feed.read.start("f", same="one"):
+    with Feed.read.start("f", must_match="one"):
         Feed.create_or_merge("f")
-    with Feed.send.start("f", same="one") as ctx:
+    with Feed.send.start("f", must_match="one") as ctx:
         pass
     assert not {"payload#10", "payload#20"} & ctx.task._row_state.stored.keys()
-    assert Feed.read.run("f", lambda ctx: ctx.attempt, same="two") == 1
-    assert Feed.send.run("f", lambda ctx: ctx.attempt, same="two") == 1
+    assert Feed.read.run("f", lambda ctx: ctx.attempt, must_match="two") == 1
+    assert Feed.send.run("f", lambda ctx: ctx.attempt, must_match="two") == 1
 
 
 def test_a_success_in_a_transaction_takes_it_in() -> None:

@@ -87,7 +87,7 @@ def claim(arm: Arm) -> None:
     Order.create("o-1")
     arm()
     with Order.confirm_payment.start("o-1", detailed_error=False) as ctx:
-        assert (ctx.attempt, ctx.fence) == (1, 1)
+        assert (ctx.attempt, ctx.task.fence) == (1, 1)
 
 
 def save(arm: Arm) -> None:

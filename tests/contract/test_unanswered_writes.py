@@ -77,7 +77,7 @@ def test_a_success_whose_answer_was_lost_is_found_after_eight_claims_that_never_
 
     with Order.confirm_payment.start("o-1") as ctx:
         network.rule = applied_before
-    assert (ctx.fence, Order.get_task("o-1").state) == (9, Order.ship.pending)
+    assert (ctx.task.fence, Order.get_task("o-1").state) == (9, Order.ship.pending)
 
 
 @heard_of

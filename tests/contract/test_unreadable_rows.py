@@ -86,7 +86,7 @@ def test_a_row_whose_status_cannot_be_read_says_so() -> None:
 def test_a_row_with_an_unreadable_attribute_is_read_and_raises_where_it_is_touched(name: str) -> None:
     Odd.create("o-1")
     change(Odd, "o-1", **{name: UNREADABLE.get(name, {"N": "5"})})
-    (queried,), (due,) = Odd.work.pending.query(), Odd.work.todo()
+    (queried,), (due,) = Odd.work.pending.query(), Odd.work.due()
     (paged,) = Odd.work.pending.page().tasks
     for task in (Odd.get_task("o-1"), queried, due, paged):
         assert task.state == Odd.work.pending
@@ -214,11 +214,11 @@ def test_a_create_meets_a_row_whose_creation_cannot_be_read() -> None:
         Odd.create("o-1")
 
 
-def test_todo_shows_a_task_whose_last_error_cannot_be_read() -> None:
+def test_due_shows_a_task_whose_last_error_cannot_be_read() -> None:
     Odd.create_many(["bad", "good"])
     change(Odd, "bad", last_error={"N": "1"})
-    assert {task.task_id for task in Odd.work.todo()} == {"bad", "good"}
-    assert list(Odd.work.todo(error_like="1")) == []
+    assert {task.task_id for task in Odd.work.due()} == {"bad", "good"}
+    assert list(Odd.work.due(error_contains="1")) == []
 
 
 BROKEN: dict[str, Any] = {

@@ -69,14 +69,14 @@ def test_a_cursor_that_lost_its_end_or_its_beginning_or_is_of_another_query_is_r
         refuses(lambda cut=cut: Parcel.sort.pending.page(cursor=cursor[cut:]), "cursor")
         refuses(lambda cut=cut: Parcel.sort.pending.page(cursor=cursor[:-cut]), "cursor")
     refuses(lambda: Order.confirm_payment.pending.page(cursor=cursor), "cursor belongs to another query")
-    refuses(lambda: Parcel.sort.pending.page(cursor=cursor, latest_first=True), "cursor belongs to another query")
+    refuses(lambda: Parcel.sort.pending.page(cursor=cursor, latest_due_first=True), "cursor belongs to another query")
     assert len(Parcel.sort.pending.page(cursor=cursor).tasks) == 1
 
 
 TAKES_A_LIMIT: list[Callable[[Any], Any]] = [
     lambda limit: list(STATE.query(limit=limit)),
     lambda limit: STATE.page(limit=limit).tasks,
-    lambda limit: list(STEP.todo(limit=limit)),
+    lambda limit: list(STEP.due(limit=limit)),
     lambda limit: list(STEP.due_ids(limit=limit)),
     lambda limit: STEP.run_all(nothing, limit=limit).succeeded,
 ]
@@ -88,7 +88,7 @@ TAKES_THREADS: list[Callable[[Any], Any]] = [
 ]
 
 
-@pytest.mark.parametrize("method", TAKES_A_LIMIT, ids=["query", "page", "todo", "due_ids", "run_all"])
+@pytest.mark.parametrize("method", TAKES_A_LIMIT, ids=["query", "page", "due", "due_ids", "run_all"])
 def test_a_limit_may_be_as_large_as_can_be(method: Callable[[Any], list[object]]) -> None:
     Order.create_many(["o-1", "o-2"])
     assert len(method(sys.maxsize)) == 2
@@ -251,14 +251,14 @@ def test_a_time_to_come_reads_back_equal_and_bounds_a_window(time: datetime) -> 
     due_time = Order.get_task("o-1").due_time
     assert (due_time, due_time.tzinfo) == (time, UTC)
     assert (STATE.count(until=time), STATE.count(since=time)) == (1, 0)
-    assert ([*STEP.todo(until=time)], [*STATE.query(since=time)]) == ([], [])
+    assert ([*STEP.due(until=time)], [*STATE.query(since=time)]) == ([], [])
 
 
 @columns("time")(EARLIER)
 def test_a_time_long_ago_is_now_for_a_task_and_bounds_a_window(time: datetime, clock: StoppedClock) -> None:
     assert Order.create("o-1", due_time=time).due_time == clock.now()
     assert (STATE.count(since=time), STATE.count(until=time)) == (1, 0)
-    assert [task.task_id for task in STEP.todo(since=time)] == ["o-1"]
+    assert [task.task_id for task in STEP.due(since=time)] == ["o-1"]
     assert STATE.page(until=time).tasks == []
 
 

@@ -86,14 +86,16 @@ def test_a_window_of_another_zone_is_the_same_window(clock: StoppedClock) -> Non
     assert ids(Letter.sort.pending.query(since=local, until=local + MINUTE)) == ["t-1"]
 
 
-@pytest.mark.parametrize("latest_first", [False, True])
+@pytest.mark.parametrize("latest_due_first", [False, True])
 @pytest.mark.parametrize("limit", [None, 2])
-def test_a_window_can_be_limited_and_reversed(clock: StoppedClock, *, limit: int | None, latest_first: bool) -> None:
+def test_a_window_can_be_limited_and_reversed(
+    clock: StoppedClock, *, limit: int | None, latest_due_first: bool
+) -> None:
     begin = clock.now()
     create_in_turn(Parcel, clock)
-    expected = ["t-03", "t-04", "t-05", "t-06"][:: -1 if latest_first else 1][:limit]
+    expected = ["t-03", "t-04", "t-05", "t-06"][:: -1 if latest_due_first else 1][:limit]
     window: dict[str, Any] = {"since": begin + 3 * MINUTE, "until": begin + 7 * MINUTE}
-    assert ids(Parcel.sort.pending.query(**window, limit=limit, latest_first=latest_first)) == expected
+    assert ids(Parcel.sort.pending.query(**window, limit=limit, latest_due_first=latest_due_first)) == expected
 
 
 def finished_in_turn(clock: StoppedClock, step: BoundStep[Letter], count: int = 12) -> None:

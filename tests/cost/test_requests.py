@@ -147,7 +147,7 @@ def test_a_glance_at_50_tasks_is_1_request_and_at_most_2_and_a_half_read_units(o
     order.create_many((f"o-{number}" for number in range(51)), threads=4)
     before = len(proxy.log)
 
-    assert len(order.confirm.pending.glance().tasks) == 50
+    assert len(order.confirm.pending.index_page().tasks) == 50
 
     assert since(proxy, before) == ["Query"]
     assert read_units(proxy)[-1] <= 2.5

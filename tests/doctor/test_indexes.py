@@ -26,7 +26,7 @@ def test_a_missing_status_index_is_wrong_queries_fail_and_runs_do_not(shop: type
         f"hash key status_key (S), range key due_time (S), projection INCLUDE {', '.join(PROJECTED)}"
     )
     assert finding.to_do.startswith("Add it")
-    assert "query, page, count, counts, todo and run_all fail; start and run still work" in finding.meaning
+    assert "query, page, count, counts, due and run_all fail; start and run still work" in finding.meaning
     Parcel.create("p-1")
     Parcel.ship.run("p-1", lambda _: None)
     with pytest.raises(QueryError):
@@ -60,7 +60,7 @@ def test_an_index_by_another_key_is_wrong_and_finds_nothing(shop: type[Task]) ->
     (finding,) = worse(shop)
     assert (finding.severity, finding.subject) == (Severity.WRONG, "hash key of status-index")
     assert (finding.found, finding.expected) == ("state (S)", "status_key (S)")
-    assert finding.meaning.startswith("Query, page, count, counts, todo and run_all fail.")
+    assert finding.meaning.startswith("Query, page, count, counts, due and run_all fail.")
     Parcel.create("p-1")
     with pytest.raises(QueryError):
         Parcel.ship.pending.count()
@@ -109,7 +109,7 @@ def test_a_projection_without_status_is_wrong_and_queries_fail(shop: type[Task])
     assert (finding.severity, finding.subject) == (Severity.WRONG, "projection of status-index")
     assert finding.found == "INCLUDE attempt, create_time, update_time, last_error"
     assert finding.expected == f"INCLUDE {', '.join(PROJECTED)}"
-    assert "Without status, query, page, todo and run_all fail" in finding.meaning
+    assert "Without status, query, page, due and run_all fail" in finding.meaning
     assert "update_time" not in finding.meaning
     Parcel.create("p-1")
     with pytest.raises(KeyError):

@@ -17,7 +17,7 @@ from tests.support.rows import park
 
 ONE = "`get_task`, `get_many`, `get`, `refresh`; `pynamodb-tracker show`"
 STATE = (
-    "`query`, `page`, `glance`, `count` of a state; `pynamodb-tracker list`, `find`, `errors`, `stuck`, `workers`, "
+    "`query`, `page`, `index_page`, `count` of a state; `pynamodb-tracker list`, `find`, `errors`, `stuck`, `workers`, "
     "`schedules`, `top`, `export` of a state"
 )
 COUNTS = "`counts`"
@@ -47,7 +47,7 @@ def query_a_state(record: Record) -> None:
     with record:
         assert [letter.data for letter in Letter.post.pending.query()]
         assert Letter.post.pending.page(limit=1).tasks
-        assert Letter.post.pending.glance().tasks
+        assert Letter.post.pending.index_page().tasks
         assert Letter.post.pending.count()
 
 

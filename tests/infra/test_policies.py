@@ -237,7 +237,7 @@ def test_a_count_of_a_state_asks_for_nothing_but_a_number() -> None:
 def test_queries_of_the_index_name_the_use_case_first() -> None:
     Letter.create("l-1")
     with recorded(ShopTask) as requests:
-        assert list(Letter.post.todo())
+        assert list(Letter.post.due())
         assert list(Letter.post.pending.query())
         assert Letter.post.next_due()
     keys = [request.body["ExpressionAttributeValues"] for request in requests if "IndexName" in request.body]

@@ -175,12 +175,12 @@ def pack_event(ctx: ExecutionContext[Parcel], _event: object) -> None:
     pack(ctx)
 
 
-@row("Worker", "`todo`, `due_ids`, `next_due`")
+@row("Worker", "`due`, `due_ids`, `next_due`")
 def look_at_what_is_due(record: Record) -> None:
     Parcel.create("due-3", data=LARGE)
     with record:
         assert list(Parcel.pack.due_ids()) == ["due-3"]
-        assert [parcel.data for parcel in Parcel.pack.todo()] == [LARGE]
+        assert [parcel.data for parcel in Parcel.pack.due()] == [LARGE]
         assert list(Parcel.pack.next_due()) == [Parcel.pack.pending]
 
 

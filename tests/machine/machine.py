@@ -184,7 +184,7 @@ class Machine(RuleBasedStateMachine):
         run = Run(task_id, step, ctx, manager, row.fence + 1)
         self.move(row, step + 1, delay=LOCK, attempt=row.attempt + 1)
         row.fence, row.expire, row.holder = row.fence + 1, self.now + LOCK, run
-        assert (ctx.attempt, ctx.fence) == (row.attempt, row.fence)
+        assert (ctx.attempt, ctx.task.fence) == (row.attempt, row.fence)
         assert ctx.lock_expire_time == row.expire
         self.entered.append(run)
         return run

@@ -67,7 +67,7 @@ def _block(letter: str, ctx: Any) -> None:
     if claim.took_over:  # whose claim the row shows, unless the response was lost
         claimed = parse(claim.before["update_time"]["S"]) if claim.before else occurrence
     is_old = RULE.latest(occurrence, None, claimed) is not None
-    note(f"{ctx.round} {ctx.fence:02} {occurrence.isoformat()} {is_old}")
+    note(f"{ctx.round} {ctx.task.fence:02} {occurrence.isoformat()} {is_old}")
     type(task).get_task("o")  # the block lasts
     if letter == "f":
         raise _BoomError

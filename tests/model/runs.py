@@ -107,7 +107,7 @@ def _run(step: Any, block: Callable[[Any], None], payload: str | None, **options
     """Run a step, and remember what the program is told about it."""
     ctx = None
     try:
-        with step.start("o", lock_for=LOCK, same=payload, **options) as ctx:
+        with step.start("o", lock_for=LOCK, must_match=payload, **options) as ctx:
             _hold(ctx)
             try:
                 if payload:
@@ -116,10 +116,10 @@ def _run(step: Any, block: Callable[[Any], None], payload: str | None, **options
                 type(ctx.task).get_task("o")  # the block lasts
             finally:
                 note("_leaves")
-            ctx.task.done += f"{ctx.fence} "
+            ctx.task.done += f"{ctx.task.fence} "
             _end(block)
     except LockLostError:
-        note(f"lost {ctx.fence if ctx else 0}")
+        note(f"lost {ctx.task.fence if ctx else 0}")
     except (_BoomError, RetryLater, KeyboardInterrupt):
         pass
     except TaskNotStartableError:
@@ -129,11 +129,11 @@ def _run(step: Any, block: Callable[[Any], None], payload: str | None, **options
             note(f"over {here()}")
     if ctx is not None and ctx.outcome is not None:
         note(f"over {here()}")
-        note(f"{ctx.outcome} {ctx.fence}")
+        note(f"{ctx.outcome} {ctx.task.fence}")
         if block is _succeed_at_the_second_step and ctx.outcome == "succeeded":
-            note(f"ended {ctx.fence}")
+            note(f"ended {ctx.task.fence}")
         if block is _postpone:
-            note(f"postponed {ctx.fence} {ctx.attempt - 1}")
+            note(f"postponed {ctx.task.fence} {ctx.attempt - 1}")
 
 
 def _end(block: Callable[[Any], None]) -> None:
@@ -146,7 +146,7 @@ def _end(block: Callable[[Any], None]) -> None:
 
 
 def _hold(ctx: Any) -> None:
-    note(f"_holds {ctx.fence} {ctx.fencing_token} {clock.stamp(ctx.lock_expire_time)}")
+    note(f"_holds {ctx.task.fence} {ctx.fencing_token} {clock.stamp(ctx.lock_expire_time)}")
 
 
 def _succeed(ctx: Any) -> None: ...
@@ -172,14 +172,14 @@ def _extend(ctx: Any) -> None:
 
 def _save(ctx: Any) -> None:
     for letter in "ab":
-        ctx.task.saved = f"{ctx.fence}{letter}"
+        ctx.task.saved = f"{ctx.task.fence}{letter}"
         ctx.save()
         note(f"saved {ctx.task.saved}")
 
 
 def _run_parts(ctx: Any) -> None:
     for name in ("charge", "mail"):
-        result = ctx.checkpoint(name, partial(_part, name, ctx.fence))
+        result = ctx.checkpoint(name, partial(_part, name, ctx.task.fence))
         if f"{PAY}/{name}" in (ctx.task.once or {}):
             note(f"stored {name} {result}")
 

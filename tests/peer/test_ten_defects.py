@@ -156,9 +156,9 @@ def test_6_creating_a_task_again_resets_nothing(rival: Any, freeze: Freeze, stat
     assert rival.get_task("o").state == getattr(rival.confirm, state)
 
 
-@pytest.mark.parametrize("latest_first", [False, True])
+@pytest.mark.parametrize("latest_due_first", [False, True])
 def test_7_a_query_is_limited_over_all_shards_in_order_and_of_whole_rows(
-    new_worker: Any, dynamodb: Engine, stopped_clock: StoppedClock, *, latest_first: bool
+    new_worker: Any, dynamodb: Engine, stopped_clock: StoppedClock, *, latest_due_first: bool
 ) -> None:
     order = new_worker(dynamodb.endpoint, status_shards=5)
     ids = [f"o-{number}" for number in range(30)]
@@ -166,9 +166,9 @@ def test_7_a_query_is_limited_over_all_shards_in_order_and_of_whole_rows(
         stopped_clock.advance(timedelta(seconds=1))
         order.create(task_id, amount=len(task_id), data={"id": task_id})
 
-    found = list(order.confirm.pending.query(limit=10, latest_first=latest_first))
+    found = list(order.confirm.pending.query(limit=10, latest_due_first=latest_due_first))
 
-    assert [task.task_id for task in found] == (ids[:-11:-1] if latest_first else ids[:10])
+    assert [task.task_id for task in found] == (ids[:-11:-1] if latest_due_first else ids[:10])
     assert all(task.data == {"id": task.task_id} and task.amount == len(task.task_id) for task in found)
 
 

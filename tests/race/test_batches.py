@@ -79,8 +79,8 @@ class Work:
             self.clock.advance(timedelta(minutes=6))
 
     def block(self, ctx: Any) -> None:
-        self.fences[ctx.task.task_id].append(ctx.fence)
-        ctx.task.note = f"by {ctx.fence}"
+        self.fences[ctx.task.task_id].append(ctx.task.fence)
+        ctx.task.note = f"by {ctx.task.fence}"
 
     def check(self, *, once: bool) -> None:
         """Check that each task has succeeded, under one owner at a time, and that its last one wrote the row."""

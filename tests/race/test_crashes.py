@@ -105,8 +105,8 @@ def test_after_a_crash_of_the_database_at_a_batch_of_writes_each_task_has_succee
         return PASS
 
     def note(ctx: Any) -> None:
-        fences[ctx.task.task_id].append(ctx.fence)
-        ctx.task.note = f"by {ctx.fence}"
+        fences[ctx.task.task_id].append(ctx.task.fence)
+        ctx.task.note = f"by {ctx.task.fence}"
 
     proxy.rule = rule
     for _ in range(3):

@@ -119,7 +119,7 @@ def test_a_frozen_worker_holds_its_task_again_unless_another_worker_took_it(
     worker = start("go_on", "o")
     worker.signal(signal.SIGSTOP)
     stopped_clock.advance(LOCK + 2 * MARGIN)
-    assert any(shop.confirm.todo())
+    assert any(shop.confirm.due())
 
     worker.advance(LOCK + 2 * MARGIN)
     worker.go()

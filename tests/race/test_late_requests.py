@@ -147,7 +147,7 @@ def test_a_late_finish_does_not_end_the_next_run(order: Any, proxy: Proxy, opera
         ctx.save()
         ctx.extend_lock()
 
-    assert order.get_task("o").fence == ctx.fence == 2
+    assert order.get_task("o").fence == ctx.task.fence == 2
 
 
 def test_a_late_claim_of_a_finished_run_does_not_take_the_next_attempt(order: Any, proxy: Proxy) -> None:

@@ -135,7 +135,7 @@ def test_a_step_that_starts_from_another_state_understands_its_lost_answer(order
     proxy.rule = in_turn("UpdateItem", PASS, DropAnswer())
 
     with order.ship.start("o") as ctx:
-        assert (ctx.attempt, ctx.fence) == (1, 2)
+        assert (ctx.attempt, ctx.task.fence) == (1, 2)
 
     assert order.get_task("o").state == order.ship.succeeded
 
@@ -161,5 +161,5 @@ def test_without_detail_a_claim_that_the_network_delivers_twice_is_not_refused(o
     order.create("o")
     proxy.rule = in_turn("UpdateItem", Duplicate("second"))
     with order.confirm.start("o", detailed_error=False) as ctx:
-        assert (ctx.attempt, ctx.fence) == (1, 1)
+        assert (ctx.attempt, ctx.task.fence) == (1, 1)
     assert order.get_task("o").state == order.ship.pending

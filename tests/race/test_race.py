@@ -89,7 +89,7 @@ def test_12_threads_that_want_one_task_make_one_winner_in_every_round(order: Any
         barrier.wait(30)
         try:
             with order.confirm.start(task_id, detailed_error=False) as ctx:
-                assert (ctx.attempt, ctx.fence) == (1, 1)
+                assert (ctx.attempt, ctx.task.fence) == (1, 1)
                 return 1
         except TaskNotStartableError:
             return 0
@@ -203,7 +203,7 @@ def test_ctrl_c_while_the_answer_to_a_claim_is_awaited_releases_the_task(
         assert worker.wait(30) == 1
 
     assert order.get_task("o").fence == 1
-    assert order.confirm.run("o", lambda ctx: (ctx.attempt, ctx.fence)) == (1, 2)
+    assert order.confirm.run("o", lambda ctx: (ctx.attempt, ctx.task.fence)) == (1, 2)
 
 
 def test_an_async_worker_that_is_terminated_spends_no_attempt_and_one_that_is_killed_spends_one_of_each_task(
@@ -240,7 +240,7 @@ def test_ctrl_c_inside_a_run_releases_the_task_at_once(order: Any, workers: Crew
     worker.signal(signal.SIGINT)
     worker.wait(30)
 
-    assert order.confirm.run("o", lambda ctx: (ctx.attempt, ctx.fence)) == (1, 2)
+    assert order.confirm.run("o", lambda ctx: (ctx.attempt, ctx.task.fence)) == (1, 2)
 
 
 def test_children_that_succeed_at_once_are_all_counted_and_their_parent_starts_after_the_last(order: Any) -> None:

@@ -236,7 +236,7 @@ def test_a_claim_whose_answers_are_all_lost_is_released(worker: Worker, rival: A
         order.confirm.run("o", lambda _: pytest.fail("the block runs"))
 
     assert "was released" in error.value.__notes__[0]
-    assert rival.confirm.run("o", lambda ctx: (ctx.attempt, ctx.fence)) == (1, 2)
+    assert rival.confirm.run("o", lambda ctx: (ctx.attempt, ctx.task.fence)) == (1, 2)
 
 
 @pytest.mark.usefixtures("stopped_clock")
@@ -251,7 +251,7 @@ def test_a_claim_that_never_arrived_differs_from_one_that_locked_the_task(
         order.confirm.run("o", lambda _: pytest.fail("the block runs"))
 
     assert "was not locked" in error.value.__notes__[0]
-    assert rival.confirm.run("o", lambda ctx: (ctx.attempt, ctx.fence)) == (1, 1)
+    assert rival.confirm.run("o", lambda ctx: (ctx.attempt, ctx.task.fence)) == (1, 1)
 
 
 @pytest.mark.usefixtures("stopped_clock")
@@ -340,7 +340,7 @@ def test_a_claim_that_was_applied_despite_a_server_error_continues(
     proxy.rule = applied(rival, Fail(500))
 
     with order.confirm.start("o", detailed_error=detailed_error) as ctx:
-        assert (ctx.attempt, ctx.fence) == (1, 1)
+        assert (ctx.attempt, ctx.task.fence) == (1, 1)
 
     assert order.get_task("o").state == order.ship.pending
 
@@ -352,7 +352,7 @@ def test_a_claim_that_was_throttled_after_its_answer_was_lost_continues(worker: 
     proxy.rule = in_turn("UpdateItem", DropAnswer(), THROTTLED)  # both by the SDK: what follows is sent by us
 
     with order.confirm.start("o", detailed_error=False) as ctx:
-        assert (ctx.attempt, ctx.fence) == (1, 1)
+        assert (ctx.attempt, ctx.task.fence) == (1, 1)
 
 
 @pytest.mark.usefixtures("stopped_clock")

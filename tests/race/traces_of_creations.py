@@ -23,7 +23,9 @@ def deliver(step: Any, payload: str = "", *, fails: bool = False, **attributes: 
             raise Boom
         return f"result of {payload}"
 
-    handler = handles(step, task_id="id", create_if_missing=lambda _: attributes, same="payload", store_answer=True)
+    handler = handles(
+        step, task_id="id", create_if_missing=lambda _: attributes, must_match="payload", store_answer=True
+    )
     with contextlib.suppress(Boom):
         return handler(work)({"id": "o", "payload": payload}, None)
 

@@ -34,7 +34,7 @@ class _Blocking:
 
     def __enter__(self) -> Any:
         entered = self._loop.run_until_complete(self._inner.__aenter__())
-        return _Context(self._loop, entered) if hasattr(entered, "fence") else entered
+        return _Context(self._loop, entered) if hasattr(entered, "fencing_token") else entered
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -30,15 +30,15 @@ def _claim(order: Any, task_id: str, arm: Arm) -> None:
     order.create(task_id)
     arm()
     with order.confirm.start(task_id) as ctx:
-        assert (ctx.attempt, ctx.fence) == (1, 1)
+        assert (ctx.attempt, ctx.task.fence) == (1, 1)
         ctx.task.note = "confirmed"
 
 
 def _claim_with_payload(order: Any, task_id: str, arm: Arm) -> None:
     order.create(task_id)
     arm()
-    with order.confirm.start(task_id, same={"amount": 1}) as ctx:
-        assert (ctx.attempt, ctx.fence) == (1, 1)
+    with order.confirm.start(task_id, must_match={"amount": 1}) as ctx:
+        assert (ctx.attempt, ctx.task.fence) == (1, 1)
 
 
 def _succeed(order: Any, task_id: str, arm: Arm) -> None:

@@ -70,7 +70,7 @@ def work(order: Any) -> Starts:
     worker = Worker(
         {step: noting(starts, step.name) for step in (order.reserve, order.ship)},
         threads=2,
-        longest_pause=timedelta(seconds=0.2),
+        max_poll_interval=timedelta(seconds=0.2),
     )
     when_stopped.append(worker.stop)
     worker.run()

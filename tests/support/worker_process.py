@@ -53,7 +53,7 @@ def run_some(order: Any) -> dict[str, Any]:
     """Run a few tasks of what there is to do, drawn by lot, and look again, until there is nothing."""
     ran: list[str] = []
     refused = 0
-    while todo := [task.task_id for task in order.confirm.todo()]:
+    while todo := [task.task_id for task in order.confirm.due()]:
         for task_id in random.sample(todo, min(8, len(todo))):
             try:
                 with order.confirm.start(task_id, detailed_error=False) as ctx:
@@ -80,7 +80,7 @@ def take(order: Any, *task_ids: str) -> list[tuple[str, int, int]]:
     for task_id in task_ids:
         try:
             with order.confirm.start(task_id) as ctx:
-                won.append((task_id, ctx.attempt, ctx.fence))
+                won.append((task_id, ctx.attempt, ctx.task.fence))
         except TaskNotStartableError:
             continue
     return won

@@ -23,11 +23,10 @@ from pynamodb_tracker import (
     BoundStep,
     DecimalAttribute,
     ExecutionContext,
-    Glance,
     Group,
     IndexEntry,
+    IndexPage,
     Merged,
-    Page,
     Repeat,
     Report,
     Sent,
@@ -37,6 +36,7 @@ from pynamodb_tracker import (
     Tally,
     Task,
     TaskLockedError,
+    TaskPage,
     UseCase,
     Worker,
 )
@@ -61,7 +61,7 @@ from pynamodb_tracker.testing import (
     local_table,
     stopped_clock,
 )
-from pynamodb_tracker.web import dashboard
+from pynamodb_tracker.web import ActionRequest, dashboard
 
 
 class AddressUnknownError(Exception):
@@ -119,7 +119,6 @@ def print_label(ctx: ExecutionContext[Order]) -> int:
     assert_type(ctx.task.status, int)
     assert_type(ctx.task.due_time, datetime)
     assert_type(ctx.attempt, int)
-    assert_type(ctx.fence, int)
     assert_type(ctx.fencing_token, str)
     assert_type(ctx.idempotency_key, str)
     assert_type(ctx.key("charge"), str)
@@ -236,7 +235,7 @@ def use(cursor: str | None) -> int:
     assert_type(Order.ship.failed.code, int)
     assert_type(Order.ship.run("o-1001", print_label), int)
     assert_type(Order.ship.run("o-1001", print_label, heartbeat=True), int)
-    assert_type(Order.ship.run("o-1001", print_label, same={"amount": 4200}, store_answer=True), int)
+    assert_type(Order.ship.run("o-1001", print_label, must_match={"amount": 4200}, store_answer=True), int)
     assert_type(Order.deliver.run("o-1001"), object)
     assert_type(Order.deliver.run("o-1001", deliver), str)
     assert_type(Order.deliver.run_all(threads=8), Report)
@@ -247,21 +246,21 @@ def use(cursor: str | None) -> int:
     Order.ship.run("o-1001", later)  # type: ignore[unused-coroutine]
     Order.ship.run_all(print_label, thread=8)  # type: ignore[call-overload]
     Order.ship.run_all(look)  # what works on any task works on an order
-    assert_type(Order.ship.todo(), Iterator[Order])
+    assert_type(Order.ship.due(), Iterator[Order])
     assert_type(Order.ship.next_due(), dict[State[Order], datetime])
     assert_type(Order.ship.reopen("o-1001"), Order)
     assert_type(Order.ship.reopen_many({"o-1001"}, by="ada", threads=8), Report)
-    assert_type(Order.ship.ignore_many((task.task_id for task in Order.ship.todo()), reason="cancelled"), Report)
+    assert_type(Order.ship.ignore_many((task.task_id for task in Order.ship.due()), reason="cancelled"), Report)
     Order.ship.ignore_many(["o-1001"])  # type: ignore[call-arg]
     Order.ship.reopen_many([1001])  # type: ignore[list-item]
     assert_type(Order.ship.unlock("o-1001", reason="its host is gone", worker=None, by="ada"), Order)
     assert_type(Order.ship.ignore("o-1001", reason="cancelled"), Order)
     since = datetime.now(UTC) - timedelta(days=30)
-    assert_type(Order.ship.failed.query(since=since, latest_first=True, limit=100), Iterator[Order])
-    assert_type(Order.ship.failed.count(since=since, most=1000), int)
-    assert_type(Order.ship.failed.page(limit=50, cursor=cursor), Page[Order])
-    glance = Order.ship.failed.glance(limit=50, cursor=cursor, since=since)
-    assert_type(glance, Glance)
+    assert_type(Order.ship.failed.query(since=since, latest_due_first=True, limit=100), Iterator[Order])
+    assert_type(Order.ship.failed.count(since=since, up_to=1000), int)
+    assert_type(Order.ship.failed.page(limit=50, cursor=cursor), TaskPage[Order])
+    glance = Order.ship.failed.index_page(limit=50, cursor=cursor, since=since)
+    assert_type(glance, IndexPage)
     assert_type(glance.tasks, list[IndexEntry])
     assert_type(glance.tasks[0].due_time, datetime | None)
     assert_type(Order.counts(), dict[State[Order], int])
@@ -395,10 +394,10 @@ async def use_with_asyncio() -> int:
     assert_type(await Order.aget_many(["o-1001"]), list[Order])
     assert_type(await Order.acounts(), dict[State[Order], int])
     assert_type([order async for order in Order.ship.failed.aquery(limit=100)], list[Order])
-    assert_type(await Order.ship.failed.apage(), Page[Order])
-    assert_type(await Order.ship.failed.aglance(), Glance)
+    assert_type(await Order.ship.failed.apage(), TaskPage[Order])
+    assert_type(await Order.ship.failed.aindex_page(), IndexPage)
     assert_type(await Order.ship.failed.acount(), int)
-    assert_type([order async for order in Order.ship.atodo()], list[Order])
+    assert_type([order async for order in Order.ship.adue()], list[Order])
     assert_type([task_id async for task_id in Order.ship.adue_ids()], list[str])
     assert_type(await Order.ship.anext_due(), dict[State[Order], datetime])
     assert_type(await Order.ship.areopen("o-1001", by="ada"), Order)
@@ -409,7 +408,7 @@ async def use_with_asyncio() -> int:
     Order.ship.run("o-1001", stamp)  # type: ignore[arg-type,unused-coroutine]
     Order.ship.astart("o-1001", lock_for=5)  # type: ignore[call-overload]
     Refund.send.does(later)  # type: ignore[arg-type]
-    async with Order.ship.astart("o-1001", heartbeat=True, same={"amount": 1}) as ctx:
+    async with Order.ship.astart("o-1001", heartbeat=True, must_match={"amount": 1}) as ctx:
         return await stamp(ctx)  # nothing is swallowed, so a checker misses no return behind the block
 
 
@@ -452,7 +451,7 @@ def lambda_handlers(context: LambdaContext) -> None:
         trigger="sqs",
         create_if_missing=lambda event: {"amount": event["amount"]},
         create_first=True,
-        replies=Replies(locked="done"),
+        replies=Replies(locked="ack"),
         answer=amount_of,
         metrics="Shop",
     )(ship)
@@ -481,10 +480,13 @@ def the_page_is_an_app(request: Request) -> None:
     def who(asked: Request) -> str | None:
         return asked.headers.get("x-person")
 
-    def may(name: str, verb: str, use_case: str) -> bool:
-        return f"{name} {verb} {use_case}" == "ada reopen order"
+    def authorize(asked: ActionRequest) -> bool:
+        assert_type(asked.task_ids, tuple[str, ...])
+        return (
+            f"{asked.user} {asked.action} {asked.use_case} {asked.step} {asked.signal}" == "ada reopen order ship None"
+        )
 
-    assert_type(dashboard(Order, AppTask, user=who, may=may, actions=True, hide={"amount"}), ASGIApp)
+    assert_type(dashboard(Order, AppTask, user=who, authorize=authorize, actions=True, hide={"amount"}), ASGIApp)
     assert_type(who(request), str | None)
     dashboard(Order, user=who, refresh=10)  # type: ignore[arg-type]  # a timedelta
     dashboard(Order, user="ada")  # type: ignore[arg-type]  # a function

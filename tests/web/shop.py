@@ -116,7 +116,7 @@ def fill(clock: StoppedClock, tasks: int, *, seed: int = 1, hours: float = 3) ->
             if fate.random.random() < 0.9:
                 step.run_all(fate, limit=3)
     for step in steps():
-        for task in list(step.todo(limit=3)):
+        for task in list(step.due(limit=3)):
             leave(step, task.task_id)
     for number in range(8):
         Refund.create(f"r-{number}")

@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 
 from pynamodb_tracker import ExecutionContext, Report, Status
 from pynamodb_tracker.testing import StoppedClock
-from pynamodb_tracker.web import decisions
+from pynamodb_tracker.web import ActionRequest, decisions
 from tests.web.conftest import Open, slices_of
 from tests.web.shop import CarrierError, Order, leave
 from tests.web.test_views import text_of
@@ -184,13 +184,13 @@ def test_what_is_no_form_of_the_page_is_refused(open_page: Open, body: bytes, ki
 @pytest.mark.usefixtures("shop")
 def test_people_can_do_what_the_app_allows_them(open_page: Open) -> None:
     failed("o-1")
-    asked: list[tuple[str, str, str]] = []
+    asked: list[ActionRequest] = []
 
-    def may(name: str, verb: str, use_case: str) -> bool:
-        asked.append((name, verb, use_case))
-        return verb == "reopen"
+    def authorize(request: ActionRequest) -> bool:
+        asked.append(request)
+        return request.action == "reopen"
 
-    client = open_page(may=may)
+    client = open_page(authorize=authorize)
     page = client.get("/Order/task?id=o-1").text
     assert ("Reopen</button>" in page, "Ignore" in page) == (True, False)
     refused = client.post("/Order/decide", data={"verb": "ignore", "step": "ship", "task": "o-1", "reason": "x"})
@@ -198,7 +198,14 @@ def test_people_can_do_what_the_app_allows_them(open_page: Open) -> None:
     assert client.get("/Order/bulk?verb=ignore&step=ship&state=failed").status_code == 403
     assert client.post("/Order/decide", data={"verb": "reopen", "step": "ship", "task": "o-1"}).status_code == 303
     verbs = ("reopen", "ignore", "cancel", "cancel_task", "unlock", "answer", "pause", "resume")
-    assert set(asked) == {("ada", verb, "order") for verb in verbs}
+    about_buttons = [each for each in asked if each.step is None]
+    assert {(each.user, each.action, each.use_case) for each in about_buttons} == {("ada", v, "order") for v in verbs}
+    ada: dict[str, Any] = {"user": "ada", "use_case": "order", "step": "ship"}
+    assert [each for each in asked if each.step] == [
+        ActionRequest(**ada, action="ignore", task_ids=("o-1",)),
+        ActionRequest(**ada, action="ignore"),
+        ActionRequest(**ada, action="reopen", task_ids=("o-1",)),
+    ]
 
 
 @pytest.mark.usefixtures("shop")
@@ -470,7 +477,7 @@ def test_a_step_is_paused_and_resumed(
         ("ada", "pause", "ship"),
         ("ada", "resume", "ship"),
     ]
-    denied = open_page(may=lambda _name, verb, _use_case: verb == "resume")
+    denied = open_page(authorize=lambda asked: asked.action == "resume")
     assert "Pause a step" not in denied.get("/Order/").text
     answer = denied.post("/Order/pause", data=asked)
     assert (answer.status_code, "You may not pause steps of Order" in text_of(answer)) == (403, True)
@@ -518,7 +525,7 @@ def test_an_answer_counts_in_the_round_that_the_form_was_shown_in_and_for_who_ma
     Order.create("o-1", wait_for=Order.approved)
     assert client.post("/Order/answer", data={**form, "value": "yes"}).status_code == 404
     assert client.post("/Order/answer", data={**form, "name": "nothing"}).status_code == 400
-    denied = open_page(may=lambda _name, verb, _use_case: verb == "reopen")
+    denied = open_page(authorize=lambda asked: asked.action == "reopen")
     assert "/Order/answer" not in denied.get("/Order/task?id=o-1").text
     assert denied.post("/Order/answer", data=form).status_code == 403
     assert open_page(actions=False).post("/Order/answer", data=form).status_code == 403

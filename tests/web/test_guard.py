@@ -37,7 +37,7 @@ def test_a_page_that_nobody_guards_is_refused() -> None:
         ((Task,), {}, "neither a table nor a use case"),
         (("Order",), {}, "neither a table nor a use case"),
         ((Order,), {"user": "ada"}, "user must be a function"),
-        ((Order,), {"may": True}, "may must be a function"),
+        ((Order,), {"authorize": True}, "authorize must be a function"),
         ((Order,), {"hide": "customer"}, r"write \['customer'\]"),
         ((Order,), {"hosts": "localhost"}, r"write \['localhost'\]"),
         ((Order,), {"actions": "yes"}, "actions"),
@@ -249,12 +249,12 @@ def test_an_async_function_says_who_asks_and_nothing_but_a_name_lets_somebody_in
 
 @pytest.mark.usefixtures("shop")
 def test_only_true_allows_an_action(open_page: Open) -> None:
-    async def may(*_: str) -> bool:
+    async def authorize(_: object) -> bool:
         return False
 
-    with pytest.raises(TypeError, match="may must be a plain function"):
-        open_page(may=may)
+    with pytest.raises(TypeError, match="authorize must be a plain function"):
+        open_page(authorize=authorize)
     Order.create("o-1", state=Order.ship.failed)
-    with pytest.raises(TypeError, match="may must return True or False, not 'no'"):
-        open_page(may=lambda *_: "no").post("/Order/decide", data=REOPEN)
+    with pytest.raises(TypeError, match="authorize must return True or False, not 'no'"):
+        open_page(authorize=lambda _: "no").post("/Order/decide", data=REOPEN)
     assert Order.get_task("o-1").state == Order.ship.failed

@@ -419,7 +419,7 @@ def test_a_wrong_address_is_refused_in_a_sentence(open_page: Open, path: str, co
 def test_a_cursor_of_another_list_is_refused(open_page: Open) -> None:
     for number in range(3):
         Order.create(f"o-{number}", state=Order.ship.failed)
-    cursor = Order.ship.failed.glance(limit=2).cursor
+    cursor = Order.ship.failed.index_page(limit=2).cursor
     client = open_page()
     assert "o-2" in text_of(client.get("/Order/tasks", params={"step": "ship", "state": "failed", "cursor": cursor}))
     answer = client.get("/Order/tasks", params={"step": "ship", "state": "ignored", "cursor": cursor})

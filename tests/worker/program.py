@@ -51,7 +51,7 @@ def main() -> None:
     if options.pop("broken", False):
         os.environ["SHOP_MARGIN"] = "odd"  # which the processes do not understand
     until_idle = options.pop("until_idle", False)
-    options |= {name: timedelta(seconds=options[name]) for name in ("grace", "longest_pause") if name in options}
+    options |= {name: timedelta(seconds=options[name]) for name in ("grace", "max_poll_interval") if name in options}
     global worker  # noqa: PLW0603 - as programs of one module have it
     Order.confirm.does(work)
     worker = Worker([Order], **options)

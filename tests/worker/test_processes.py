@@ -39,7 +39,7 @@ def pair(dynamodb: Engine) -> Iterator[Program]:
         Dynoxide.of([ShopTask], dynamodb.endpoint),
         programs(dynamodb.endpoint, name()) as started,
     ):
-        program = started.start(processes=2, threads=2, longest_pause=0.2)
+        program = started.start(processes=2, threads=2, max_poll_interval=0.2)
         ids = [f"hold-first-{number}" for number in range(4)]
         Order.create_many(ids)
         assert len(set(heard(program, *ids).values())) == 2
@@ -120,7 +120,7 @@ def test_the_task_of_a_killed_worker_is_taken_over_by_another_one(started: Progr
     heard(killed, "hang-1")
     killed.send(signal.SIGKILL)
     killed.wait()
-    other = started.start(longest_pause=0.2)
+    other = started.start(max_poll_interval=0.2)
     heard(other, "hang-1")
     task = Order.get_task("hang-1")
     assert (task.attempt, str(task.worker).endswith(f":{other.pid}")) == (2, True)
@@ -128,7 +128,7 @@ def test_the_task_of_a_killed_worker_is_taken_over_by_another_one(started: Progr
 
 def test_two_workers_on_one_step_share_its_tasks_and_run_each_once(started: Programs) -> None:
     ids = [f"hold-{number}" for number in range(12)]
-    workers = [started.start(threads=4, longest_pause=0.2) for _ in range(2)]
+    workers = [started.start(threads=4, max_poll_interval=0.2) for _ in range(2)]
     Order.create_many(ids)
     until(lambda: Order.confirm.in_progress.count() == 8)  # four of each: nothing ends before the release
     release(*ids)
@@ -256,7 +256,7 @@ def release(*task_ids: str) -> None:
 
 def test_a_worker_survives_that_its_table_is_gone_for_a_while(started: Programs) -> None:
     """It is the program, not a part of it, that must not end."""
-    program = started.start(longest_pause=0.2)
+    program = started.start(max_poll_interval=0.2)
     until(lambda: "a worker runs" in "".join(program.err))
     ShopTask.delete_table()
     until(lambda: "keeps trying: MissingTableError" in "".join(program.err))

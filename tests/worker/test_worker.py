@@ -78,8 +78,8 @@ def test_a_worker_of_use_cases_runs_every_step_that_has_a_function(monkeypatch: 
         ({"rate": 0}, ValueError),
         ({"grace": 30}, TypeError),
         ({"grace": timedelta(seconds=-1)}, ValueError),
-        ({"longest_pause": timedelta(0)}, ValueError),
-        ({"longest_pause": 1}, TypeError),
+        ({"max_poll_interval": timedelta(0)}, ValueError),
+        ({"max_poll_interval": 1}, TypeError),
     ],
 )
 def test_wrong_options_are_refused(options: Any, error: type[Exception]) -> None:

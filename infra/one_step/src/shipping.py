@@ -57,5 +57,5 @@ handler = handles(
     trigger="sqs",
     create_if_missing=new_order,
     # The queue repeats what failed. What is ignored stays in it, too, until it is a dead letter: that raises the alarm.
-    replies=Replies(ignored="error"),
+    replies=Replies(ignored="raise"),
 )

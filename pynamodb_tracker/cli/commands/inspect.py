@@ -55,8 +55,8 @@ def list_tasks(
     since: opt.Since = None,
     until: opt.Until = None,
     waiting: Annotated[bool, opt.flag("--waiting", "Only tasks that wait for others, in a state or in all.")] = False,
-    error_like: opt.ErrorLike = None,
-    newest: Annotated[bool, opt.flag("--newest", "Begin with the latest due time.")] = False,
+    error_contains: opt.ErrorContains = None,
+    latest_due: Annotated[bool, opt.flag("--latest-due", "Begin with the latest due time.")] = False,
     limit: opt.Limit = None,
     everything: opt.All = False,
     as_json: opt.Json = False,
@@ -74,8 +74,8 @@ def list_tasks(
         command.check_window(since, until)
         asked = None if most is None else most + 1
         if waiting:
-            if newest:
-                raise typer.BadParameter("it cannot be combined with --waiting", param_hint="--newest")
+            if latest_due:
+                raise typer.BadParameter("it cannot be combined with --waiting", param_hint="--latest-due")
             status: Status | str | None = tasks.WAITING if len(models) == 1 else tasks.ALL_WAITING
             found, is_what = _waiting(name, models, state, since, until), "waits for others"
             whose = _names(models)
@@ -85,11 +85,11 @@ def list_tasks(
             of = command.state_named(*_of_state(name, models, state))
             status, is_what = of.status, f"is {name_of(of)}"
             whose = of.model.__name__
-            most_read = None if error_like else asked
-            found = of.query(since=since, until=until, latest_first=newest, limit=most_read, with_data=False)
-        like = (error_like or "").casefold()
+            most_read = None if error_contains else asked
+            found = of.query(since=since, until=until, latest_due_first=latest_due, limit=most_read, with_data=False)
+        like = (error_contains or "").casefold()
         found = (task for task in found if like in (readable_value(task, "last_error") or "").casefold())
-        _print(found, status, most, f"{_no_task(since, until, error_like)} of {whose} {is_what}", as_json=as_json)
+        _print(found, status, most, f"{_no_task(since, until, error_contains)} of {whose} {is_what}", as_json=as_json)
 
 
 def _print(found: Iterator[Task], kind: Status | str | None, most: int | None, none: str, *, as_json: bool) -> None:
@@ -154,7 +154,7 @@ def find(
         asked = None if most is None else most + 1
         with command.refusing(ValueError):
             index, value = find_by_text(model, what)
-            found = index.query(value, state=of, since=since, until=until, latest_first=newest, limit=asked)
+            found = index.query(value, state=of, since=since, until=until, newest_first=newest, limit=asked)
         none = f"{_no_task(since, until, state)} of {model.__name__} has {what}"
         _print(found, tasks.FOUND_BY, most, none, as_json=as_json)
 

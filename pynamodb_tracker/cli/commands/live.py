@@ -142,8 +142,8 @@ def top(
 ) -> None:
     """Show all use cases live: what is pending, how late it is, what fails and why, and whether it keeps up; q quits.
 
-    Each state is counted up to 1,000 tasks, and errors are those of the newest 400 of each state, as on the page. In a
-    pipe, it prints that once.
+    Each state is counted up to 1,000 tasks, and errors are those of the 400 tasks of each state with the latest due
+    time, as on the page. In a pipe, it prints that once.
     """
     pause = (every or _INTERVAL).total_seconds()
     with command.use_cases(name, use_case_name) as models:

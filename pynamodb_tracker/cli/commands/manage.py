@@ -108,7 +108,7 @@ def reopen(
     *,
     since: opt.Since = None,
     until: opt.Until = None,
-    error_like: opt.ErrorLike = None,
+    error_contains: opt.ErrorContains = None,
     limit: Limit = None,
     rate: Annotated[
         float | None,
@@ -124,7 +124,7 @@ def reopen(
 ) -> None:
     """Make failed or ignored tasks pending again and due now, with all their attempts.
 
-    With a step, only tasks that are at this step. With --error-like, --since, --until, --limit or --dry-run, name a
+    With a step, only tasks that are at this step. With --error-contains, --since, --until, --limit or --dry-run, name a
     step or a state instead, as in ship.failed: it reopens the tasks there that match, in the order of their due times.
 
     With --rate, tasks that wait for others, repeat or are in a group become due as they do without it. It spreads when
@@ -133,7 +133,7 @@ def reopen(
     Exits with 1 if a task was refused; the others are reopened.
     """
     with use_case(name, use_case_name) as model:
-        asked = Asked(since, until, error_like, limit, dry_run)
+        asked = Asked(since, until, error_contains, limit, dry_run)
         due_times: Iterable[datetime | None] = repeat(None) if rate is None else spread(clock.now(), 60 * rate)
         at_once = list[str]()
 
@@ -162,7 +162,7 @@ def ignore(
     *,
     since: opt.Since = None,
     until: opt.Until = None,
-    error_like: opt.ErrorLike = None,
+    error_contains: opt.ErrorContains = None,
     limit: Limit = None,
     dry_run: DryRun = False,
     reason: Reason,
@@ -176,7 +176,7 @@ def ignore(
 ) -> None:
     """Ignore tasks: they are not run until they are reopened.
 
-    With a step, only tasks that are at this step. With --error-like, --since, --until, --limit or --dry-run, name a
+    With a step, only tasks that are at this step. With --error-contains, --since, --until, --limit or --dry-run, name a
     step or a state instead, as in ship.failed: it ignores the tasks there that match.
 
     A task that is running is refused, unless you add --even-running: its
@@ -199,7 +199,7 @@ def ignore(
             was_ignored = task is not None and task.state == of.ignored
             return f"{state}, as before; its reason was not changed" if was_ignored else state
 
-        asked = Asked(since, until, error_like, limit, dry_run)
+        asked = Asked(since, until, error_contains, limit, dry_run)
         _for_each_target(model, targets, ignore_one, asked, (Status.PENDING, Status.FAILED))
 
 

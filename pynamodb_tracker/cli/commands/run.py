@@ -54,7 +54,7 @@ def run(
     use_case_name: opt.UseCase = None,
     since: opt.Since = None,
     until: opt.Until = None,
-    error_like: opt.ErrorLike = None,
+    error_contains: opt.ErrorContains = None,
     limit: Limit = None,
     rate: opt.Rate = None,
     threads: opt.Threads = 4,
@@ -77,9 +77,9 @@ def run(
         of = command.step_among(models, step)
         function_name, ids = command.function_and_tasks(of, words or [])
         function = command.function_for(of, function_name)
-        selection: Selection | NamedTasks = Selection(of, (), since, until, limit, error_like)
+        selection: Selection | NamedTasks = Selection(of, (), since, until, limit, error_contains)
         if ids:
-            given = {"--since": since, "--until": until, "--error-like": error_like, "--limit": limit}
+            given = {"--since": since, "--until": until, "--error-contains": error_contains, "--limit": limit}
             for option in [key for key, value in (given | {"--dry-run": dry_run or None}).items() if value is not None]:
                 raise typer.BadParameter("it selects among due tasks, and here tasks are named", param_hint=option)
             selection = NamedTasks(of, list(dict.fromkeys(command.ids_in(ids))))
@@ -98,7 +98,7 @@ def retry(
     use_case_name: opt.UseCase = None,
     since: opt.Since = None,
     until: opt.Until = None,
-    error_like: opt.ErrorLike = None,
+    error_contains: opt.ErrorContains = None,
     reopen_ignored: Annotated[
         bool, opt.flag("--reopen-ignored", "Also run ignored tasks, with all their attempts again.")
     ] = False,
@@ -118,7 +118,7 @@ def retry(
     with command.use_cases(name, use_case_name) as models:
         command.check_window(since, until)
         of = command.step_among(models, step)
-        selection = Selection(of, (of.failed,), since, until, limit, error_like, reopen_ignored)
+        selection = Selection(of, (of.failed,), since, until, limit, error_contains, reopen_ignored)
         batch = WatchedBatch(selection, command.function_for(of, function), StopRequest(), threads, rate, heartbeat)
         _print_due(selection, as_json=as_json) if dry_run else _run("retry", batch, as_json=as_json)
 

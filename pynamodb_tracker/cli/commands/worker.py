@@ -85,7 +85,7 @@ def worker(
             help="How long running tasks may take to finish at a stop; 30s by default.",
         ),
     ] = None,
-    longest_pause: Annotated[
+    max_poll_interval: Annotated[
         timedelta | None,
         typer.Option(parser=opt.duration, metavar="TIME", help="Longest wait between polls when idle; 30s by default."),
     ] = None,
@@ -116,7 +116,7 @@ def worker(
     Exits with 0 when it was stopped or is idle, even if tasks failed; with 2 if it cannot run; with 130 after a second
     Ctrl-C.
     """
-    times = {"grace": grace, "longest_pause": longest_pause}
+    times = {"grace": grace, "max_poll_interval": max_poll_interval}
     options: dict[str, Any] = {"threads": threads, "processes": processes, "heartbeat": heartbeat, "rate": rate}
     options |= {key: value for key, value in times.items() if value is not None}
     with command.use_cases(name, use_case_name) as models:

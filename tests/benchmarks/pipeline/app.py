@@ -86,7 +86,7 @@ _NEXT = dict(zip(STEPS, [*(f"{_QUEUE}{name}" for name in STEPS[1:]), None], stri
 _on_queue = partial(
     handles,
     trigger="sqs",
-    replies=Replies(locked="done", not_ready="done", failed="done"),
+    replies=Replies(locked="ack", not_ready="ack", failed="ack"),
     metrics="order-pipeline",
 )
 _first = _on_queue(
@@ -94,14 +94,16 @@ _first = _on_queue(
     task_id="detail.order_id",
     create_if_missing=lambda _event: {},
     create_first=True,
-    then=_NEXT[STEPS[0]],
+    next_queue_url=_NEXT[STEPS[0]],
 )
 
 HANDLERS: dict[str, Callable[[Any, Any], Any]] = {
     STEPS[0]: _first,
-    **{name: _on_queue(getattr(Order, name), task_id="task_id", then=_NEXT[name]) for name in STEPS[1:]},
+    **{name: _on_queue(getattr(Order, name), task_id="task_id", next_queue_url=_NEXT[name]) for name in STEPS[1:]},
     **{
-        f"retry_{name}": retry_handler(getattr(Order, name), threads=8, then=_NEXT[name], metrics="order-pipeline")
+        f"retry_{name}": retry_handler(
+            getattr(Order, name), threads=8, next_queue_url=_NEXT[name], metrics="order-pipeline"
+        )
         for name in STEPS
     },
 }

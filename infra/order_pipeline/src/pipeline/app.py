@@ -14,7 +14,7 @@ from pynamodb_tracker.aws_lambda import LambdaContext, Replies, handles, retry_h
 
 __all__ = ["confirm_payment", "deliver", "retry_confirm_payment", "retry_deliver", "retry_ship", "ship", "watch"]
 
-_REPLIES = Replies(locked="done", not_ready="done", failed="done")
+_REPLIES = Replies(locked="ack", not_ready="ack", failed="ack")
 """The table knows when an order may be tried again, and the schedule does it, so the message need not be redelivered
 for that. It is redelivered, and ends in the dead-letter queue, if it cannot be read, if there is no such order, if the
 table does not answer, if the order could not be sent to the next step, or if the invocation died."""
@@ -49,13 +49,13 @@ confirm_payment = _on_queue(
     task_id="detail.order_id",
     create_if_missing=new_order,
     create_first=True,
-    then=_SHIP_QUEUE,
+    next_queue_url=_SHIP_QUEUE,
 )
-ship = _on_queue(Order.ship, task_id="task_id", then=_DELIVER_QUEUE)
+ship = _on_queue(Order.ship, task_id="task_id", next_queue_url=_DELIVER_QUEUE)
 deliver = _on_queue(Order.deliver, task_id="task_id")
 
-retry_confirm_payment = _on_schedule(Order.confirm_payment, steps.confirm_payment, then=_SHIP_QUEUE)
-retry_ship = _on_schedule(Order.ship, steps.ship, then=_DELIVER_QUEUE)
+retry_confirm_payment = _on_schedule(Order.confirm_payment, steps.confirm_payment, next_queue_url=_SHIP_QUEUE)
+retry_ship = _on_schedule(Order.ship, steps.ship, next_queue_url=_DELIVER_QUEUE)
 retry_deliver = _on_schedule(Order.deliver, steps.deliver)
 
 

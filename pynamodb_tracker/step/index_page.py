@@ -37,10 +37,10 @@ class IndexEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Glance:
+class IndexPage:
     """The index entries of some tasks of a state, and the cursor of the next ones."""
 
     tasks: list[IndexEntry]
     """Up to `limit` tasks in the order of the query."""
     cursor: str | None
-    """Text to pass to the next `glance`; None if these are the last ones."""
+    """Text to pass to the next `index_page`; None if these are the last ones."""

@@ -22,7 +22,7 @@ MINUTE = timedelta(minutes=1)
 
 
 def todo(**arguments: Any) -> list[str]:
-    return [task.task_id for task in Order.confirm_payment.todo(**arguments)]
+    return [task.task_id for task in Order.confirm_payment.due(**arguments)]
 
 
 def test_a_pending_task_is_to_do() -> None:
@@ -74,7 +74,7 @@ def test_finished_and_ignored_tasks_and_those_at_other_steps_are_not_to_do() -> 
     Order.create("ignored", state=Order.confirm_payment.ignored)
     Order.create("later", state=Order.deliver.failed)
     assert todo() == []
-    assert [task.task_id for task in Order.ship.todo()] == ["done"]
+    assert [task.task_id for task in Order.ship.due()] == ["done"]
 
 
 def test_the_oldest_task_is_first_in_any_state(clock: StoppedClock) -> None:
@@ -88,7 +88,7 @@ def test_the_oldest_task_is_first_in_any_state(clock: StoppedClock) -> None:
     assert todo() == ["failed", "abandoned", "pending"]
 
 
-def test_todo_takes_the_first_ones_up_to_a_limit(clock: StoppedClock) -> None:
+def test_due_takes_the_first_ones_up_to_a_limit(clock: StoppedClock) -> None:
     for number in range(6):
         Order.create(f"o-{number}")
         if number % 2:
@@ -98,7 +98,7 @@ def test_todo_takes_the_first_ones_up_to_a_limit(clock: StoppedClock) -> None:
         assert todo(limit=limit) == [f"o-{number}" for number in range(min(limit, 6))]
 
 
-def test_todo_takes_a_window(clock: StoppedClock) -> None:
+def test_due_takes_a_window(clock: StoppedClock) -> None:
     begin = clock.now()
     for number in range(6):
         Order.create(f"o-{number}")
@@ -106,16 +106,16 @@ def test_todo_takes_a_window(clock: StoppedClock) -> None:
     assert todo(since=begin + 2 * MINUTE, until=begin + 4 * MINUTE) == ["o-2", "o-3"]
 
 
-def test_todo_reads_all_shards_in_order(clock: StoppedClock) -> None:
+def test_due_reads_all_shards_in_order(clock: StoppedClock) -> None:
     for number in range(12):
         Parcel.create(f"p-{number:02}")
         clock.advance(MINUTE)
-    assert [task.task_id for task in Parcel.sort.todo()] == [f"p-{number:02}" for number in range(12)]
+    assert [task.task_id for task in Parcel.sort.due()] == [f"p-{number:02}" for number in range(12)]
 
 
-def test_todo_yields_whole_tasks() -> None:
+def test_due_yields_whole_tasks() -> None:
     Order.create("o-1", data={"a": [1]})
-    assert next(Order.confirm_payment.todo()).data == {"a": [1]}
+    assert next(Order.confirm_payment.due()).data == {"a": [1]}
 
 
 def test_due_ids_are_those_of_todo_and_read_entries_alone(clock: StoppedClock) -> None:
@@ -131,13 +131,13 @@ def test_due_ids_are_those_of_todo_and_read_entries_alone(clock: StoppedClock) -
     assert [request.operation for request in requests] == ["Query"]
 
 
-def test_todo_reads_nothing_before_it_is_iterated() -> None:
+def test_due_reads_nothing_before_it_is_iterated() -> None:
     with recorded() as requests:
-        Order.confirm_payment.todo()
+        Order.confirm_payment.due()
     assert requests == []
 
 
-def test_todo_does_not_read_what_is_not_due(clock: StoppedClock) -> None:
+def test_due_does_not_read_what_is_not_due(clock: StoppedClock) -> None:
     for number in range(12):
         Order.create(f"o-{number}", due_time=clock.now() + timedelta(hours=number))
     with recorded() as requests:
@@ -145,7 +145,7 @@ def test_todo_does_not_read_what_is_not_due(clock: StoppedClock) -> None:
     assert requests.entries_read == 1
 
 
-def test_todo_since_a_time_after_now_is_empty(clock: StoppedClock) -> None:
+def test_due_since_a_time_after_now_is_empty(clock: StoppedClock) -> None:
     Order.create("o-1")
     assert todo(since=clock.now() + timedelta(hours=1)) == []
 
