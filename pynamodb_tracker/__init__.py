@@ -14,8 +14,8 @@ if TYPE_CHECKING:
         LockLostError,
         PayloadMismatchError,
         RetryLater,
+        SignalAlreadyReceivedError,
         StepPausedError,
-        TaskAlreadyAnsweredError,
         TaskAlreadyExistsError,
         TaskAlreadySucceededError,
         TaskFormatError,
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from pynamodb_tracker.model.repeat import Repeat
     from pynamodb_tracker.model.schema import UseCase
     from pynamodb_tracker.model.serialization import DecimalAttribute
-    from pynamodb_tracker.model.signals import Answer
+    from pynamodb_tracker.model.signals import ReceivedSignal
     from pynamodb_tracker.status import Status
     from pynamodb_tracker.step import BoundStep, State, Step, TaskPage
-    from pynamodb_tracker.step.awaited import Awaited, BoundAwaited
     from pynamodb_tracker.step.index_page import IndexEntry, IndexPage
+    from pynamodb_tracker.step.signal import BoundSignal, Signal
     from pynamodb_tracker.task.cancelling import Cancellation
     from pynamodb_tracker.task.find_by import FindBy
     from pynamodb_tracker.task.group import Group
@@ -47,11 +47,9 @@ if TYPE_CHECKING:
     from pynamodb_tracker.worker.worker import Worker
 
 __all__ = [
-    "Answer",
     "AsyncContext",
     "AsyncWorker",
-    "Awaited",
-    "BoundAwaited",
+    "BoundSignal",
     "BoundStep",
     "Cancellation",
     "ConcurrencyLimit",
@@ -68,17 +66,19 @@ __all__ = [
     "Merged",
     "Pause",
     "PayloadMismatchError",
+    "ReceivedSignal",
     "Repeat",
     "Report",
     "RetryLater",
     "Sent",
+    "Signal",
+    "SignalAlreadyReceivedError",
     "State",
     "Status",
     "Step",
     "StepPausedError",
     "Tally",
     "Task",
-    "TaskAlreadyAnsweredError",
     "TaskAlreadyExistsError",
     "TaskAlreadySucceededError",
     "TaskFormatError",
@@ -97,11 +97,11 @@ __all__ = [
 __version__ = "0.9.0"
 
 _MODULES = {
-    "Answer": "pynamodb_tracker.model.signals",
+    "ReceivedSignal": "pynamodb_tracker.model.signals",
     "AsyncContext": "pynamodb_tracker.aio.context",
     "AsyncWorker": "pynamodb_tracker.worker.async_worker",
-    "Awaited": "pynamodb_tracker.step.awaited",
-    "BoundAwaited": "pynamodb_tracker.step.awaited",
+    "Signal": "pynamodb_tracker.step.signal",
+    "BoundSignal": "pynamodb_tracker.step.signal",
     "BoundStep": "pynamodb_tracker.step",
     "Cancellation": "pynamodb_tracker.task.cancelling",
     "DecimalAttribute": "pynamodb_tracker.model.serialization",

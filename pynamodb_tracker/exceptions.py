@@ -3,7 +3,7 @@
 TrackerError
 ├── DefinitionError             a use case or a step is declared wrongly; raised when the class is created
 ├── TaskAlreadyExistsError      create: the task exists
-├── TaskAlreadyAnsweredError    send: the task has another answer of that name
+├── SignalAlreadyReceivedError    send: the task has another signal of that name
 ├── LockLostError               the row proves that this run no longer holds the lock
 ├── ValueNotStorableError       a value cannot be stored (also a ValueError)
 ├── TaskNotStartableError       a claim, a reopen, an ignore or a delete was refused
@@ -32,8 +32,8 @@ __all__ = [
     "LockLostError",
     "PayloadMismatchError",
     "RetryLater",
+    "SignalAlreadyReceivedError",
     "StepPausedError",
-    "TaskAlreadyAnsweredError",
     "TaskAlreadyExistsError",
     "TaskAlreadySucceededError",
     "TaskFormatError",
@@ -115,12 +115,12 @@ class TaskAlreadyExistsError(TaskError):
     """`create` found a task with this id in the use case, and did not change it."""
 
 
-class TaskAlreadyAnsweredError(TaskError):
-    """The task has got another answer of that name in this round: `answer`, with its `value`, `by` and `time`."""
+class SignalAlreadyReceivedError(TaskError):
+    """The task has got another signal of that name in this round: `signal`, with its `value`, `by` and `time`."""
 
-    def __init__(self, message: str, *, task_id: str = "", task: FoundTask | None = None, answer: Any = None) -> None:
+    def __init__(self, message: str, *, task_id: str = "", task: FoundTask | None = None, signal: Any = None) -> None:
         super().__init__(message, task_id=task_id, task=task)
-        self.answer = answer
+        self.signal = signal
 
 
 class LockLostError(TaskError):
@@ -157,7 +157,7 @@ class ValueNotStorableError(TaskError, ValueError):
 class TaskNotStartableError(TaskError):
     """The task could not be started or changed.
 
-    This base class itself is raised with `detailed_error=False`, and if answers take longer than `lock_for`.
+    This base class itself is raised with `detailed_error=False`, and if responses take longer than `lock_for`.
     """
 
     entry = "a-task-does-not-start"

@@ -195,7 +195,7 @@ def test_the_reference_lists_what_each_trigger_replies() -> None:
     told = {
         (name, re.findall(r"`(\w+)`", row[0])[0]): reply
         for row in rows
-        if row[1:] and set(row[1:]) <= {"done", "error"}
+        if row[1:] and set(row[1:]) <= {"ack", "raise"}
         for names, reply in zip(columns, row[1:], strict=True)
         for name in names.split(", ")
     }

@@ -20,10 +20,10 @@ from pynamodb.transactions import TransactWrite
 
 import pynamodb_tracker
 from pynamodb_tracker import (
-    Awaited,
     DecimalAttribute,
     FindBy,
     LockLostError,
+    Signal,
     Step,
     Task,
     UseCase,
@@ -59,7 +59,7 @@ class Order(AppTask):
 
     amount = DecimalAttribute(null=True)
     tracking_no = UnicodeAttribute(null=True)
-    paid = Awaited()
+    paid = Signal()
 
 
 @Order.ship.does
@@ -87,17 +87,17 @@ third one, `ctx`."""
 WITHOUT = {
     "returned by a call, whose example shows it": {
         *(
-            "Answer",
+            "ReceivedSignal",
             "AsyncContext",
-            "BoundAwaited",
+            "BoundSignal",
             "BoundStep",
             "Cancellation",
             "ExecutionContext",
             "Failure",
             "IndexPage",
         ),
-        *("IndexEntry", "Merged", "TaskPage", "Pause", "Repeat", "Report", "Sent", "Tally", "RunDetails", "Result"),
-        *("RetryHandler", "StepHandler", "StoppedClock", "JobKey"),
+        *("IndexEntry", "Merged", "TaskPage", "Pause", "Repeat", "Report", "Sent", "Tally", "RunDetails", "Invocation"),
+        *("ActionRequest", "RetryHandler", "StepHandler", "StoppedClock", "JobKey"),
     },
     "only an annotation": {
         "Handler",
@@ -105,7 +105,7 @@ WITHOUT = {
         "LocalServer",
         "LocalTable",
         "Reply",
-        "ResultStatus",
+        "InvocationStatus",
         "Serializer",
         "TriggerName",
     },
@@ -118,8 +118,8 @@ WITHOUT = {
         *("DynamoDBJobStore.remove_all_jobs", "JSONSerializer.dumps", "JSONSerializer.loads", "Signed.dumps"),
         *("Signed.loads", "PickleSerializer.dumps", "PickleSerializer.loads", "Serializer.dumps", "Serializer.loads"),
         *(
-            "Answer.read",
-            "Answer.stored",
+            "ReceivedSignal.read",
+            "ReceivedSignal.stored",
             "Failure.with_texts_of",
             "ValueNotStorableError.name_task",
             "FindBy.mistakes",

@@ -16,8 +16,8 @@ from tests.engine.actions import (
     THROTTLED,
     Action,
     Delay,
-    DropAnswer,
     DropRequest,
+    DropResponse,
     Duplicate,
     Fail,
     Hold,
@@ -82,7 +82,7 @@ def test_what_is_forwarded_is_logged_with_its_cost(client: Any, proxy: Proxy) ->
     assert exchange.answer["ConsumedCapacity"]["Table"] == {"CapacityUnits": 1.0}
 
 
-@pytest.mark.parametrize(("action", "counted"), [(DropRequest(), 1), (DropAnswer(), 2)])
+@pytest.mark.parametrize(("action", "counted"), [(DropRequest(), 1), (DropResponse(), 2)])
 def test_a_dropped_request_is_not_carried_out_and_one_with_a_dropped_answer_is(
     client: Any, proxy: Proxy, action: Action, counted: int
 ) -> None:

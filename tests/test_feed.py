@@ -49,7 +49,7 @@ def test_who_meets_another_worker_reads_anew_and_begins_somewhere_among_the_olde
         feed = Feed(Index(TASKS).read)
         ids = iter(feed)
         next(ids)
-        feed.note_answer(was_taken=True)
+        feed.note_response(was_taken=True)
         begins.add(next(ids))
     assert len(begins) > 20
     assert begins <= set(TASKS[1:501])
@@ -61,7 +61,7 @@ def test_workers_with_many_threads_spread_over_more(threads: int, widest: int) -
     feed = Feed(index.read, threads=threads)
     ids = iter(feed)
     next(ids)
-    feed.note_answer(was_taken=True)
+    feed.note_response(was_taken=True)
     next(ids)
     assert index.reads[-1] == widest + 1
 
@@ -71,11 +71,11 @@ def test_from_there_it_goes_on_in_order_for_a_stretch_and_looks_again() -> None:
     feed = Feed(index.read)
     ids = iter(feed)
     next(ids)
-    feed.note_answer(was_taken=True)
+    feed.note_response(was_taken=True)
     stretch = []
     for _ in range(50):
         stretch.append(next(ids))
-        feed.note_answer(was_taken=False)
+        feed.note_response(was_taken=False)
     begin = TASKS.index(stretch[0])
     after = [TASKS[1 + (begin - 1 + number) % 500] for number in range(50)]
     assert stretch == after
@@ -91,7 +91,7 @@ def test_it_returns_to_the_oldest_while_it_meets_no_other_worker() -> None:
     for number, task in enumerate(feed):
         tried.append(task)
         index.taken.add(task)
-        feed.note_answer(was_taken=number == 0)
+        feed.note_response(was_taken=number == 0)
     assert sorted(tried) == TASKS
     assert tried[-1000:] == sorted(tried[-1000:])
 
@@ -103,7 +103,7 @@ def test_each_is_tried_once_though_it_is_still_there_when_it_looks_again() -> No
     tried = []
     for task in feed:
         tried.append(task)
-        feed.note_answer(was_taken=True)
+        feed.note_response(was_taken=True)
     assert sorted(tried) == TASKS[:120]
 
 
@@ -138,7 +138,7 @@ def test_who_meets_another_worker_in_a_shard_continues_in_another_one() -> None:
     feed = Feed(index.read, shards=2)
     ids = iter(feed)
     first = next(ids)
-    feed.note_answer(was_taken=True)
+    feed.note_response(was_taken=True)
     after = next(ids)
     assert (first < TASKS[500]) != (after < TASKS[500])
     assert index.reads[-1] == 250  # both shards together have the oldest 500
@@ -158,9 +158,9 @@ def test_claims_begin_one_by_one_and_one_more_is_sent_for_each_that_succeeds() -
             further = pool.submit(next, ids)
             assert not further.done()
             for _ in range(given):
-                feed.note_answer(was_taken=False)
+                feed.note_response(was_taken=False)
             further.result(60)
-            feed.note_answer(was_taken=False)
+            feed.note_response(was_taken=False)
     assert widths[:3] == [1, 3, 7]
     assert max(widths) == 8
 
@@ -170,15 +170,15 @@ def test_who_meets_another_worker_awaits_all_answers_and_begins_one_by_one_again
     ids = iter(feed)
     for _ in range(20):
         next(ids)
-        feed.note_answer(was_taken=False)
+        feed.note_response(was_taken=False)
     for _ in range(3):
         next(ids)
     with ThreadPoolExecutor(1) as pool:
-        feed.note_answer(was_taken=True)
+        feed.note_response(was_taken=True)
         elsewhere = pool.submit(next, ids)
-        feed.note_answer(was_taken=True)
+        feed.note_response(was_taken=True)
         assert not elsewhere.done()
-        feed.note_answer(was_taken=True)
+        feed.note_response(was_taken=True)
         elsewhere.result(60)
     assert (feed._unanswered, feed._width) == (1, 1)
 
@@ -193,7 +193,7 @@ def test_who_meets_others_again_and_again_waits_longer_and_longer_and_is_quick_a
         next(ids)
         pauses.append(round((stopped_clock.now() - before) / timedelta(milliseconds=1)))
         before = stopped_clock.now()
-        feed.note_answer(was_taken=was_taken)
+        feed.note_response(was_taken=was_taken)
     assert pauses == [0, 0, 20, 40, 80, 160, 200, 200, 0, 0]
 
 
@@ -202,7 +202,7 @@ def test_ids_that_are_not_wanted_are_left_out_and_hold_up_no_others() -> None:
     tried = []
     for task in feed:
         tried.append(task)
-        feed.note_answer(was_taken=False)
+        feed.note_response(was_taken=False)
     assert tried == TASKS[3:6]
 
 

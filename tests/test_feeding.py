@@ -23,7 +23,7 @@ SOON, NOW = 30.0, clock.now()
 def feed_of(*ids: str, selects: bool = False) -> Feed:
     """Return a feed for several threads, each of whose claims is answered at once."""
     feed = Feed(lambda *_: iter(ids), selects=selects)
-    feed.note_answer(was_taken=False)
+    feed.note_response(was_taken=False)
     return feed
 
 
@@ -106,7 +106,7 @@ def test_an_attempt_that_is_not_begun_because_of_an_error_answers_its_feed() -> 
     attempt: TaskAttempt[Order] = TaskAttempt(PAY, "a", feed=feed)
     with pytest.raises(LookupError), attempt.followed_by(Feeding({PAY: feed})):
         raise LookupError
-    feed.note_answer.assert_called_once_with(was_taken=False)
+    feed.note_response.assert_called_once_with(was_taken=False)
 
 
 def test_a_limit_counts_starts_and_waits_to_know_whether_one_was_refused(pool: ThreadPoolExecutor) -> None:

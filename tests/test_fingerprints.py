@@ -8,7 +8,7 @@ from hashlib import sha256
 
 import pytest
 
-from pynamodb_tracker.model.answers import fingerprint
+from pynamodb_tracker.model.results import fingerprint
 from tests.support.rows import nested
 
 
@@ -61,5 +61,5 @@ def test_a_fingerprint_is_stored_with_its_version_and_never_changes() -> None:
 def test_a_payload_that_is_nested_too_deep_is_refused_in_one_line() -> None:
     fingerprint(nested(199))
     for depth in (200, 10_000):
-        with pytest.raises(ValueError, match=r"^same is nested more than 200 levels deep"):
+        with pytest.raises(ValueError, match=r"^must_match is nested more than 200 levels deep"):
             fingerprint(nested(depth))

@@ -18,11 +18,11 @@ from tests.support.shop import Order
 
 SINCE: dict[str, tuple[str, ...]] = {
     "0.9": (
-        "Answer",
+        "ReceivedSignal",
         "AsyncContext",
         "AsyncWorker",
-        "Awaited",
-        "BoundAwaited",
+        "Signal",
+        "BoundSignal",
         "BoundStep",
         "Cancellation",
         "DecimalAttribute",
@@ -50,7 +50,7 @@ SINCE: dict[str, tuple[str, ...]] = {
         "StepPausedError",
         "Tally",
         "Task",
-        "TaskAlreadyAnsweredError",
+        "SignalAlreadyReceivedError",
         "TaskAlreadyExistsError",
         "TaskAlreadySucceededError",
         "TaskFormatError",
@@ -73,8 +73,8 @@ SINCE: dict[str, tuple[str, ...]] = {
         "aws_lambda.LambdaContext",
         "aws_lambda.Replies",
         "aws_lambda.Reply",
-        "aws_lambda.Result",
-        "aws_lambda.ResultStatus",
+        "aws_lambda.Invocation",
+        "aws_lambda.InvocationStatus",
         "aws_lambda.RetryHandler",
         "aws_lambda.StepHandler",
         "aws_lambda.TriggerName",
@@ -112,7 +112,7 @@ SINCE: dict[str, tuple[str, ...]] = {
 ALL = [name for names in SINCE.values() for name in names]
 NAMES = [name for name in ALL if "." not in name]
 MODULES = (apscheduler, aws_lambda, instrumentation, opentelemetry, testing, web)
-ALIASES = {"aws_lambda.Reply", "aws_lambda.ResultStatus", "aws_lambda.TriggerName"}
+ALIASES = {"aws_lambda.Reply", "aws_lambda.InvocationStatus", "aws_lambda.TriggerName"}
 """Types without a docstring of their own."""
 
 

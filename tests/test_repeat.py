@@ -524,7 +524,7 @@ def test_arguments_are_checked() -> None:
         Repeat.cron(5)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="missed is 'latest' or 'all'"):
         Repeat.cron("@daily", missed="none")  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="stop must be True or False"):
+    with pytest.raises(TypeError, match="stop_on_failure must be True or False"):
         Repeat.cron("@daily", stop_on_failure=1)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="tz is the name of a zone"):
         Repeat.cron("@daily", tz=1)  # type: ignore[arg-type]

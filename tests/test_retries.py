@@ -24,7 +24,7 @@ from pynamodb_tracker import Step, Task, UseCase, clock
 from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.dynamodb.connection import get_items
 from pynamodb_tracker.dynamodb.error_codes import is_of_sdk, is_unheard
-from pynamodb_tracker.dynamodb.retries import ending_by, latest_answer, slept_before_retry, stopped_by
+from pynamodb_tracker.dynamodb.retries import ending_by, latest_response, slept_before_retry, stopped_by
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.engines import Moto
 from tests.support.network import Network
@@ -83,7 +83,7 @@ def test_a_deadline_within_another_one_does_not_move_it(stopped_clock: StoppedCl
     soon, later = stopped_clock.now() + SOON, stopped_clock.now() + 2 * SOON
 
     with ending_by(soon), ending_by(later), ending_by(None):
-        assert latest_answer(None) == latest_answer(later) == soon
+        assert latest_response(None) == latest_response(later) == soon
 
 
 def test_no_retry_is_begun_that_may_end_after_the_deadline(stopped_clock: StoppedClock) -> None:
@@ -176,7 +176,7 @@ def test_items_that_come_one_by_one_are_all_read_soon_and_that_is_logged_once(
     assert len(found) == 30
     assert stopped_clock.now() - begun <= timedelta(seconds=30 * 0.05)
     assert [text for text in caplog.messages if "small pieces" in text] == [
-        "the table retries answers BatchGetItem in small pieces: 24 keys are left after 6 requests"
+        "the table retries returns BatchGetItem in small pieces: 24 keys are left after 6 requests"
     ]
 
 

@@ -185,7 +185,7 @@ def test_every_public_name_has_its_docstring_on_the_site(site: Path) -> None:
         "BoundStep",
         "ExecutionContext",
         "Failure",
-        "Page",
+        "TaskPage",
         "Replies",
         "Report",
         "State",

@@ -55,7 +55,7 @@ class AsyncTaskAttempt(TaskAttempt[T]):
             self.follow(run.run)
             with sending:
                 async with run as ctx:
-                    self.note_answer()
+                    self.note_response()
                     self._check_start()
                     with pausing, self._using_slot():
                         self.value = await call(function, ctx)
@@ -96,7 +96,7 @@ class AsyncBatch(BaseBatch[AsyncStart[T], Callable[[AsyncContext[T]], Awaitable[
 
         def note_end(ended: asyncio.Task[None]) -> None:
             attempt.leave_slot()
-            attempt.note_answer()  # a task that is cancelled before its first line does nothing
+            attempt.note_response()  # a task that is cancelled before its first line does nothing
             if ended.cancelled() or ended.exception() is not None:
                 feeding.stop()
             else:
@@ -122,7 +122,7 @@ async def _admitted(slots: StepSlots, admission: Admission, task: tuple[Codes, s
 
 
 class PacedTasks(Generic[Item]):
-    """The tasks to try, at a limited rate; choosing one may wait for answers and ends, so it has its own thread.
+    """The tasks to try, at a limited rate; choosing one may wait for responses and ends, so it has its own thread.
 
     The thread is a daemon: if the program leaves the event loop before the running tasks have ended, they never do.
     """

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pynamodb_tracker.aio.pool import RUNS, in_thread
 from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.dynamodb.connection import sharing_requests
-from pynamodb_tracker.execution.call import answer_of, check_done, expect_answer
+from pynamodb_tracker.execution.call import check_done, expect_result, result_of
 from pynamodb_tracker.execution.context import TRIES, BlockContext, ExecutionContext, StepOfTask, hold
 from pynamodb_tracker.model import failure_log, hydration
 from pynamodb_tracker.model.data import unread_data
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pynamodb.transactions import TransactWrite
 
     from pynamodb_tracker.model.repeat import Repeat
-    from pynamodb_tracker.model.signals import AnswerName
+    from pynamodb_tracker.model.signals import SignalName
     from pynamodb_tracker.transitions.groups import GroupOfRun
 
 R = TypeVar("R")
@@ -40,8 +40,8 @@ def read_off_row(task: TaskRow) -> None:
 async def hold_on_loop(ctx: ExecutionContext[Any]) -> None:
     """Do what `hold` does, once the event loop has come to the run; the caller awaits nothing before the block.
 
-    The last try blocks the loop: while the answer to one in a thread waits for the loop, the lock may expire again, and
-    many tasks could keep each other waiting like this.
+    The last try blocks the loop: while the response to one in a thread waits for the loop, the lock may expire again,
+    and many tasks could keep each other waiting like this.
     """
     for _ in range(TRIES - 1):
         if not ctx.lock_lost:
@@ -136,12 +136,12 @@ class AsyncContext(BlockContext[T_co]):
         """
         await in_thread(partial(self._blocking.wait_until, time), RUNS)
 
-    async def wait_for(self, answer: AnswerName[Any], *, until: datetime | timedelta | None = None) -> None:
-        """Let the next step start when this answer is there, such as `Order.approved`, or at `until`.
+    async def wait_for(self, signal: SignalName[Any], *, until: datetime | timedelta | None = None) -> None:
+        """Let the next step start when this signal is there, such as `Order.approved`, or at `until`.
 
         As `ExecutionContext.wait_for`; awaited for the same reason as `create`.
         """
-        await in_thread(partial(self._blocking.wait_for, answer, until=until), RUNS)
+        await in_thread(partial(self._blocking.wait_for, signal, until=until), RUNS)
 
     async def go_to(self, step: StepOfTask) -> None:
         """Let the success of this run lead to a later step, or to a branch, such as `Order.refund`; nothing is sent.
@@ -222,7 +222,7 @@ async def call(function: Callable[[AsyncContext[T]], Awaitable[R]], ctx: AsyncCo
     return awaited
 
 
-async def call_for_answer(function: Callable[[AsyncContext[T]], Awaitable[R]], ctx: AsyncContext[T]) -> R:
+async def call_for_result(function: Callable[[AsyncContext[T]], Awaitable[R]], ctx: AsyncContext[T]) -> R:
     """Call a function, store what it returns with the success, and return what a repeated call gets."""
-    expect_answer(ctx)
-    return answer_of(ctx, await call(function, ctx))
+    expect_result(ctx)
+    return result_of(ctx, await call(function, ctx))

@@ -19,7 +19,7 @@ from pynamodb_tracker.model.failure import add_note
 R = TypeVar("R")
 
 THREADS, RUN_THREADS, HEARTBEAT_THREADS = 12, 25, 25
-"""At 8 ms for a request and 3 ms of Python for a run, a core keeps a handful busy; the rest are for slow answers.
+"""At 8 ms for a request and 3 ms of Python for a run, a core keeps a handful busy; the rest are for slow responses.
 
 `arun_all` runs 25 tasks at a time by default. One request may carry the ends of them all, and if it hangs, so do they.
 """

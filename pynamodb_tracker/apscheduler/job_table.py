@@ -44,9 +44,9 @@ TRIES = 8
 """How often a change of a job is tried that others change, too."""
 
 _PAGE = 25
-"""Due items in one answer to when the next job is due: mostly enough, and they take one read unit together."""
+"""Due items in one response to when the next job is due: mostly enough, and they take one read unit together."""
 _PAGE_UNTIL = 100
-"""Due items in one answer to which jobs are due."""
+"""Due items in one response to which jobs are due."""
 
 _ALWAYS: Mapping[str, Any] = {}
 """The condition of a write that is made in any case."""

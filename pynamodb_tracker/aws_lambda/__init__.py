@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from pynamodb_tracker.aws_lambda.handler import Handler, StepHandler, handles
 from pynamodb_tracker.aws_lambda.invocation import LambdaContext
-from pynamodb_tracker.aws_lambda.result import Result, ResultStatus
+from pynamodb_tracker.aws_lambda.result import Invocation, InvocationStatus
 from pynamodb_tracker.aws_lambda.retry import RetryHandler, retry_handler
 from pynamodb_tracker.aws_lambda.trigger import Replies, Reply, TriggerName, UnreadableEventError
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Handler",
+    "Invocation",
+    "InvocationStatus",
     "LambdaContext",
     "Replies",
     "Reply",
-    "Result",
-    "ResultStatus",
     "RetryHandler",
     "StepHandler",
     "TriggerName",

@@ -1,4 +1,4 @@
-"""An event as a trigger delivered it: each of its records is run, and the caller gets an answer."""
+"""An event as a trigger delivered it: each of its records is run, and the caller gets a response."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from pynamodb.exceptions import PynamoDBException
 from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.aws_lambda import http
 from pynamodb_tracker.aws_lambda import trigger as triggers
-from pynamodb_tracker.aws_lambda.invocation import Invocation, InvocationAttempt
+from pynamodb_tracker.aws_lambda.invocation import InvocationAttempt, RunningInvocation
 from pynamodb_tracker.aws_lambda.journal import InvocationLog
 from pynamodb_tracker.aws_lambda.queue import Queue
-from pynamodb_tracker.aws_lambda.result import Reason, Result
+from pynamodb_tracker.aws_lambda.result import Invocation, Reason
 from pynamodb_tracker.aws_lambda.trigger import Record, Replies, TaskId, Trigger, UnreadableEventError
 from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher, batcher_for
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.execution.context import ExecutionContext
-from pynamodb_tracker.model.answers import fingerprint
+from pynamodb_tracker.model.results import fingerprint
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.step.bound import BoundStep
 
@@ -54,7 +54,7 @@ class Attempt(Protocol):
         """Why it did not succeed, which decides the reply; None if it did."""
 
     @property
-    def result(self) -> Result[Any]:
+    def result(self) -> Invocation[Any]:
         """What its caller is answered by."""
 
     @property
@@ -81,25 +81,25 @@ class Runner(Protocol[A]):
     def creates_first(self) -> bool:
         """Whether missing tasks of a batch are created before its first record is run."""
 
-    def create_missing(self, records: Sequence[Record], trigger: Trigger, invocation: Invocation) -> int:
+    def create_missing(self, records: Sequence[Record], trigger: Trigger, invocation: RunningInvocation) -> int:
         """Create the tasks of these records that are missing, if the handler creates any, and return how many."""
 
-    def run(self, record: Record, trigger: Trigger, invocation: Invocation, batcher: WriteBatcher | None) -> A:
+    def run(self, record: Record, trigger: Trigger, invocation: RunningInvocation, batcher: WriteBatcher | None) -> A:
         """Run a record; UnreadableEventError if it cannot be read."""
 
     def report(self, log: InvocationLog, attempt: A, record: Record) -> None:
         """Log what became of a record."""
 
-    def answer_to(self, result: Result[Any]) -> Any:
+    def value_for(self, result: Invocation[Any]) -> Any:
         """Return what a caller gets."""
 
-    def response_to(self, event: Any, result: Result[Any]) -> dict[str, Any]:
+    def response_to(self, event: Any, result: Invocation[Any]) -> dict[str, Any]:
         """Return what an HTTP client gets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordRunner(Generic[T]):
-    """Runs the step for a record: finds its task, calls the function, and chooses the answer to a caller."""
+    """Runs the step for a record: finds its task, calls the function, and chooses the response to a caller."""
 
     step: BoundStep[T]
     function: Callable[[ExecutionContext[T], Any], Any]
@@ -108,13 +108,13 @@ class RecordRunner(Generic[T]):
     create_if_missing: bool | Callable[[Any], Mapping[str, Any]]
     replies: Replies
     must_match: MustMatch | None
-    store_answer: bool
-    answer: Callable[[Result[T]], Any] | None
+    store_result: bool
+    respond: Callable[[Invocation[T]], Any] | None
     next_queue: Queue | None
     threads: int
     creates_first: bool
 
-    def create_missing(self, records: Sequence[Record], trigger: Trigger, invocation: Invocation) -> int:
+    def create_missing(self, records: Sequence[Record], trigger: Trigger, invocation: RunningInvocation) -> int:
         """Create the tasks of these records that are missing, pending, in requests that they share.
 
         What goes wrong is not reported here: each record is run after that, or redelivered.
@@ -140,13 +140,13 @@ class RecordRunner(Generic[T]):
         return len(created)
 
     def run(
-        self, record: Record, trigger: Trigger, invocation: Invocation, batcher: WriteBatcher | None
+        self, record: Record, trigger: Trigger, invocation: RunningInvocation, batcher: WriteBatcher | None
     ) -> InvocationAttempt:
         """Run the step for the task of a record; UnreadableEventError if the record cannot be read."""
         attempt, payload = self._attempt(record, trigger, invocation, batcher)
         try:
             if (pause := self.step._definition.pause()) is None:
-                is_for_caller = self.answer is None and trigger in (triggers.DIRECT, triggers.HTTP)
+                is_for_caller = self.respond is None and trigger in (triggers.DIRECT, triggers.HTTP)
                 attempt.run(self._checked if is_for_caller else self.function, payload)
             else:
                 attempt.hold_back(pause)
@@ -158,7 +158,7 @@ class RecordRunner(Generic[T]):
         return attempt
 
     def _attempt(
-        self, record: Record, trigger: Trigger, invocation: Invocation, batcher: WriteBatcher | None
+        self, record: Record, trigger: Trigger, invocation: RunningInvocation, batcher: WriteBatcher | None
     ) -> tuple[InvocationAttempt, Any]:
         """Return an attempt at the task of a record, and the payload."""
         payload = triggers.call_on(record.content, "payload", self.payload or trigger.payload)
@@ -168,7 +168,7 @@ class RecordRunner(Generic[T]):
             task_id,
             invocation,
             must_match=None if self.must_match is None else _read_must_match(self.must_match, payload),
-            store_answer=self.store_answer,
+            store_result=self.store_result,
             attributes=partial(self._attributes_of, payload) if self.create_if_missing else None,
             batcher=batcher,
         )
@@ -193,21 +193,21 @@ class RecordRunner(Generic[T]):
         attributes: Mapping[str, Any] = triggers.call_on(payload, "create_if_missing", self.create_if_missing)
         return attributes
 
-    def answer_to(self, result: Result[T]) -> Any:
-        """Return what a caller gets: what `answer` returns, or else the value of a success, or else the state."""
-        if self.answer is not None:
-            return self.answer(result)
-        if result.value is not None:
-            return result.value
+    def value_for(self, result: Invocation[T]) -> Any:
+        """Return what a caller gets: what `respond` returns, or else the result of a success, or else the state."""
+        if self.respond is not None:
+            return self.respond(result)
+        if result.result is not None:
+            return result.result
         task: Any = result.task
         state = None if task is None else str(task.state)
         return {"task_id": result.task_id, "use_case_id": self.step.model.tracker.use_case.name, "state": state}
 
-    def response_to(self, event: Any, result: Result[T]) -> dict[str, Any]:
-        """Return what an HTTP client gets; without `answer`, nothing of a task that has not succeeded."""
-        if self.answer is None and result.status != "succeeded":
+    def response_to(self, event: Any, result: Invocation[T]) -> dict[str, Any]:
+        """Return what an HTTP client gets; without `respond`, nothing of a task that has not succeeded."""
+        if self.respond is None and result.status != "succeeded":
             return http.response(event, result, {"task_id": result.task_id, "error": result.status})
-        return http.response(event, result, self.answer_to(result))
+        return http.response(event, result, self.value_for(result))
 
 
 def _read_must_match(where: MustMatch, payload: object) -> object:
@@ -241,7 +241,7 @@ def _check_depth(value: object) -> None:
 class Delivery(Generic[A]):
     """An event that a trigger delivered to a handler."""
 
-    def __init__(self, runner: Runner[A], trigger: Trigger, invocation: Invocation, log: InvocationLog) -> None:
+    def __init__(self, runner: Runner[A], trigger: Trigger, invocation: RunningInvocation, log: InvocationLog) -> None:
         self._runner = runner
         self._trigger = trigger
         self._invocation = invocation
@@ -271,14 +271,14 @@ class Delivery(Generic[A]):
         for record in records:
             self._run(record)
         if self._trigger is triggers.HTTP and not self._attempts:
-            return self._runner.response_to(event, Result(status="unreadable", error=self._errors[0]))
-        if self._errors:  # the trigger takes no answer about single records
+            return self._runner.response_to(event, Invocation(status="unreadable", error=self._errors[0]))
+        if self._errors:  # the trigger takes no response about single records
             raise self._errors[0]
         results = [attempt.result for attempt in self._attempts]
         if self._trigger is triggers.HTTP:
             return self._runner.response_to(event, results[0])
-        answers = [self._runner.answer_to(result) for result in results]
-        return answers[0] if len(answers) == 1 else answers
+        responses = [self._runner.value_for(result) for result in results]
+        return responses[0] if len(responses) == 1 else responses
 
     def _run_batch(self, records: list[Record]) -> list[dict[str, Any]]:
         """Run the records, and return how those are reported that have to be redelivered."""
@@ -367,7 +367,7 @@ class Delivery(Generic[A]):
         return error is None
 
     def _error_of(self, attempt: A, record: Record) -> BaseException | None:
-        """Return what the caller is to get as an error; None if it gets an answer."""
+        """Return what the caller is to get as an error; None if it gets a response."""
         keeps_order = attempt.reason == "paused" and self._trigger.keeps_groups and record.group is not None
         is_event = self._trigger is not triggers.HTTP  # the client of a request sends it again
         is_lost = is_event and attempt.is_only_here and self._runner.replies.paused is None

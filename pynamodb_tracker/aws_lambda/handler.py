@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, overload
 from pynamodb_tracker.arguments import check_flags, check_parameters, check_threads, is_async, shown
 from pynamodb_tracker.aws_lambda import trigger as triggers
 from pynamodb_tracker.aws_lambda.delivery import Delivery, MustMatch, RecordRunner
-from pynamodb_tracker.aws_lambda.invocation import Invocation, LambdaContext, TaskTimes, prepare_in_lambda
+from pynamodb_tracker.aws_lambda.invocation import LambdaContext, RunningInvocation, TaskTimes, prepare_in_lambda
 from pynamodb_tracker.aws_lambda.journal import InvocationLog
 from pynamodb_tracker.aws_lambda.queue import Queue
-from pynamodb_tracker.aws_lambda.result import Result
+from pynamodb_tracker.aws_lambda.result import Invocation
 from pynamodb_tracker.aws_lambda.trigger import Replies, TaskId, TriggerName
 from pynamodb_tracker.dynamodb.retries import ending_with
 from pynamodb_tracker.execution.context import ExecutionContext
@@ -68,8 +68,8 @@ def handles(
     create_if_missing: bool | Callable[[Any], Mapping[str, Any]] = False,
     replies: Replies | None = None,
     must_match: MustMatch | None = None,
-    store_answer: bool = False,
-    answer: Callable[[Result[T]], Any] | None = None,
+    store_result: bool = False,
+    respond: Callable[[Invocation[T]], Any] | None = None,
     next_queue_url: str | None = None,
     message_group: Callable[[T], str | None] | None = None,
     threads: int = 1,
@@ -91,11 +91,11 @@ def handles(
     kills the function, a schedule finds the others at once, and nobody waits for their redelivery. `replies` decide
     what is an error to the caller. `must_match`, paths or a function of the payload, tells a repeated event from
     another payload for the same task, which is refused with PayloadMismatchError. A direct or HTTP caller gets what the
-    function returns. With `store_answer`, that is stored with the success as JSON of at most 262,144 bytes, and a
+    function returns. With `store_result`, that is stored with the success as JSON of at most 262,144 bytes, and a
     repeated event gets it, too; without, that gets the id and the state of the task. The results of all steps of a task
-    share its row of 400 KB. `answer`, a function of a Result, is called for every result that is not an error, and
-    returns what the caller gets. An HTTP request has a status code for each result, and `retry-after` where another try
-    makes sense; its payload is the event with the body read as JSON, so that `task_id="body.order_id"` and
+    share its row of 400 KB. `respond`, a function of an `Invocation`, is called for every outcome that is not an error,
+    and returns what the caller gets. An HTTP request has a status code for each result, and `retry-after` where another
+    try makes sense; its payload is the event with the body read as JSON, so that `task_id="body.order_id"` and
     `"headers.idempotency-key"` are paths. `next_queue_url` is the URL of the next step's queue: once the success is
     recorded, `{"task_id": ...}` is sent there, and again if the event is redelivered while the task is pending there;
     if that fails, the record has failed. A FIFO queue keeps the message group. In a standard queue, it is the tenant of
@@ -130,8 +130,8 @@ def handles(
             create_if_missing=create_if_missing,
             replies=Replies() if replies is None else replies,
             must_match=must_match,
-            store_answer=store_answer,
-            answer=answer,
+            store_result=store_result,
+            respond=respond,
             next_queue=queue,
             threads=threads,
             creates_first=create_first,
@@ -142,7 +142,7 @@ def handles(
         @wraps(function)
         def handler(event: Any, context: LambdaContext | None) -> Any:
             used = fixed or triggers.trigger_of(event)
-            invocation = Invocation(context, times)
+            invocation = RunningInvocation(context, times)
             log = InvocationLog(step.model, step.name, invocation, used.name, namespace)
             invocation.on_start = log.attempt_started
             with working_as(invocation.request_id), ending_with(invocation.deadline):
@@ -183,15 +183,15 @@ def _check(runner: RecordRunner[Any]) -> None:
             'must_match is a path, such as "detail.amount", several of them, or a function of the payload, '
             f"not {shown(runner.must_match)}"
         )
-    check_flags(store_answer=runner.store_answer, create_first=runner.creates_first)
+    check_flags(store_result=runner.store_result, create_first=runner.creates_first)
     if runner.creates_first and not runner.create_if_missing:
         raise TypeError("create_first is about tasks that create_if_missing creates: give that, too")
     if not isinstance(runner.replies, Replies):
         raise TypeError(f"replies are Replies(...), not {shown(runner.replies)}")
-    for name in ("task_id", "payload", "create_if_missing", "must_match", "answer"):
+    for name in ("task_id", "payload", "create_if_missing", "must_match", "respond"):
         if is_async(given := getattr(runner, name)):
             raise TypeError(f"{name} is not awaited, so it is not the async {shown(given)}: write def, without async")
-    for name, function in {"payload": runner.payload, "answer": runner.answer}.items():
+    for name, function in {"payload": runner.payload, "respond": runner.respond}.items():
         if not (function is None or callable(function)):
             raise TypeError(f"{name} is a function, not {shown(function)}")
 

@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from pynamodb_tracker import strict_json
-from pynamodb_tracker.aws_lambda.result import Result, ResultStatus
+from pynamodb_tracker.aws_lambda.result import Invocation, InvocationStatus
 
-_CODES: Mapping[ResultStatus, int] = {
+_CODES: Mapping[InvocationStatus, int] = {
     "succeeded": 200,
     "unreadable": 400,
     "not_found": 404,
@@ -31,7 +31,7 @@ _CODES: Mapping[ResultStatus, int] = {
     "released": 503,
     "unavailable": 503,
 }
-"""The status code of each result; the answer may have another one, as `statusCode`."""
+"""The status code of each result; the content may have another one, as `statusCode`."""
 
 
 class Headers(dict[str, str]):
@@ -62,19 +62,19 @@ def read_request(event: Mapping[str, Any]) -> dict[str, Any]:
     return {**event, "headers": headers, "body": _body_of(event, headers), "isBase64Encoded": False}
 
 
-def response(event: Mapping[str, Any], result: Result[Any], answer: object) -> dict[str, Any]:
-    """Return the response with that answer as JSON; an answer with a `statusCode` is the response itself."""
+def response(event: Mapping[str, Any], result: Invocation[Any], content: object) -> dict[str, Any]:
+    """Return the response with that content as JSON; content with a `statusCode` is the response itself."""
     headers = {"content-type": "application/json"}
     if result.retry_after is not None:
         headers["retry-after"] = str(max(1, math.ceil(result.retry_after.total_seconds())))
-    given: Mapping[str, Any] = {"statusCode": _code_of(result), "body": answer}
-    body: object = text_of(answer)
-    if isinstance(answer, Mapping) and _is_code(answer.get("statusCode")):
-        given, body = answer, answer.get("body")
+    given: Mapping[str, Any] = {"statusCode": _code_of(result), "body": content}
+    body: object = text_of(content)
+    if isinstance(content, Mapping) and _is_code(content.get("statusCode")):
+        given, body = content, content.get("body")
         body = "" if body is None else body
-        listed = {name.lower() for name in answer.get("multiValueHeaders") or {}}
+        listed = {name.lower() for name in content.get("multiValueHeaders") or {}}
         headers = {name: value for name, value in headers.items() if name not in listed}
-        headers |= {name.lower(): value for name, value in (answer.get("headers") or {}).items()}
+        headers |= {name.lower(): value for name, value in (content.get("headers") or {}).items()}
         if not isinstance(body, str):
             body = text_of(body)
     answered = {"isBase64Encoded": False, **given, "headers": headers, "body": body}
@@ -86,16 +86,16 @@ def response(event: Mapping[str, Any], result: Result[Any], answer: object) -> d
     return answered
 
 
-def text_of(answer: object) -> str:
-    """Return an answer as JSON; a ValueError or TypeError if it has none."""
-    return strict_json.dumps(answer, ensure_ascii=False, default=str)
+def text_of(content: object) -> str:
+    """Return the content as JSON; a ValueError or TypeError if it has none."""
+    return strict_json.dumps(content, ensure_ascii=False, default=str)
 
 
 def _is_code(number: object) -> bool:
     return isinstance(number, int) and not isinstance(number, bool)  # a member of HTTPStatus, too
 
 
-def _code_of(result: Result[Any]) -> int:
+def _code_of(result: Invocation[Any]) -> int:
     """Return the code of a result; 409 for a step that is not to run, because a run has passed over it."""
     return 409 if getattr(result.error, "skipped", False) else _CODES[result.status]
 

@@ -13,16 +13,16 @@ from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import clock, exceptions
 from pynamodb_tracker.aws_lambda.queue import Queue
-from pynamodb_tracker.aws_lambda.result import Reason, Result
+from pynamodb_tracker.aws_lambda.result import Invocation, Reason
 from pynamodb_tracker.aws_lambda.trigger import UnreadableEventError, shape_of
 from pynamodb_tracker.batch.batch import TaskAttempt
 from pynamodb_tracker.batch.candidates import Source
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
-from pynamodb_tracker.execution.call import call_for_answer
+from pynamodb_tracker.execution.call import call_for_result
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.execution.run import Run
-from pynamodb_tracker.model.answers import fingerprint
 from pynamodb_tracker.model.changes import as_stored
+from pynamodb_tracker.model.results import fingerprint
 from pynamodb_tracker.step.bound import BoundStep
 
 if TYPE_CHECKING:
@@ -34,13 +34,14 @@ _LOCK_MARGIN = timedelta(seconds=1)
 """How much longer than the invocation a lock lasts: Lambda ends the function at its timeout, or a moment later."""
 
 _TIME_TO_ANSWER = timedelta(seconds=0.5)
-"""What is left of the invocation when its requests end, so that the handler can still log and answer."""
+"""What is left of the invocation when its requests end, so that the handler can still log and respond."""
 
 _LAST, _PLACE = 20, 3
 """Of the last twenty tasks, the third longest time counts."""
 
 _LOOK_AGAIN = timedelta(seconds=5)
-"""When a caller is advised to try again, at the latest, if another worker has the task, or the table no answer."""
+"""When a caller is advised to try again, at the latest, if another worker has the task, or the table does not
+respond."""
 
 
 _ASK_AGAIN = timedelta(minutes=1)
@@ -83,7 +84,7 @@ class TaskTimes:
         return longest[_PLACE - 1] if len(longest) >= _PLACE else self.at_first
 
 
-class Invocation:
+class RunningInvocation:
     """An invocation of a function. Without a context it has no time limit and no id, and so it is with a mock."""
 
     def __init__(self, context: LambdaContext | None, times: TaskTimes | None = None) -> None:
@@ -155,15 +156,15 @@ class InvocationAttempt(TaskAttempt[Any]):
         self,
         step: BoundStep[Any],
         task_id: str,
-        invocation: Invocation,
+        invocation: RunningInvocation,
         *,
         must_match: object = None,
-        store_answer: bool = False,
+        store_result: bool = False,
         attributes: Callable[[], Mapping[str, Any]] | None = None,
         feed: Source | None = None,
         batcher: WriteBatcher | None = None,
     ) -> None:
-        """Start the task with `must_match`; with `store_answer`, what the function returns is stored with the success.
+        """Start the task with `must_match`; with `store_result`, what the function returns is stored with the success.
 
         `attributes` returns those with which the task is created if it is missing; otherwise that is an error.
         """
@@ -175,7 +176,7 @@ class InvocationAttempt(TaskAttempt[Any]):
         """Why the message to the queue of the next step was not sent."""
         self._invocation = invocation
         self._must_match = must_match
-        self._stores_answer = store_answer
+        self._stores_result = store_result
         self._attributes = attributes
         self._begun = clock.now()
 
@@ -194,11 +195,11 @@ class InvocationAttempt(TaskAttempt[Any]):
 
         start = partial(self.step.start, lock_for=self._invocation.lock_for, must_match=self._must_match)
         with suppress(SystemExit):
-            self.execute(start, partial(call_for_answer, work) if self._stores_answer else work)
+            self.execute(start, partial(call_for_result, work) if self._stores_result else work)
         if self._run is not None:
             self._run.create = None  # otherwise the two would keep each other, and the event, until they are collected
         self.duration = clock.now() - self._begun
-        if self.was_claimed or self.is_broken:  # a table that does not answer takes as long the next time
+        if self.was_claimed or self.is_broken:  # a table that does not respond takes as long the next time
             self._invocation.note_duration(self.duration)
         if not self.was_claimed and isinstance(self.error, exceptions.ValueNotStorableError):
             raise self._not_storable(self.error) from self.error
@@ -339,22 +340,22 @@ class InvocationAttempt(TaskAttempt[Any]):
         )
 
     @property
-    def result(self) -> Result[Any]:
+    def result(self) -> Invocation[Any]:
         """What became of the task for its caller, with nothing that an attempt assigned which did not succeed."""
         reason, task, value = self.reason, self.task, None
         repeated = reason == "succeeded"
         if reason is None:
             value = self.value
         elif repeated:
-            value = self.step.answer(task)
+            value = self.step.result(task)
         elif self.was_claimed:
             task = as_stored(task)
-        return Result(
+        return Invocation(
             status=reason or "succeeded",
             repeated=repeated,
             task_id=self.task_id,
             task=task,
-            value=value,
+            result=value,
             error=self.cause,
             retry_after=self._retry_after(task),
         )

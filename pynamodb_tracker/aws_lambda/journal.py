@@ -12,8 +12,8 @@ from datetime import timedelta
 from typing import Any
 
 from pynamodb_tracker import strict_json
-from pynamodb_tracker.aws_lambda.invocation import Invocation, InvocationAttempt
-from pynamodb_tracker.aws_lambda.result import ResultStatus
+from pynamodb_tracker.aws_lambda.invocation import InvocationAttempt, RunningInvocation
+from pynamodb_tracker.aws_lambda.result import InvocationStatus
 from pynamodb_tracker.aws_lambda.trigger import Record, UnreadableEventError
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.instrumentation import log_fields
@@ -21,7 +21,7 @@ from pynamodb_tracker.model.row import TaskRow
 
 log = logging.getLogger("pynamodb_tracker")
 
-LEVELS: Mapping[ResultStatus | None, int] = {
+LEVELS: Mapping[InvocationStatus | None, int] = {
     "succeeded": logging.INFO,
     "locked": logging.INFO,
     "not_ready": logging.INFO,
@@ -42,7 +42,7 @@ class InvocationLog:
     """The log and the metrics of an invocation, written task by task: the next task may kill the function."""
 
     def __init__(
-        self, model: type[TaskRow], step: str | None, invocation: Invocation, trigger: str, namespace: str | None
+        self, model: type[TaskRow], step: str | None, invocation: RunningInvocation, trigger: str, namespace: str | None
     ) -> None:
         self._namespace = namespace
         self._step = log_fields(model.tracker.use_case.name, step)

@@ -15,9 +15,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from pynamodb_tracker import clock, strict_json
 from pynamodb_tracker.arguments import shown
-from pynamodb_tracker.aws_lambda.invocation import Invocation, LambdaContext
+from pynamodb_tracker.aws_lambda.invocation import LambdaContext, RunningInvocation
 from pynamodb_tracker.aws_lambda.trigger import UnreadableEventError, trigger_named
-from pynamodb_tracker.dynamodb.error_codes import got_no_answer
+from pynamodb_tracker.dynamodb.error_codes import got_no_response
 from pynamodb_tracker.dynamodb.retries import ending_with, slept_before_retry
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.model.failure import ABANDONED, Failure
@@ -46,13 +46,13 @@ _MOVED = ("status", "update_time", "fence")
 _WITH_ERROR = {"failed", "ignored", "skipped"}
 
 
-BatchAnswer = dict[str, list[dict[str, str]]]
+BatchResponse = dict[str, list[dict[str, str]]]
 """`batchItemFailures`, with the first record that has to be redelivered, and with it all later ones; or none."""
 
 
 def event_publisher(
     model: type[Task], *, bus: str, source: str = "pynamodb_tracker"
-) -> Callable[[Any, LambdaContext | None], BatchAnswer]:
+) -> Callable[[Any, LambdaContext | None], BatchResponse]:
     """Make a Lambda handler for the stream of a table that publishes an event for each transition of a task.
 
     `model` is a use case, or a table for all its imported use cases; `bus` is the name or the ARN of an EventBridge
@@ -76,8 +76,8 @@ def event_publisher(
             raise TypeError(f"{name} is text, not {shown(text)}")
     target = _Bus(model, bus, source)
 
-    def handler(event: Any, context: LambdaContext | None) -> BatchAnswer:
-        invocation, published = Invocation(context), 0
+    def handler(event: Any, context: LambdaContext | None) -> BatchResponse:
+        invocation, published = RunningInvocation(context), 0
         for request in _requests(_transitions(model, event)):
             left, why = request, "no time is left in this invocation"
             if not published or invocation.has_time_for(_TIME_TO_PUT):
@@ -147,16 +147,16 @@ class _Bus:
         """Publish at most ten events, some of them several times; return those that are not accepted, and why."""
         retry = 0
         while True:
-            is_unanswered = False
+            has_no_response = False
             try:
-                answers = self._client.put_events(Entries=list(map(self._entry, transitions)))["Entries"]
+                responses = self._client.put_events(Entries=list(map(self._entry, transitions)))["Entries"]
             except (BotoCoreError, ClientError) as error:
-                why, is_unanswered = " ".join(str(error).split()), got_no_answer(error)
+                why, has_no_response = " ".join(str(error).split()), got_no_response(error)
             else:
-                refused = [pair for pair in zip(transitions, answers, strict=True) if "ErrorCode" in pair[1]]
+                refused = [pair for pair in zip(transitions, responses, strict=True) if "ErrorCode" in pair[1]]
                 transitions = [each for each, _ in refused]
                 why = ", ".join(sorted({f"{each['ErrorCode']}: {each.get('ErrorMessage', '')}" for _, each in refused}))
-            goes_on = transitions and not is_unanswered and retry < _TRIES - 1
+            goes_on = transitions and not has_no_response and retry < _TRIES - 1
             if not (goes_on and slept_before_retry(retry, takes=_TIME_TO_PUT.total_seconds())):
                 return transitions, why
             retry += 1

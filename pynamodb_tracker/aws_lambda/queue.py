@@ -16,7 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from pynamodb_tracker import clock, strict_json
 from pynamodb_tracker.arguments import shown
-from pynamodb_tracker.dynamodb.error_codes import got_no_answer
+from pynamodb_tracker.dynamodb.error_codes import got_no_response
 from pynamodb_tracker.dynamodb.retries import deadline, slept_before_retry
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.instrumentation import log_fields
@@ -96,7 +96,7 @@ class Queue:
     def send(self, entries: Sequence[Entry]) -> list[dict[str, Any]]:
         """Send at most ten entries, retry those that failed for a reason of the queue's own, and return all failures.
 
-        The SDK's error is raised for a request that got no answer, or failed again and again.
+        The SDK's error is raised for a request that got no response, or failed again and again.
         """
         rejected, retry = list[dict[str, Any]](), 0
         while True:
@@ -105,7 +105,7 @@ class Queue:
             try:
                 failed = client.send_message_batch(QueueUrl=self.url, Entries=list(entries)).get("Failed", [])
             except (BotoCoreError, ClientError) as error:
-                if got_no_answer(error) or not self._slept(retry):
+                if got_no_response(error) or not self._slept(retry):
                     raise
             else:
                 rejected += [each for each in failed if each["SenderFault"]]

@@ -1,4 +1,4 @@
-"""The result of an event for its caller: what became of the task, and what there is to answer."""
+"""What a handler has done for an event: what became of the task, and what its caller may get."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -23,16 +23,16 @@ Reason = Literal[
 ]
 """Why a task did not succeed in this invocation; the names of the fields of Replies."""
 
-ResultStatus = Literal[Reason, "unreadable"]
+InvocationStatus = Literal[Reason, "unreadable"]
 """What became of the task, now or before: a field of Replies. unreadable: an HTTP request has no task id, or no JSON in
 its body; there is no task then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result(Generic[T]):
-    """The argument of `answer` of `handles`, for every outcome."""
+class Invocation(Generic[T]):
+    """What a handler has done for one event, whatever the outcome; the argument of `respond` of `handles`."""
 
-    status: ResultStatus
+    status: InvocationStatus
     """Whether the step has succeeded, in this invocation or before, or why not."""
     repeated: bool = False
     """Whether the step had succeeded before: the function was not called."""
@@ -40,8 +40,8 @@ class Result(Generic[T]):
     """The id; empty if the event is unreadable."""
     task: T | None = None
     """The row as it is stored; None if there is none, or it was not read."""
-    value: Any = None
-    """What the function returned; if the step had succeeded before, the answer that `store_answer` has stored."""
+    result: Any = None
+    """What the function returned; if the step had succeeded before, the result that `store_result` has stored."""
     error: BaseException | None = None
     """Why it has not succeeded; its message is not meant for a caller."""
     retry_after: timedelta | None = None

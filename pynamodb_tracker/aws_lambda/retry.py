@@ -25,9 +25,9 @@ from pynamodb_tracker.arguments import (
 )
 from pynamodb_tracker.aws_lambda.handler import check_namespace, check_step
 from pynamodb_tracker.aws_lambda.invocation import (
-    Invocation,
     InvocationAttempt,
     LambdaContext,
+    RunningInvocation,
     TaskTimes,
     prepare_in_lambda,
 )
@@ -125,7 +125,7 @@ def retry_handler(
         prepare_in_lambda(each, action.queue)
 
     def handler(event: Any, context: LambdaContext | None) -> dict[str, int]:  # noqa: ARG001 - a schedule's event has no content
-        invocation = Invocation(context, times)
+        invocation = RunningInvocation(context, times)
         logs = {each: InvocationLog(each.model, each.name, invocation, "schedule", namespace) for each in steps}
         invocation.on_start = lambda attempt: logs[attempt.step].attempt_started(attempt)
         which = {"since": since and clock.now() - since, "only": only, "error_contains": error_contains}
@@ -178,7 +178,7 @@ class _Sweep:
     which: Mapping[str, Any]
     """Arguments of `due`."""
     limit: int | None
-    invocation: Invocation
+    invocation: RunningInvocation
     counts: Counter[tuple[BoundStep[Any], str]] = field(default_factory=Counter)
     """How many tasks of each step had each outcome."""
     out_of_time: bool = False
@@ -272,7 +272,7 @@ class _RunTasks:
             )
             with attempt.followed_by(feeding):
                 if sweep.is_paused(attempt.step):
-                    attempt.note_answer()
+                    attempt.note_response()
                     feeding.leave_out(codes)
                 else:
                     self._run(sweep, attempt)

@@ -1,4 +1,4 @@
-"""The handler of answers from outside: a webhook, or a message, wakes the task that waits for it."""
+"""The handler of signals from outside: a webhook, or a message, wakes the task that waits for it."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.aws_lambda import http
 from pynamodb_tracker.aws_lambda import trigger as triggers
 from pynamodb_tracker.aws_lambda.delivery import Delivery
-from pynamodb_tracker.aws_lambda.invocation import Invocation, LambdaContext, is_in_lambda
+from pynamodb_tracker.aws_lambda.invocation import LambdaContext, RunningInvocation, is_in_lambda
 from pynamodb_tracker.aws_lambda.journal import LEVELS, InvocationLog
 from pynamodb_tracker.aws_lambda.queue import Queue
-from pynamodb_tracker.aws_lambda.result import Reason, Result, ResultStatus
+from pynamodb_tracker.aws_lambda.result import Invocation, InvocationStatus, Reason
 from pynamodb_tracker.aws_lambda.trigger import Record, Replies, TaskId, Trigger, TriggerName, UnreadableEventError
 from pynamodb_tracker.dynamodb.retries import ending_with
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
 from pynamodb_tracker.exceptions import (
-    TaskAlreadyAnsweredError,
+    SignalAlreadyReceivedError,
     TaskAlreadySucceededError,
     TaskNotFoundError,
     TaskNotReadyError,
@@ -29,8 +29,8 @@ from pynamodb_tracker.exceptions import (
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.row_state import readable_value
-from pynamodb_tracker.model.signals import Answer, check_label
-from pynamodb_tracker.step.awaited import BoundAwaited
+from pynamodb_tracker.model.signals import ReceivedSignal, check_label
+from pynamodb_tracker.step.signal import BoundSignal
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -38,24 +38,24 @@ Place = str | Callable[[Any], object]
 """Where a payload has something: keys and list indexes with dots between them, or a function of the payload."""
 
 Other = Literal["ack", "conflict"]
-"""What the sender of an answer gets that is not stored, because another one counts or the task has ended. ack: 200,
+"""What the sender of a signal gets that is not stored, because another one counts or the task has ended. ack: 200,
 or the record is acknowledged. conflict: 409, or an error, so that a queue keeps the message for a person."""
 
 _TRY_AGAIN = timedelta(seconds=5)
 """When a sender is advised to try again."""
-_CODES: Mapping[ResultStatus, int] = {"unreadable": 400, "not_found": 404, "mismatch": 409, "failed": 500}
+_CODES: Mapping[InvocationStatus, int] = {"unreadable": 400, "not_found": 404, "mismatch": 409, "failed": 500}
 """The status code of each result that is not done; 503 for any other."""
 _REASONS: Mapping[type[Exception], Reason] = {
-    TaskAlreadyAnsweredError: "mismatch",
+    SignalAlreadyReceivedError: "mismatch",
     TaskAlreadySucceededError: "mismatch",
     TaskNotFoundError: "not_found",
     TaskNotReadyError: "not_ready",
     TypeError: "failed",
 }
-"""Why an answer is not stored; "unavailable" for any other error. "failed": the handler lacks the round."""
+"""Why a signal is not stored; "unavailable" for any other error. "failed": the handler lacks the round."""
 
 
-class SignalHandler(Protocol):
+class SignalReceiver(Protocol):
     """What Lambda calls, with the event and its context; tests may pass None as the context."""
 
     def __call__(self, event: Any, context: LambdaContext | None) -> Any:
@@ -63,7 +63,7 @@ class SignalHandler(Protocol):
 
 
 def handles_signal(
-    answer: BoundAwaited[T],
+    signal: BoundSignal[T],
     *,
     task_id: TaskId,
     value: Place | None = None,
@@ -73,26 +73,26 @@ def handles_signal(
     trigger: TriggerName | None = None,
     other: Other = "ack",
     next_queue_url: str | None = None,
-) -> SignalHandler:
-    """Make a Lambda handler that sends an answer, such as `Order.paid`, for each event, or record of a batch.
+) -> SignalReceiver:
+    """Make a Lambda handler that sends a signal, such as `Order.paid`, for each event, or record of a batch.
 
     `task_id`, `value`, `key` and `round` say where the payload has what `send` takes: a path, such as "body.order_id",
     or a function. `by` is who sends it, or a function. Triggers and payloads are those of `handles`. A task that
     repeats or starts over needs the `round`. Check first who sent a request, in a function that calls the handler. An
-    HTTP client gets 200 if the answer is stored, now or before; 404 if there is no such task or round; 503 with
+    HTTP client gets 200 if the signal is stored, now or before; 404 if there is no such task or round; 503 with
     `retry-after` if it is not ready, or the table cannot be used; 400 if the request cannot be read, or the value not
-    be stored. Another answer than the one that counts, or one to a task that has ended, is logged, and gets 200, or 409
+    be stored. Another signal than the one that counts, or one to a task that has ended, is logged, and gets 200, or 409
     with `other="conflict"`. To any other caller these codes, without 200, are errors: a record is redelivered.
-    `next_queue_url` is the URL of the queue of the step that waits: `{"task_id": ...}` is sent there if the answer has
+    `next_queue_url` is the URL of the queue of the step that waits: `{"task_id": ...}` is sent there if the signal has
     made the task due, and again for a repeated delivery until the task has been started.
 
     Examples:
-        >>> answer = handles_signal(Order.paid, task_id="body.order", value="body.amount", key="body.id")
+        >>> signal = handles_signal(Order.paid, task_id="body.order", value="body.amount", key="body.id")
     """
-    given: object = answer
-    if not isinstance(given, BoundAwaited):
-        raise TypeError(f"this takes an answer that a use case declares, such as Order.paid, not {shown(given)}")
-    answer.model.tracker.use_case  # noqa: B018 - a TypeError on the table class, which has no tasks
+    given: object = signal
+    if not isinstance(given, BoundSignal):
+        raise TypeError(f"this takes a signal that a use case declares, such as Order.paid, not {shown(given)}")
+    signal.model.tracker.use_case  # noqa: B018 - a TypeError on the table class, which has no tasks
     for name, where in {"task_id": task_id, "value": value, "key": key, "round": round}.items():
         if where is not None or name == "task_id":
             triggers.check_place(name, where)
@@ -101,18 +101,18 @@ def handles_signal(
     if other not in get_args(Other):
         raise ValueError(f'other is "ack" or "conflict", not {shown(other)}')
     fixed = None if trigger is None else triggers.trigger_named(trigger)
-    queue = None if next_queue_url is None else Queue("next_queue_url", next_queue_url, answer.model)
+    queue = None if next_queue_url is None else Queue("next_queue_url", next_queue_url, signal.model)
     if is_in_lambda():
-        answer.model.tracker.table.connect()
+        signal.model.tracker.table.connect()
         if queue is not None:
             queue.connect()
     optional = {"value": value, "key": key, "round": round, "by": (lambda _: by) if isinstance(by, str) else by}
     places = {name: where for name, where in optional.items() if where is not None}
-    runner = _Sender(answer, task_id, places, other, queue)
+    runner = _Sender(signal, task_id, places, other, queue)
 
     def handler(event: Any, context: LambdaContext | None) -> Any:
-        used, invocation = fixed or triggers.trigger_of(event), Invocation(context)
-        log = InvocationLog(answer.model, None, invocation, used.name, None)
+        used, invocation = fixed or triggers.trigger_of(event), RunningInvocation(context)
+        log = InvocationLog(signal.model, None, invocation, used.name, None)
         with ending_with(invocation.deadline):
             return Delivery(runner, used, invocation, log).process(event)
 
@@ -121,9 +121,9 @@ def handles_signal(
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """What became of an answer."""
+    """What became of a signal."""
 
-    result: Result[Any]
+    result: Invocation[Any]
     is_only_here = False
 
     @property
@@ -145,9 +145,9 @@ class _Attempt:
 
 @dataclass(frozen=True, slots=True)
 class _Sender(Generic[T]):
-    """Sends the answer that a record has."""
+    """Sends the signal that a record has."""
 
-    answer: BoundAwaited[T]
+    signal: BoundSignal[T]
     task_id: TaskId
     places: Mapping[str, Place]
     other: Other
@@ -160,12 +160,14 @@ class _Sender(Generic[T]):
         """Which results are no errors to a caller, beside those of its trigger."""
         return Replies(mismatch="ack" if self.other == "ack" else None)
 
-    def create_missing(self, records: Sequence[Record], trigger: Trigger, invocation: Invocation) -> int:  # noqa: ARG002 - of handlers of steps
-        """Create nothing: an answer is for a task that is there."""
+    def create_missing(self, records: Sequence[Record], trigger: Trigger, invocation: RunningInvocation) -> int:  # noqa: ARG002 - of handlers of steps
+        """Create nothing: a signal is for a task that is there."""
         return 0
 
-    def run(self, record: Record, trigger: Trigger, _invocation: Invocation, _batcher: WriteBatcher | None) -> _Attempt:
-        """Send the answer, and a message about a task that is due by it; UnreadableEventError if it cannot be read."""
+    def run(
+        self, record: Record, trigger: Trigger, _invocation: RunningInvocation, _batcher: WriteBatcher | None
+    ) -> _Attempt:
+        """Send the signal, and a message about a task that is due by it; UnreadableEventError if it cannot be read."""
         payload = triggers.call_on(record.content, "payload", trigger.payload)
         task_id = triggers.read_task_id(self.task_id, payload)
         options = {name: triggers.found_at(name, place, payload) for name, place in self.places.items()}
@@ -182,14 +184,14 @@ class _Sender(Generic[T]):
             and result.status in {"succeeded", "mismatch"}
             and (first := self._woken_by(result))
         ):
-            unsent = self.next_queue.send_one(result.task, f"{self.answer.name} {first.token}", group=record.group)
+            unsent = self.next_queue.send_one(result.task, f"{self.signal.name} {first.token}", group=record.group)
             if unsent is not None:
                 result = replace(result, status="unavailable", error=unsent, retry_after=_TRY_AGAIN)
         return _Attempt(result)
 
-    def _send(self, task_id: str, options: dict[str, Any]) -> Result[Any]:
+    def _send(self, task_id: str, options: dict[str, Any]) -> Invocation[Any]:
         try:
-            sent = self.answer.send(task_id, **options)
+            sent = self.signal.send(task_id, **options)
         except ValueNotStorableError as error:
             raise UnreadableEventError(str(error)) from error
         except Exception as error:  # noqa: BLE001 - kept for the caller, and the next record is still to be run
@@ -197,37 +199,37 @@ class _Sender(Generic[T]):
             reason: Reason = next(found, "unavailable")
             again = _TRY_AGAIN if reason in {"not_ready", "unavailable"} else None
             task: Any = getattr(error, "task", None)
-            return Result(status=reason, task_id=task_id, task=task, error=error, retry_after=again)
-        return Result(
-            status="succeeded", repeated=sent.effect == "stored", task_id=task_id, task=sent.task, value=sent.effect
+            return Invocation(status=reason, task_id=task_id, task=task, error=error, retry_after=again)
+        return Invocation(
+            status="succeeded", repeated=sent.effect == "stored", task_id=task_id, task=sent.task, result=sent.effect
         )
 
-    def _woken_by(self, result: Result[Any]) -> Answer | None:
-        """Return the answer that counts if the task is due by it, and was not started since."""
+    def _woken_by(self, result: Invocation[Any]) -> ReceivedSignal | None:
+        """Return the signal that counts if the task is due by it, and was not started since."""
         task: Any = result.task
         if readable_value(task, "awaits") or readable_value(task, "waits"):
             return None
-        first: Answer | None = (readable_value(task, "signals") or {}).get(self.answer.name)
+        first: ReceivedSignal | None = (readable_value(task, "signals") or {}).get(self.signal.name)
         is_pending = any(task.status == codes.pending for codes in task.tracker.steps)
         return first if first is not None and is_pending and task.due_time == first.time else None
 
     def report(self, journal: InvocationLog, attempt: _Attempt, record: Record) -> None:
-        """Log what became of the answer."""
-        result, model = attempt.result, self.answer.model
-        about = {**log_fields(model.tracker.use_case.name, None, result.task_id), "answer": self.answer.name}
-        became = f"was not stored: {result.error}" if result.value is None else f"is {result.value}"
-        if result.value is not None and result.error is not None:
+        """Log what became of the signal."""
+        result, model = attempt.result, self.signal.model
+        about = {**log_fields(model.tracker.use_case.name, None, result.task_id), "signal": self.signal.name}
+        became = f"was not stored: {result.error}" if result.result is None else f"is {result.result}"
+        if result.result is not None and result.error is not None:
             became += f", but its task was not sent to the queue of its step: {result.error}"
-        message = f"{self.answer.name} of {model.__name__} {result.task_id!r} {became}"
+        message = f"{self.signal.name} of {model.__name__} {result.task_id!r} {became}"
         journal.write(LEVELS.get(result.status, logging.ERROR), message, record, **about, outcome=result.status)
 
-    def answer_to(self, result: Result[Any]) -> dict[str, Any]:
-        """Return what a caller gets: `effect` is what `send` returns, or "other" for an answer that does not count."""
-        return {"task_id": result.task_id, "effect": result.value or "other"}
+    def value_for(self, result: Invocation[Any]) -> dict[str, Any]:
+        """Return what a caller gets: `effect` is what `send` returns, or "other" for a signal that does not count."""
+        return {"task_id": result.task_id, "effect": result.result or "other"}
 
-    def response_to(self, event: Any, result: Result[Any]) -> dict[str, Any]:
+    def response_to(self, event: Any, result: Invocation[Any]) -> dict[str, Any]:
         """Return what an HTTP client gets."""
         if result.status == "succeeded" or (result.status == "mismatch" and self.other == "ack"):
-            return http.response(event, result, {"statusCode": 200, "body": self.answer_to(result)})
+            return http.response(event, result, {"statusCode": 200, "body": self.value_for(result)})
         body, code = {"task_id": result.task_id, "error": result.status}, _CODES.get(result.status, 503)
         return http.response(event, result, {"statusCode": code, "body": body})

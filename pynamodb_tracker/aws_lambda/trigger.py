@@ -1,4 +1,4 @@
-"""What invokes a function: the shape of its events, the tasks that they are about, and how it is answered."""
+"""What invokes a function: the shape of its events, the tasks that they are about, and how it gets a response."""
 
 import base64
 import json
@@ -163,13 +163,13 @@ def kafka_value(record: Mapping[str, Any]) -> Any:
 
 
 TriggerName = Literal["direct", "http", "async", "eventbridge", "s3", "sns", "sqs", "kinesis", "dynamodb", "kafka"]
-"""direct: a caller waits for the answer, such as a state machine of Step Functions. http: a client of API Gateway, of a
-function URL or of a load balancer waits for a response. async: Lambda retries twice, and
-then sends the event to a dead-letter queue or a destination; so it does for eventbridge, s3 and sns. sqs, kinesis,
-dynamodb (streams of tables) and kafka (Amazon MSK and self-managed clusters) deliver batches of records."""
+"""direct: a caller waits for the response, such as a state machine of Step Functions. http: a client of API Gateway, of
+a function URL or of a load balancer waits for a response. async: Lambda retries twice, and then sends the event to a
+dead-letter queue or a destination; so it does for eventbridge, s3 and sns. sqs, kinesis, dynamodb (streams of tables)
+and kafka (Amazon MSK and self-managed clusters) deliver batches of records."""
 
 Reply = Literal["ack", "raise"]
-"""done: the caller gets an answer, or the record is acknowledged. error: the error is raised, or the record is
+"""ack: the caller gets a response, or the record is acknowledged. raise: the error is raised, or the record is
 redelivered."""
 
 BatchReply = Literal["report", "raise"]
@@ -259,7 +259,7 @@ class Trigger:
     read: Callable[[Any], Record] = Record
     """Returns the Record for one record, or for the whole event."""
     is_batch: bool = False
-    """Whether the answer names the records that failed."""
+    """Whether the response names the records that failed."""
     is_stream: bool = False
     """Whether all records from the first failed one on are redelivered."""
     keeps_groups: bool = False
@@ -361,7 +361,7 @@ def trigger_of(event: object) -> Trigger:
 
 
 def state_of_window(event: object) -> dict[str, Any]:
-    """Return what the answer to a stream's event in a tumbling window has besides failures: the state as it was.
+    """Return what the response to a stream's event in a tumbling window has besides failures: the state as it was.
 
     Without it, Lambda counts the invocation as failed:
     https://docs.aws.amazon.com/lambda/latest/dg/services-kinesis-windows.html

@@ -145,7 +145,7 @@ class TaskAttempt(Generic[T]):
     ) -> None:
         """If `stopped` is set by the time the task is claimed, the attempt is released without calling the function.
 
-        A `feed` that the task is from learns the answer to the claim. A `batcher` is what sends the claim and the end
+        A `feed` that the task is from learns the response to the claim. A `batcher` is what sends the claim and the end
         of this attempt together with those of others; what the function writes is sent alone. With a `slot`, the
         function is called only while that is held; who made the attempt calls `leave_slot` at its end.
         """
@@ -179,7 +179,7 @@ class TaskAttempt(Generic[T]):
             run.on_time = self._is_on_time
             self.follow(run)
             with sending, run as ctx:
-                self.note_answer()
+                self.note_response()
                 self._check_start()
                 with pausing, self._using_slot():
                     self.value = call(function, ctx)
@@ -197,7 +197,7 @@ class TaskAttempt(Generic[T]):
             if not self._is_failure(error):
                 raise
         finally:
-            self.note_answer()
+            self.note_response()
 
     def _is_failure(self, error: BaseException) -> bool:
         """Return whether an error is that of an attempt that has failed; any other one ends the caller, too."""
@@ -223,7 +223,7 @@ class TaskAttempt(Generic[T]):
             feeding.stop()
             raise
         finally:
-            self.note_answer()  # an error may have come before the claim, and the feed waits for it
+            self.note_response()  # an error may have come before the claim, and the feed waits for it
             self.leave_slot()
 
     def _using_slot(self) -> AbstractContextManager[None]:
@@ -241,11 +241,11 @@ class TaskAttempt(Generic[T]):
         if self.is_stopped or not (self._slot is None or self._slot.is_held):
             raise StoppedError
 
-    def note_answer(self) -> None:
+    def note_response(self) -> None:
         """Let the feed go on, once: the claim was answered, or is not sent."""
         feed, self._feed = self._feed, None
         if feed is not None:
-            feed.note_answer(was_taken=self.was_taken)
+            feed.note_response(was_taken=self.was_taken)
 
     @property
     def is_stopped(self) -> bool:
@@ -436,7 +436,7 @@ class Batch(BaseBatch[Start[T], Callable[[ExecutionContext[T]], object]]):
         with attempt.followed_by(feeding):
             if self.pause is not None and self.pause() is not None:
                 self.report.paused = True
-                attempt.note_answer()
+                attempt.note_response()
                 feeding.leave_out(self.codes)
                 return
             attempt.execute(self.start, self.function)

@@ -107,7 +107,7 @@ class Feed:
         patience: int | None = None,
         selects: bool = False,
     ) -> None:
-        """`threads` is how many threads try the tasks; if there are several, they note each answer.
+        """`threads` is how many threads try the tasks; if there are several, they note each response.
 
         `limit` is about how many tasks are needed. Ids that are not wanted are left out. The feed ends when `goes_on`
         returns False. After `patience` shards in a row without a task, it goes on with one that is known to have some,
@@ -138,7 +138,7 @@ class Feed:
         self._misses = 0
         """Places in a row where no claim has succeeded."""
 
-    def note_answer(self, *, was_taken: bool) -> None:
+    def note_response(self, *, was_taken: bool) -> None:
         """Note that a claim was answered, or is not sent any more, and whether another worker had the task first."""
         with self._answered:
             self._unanswered -= 1
@@ -258,7 +258,7 @@ class Source(Protocol):
 
     def __iter__(self) -> Iterator[str]: ...
 
-    def note_answer(self, *, was_taken: bool) -> None:
+    def note_response(self, *, was_taken: bool) -> None:
         """Note that a claim was answered, or is not sent any more, and whether another worker had the task first."""
 
     def count_in(self, task_id: str) -> bool:

@@ -11,7 +11,6 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from pynamodb_tracker.cli.commands import (
-    answer,
     compare,
     control,
     groups,
@@ -20,6 +19,7 @@ from pynamodb_tracker.cli.commands import (
     manage,
     run,
     set_up,
+    signal,
     size,
     status,
     template,
@@ -50,7 +50,7 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
     "Run": {"run": run.run, "retry": run.retry, "worker": worker.worker},
     "Manage": {
         "create": manage.create,
-        "answer": answer.answer,
+        "signal": signal.signal,
         "reopen": manage.reopen,
         "ignore": manage.ignore,
         "cancel": manage.cancel,

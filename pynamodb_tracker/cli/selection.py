@@ -37,7 +37,7 @@ class TheseIds:
         """Yield them."""
         return iter(self._ids)
 
-    def note_answer(self, *, was_taken: bool) -> None:
+    def note_response(self, *, was_taken: bool) -> None:
         """Go on as before."""
 
     def count_in(self, task_id: str) -> bool:  # noqa: ARG002 - as of any source

@@ -244,18 +244,18 @@ _NOT_LOADED = {
 
 
 def _names(value: Any) -> list[str]:
-    """Return the names of the answers that a task awaits."""
+    """Return the names of the signals that a task awaits."""
     if isinstance(value, list) and value and all(isinstance(each, str) for each in value):
         return value
-    raise ValueError(f'{shown(value)} is no list of answers, as in ["paid"]')
+    raise ValueError(f'{shown(value)} is no list of signals, as in ["paid"]')
 
 
 def _answers(value: Any) -> dict[str, dict[str, Any]]:
-    """Return the answers that a task has got."""
+    """Return the signals that a task has got."""
     known = {"value", "by", "time", "key"}
     if isinstance(value, dict) and all(isinstance(each, dict) and each.keys() <= known for each in value.values()):
         return value
-    raise ValueError(f'{shown(value)} has no answers, as in {{"paid": {{"value": 1, "by": "ada"}}}}')
+    raise ValueError(f'{shown(value)} has no signals, as in {{"paid": {{"value": 1, "by": "ada"}}}}')
 
 
 def _parts(value: Any) -> dict[str, dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 Each process counts by itself, and adds that to one item for each hour: when 60 transitions have gathered, or when one
 comes 10 minutes after the first; in Lambda also at the first one of an environment, which may get no other. What is not
-sent when a process ends, or gets no answer within half a second, is lost: the numbers are about right, and never too
+sent when a process ends, or gets no response within half a second, is lost: the numbers are about right, and never too
 high by more than a repeated request.
 """
 

@@ -192,7 +192,7 @@ class _Command:
             if seen > token:
                 token = new_token(above=seen)
             elif self._send(_KEEP, "#pause.#token = :seen", token, seen={STRING: seen}) is None:
-                return found  # the pause that is there lasts longer, or it is this one, and its answer was lost
+                return found  # the pause that is there lasts longer, or it is this one, and its response was lost
         raise TrackerError(f"the pause of a step of {self._model.__name__} changed {_TRIES} times meanwhile; try again")
 
     def _send(self, update: str, condition: str, token: str, **values: dict[str, Any]) -> dict[str, Any] | None:

@@ -114,7 +114,7 @@ class StoredSlot:
         return not self.is_damaged and (self.until is None or self.until < clock.now() - margin)
 
 
-class Taken(Exception):  # noqa: N818 - an answer, not an error
+class Taken(Exception):  # noqa: N818 - a response, not an error
     """Somebody else has the slot."""
 
 

@@ -1,7 +1,7 @@
 """What this process knows of the control items: each is read at most once in five seconds.
 
-What was read last holds until its end, also while the table does not answer. If nothing was read yet, work goes on, and
-one warning says so.
+What was read last holds until its end, also while the table does not respond. If nothing was read yet, work goes on,
+and one warning says so.
 """
 
 from __future__ import annotations

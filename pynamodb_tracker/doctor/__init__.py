@@ -8,7 +8,7 @@ from pynamodb_tracker.task.task import Task
 __all__ = ["Finding", "NotExaminedError", "Severity", "examine", "examine_before_index", "examine_rows", "use_cases"]
 
 _OF_ITEMS = (settings.check_pauses, settings.check_limits)
-"""These read items, which a table with other keys, or one that is not active, does not answer."""
+"""These read items, which a table with other keys, or one that is not active, does not respond."""
 
 _WHETHER_IT_ANSWERS = (settings.check_status, schema.check_keys)
 
@@ -28,12 +28,12 @@ def examine(model: type[Task]) -> list[Finding]:
 
     It reads settings, not tasks; and one item more for each use case with `pausable=True`, and the slots of limits. A
     setting that DynamoDB does not return, or that the caller may not read, is a finding, too. NotExaminedError if the
-    table does not exist or DynamoDB does not answer.
+    table does not exist or DynamoDB does not respond.
     """
     description = describe(model.tracker.table)
     findings = [finding for check in _WHETHER_IT_ANSWERS for finding in check(description)]
-    answers = all(finding.severity is not Severity.WRONG for finding in findings)
-    checks = (*_CHECKS, *_OF_ITEMS) if answers else _CHECKS
+    is_readable = all(finding.severity is not Severity.WRONG for finding in findings)
+    checks = (*_CHECKS, *_OF_ITEMS) if is_readable else _CHECKS
     findings += [finding for check in checks for finding in check(description)]
     return sorted(findings, key=lambda finding: list(Severity).index(finding.severity))
 

@@ -13,7 +13,7 @@ from pynamodb_tracker.dynamodb.error_codes import code_of
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.schema import Table
 
-Answer = Mapping[str, Any]
+Response = Mapping[str, Any]
 
 
 class Severity(StrEnum):
@@ -62,11 +62,11 @@ class Description:
     """A table as it is, and the class that declares it."""
 
     declared: Table
-    table: Answer
+    table: Response
     """https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TableDescription.html"""
-    time_to_live: Answer | Unknown
+    time_to_live: Response | Unknown
     """https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TimeToLiveDescription.html"""
-    backups: Answer | Unknown
+    backups: Response | Unknown
     """https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_ContinuousBackupsDescription.html"""
     region: str
 
@@ -92,7 +92,7 @@ class Description:
         return cast("list[type[TaskRow]]", models)
 
     @property
-    def indexes(self) -> dict[str, Answer]:
+    def indexes(self) -> dict[str, Response]:
         """The indexes that the table has, by name."""
         kinds = ("GlobalSecondaryIndexes", "LocalSecondaryIndexes")
         return {index["IndexName"]: index for kind in kinds for index in self.table.get(kind) or ()}
@@ -139,15 +139,15 @@ def describe(declared: Table) -> Description:
         raise NotExaminedError(f"{where}: {' '.join(str(error).split())}") from error
 
 
-def _describe_optional(client: Any, action: str, name: str, member: str) -> Answer | Unknown:
-    """Return a part of the answer to a request that not every server supports and not every caller may send."""
+def _describe_optional(client: Any, action: str, name: str, member: str) -> Response | Unknown:
+    """Return a part of the response to a request that not every server supports and not every caller may send."""
     try:
-        answer: Answer = getattr(client, xform_name(action))(TableName=name)[member]
+        response: Response = getattr(client, xform_name(action))(TableName=name)[member]
     except ClientError as error:
         if code_of(error) == "UnknownOperationException":
             return Unknown()
         return Unknown(_message(error), f"Allow dynamodb:{action} to the role that runs this check.")
-    return answer
+    return response
 
 
 def _message(error: ClientError) -> str:

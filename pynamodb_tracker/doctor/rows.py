@@ -16,7 +16,7 @@ from pynamodb_tracker.model.references import parse, reference_to, round_of
 from pynamodb_tracker.model.row import TaskRow, damages_of, has_later_format, load
 from pynamodb_tracker.model.row_state import readable_value, readable_values
 from pynamodb_tracker.status import END
-from pynamodb_tracker.step.awaited import awaited_in
+from pynamodb_tracker.step.signal import signals_in
 from pynamodb_tracker.task.find_by import find_bys
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.transitions.group_repair import needs_repair
@@ -49,11 +49,11 @@ _STANDING_STILL = Finding(
 )
 _AWAITING_WHAT_NOBODY_DECLARES = Finding(
     Severity.DANGER,
-    "tasks that await answers",
-    "awaiting answers that no class declares",
-    "an Awaited of that stored name",
-    "Nobody can send such an answer: without a limit, they never become due.",
-    'Declare it again, as in paid = Awaited("paid"), or run each of them by also_from, which awaits no more.',
+    "tasks that await signals",
+    "awaiting signals that no class declares",
+    "an Signal of that stored name",
+    "Nobody can send such a signal: without a limit, they never become due.",
+    'Declare it again, as in paid = Signal("paid"), or run each of them by also_from, which awaits no more.',
 )
 _ASKED_AFTER_THE_END = Finding(
     Severity.DANGER,
@@ -175,10 +175,10 @@ def _damaged(name: str, found: Sequence[str]) -> Finding:
 
 
 def _undeclared(row: TaskRow) -> set[str]:
-    """Return the answers that a task awaits, and that its class does not declare."""
+    """Return the signals that a task awaits, and that its class does not declare."""
     if not row._bound_steps or has_later_format(row):
         return set()
-    return {*(readable_value(row, "awaits") or ())} - {each.stored_name for each in awaited_in(type(row))}
+    return {*(readable_value(row, "awaits") or ())} - {each.stored_name for each in signals_in(type(row))}
 
 
 def _is_unchanged(row: TaskRow) -> bool:

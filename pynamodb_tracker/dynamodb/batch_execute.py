@@ -32,7 +32,7 @@ from pynamodb_tracker.dynamodb.error_codes import (
     is_condition_failure,
     is_missing_table,
     is_proof,
-    is_retryable_answer,
+    is_retryable_response,
     item_met,
     may_be_applied,
     note_lost,
@@ -46,7 +46,7 @@ MOST = 25
 """https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchExecuteStatement.html"""
 
 _MOST_UNCLEAR = 3
-"""After this many requests in a row whose answers do not show what the engine can do, writes are sent one by one."""
+"""After this many requests in a row whose responses do not show what the engine can do, writes are sent one by one."""
 
 _CODES = {
     "ConditionalCheckFailed": "ConditionalCheckFailedException",
@@ -70,7 +70,7 @@ _UNHEARD = "InternalServerError"
 
 
 class BatchedWrite:
-    """A write that may be sent together with others; its answer, or its error, is that of a single request."""
+    """A write that may be sent together with others; its response, or its error, is that of a single request."""
 
     def __init__(self, table: TableConnection, operation: str, request: dict[str, Any], until: datetime | None) -> None:
         self.shared = table.connection
@@ -83,7 +83,7 @@ class BatchedWrite:
         """None if it cannot be sent together with others."""
         self.key = partiql.key_of(request)
         self.alone = False
-        self.answer: dict[str, Any] | None = None
+        self.response: dict[str, Any] | None = None
         self.error: Exception | None = None
         self._refused_with: str | None = None
         """The code with which a request that it was a part of was refused."""
@@ -96,7 +96,7 @@ class BatchedWrite:
     @property
     def has_result(self) -> bool:
         """Whether it was answered, or has failed."""
-        return self.answer is not None or self.error is not None
+        return self.response is not None or self.error is not None
 
     def send_alone(self) -> dict[str, Any]:
         """Send it as a single request."""
@@ -108,15 +108,15 @@ class BatchedWrite:
             raise
 
     def result(self) -> dict[str, Any]:
-        """Return the answer, or raise the error; a write that is to be sent alone is sent now."""
+        """Return the response, or raise the error; a write that is to be sent alone is sent now."""
         if self.alone:
             return self.send_alone()
         if self.error is not None:
             raise self._with_item_met(self.error)
-        if self.answer is None:
-            raise _error(self.operation, _UNHEARD, "the request was interrupted before its answer")
-        if self.answer or RETURN_VALUES not in self.request:
-            return self.answer
+        if self.response is None:
+            raise _error(self.operation, _UNHEARD, "the request was interrupted before its response")
+        if self.response or RETURN_VALUES not in self.request:
+            return self.response
         # An engine that returns no rows for statements: the row has what was written, or what was written after that.
         found = self._read()
         if found is None:
@@ -141,10 +141,10 @@ class BatchedWrite:
         self.alone, self._refused_with = True, code
 
     def take(self, response: Mapping[str, Any], repeats: int) -> None:
-        """Take the answer for its statement, which was repeated that often by the SDK."""
+        """Take the response for its statement, which was repeated that often by the SDK."""
         error = response.get("Error")
         if error is None:
-            self.answer = {ATTRIBUTES: response[ITEM]} if ITEM in response else {}
+            self.response = {ATTRIBUTES: response[ITEM]} if ITEM in response else {}
             return
         code, message = error.get("Code", ""), error.get("Message", "")
         if code in DENIED:
@@ -186,11 +186,11 @@ class _Support:
                 self._guard.release()
 
     def note_understood(self) -> None:
-        """Note that the answer to a request showed that it was understood."""
+        """Note that the response to a request showed that it was understood."""
         self._unclear = 0
 
     def note_unclear(self, why: str) -> None:
-        """Note a request whose answer does not show what the engine can do."""
+        """Note a request whose response does not show what the engine can do."""
         self._unclear += 1
         if self._unclear >= _MOST_UNCLEAR:
             self.turn_off(why)
@@ -212,7 +212,7 @@ class _Support:
         """Send a statement that has to be refused."""
         if write.operation == "PutItem":  # once the item is there, the statement has to be refused
             try:
-                write.answer = write.connection.dispatch(write.operation, write.request)
+                write.response = write.connection.dispatch(write.operation, write.request)
             except (BotoCoreError, ClientError) as error:
                 write.error = error
             else:
@@ -224,11 +224,11 @@ class _Support:
             self._ask(write, "DeleteItem", partiql.impossible("DeleteItem", write.request))
 
     def _ask(self, write: BatchedWrite, operation: str, probe: partiql.Statement | None) -> None:
-        """Send the statement that has to be refused, and judge the answer."""
+        """Send the statement that has to be refused, and judge the response."""
         if probe is None or operation in self._together:
             return
         try:
-            answer = write.connection.dispatch("BatchExecuteStatement", {"Statements": [probe.as_entry()]})
+            response = write.connection.dispatch("BatchExecuteStatement", {"Statements": [probe.as_entry()]})
         except Exception as error:  # noqa: BLE001 - an emulator within this process may raise anything
             raised = error.__cause__ if isinstance(error, UnexpectedSdkError) and may_be_applied(error) else error
             if isinstance(raised, BotoCoreError | ClientError):
@@ -238,7 +238,7 @@ class _Support:
                 why = f"an emulator within this process does not know such statements ({said})"
                 self.turn_off(why, logging.INFO)  # its requests cost nothing
         else:
-            self._judge(operation, answer["Responses"][0])
+            self._judge(operation, response["Responses"][0])
 
     def _judge(self, operation: str, response: Mapping[str, Any]) -> None:
         error: Mapping[str, Any] | None = response.get("Error")
@@ -289,7 +289,7 @@ def execute(writes: Sequence[BatchedWrite]) -> None:
     They have about the same time left, because that decides about the connection: a lock that is about to expire
     shortens the timeouts of no other write.
 
-    After that, each has its answer or its error, or is to be sent alone. One that has nothing of these may have been
+    After that, each has its response or its error, or is to be sent alone. One that has nothing of these may have been
     applied.
     """
     support = _support(writes[0].shared)
@@ -307,9 +307,9 @@ def execute(writes: Sequence[BatchedWrite]) -> None:
 def _send(writes: Sequence[BatchedWrite], support: _Support) -> None:
     entries = [write.statement.as_entry() for write in writes if write.statement is not None]
     try:
-        answer = writes[0].connection.dispatch("BatchExecuteStatement", {"Statements": entries})
+        response = writes[0].connection.dispatch("BatchExecuteStatement", {"Statements": entries})
     except ClientError as error:
-        if is_retryable_answer(error):
+        if is_retryable_response(error):
             for write in writes:
                 write.error = ClientError(dict(response_of(error)), write.operation)  # each adds notes to its own
                 note_lost(write.error, is_lost=may_be_applied(error))
@@ -322,13 +322,13 @@ def _send(writes: Sequence[BatchedWrite], support: _Support) -> None:
             write.error = copy(error)
             note_lost(write.error, is_lost=may_be_applied(error))
     else:
-        responses = answer["Responses"]
+        responses = response["Responses"]
         codes = [response.get("Error", {}).get("Code") for response in responses]
         if _INVALID_STATEMENT in codes:
             support.note_unclear(responses[codes.index(_INVALID_STATEMENT)]["Error"].get("Message", ""))
         else:
             support.note_understood()
-        repeats = answer.get("ResponseMetadata", {}).get("RetryAttempts", 0)
+        repeats = response.get("ResponseMetadata", {}).get("RetryAttempts", 0)
         for write, response in zip(writes, responses, strict=False):
             write.take(response, repeats)
 

@@ -43,7 +43,7 @@ from pynamodb_tracker.dynamodb.retries import (
     Tries,
     check_time,
     deadline,
-    latest_answer,
+    latest_response,
     slept_before_retry,
 )
 
@@ -125,7 +125,7 @@ class Batcher(Protocol):
     def dispatch(
         self, table: TableConnection, operation: str, request: dict[str, Any], until: datetime | None
     ) -> dict[str, Any]:
-        """Send a write, and return its answer; raise the SDK's error for it."""
+        """Send a write, and return its response; raise the SDK's error for it."""
         ...
 
 
@@ -134,16 +134,16 @@ def send(
 ) -> dict[str, Any]:
     """Send a request through PynamoDB's connection; raise Refused, or PynamoDB's error of that operation.
 
-    `until` is when the lock expires that the request is about; a later answer is worthless. Temporary failures are
+    `until` is when the lock expires that the request is about; a later response is worthless. Temporary failures are
     retried with full jitter: throttling, server errors, and a TransactionConflict, which means that the write met a
     transaction on the same item and says nothing about the condition
     (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis.html). Within `Persisting`, all
-    are, unless the answer proves that it is no use.
+    are, unless the response proves that it is no use.
     """
     tries, repeated = Tries(until), False
     batcher = None if operation == "GetItem" else _shared.get()
     while True:
-        end = latest_answer(until)
+        end = latest_response(until)
         try:
             check_time()
             connection = table.connection if end is None else connection_until(table, end)
@@ -192,7 +192,7 @@ def read(table: TableConnection, request: Callable[[TableConnection], R]) -> R:
     """Make a read; retry it as `send` does."""
     tries = Tries()
     while True:
-        end = latest_answer(None)
+        end = latest_response(None)
         try:
             check_time()
             return request(table if end is None else _table_until(table, end))
@@ -215,11 +215,11 @@ def _table_until(table: TableConnection, until: datetime) -> TableConnection:
 def pages(
     table: TableConnection, query: Callable[..., dict[str, Any]], *args: Any, start: Any = None, **options: Any
 ) -> Iterator[dict[str, Any]]:
-    """Yield the answers of a query or a scan of the table; each page is requested when it is needed."""
+    """Yield the responses of a query or a scan of the table; each page is requested when it is needed."""
     while True:
-        answer = read_page(table, query, *args, start=start, **options)
-        yield answer
-        start = answer.get("LastEvaluatedKey")
+        response = read_page(table, query, *args, start=start, **options)
+        yield response
+        start = response.get("LastEvaluatedKey")
         if not start:
             return
 
@@ -227,28 +227,28 @@ def pages(
 def read_page(
     table: TableConnection, query: Callable[..., dict[str, Any]], *args: Any, start: Any = None, **options: Any
 ) -> dict[str, Any]:
-    """Return one answer of a query or a scan of the table, from `start` on."""
+    """Return one response of a query or a scan of the table, from `start` on."""
     return read(table, methodcaller(query.__name__, *args, exclusive_start_key=start, **options))
 
 
 def get_items(table: TableConnection, keys: Sequence[Item], *, consistent: bool = True) -> Iterator[Item]:
     """Read items by key, strongly consistent if not told otherwise; unprocessed keys are requested again.
 
-    An answer that has no item at all counts as throttled. GetError if the keys that are left cannot be read.
+    A response that has no item at all counts as throttled. GetError if the keys that are left cannot be read.
     """
     for at in range(0, len(keys), MOST_KEYS):
         left: Any = [_plain_key(key) for key in keys[at : at + MOST_KEYS]]
         tries, requests = Tries(), 0
         while left:
-            answer = read(table, methodcaller("batch_get_item", left, consistent_read=consistent))
-            yield from answer["Responses"].get(table.table_name, [])
-            unprocessed = answer.get("UnprocessedKeys", {}).get(table.table_name, {}).get("Keys", [])
+            response = read(table, methodcaller("batch_get_item", left, consistent_read=consistent))
+            yield from response["Responses"].get(table.table_name, [])
+            unprocessed = response.get("UnprocessedKeys", {}).get(table.table_name, {}).get("Keys", [])
             before, left = len(left), [_plain_key(key) for key in unprocessed]
             requests += 1
             if not left:
                 break
             if requests == TRIES:
-                text = "the table %s answers BatchGetItem in small pieces: %d keys are left after %d requests"
+                text = "the table %s returns BatchGetItem in small pieces: %d keys are left after %d requests"
                 log.warning(text, table.table_name, len(left), requests)
             error = _unprocessed(len(left))
             if len(left) < before:
@@ -433,7 +433,7 @@ class SharedConnection(Connection):
     def forget_client(self) -> None:
         """Build another client when it is needed, in a process that was forked.
 
-        On a socket of its parent it could read the answer to another request, and a lock that a thread of its parent
+        On a socket of its parent it could read the response to another request, and a lock that a thread of its parent
         held, here or in the SDK's session, would never be released.
         """
         self.building, self._local = threading.RLock(), threading.local()

@@ -58,8 +58,8 @@ _PROOFS = {
     "UnknownOperationException",
     *_INVALID,
 }
-"""Answers after which the same request can never be applied. All others may pass, known or not: an end is recorded with
-the rights, and with the settings, with which the task was claimed a moment ago."""
+"""Responses after which the same request can never be applied. All others may pass, known or not: an end is recorded
+with the rights, and with the settings, with which the task was claimed a moment ago."""
 
 _PROOFS_OF_REASONS = {"ConditionalCheckFailed", "DuplicateItem", "ItemCollectionSizeLimitExceeded", "ValidationError"}
 """The same, among the reasons why a transaction was cancelled."""
@@ -98,11 +98,11 @@ _OF_ANOTHER_SCHEMA = (
 
 
 def is_temporary(error: PynamoDBException) -> bool:
-    """Return whether the same request may succeed later: it was throttled, got no answer, or met a server error.
+    """Return whether the same request may succeed later: it was throttled, got no response, or met a server error.
 
     A transaction may also have been cancelled for a conflict, or because one of its writes was throttled.
     """
-    return is_retryable_answer(error.cause) or got_no_answer(error.cause) or _was_cancelled_for_now(error.cause)
+    return is_retryable_response(error.cause) or got_no_response(error.cause) or _was_cancelled_for_now(error.cause)
 
 
 class UnexpectedSdkError(BotoCoreError):  # type: ignore[misc]  # it has no types
@@ -154,7 +154,7 @@ def is_conflict(error: Exception) -> bool:
 
 
 def is_proof(error: Exception) -> bool:
-    """Return whether the answer proves that the request can never be applied."""
+    """Return whether the response proves that the request can never be applied."""
     if code_of(error) in _PROOFS or isinstance(error, ParamValidationError):
         return True
     return not _PROOFS_OF_REASONS.isdisjoint(_reasons(error))
@@ -208,7 +208,7 @@ def is_lost(error: Exception) -> bool:
         return False
     if isinstance(error, ProxyConnectionError | SSLError):
         return _NO_CONNECTION.search(f"{error} {error.kwargs}") is None
-    return got_no_answer(error) or not isinstance(error, BotoCoreError)
+    return got_no_response(error) or not isinstance(error, BotoCoreError)
 
 
 def is_invalid(error: PynamoDBException) -> bool:
@@ -224,7 +224,7 @@ def is_invalid(error: PynamoDBException) -> bool:
 def is_missing_table(error: Exception | None) -> bool:
     """Return whether the server answered that it has no such table, or that it is not active yet.
 
-    moto answers the same of a missing index.
+    moto returns the same for a missing index.
     """
     if error is None or code_of(error) != "ResourceNotFoundException":
         return False
@@ -233,9 +233,9 @@ def is_missing_table(error: Exception | None) -> bool:
 
 def is_of_another_schema(error: ClientError) -> bool:
     """Return whether the server answered that the table lacks a key or an index of the request."""
-    answer = error.response.get("Error", {})
-    is_about_tables = answer.get("Code") in ("ValidationException", "ResourceNotFoundException")  # the latter by moto
-    return is_about_tables and any(part in str(answer.get("Message")) for part in _OF_ANOTHER_SCHEMA)
+    response = error.response.get("Error", {})
+    is_about_tables = response.get("Code") in ("ValidationException", "ResourceNotFoundException")  # the latter by moto
+    return is_about_tables and any(part in str(response.get("Message")) for part in _OF_ANOTHER_SCHEMA)
 
 
 def is_condition_failure(error: Exception) -> bool:
@@ -253,13 +253,13 @@ def is_server_error(error: Exception) -> bool:
     return _metadata(error, "HTTPStatusCode") >= SERVER_ERROR
 
 
-def is_retryable_answer(error: Exception | None) -> bool:
+def is_retryable_response(error: Exception | None) -> bool:
     """Return whether the server answered that it cannot do this now."""
     return isinstance(error, ClientError) and (code_of(error) in _TEMPORARY or is_server_error(error))
 
 
-def got_no_answer(error: Exception | None) -> bool:
-    """Return whether there was no answer, after all retries of the SDK."""
+def got_no_response(error: Exception | None) -> bool:
+    """Return whether there was no response, after all retries of the SDK."""
     return isinstance(error, HTTPClientError | NoConnectionError)
 
 
@@ -270,7 +270,7 @@ def response_of(error: Exception) -> Mapping[str, Any]:
 
 
 def code_of(error: Exception) -> str:
-    """Return DynamoDB's code of the error; "None" if there was no answer."""
+    """Return DynamoDB's code of the error; "None" if there was no response."""
     return str(response_of(error).get("Error", {}).get("Code"))
 
 
@@ -289,7 +289,7 @@ def advise(error: BotoCoreError | ClientError, where: str) -> bool:
     The error keeps its type: programs catch it by that, and retries are decided by it.
     """
     if isinstance(error, ClientError):
-        return _advise_on_answer(error, where)
+        return _advise_on_response(error, where)
     if isinstance(error, NoRegionError):
         text = "no region: set it in the Meta of the table's class, or set AWS_DEFAULT_REGION"
     elif isinstance(error, NoCredentialsError):
@@ -302,12 +302,12 @@ def advise(error: BotoCoreError | ClientError, where: str) -> bool:
     return True
 
 
-def _advise_on_answer(error: ClientError, where: str) -> bool:
+def _advise_on_response(error: ClientError, where: str) -> bool:
     if not is_of_another_schema(error):
         return False
-    answer = error.response["Error"]
+    response = error.response["Error"]
     text = f"{where} is not as its class declares it: pynamodb-tracker doctor says what differs, and what to do"
-    answer["Message"] = f"{answer['Message']}; {text}"
+    response["Message"] = f"{response['Message']}; {text}"
     error.args = (f"{error}; {text}",)
     return True
 

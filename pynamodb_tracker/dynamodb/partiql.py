@@ -1,6 +1,6 @@
 """Writes as PartiQL statements: what UpdateItem, PutItem and DeleteItem say by expressions, one statement says as text.
 
-A `BatchExecuteStatement` has up to 25 of them, each with its own condition and its own answer
+A `BatchExecuteStatement` has up to 25 of them, each with its own condition and its own response
 (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ql-reference.multiplestatements.batching.html).
 """
 

@@ -2,7 +2,7 @@
 
 Whatever comes first ends the tries:
 
-    the lock       `until`, given by the caller, or else the lock of `persist`: a later answer is worthless
+    the lock       `until`, given by the caller, or else the lock of `persist`: a later response is worthless
     the deadline   `ending_by`: half a second before a Lambda invocation ends, or as a caller has set it
     the stop       `stopped_by`: a grace time is over, a second interrupt, a cancelled asyncio task
     the number     TRIES, and at once after a permanent error; not within `persist`
@@ -26,7 +26,7 @@ from botocore.exceptions import BotoCoreError
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.around import around
 from pynamodb_tracker.dynamodb.backoff import jittered_pause
-from pynamodb_tracker.dynamodb.error_codes import is_conflict, is_proof, is_retryable_answer, may_be_applied
+from pynamodb_tracker.dynamodb.error_codes import is_conflict, is_proof, is_retryable_response, may_be_applied
 
 log = logging.getLogger("pynamodb_tracker")
 
@@ -39,7 +39,7 @@ SHORTEST_TIMEOUT = 0.5
 """Seconds; no timeout is shorter, because an end is worth one real try even after its lock has expired."""
 
 _SHORTEST_REQUEST = 2 * SHORTEST_TIMEOUT
-"""Seconds that a request takes which nobody answers: time to connect, and time to read."""
+"""Seconds that a request takes when nothing responds: time to connect, and time to read."""
 
 _GLANCE = 0.25
 """Seconds after which a pause looks whether it was stopped."""
@@ -92,8 +92,8 @@ def is_stopped() -> bool:
     return any(event.is_set() for event in _stops.get())
 
 
-def latest_answer(until: datetime | None) -> datetime | None:
-    """Return after when an answer is worthless: at that time, or when the lock expires, or at the deadline."""
+def latest_response(until: datetime | None) -> datetime | None:
+    """Return after when a response is worthless: at that time, or when the lock expires, or at the deadline."""
     persisting, end = _persisting.get(), _deadline.get()
     if until is None and persisting is not None:
         until = persisting.lock.expire_time
@@ -114,7 +114,7 @@ def slept_before_retry(
     request needs before the deadline.
     """
     pause, now = jittered_pause(retry, base=base, longest=longest), clock.now()
-    last = latest_answer(until)
+    last = latest_response(until)
     if last is not None and now + timedelta(seconds=pause) >= last:
         return False
     if not _has_time(pause + takes):
@@ -135,7 +135,7 @@ def _has_time(seconds: float) -> bool:
 
 
 def check_time() -> None:
-    """Raise NotSentError if the run has given up a request because of the deadline: nobody may answer this one, too."""
+    """Raise NotSentError if the run has given up a request because of the deadline: this one may get no response."""
     persisting = _persisting.get()
     if persisting is not None and persisting.lock.is_out_of_time and not _has_time(_SHORTEST_REQUEST):
         raise NotSentError
@@ -189,7 +189,7 @@ class Persisting:
         if not self._is_logged and not is_conflict(error):
             self._is_logged = True
             text = "%s of %s could not be recorded yet, and is sent again until %s at the latest: %s"
-            log.warning(text, self._what, self.lock, latest_answer(None), error, extra=self.lock.log_fields)
+            log.warning(text, self._what, self.lock, latest_response(None), error, extra=self.lock.log_fields)
 
 
 def persist(lock: Lock, function: Callable[[], V], what: str = "the end") -> V:
@@ -237,7 +237,7 @@ class Tries:
         self.is_lost = self.is_lost or may_be_applied(error)
         persisting = _persisting.get()
         if persisting is None:
-            self.is_temporary = is_retryable_answer(error) if is_temporary is None else is_temporary
+            self.is_temporary = is_retryable_response(error) if is_temporary is None else is_temporary
             goes_on = self.is_temporary and self.number < TRIES - 1
         else:
             goes_on = self.is_temporary = not (is_proof(error) if is_final is None else is_final)

@@ -13,7 +13,7 @@ from pynamodb.exceptions import TransactWriteError
 
 from pynamodb_tracker.dynamodb.connection import connection_until
 from pynamodb_tracker.dynamodb.error_codes import is_conflict, is_denied, is_proof, is_temporary, note_lost
-from pynamodb_tracker.dynamodb.retries import Tries, check_time, latest_answer
+from pynamodb_tracker.dynamodb.retries import Tries, check_time, latest_response
 
 REFUSED = "ConditionalCheckFailed"
 """Why DynamoDB cancels a transaction: the condition of a write did not hold."""
@@ -22,7 +22,7 @@ CONFLICT = "TransactionConflict"
 
 
 class Unapplied:
-    """A transaction that was not applied, as far as its last answer says."""
+    """A transaction that was not applied, as far as its last response says."""
 
     __slots__ = ("error", "is_temporary", "refused", "unheard")  # no dataclass: building one takes time at a cold start
 
@@ -31,7 +31,7 @@ class Unapplied:
         self.refused = refused
         """Whether the condition of the first write did not hold."""
         self.unheard = unheard
-        """Whether one of the tries got no answer: it may have been applied, or may be applied later."""
+        """Whether one of the tries got no response: it may have been applied, or may be applied later."""
         self.is_temporary = is_temporary
         """Whether it might still have been applied, if there had been more time for it."""
 
@@ -46,13 +46,13 @@ def transact_write(
     """Send a transaction; retry it as `send` does. Return None once it is applied.
 
     `theirs` are those of the writes that a policy may deny although it allows the others: of the user, or optional.
-    All tries carry the same token, so that one whose answer got lost is not applied twice within ten minutes:
+    All tries carry the same token, so that one whose response got lost is not applied twice within ten minutes:
     https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html
     """
     request = {"TransactItems": list(writes), "ClientRequestToken": os.urandom(16).hex()}
     tries, unheard = Tries(until), False
     while True:
-        end = latest_answer(until)
+        end = latest_response(until)
         connection = table.connection if end is None else connection_until(table, end)
         try:
             check_time()

@@ -1,10 +1,10 @@
 """Writes that several threads send at about the same time leave in one request.
 
-Each thread sends its own write, as if it were alone, and gets its own answer. It waits a few milliseconds for the
+Each thread sends its own write, as if it were alone, and gets its own response. It waits a few milliseconds for the
 writes of others, if these are about to be sent.
 
     thread 1: claim a  --+                                 +--  a is claimed
-    thread 2: claim b  --+--  one request, three answers  --+--  refused, with the row as it is
+    thread 2: claim b  --+--  one request, three responses  --+--  refused, with the row as it is
     thread 3: finish c --+                                 +--  c is finished
 """
 
@@ -30,7 +30,7 @@ _LOOK_EVERY = 1.0
 """Seconds after which a thread that waits looks whether the one that it waits for was interrupted."""
 
 _LEAD, _GO, _ANSWERED = "lead", "go", "answered"
-"""Messages to a waiting thread: send what has gathered; wait no longer for others; your write has its answer."""
+"""Messages to a waiting thread: send what has gathered; wait no longer for others; your write has its response."""
 
 
 def batcher_for(threads: int) -> WriteBatcher | None:
@@ -45,7 +45,7 @@ class WriteBatcher:
         self._process = os.getpid()
         self._guard = threading.Lock()
         self._senders = 0
-        """Threads that are about to send a write, or wait for an answer."""
+        """Threads that are about to send a write, or wait for a response."""
         self._waiting: list[_Waiting] = []
         self._leader: _Waiting | None = None
         """The one whose thread sends the next request."""
@@ -88,7 +88,7 @@ class WriteBatcher:
     def dispatch(
         self, table: TableConnection, operation: str, request: dict[str, Any], until: datetime | None
     ) -> dict[str, Any]:
-        """Send a write, perhaps together with others, and return its answer, or raise the SDK's error for it.
+        """Send a write, perhaps together with others, and return its response, or raise the SDK's error for it.
 
         `until` is when the lock expires that it is about.
         """
@@ -105,7 +105,7 @@ class WriteBatcher:
         return write.result()
 
     def _wait(self, waiting: _Waiting) -> None:
-        """Wait for the answer; when it is this thread's turn, send what has gathered."""
+        """Wait for the response; when it is this thread's turn, send what has gathered."""
         with self._guard:
             self._waiting.append(waiting)
             if self._leader is None:
@@ -136,7 +136,7 @@ class WriteBatcher:
             self._leader.inbox.put(_LEAD)
 
     def _lead(self, leader: _Waiting) -> None:
-        """Send what has gathered, and wake its threads; they send again what has no answer."""
+        """Send what has gathered, and wake its threads; they send again what has no response."""
         taken: list[_Waiting] = []
         try:
             self._take(leader, taken)
@@ -177,7 +177,7 @@ class WriteBatcher:
 
 
 class _Waiting:
-    """A write whose thread waits for its answer."""
+    """A write whose thread waits for its response."""
 
     __slots__ = ("inbox", "is_answered", "leader", "present", "write")
 

@@ -43,7 +43,7 @@ def check_done(result: object) -> None:
 
 def has_returned(journal: Journal[Any]) -> bool:
     """Return whether the function of a run has done all its work: an exception comes from elsewhere after that."""
-    return not journal.expects_answer and any(not _is_to_be_done(result) for result in journal.returned.values())
+    return not journal.expects_result and any(not _is_to_be_done(result) for result in journal.returned.values())
 
 
 def _is_to_be_done(result: object) -> bool:
@@ -52,28 +52,28 @@ def _is_to_be_done(result: object) -> bool:
     )
 
 
-def call_for_answer(function: Callable[[ExecutionContext[T]], R], ctx: ExecutionContext[T]) -> R:
+def call_for_result(function: Callable[[ExecutionContext[T]], R], ctx: ExecutionContext[T]) -> R:
     """Call a function, store what it returns with the success, and return what a repeated call gets.
 
-    That is what the function has stored by `ctx.store_answer`, if it did.
+    That is what the function has stored by `ctx.store_result`, if it did.
     """
-    expect_answer(ctx)
-    return answer_of(ctx, call(function, ctx))
+    expect_result(ctx)
+    return result_of(ctx, call(function, ctx))
 
 
-def expect_answer(ctx: BlockContext[T]) -> None:
-    """Refuse to record the success in a transaction before an answer is stored."""
-    ctx._journal.expects_answer = True  # noqa: SLF001 - no name for it among what the user's function sees
+def expect_result(ctx: BlockContext[T]) -> None:
+    """Refuse to record the success in a transaction before a result is stored."""
+    ctx._journal.expects_result = True  # noqa: SLF001 - no name for it among what the user's function sees
 
 
-def answer_of(ctx: BlockContext[T], result: R) -> R:
-    """Store what a function has returned, unless it has stored an answer itself; return the answer."""
+def result_of(ctx: BlockContext[T], result: R) -> R:
+    """Store what a function has returned, unless it has stored a result itself; return the result."""
     journal = ctx._journal  # noqa: SLF001 - as above
-    if journal.expects_answer:
-        ctx.store_answer(result)
+    if journal.expects_result:
+        ctx.store_result(result)
         return result
-    answer: R = json.loads(journal.answer or "null")
-    return answer
+    stored: R = json.loads(journal.result or "null")
+    return stored
 
 
 def _refuse(result: object) -> None:

@@ -22,9 +22,9 @@ from pynamodb_tracker.arguments import (
 )
 from pynamodb_tracker.dynamodb.retries import persist
 from pynamodb_tracker.exceptions import LockLostError
-from pynamodb_tracker.model.answers import answer_text
+from pynamodb_tracker.model.results import result_text
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.model.signals import AnswerName, check_awaited
+from pynamodb_tracker.model.signals import SignalName, check_signal
 from pynamodb_tracker.status import END, Codes
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ _LONGEST_PART = 64
 """Characters of the name of a part, which is stored with its result."""
 
 TRIES = 3
-"""How often a lock that has expired before its block is extended: the answer to that may come too late as well."""
+"""How often a lock that has expired before its block is extended: the response to that may come too late as well."""
 
 
 class StepOfTask(Protocol):
@@ -90,7 +90,7 @@ class BlockContext(Generic[T_co]):
 
     @property
     def round(self) -> str:
-        """Which round of its life the task is in: pass it to those who answer; they send it with the answer."""
+        """Which round of its life the task is in: pass it to the sender of a signal, who sends it back."""
         return self._claim.round
 
     @property
@@ -167,21 +167,21 @@ class BlockContext(Generic[T_co]):
         has_expired = self.outcome is None and claim.expire_time <= clock.now()
         return self._journal.lost is not None or claim.is_foreign or has_expired
 
-    def store_answer(self, answer: object) -> None:
-        """Store a JSON value with the success, as the answer to repeated calls; `step.answer` reads it.
+    def store_result(self, result: object) -> None:
+        """Store a JSON value with the success, as the result of repeated calls; `step.result` reads it.
 
-        It is written together with the success, or not at all, and replaces the answer of an earlier run of the step;
-        None, and a success without an answer, remove that. It takes at most 262,144 bytes of JSON, and every write of
-        the task is charged for them; more raises ValueNotStorableError. The answers of all steps share the row, which
+        It is written together with the success, or not at all, and replaces the result of an earlier run of the step;
+        None, and a success without a result, remove that. It takes at most 262,144 bytes of JSON, and every write of
+        the task is charged for them; more raises ValueNotStorableError. The results of all steps share the row, which
         holds 400 KB: if one does not fit any more, the task is given up at once. A transaction that records the success
         stores it as well, if you call this before its commit.
 
         Examples:
-            >>> ctx.store_answer({"receipt": "r-1"})
+            >>> ctx.store_result({"receipt": "r-1"})
         """
-        with self._holding("store the answer of"):
-            self._journal.answer = answer_text(answer, self.task.task_id)
-            self._journal.expects_answer = False
+        with self._holding("store the result of"):
+            self._journal.result = result_text(result, self.task.task_id)
+            self._journal.expects_result = False
 
     def check_in(self, transaction: TransactWrite) -> None:
         """Add a check to a transaction of your own: it is cancelled unless this run holds the task at the commit.
@@ -271,7 +271,7 @@ class ExecutionContext(BlockContext[T_co]):
         Its result, of at most 1,024 bytes as JSON, is stored at once, with one request, and later attempts get that;
         the first one, too, gets it as it is read back. `name` is used up once the result is stored: if the function
         raises, or the worker dies in it, the next attempt calls it again, so give `ctx.key(name)` to the other system.
-        A result that cannot be stored makes the task ignored: it raises GiveUp. If storing it gets no answer, the end
+        A result that cannot be stored makes the task ignored: it raises GiveUp. If storing it gets no response, the end
         of the run stores it. The success of the step removes its results. At most 8,192 bytes for all of a task.
         Costs 1 write unit per started KB of the row. LockLostError if another worker has the task.
 
@@ -394,20 +394,20 @@ class ExecutionContext(BlockContext[T_co]):
             _check_limit(until, journal.additions.get("awaits"), "until")
             follow_ups_of(journal).wait_until = until
 
-    def wait_for(self, answer: AnswerName[Any], *, until: datetime | timedelta | None = None) -> None:
-        """Let the next step start when this answer is there, such as `Order.approved`, or at `until`.
+    def wait_for(self, response: SignalName[Any], *, until: datetime | timedelta | None = None) -> None:
+        """Let the next step start when this signal is there, such as `Order.approved`, or at `until`.
 
-        At once if it is there already; `ctx.task.approved` is then the answer, and None after the limit. Several
-        calls wait for several answers, with one limit. Nothing is sent. ValueError at the last step.
+        At once if it is there already; `ctx.task.approved` is then the response, and None after the limit. Several
+        calls wait for several responses, with one limit. Nothing is sent. ValueError at the last step.
 
         Examples:
             >>> ctx.wait_for(Order.paid, until=timedelta(days=3))
         """
-        from pynamodb_tracker.transitions.signals import Awaits  # noqa: PLC0415 - few runs wait for answers
+        from pynamodb_tracker.transitions.signals import Awaits  # noqa: PLC0415 - few runs wait for responses
 
         journal, claim = self._journal, self._claim
-        with self._asking("let the next step wait for an answer in"):
-            name = check_awaited(type(self.task), answer)
+        with self._asking("let the next step wait for a response in"):
+            name = check_signal(type(self.task), response)
             if journal.next_code == END:
                 raise ValueError(f"{claim} leads to the end, and no step after it can wait for {name}")
             limit = None if until is None else self._limit(until, "until")
@@ -452,8 +452,8 @@ class ExecutionContext(BlockContext[T_co]):
             if additions.get("target", code) != code:
                 raise ValueError(f"{self._claim} cannot lead to {name}: it has chosen another target; choose one")
             follow_ups, awaits = additions.get("follow_ups"), additions.get("awaits")
-            waits_for_answers = awaits is not None and awaits.names  # a transaction that failed leaves one without any
-            if code == END and (waits_for_answers or (follow_ups and (follow_ups.child_list or follow_ups.wait_until))):
+            waits_for_signals = awaits is not None and awaits.names  # a transaction that failed leaves one without any
+            if code == END and (waits_for_signals or (follow_ups and (follow_ups.child_list or follow_ups.wait_until))):
                 raise ValueError(f"{self._claim} cannot lead to the end: the next step is to wait, and there is none")
             additions["target"] = self._journal.next_code = code
 
@@ -493,7 +493,7 @@ class ExecutionContext(BlockContext[T_co]):
     def _asking(self, operation: str) -> Iterator[None]:
         """Refuse to ask for what comes with the success, or before it, if that is on record.
 
-        Nothing is sent, unless a transaction that records it got no answer: that has to be known before.
+        Nothing is sent, unless a transaction that records it got no response: that has to be known before.
         """
         with self._writing(operation):
             pending = self._journal.pending_success

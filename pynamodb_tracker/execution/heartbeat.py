@@ -44,7 +44,7 @@ class Heartbeat(Generic[T]):
         self._thread.start()
 
     def stop(self) -> None:
-        """Send no further beat. The answer to a beat that is on its way is ignored, and not logged."""
+        """Send no further beat. The response to a beat that is on its way is ignored, and not logged."""
         self._stopped.set()
 
     def join(self) -> None:

@@ -99,17 +99,17 @@ def as_stored(row: T) -> T:
     return copy
 
 
-def storable_changes(row: TaskRow, answer: tuple[Attribute[Any], str | None] | None = None) -> tuple[Changes, bool]:
+def storable_changes(row: TaskRow, result: tuple[Attribute[Any], str | None] | None = None) -> tuple[Changes, bool]:
     """Return what the block changed, in stored form, and whether its `data` has to be stored in overflow chunks.
 
-    `answer` is what a success stores as the answer of its step, in place of an earlier one, or None to remove that.
+    `result` is what a success stores as the result of its step, in place of an earlier one, or None to remove that.
     Raises ValueNotStorableError if a value or the row cannot be stored.
     """
     needs_chunks = False
     try:
         changes = changes_of(row)
-        if answer is not None:
-            attribute, text = answer
+        if result is not None:
+            attribute, text = result
             if text is not None or attribute.attr_name in row._row_state.stored:
                 changes = {**changes, attribute.attr_name: (attribute, None if text is None else {STRING: text})}
         in_row: dict[str, dict[str, Any] | None] = {}

@@ -1,4 +1,4 @@
-"""Values as JSON has them, for the answer of a web service or a Lambda function."""
+"""Values as JSON has them, for the response of a web service or a Lambda function."""
 
 from __future__ import annotations
 

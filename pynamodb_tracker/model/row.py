@@ -41,14 +41,14 @@ from pynamodb_tracker.model.serialization import (
     WallTimeAttribute,
     serialized,
 )
-from pynamodb_tracker.model.signals import AnswersAttribute, NamesAttribute
+from pynamodb_tracker.model.signals import NamesAttribute, SignalsAttribute
 from pynamodb_tracker.status import END
 
 PLAIN_FORMAT = 1
 """The format of a row at its creation, unless it has something that older versions would misread."""
 
 SIGNALS_FORMAT = 3
-"""Of a row that awaits answers from outside, or has got one."""
+"""Of a row that awaits signals from outside, or has got one."""
 
 FORMAT = 2
 """Of a row that merges, repeats, waits for others, or belongs to others."""
@@ -156,7 +156,7 @@ class TaskRow(Model):
     asked = IntegerAttribute(null=True)
     """How often `create_or_merge` wrote to the row."""
     asked_by = TextsAttribute(null=True)
-    """The tokens of the last of these writes, by which one whose answer got lost is recognized."""
+    """The tokens of the last of these writes, by which one whose response got lost is recognized."""
     creator = UnicodeAttribute(null=True)
     """The task whose run created this one, and the round that it was in."""
     parent = UnicodeAttribute(null=True)
@@ -164,9 +164,9 @@ class TaskRow(Model):
     waits = IntegerAttribute(null=True)
     """How many other tasks this one waits for."""
     awaits = NamesAttribute(null=True)
-    """Which answers from outside it waits for."""
-    signals = AnswersAttribute(null=True)
-    """The answers that it has got in this round, by name."""
+    """Which signals from outside it waits for."""
+    signals = SignalsAttribute(null=True)
+    """The signals that it has got in this round, by name."""
     wait_until = cast("Attribute[datetime | None]", TimeAttribute(null=True))
     """When it starts even if some of these have not succeeded, or not come."""
     group = GroupAttribute(null=True)
@@ -227,7 +227,7 @@ class TaskRow(Model):
             if not (waits or awaits):
                 return parts[0]
         if awaits:
-            parts.append(f"{'the answer' if len(awaits) == 1 else 'the answers'} {' and '.join(sorted(awaits))}")
+            parts.append(f"{'the signal' if len(awaits) == 1 else 'the signals'} {' and '.join(sorted(awaits))}")
         if waits:
             parts.append(f"{waits} {'task' if waits == 1 else 'tasks'}")
         until = "" if due_time == clock.NEVER else f", or until {clock.in_words(due_time)}"
@@ -377,7 +377,7 @@ def has_later_format(row: TaskRow) -> bool:
 
 
 def format_of(row: TaskRow) -> int:
-    """Return the format of a row that is to be merged into, repeats, or waits: answers may come to it meanwhile."""
+    """Return the format of a row that is to be merged into, repeats, or waits: signals may come to it meanwhile."""
     has_answers = bool(row.tracker.awaited) or (readable_value(row, "format_version") or 0) >= SIGNALS_FORMAT
     return SIGNALS_FORMAT if has_answers else FORMAT
 

@@ -241,7 +241,7 @@ class Schema:
         self._table = table
         self._reserved = reserved
         self.awaited = awaited
-        """The stored names of the answers that its tasks may await."""
+        """The stored names of the signals that its tasks may await."""
         self.steps = tuple(steps)
         """The steps in the order in which they run."""
         self.ends = frozenset({END, *(codes.ignored for codes in self.steps)})

@@ -1,4 +1,4 @@
-"""Answers from outside that a task awaits: their names, and how its row has them."""
+"""Signals from outside that a task awaits: their names, and how its row has them."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_BYTES = 1024
-"""Of an answer as JSON: every write of the task is charged for it."""
+"""Of a signal as JSON: every write of the task is charged for it."""
 MAX_LABEL_BYTES = 256
-"""Of who sends an answer, and of the key of the event: they are stored with it."""
+"""Of who sends a signal, and of the key of the event: they are stored with it."""
 
 
-class AnswerName(Generic[T]):
-    """An answer that the tasks of a use case may await, by its stored name."""
+class SignalName(Generic[T]):
+    """A signal that the tasks of a use case may await, by its stored name."""
 
     def __init__(self, model: type[T], name: str) -> None:
         self.model = model
@@ -39,8 +39,8 @@ class AnswerName(Generic[T]):
         return f"<{self.model.__name__}.{self.name}>"
 
 
-class Answer(NamedTuple):
-    """An answer that a task has got in this round."""
+class ReceivedSignal(NamedTuple):
+    """A signal that a task has got in this round."""
 
     value: Any
     """What was sent, as JSON has it."""
@@ -59,8 +59,8 @@ class Answer(NamedTuple):
         return {name: {STRING: each} for name, each in texts.items() if each is not None}
 
     @classmethod
-    def read(cls, stored: Item) -> Answer:
-        """Return a stored answer; a ValueError if it cannot be read."""
+    def read(cls, stored: Item) -> ReceivedSignal:
+        """Return a stored result; a ValueError if it cannot be read."""
         try:
             texts = {name: value[STRING] for name, value in stored.items()}
             time = clock.read(texts["time"])
@@ -71,12 +71,12 @@ class Answer(NamedTuple):
             raise ValueError(f"it has no {missing}, or it is of another type") from missing
 
 
-def check_awaited(model: type, given: object) -> str:
-    """Return the stored name of an answer that tasks of a use case may await; TypeError for anything else."""
-    if not isinstance(given, AnswerName) or not issubclass(model, given.model):
+def check_signal(model: type, given: object) -> str:
+    """Return the stored name of a signal that tasks of a use case may await; TypeError for anything else."""
+    if not isinstance(given, SignalName) or not issubclass(model, given.model):
         raise TypeError(
-            f"wait_for takes an answer that {model.__name__} declares, such as {model.__name__}.paid for "
-            f"paid = Awaited(), not {shown(given)}"
+            f"wait_for takes a signal that {model.__name__} declares, such as {model.__name__}.paid for "
+            f"paid = Signal(), not {shown(given)}"
         )
     return given.name
 
@@ -90,7 +90,7 @@ def check_label(name: str, given: object) -> str | None:
 
 
 def value_text(value: object, name: str, task_id: str) -> str:
-    """Return the value of an answer as JSON that reads back equal; a ValueNotStorableError says what is wrong."""
+    """Return the value of a signal as JSON that reads back equal; a ValueNotStorableError says what is wrong."""
     try:
         text = to_json(value, name)
     except (TypeError, ValueError, RecursionError) as error:
@@ -103,24 +103,24 @@ def value_text(value: object, name: str, task_id: str) -> str:
             "send its key"
         )
     raise ValueNotStorableError(
-        f"the answer {name} of {task_id!r} cannot be stored: {problem}", task_id=task_id, attribute=name
+        f"the signal {name} of {task_id!r} cannot be stored: {problem}", task_id=task_id, attribute=name
     )
 
 
-class AnswersAttribute(Attribute["Mapping[str, Answer]"]):
-    """The answers that a task has got in this round, by name."""
+class SignalsAttribute(Attribute["Mapping[str, ReceivedSignal]"]):
+    """The signals that a task has got in this round, by name."""
 
     attr_type = MAP
 
-    def serialize(self, value: Mapping[str, Answer]) -> Item:
+    def serialize(self, value: Mapping[str, ReceivedSignal]) -> Item:
         """Return the stored map."""
         return {name: {MAP: each.stored(strict_json.dumps(each.value))} for name, each in value.items()}
 
-    def deserialize(self, value: Item) -> dict[str, Answer]:
-        """Return the answers; a ValueError for one that cannot be read."""
+    def deserialize(self, value: Item) -> dict[str, ReceivedSignal]:
+        """Return the signals; a ValueError for one that cannot be read."""
         if wrong := [name for name, each in value.items() if MAP not in each]:
             raise ValueError(f"{shown(wrong[0])} is no map")
-        return {name: Answer.read(each[MAP]) for name, each in value.items()}
+        return {name: ReceivedSignal.read(each[MAP]) for name, each in value.items()}
 
 
 class NamesAttribute(Attribute["frozenset[str]"]):

@@ -154,7 +154,7 @@ def relations_as_json(task: Task) -> dict[str, Any]:
         "postponed",
     )
     found = {name: readable_value(task, name) for name in names} | {"waits_for": task.waits_for}
-    found |= {"repeat": rule_of(task), "again": asked_again(task), **answers_of(task)}
+    found |= {"repeat": rule_of(task), "again": asked_again(task), **signals_of(task)}
     found |= {"skipped_steps": skipped_steps(task) or None, "parts_done": parts_done(task) or None}
     found["last_run"] = last_run_as_json(task)
     if (occurrence := found["occurrence"]) is not None:
@@ -165,8 +165,8 @@ def relations_as_json(task: Task) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def answers_of(task: Task) -> dict[str, Any]:
-    """Return the answers that a task awaits, and those that it has got, as JSON has them."""
+def signals_of(task: Task) -> dict[str, Any]:
+    """Return the signals that a task awaits, and those that it has got, as JSON has them."""
     awaits, signals = readable_value(task, "awaits"), readable_value(task, "signals")
     found: dict[str, Any] = {"awaits": sorted(awaits)} if awaits else {}
     if signals:
@@ -234,11 +234,11 @@ def _of_round_in_words(task: Task) -> Iterator[tuple[str, str]]:
         yield "passed over", ", ".join(left_out)
 
 
-def answers_in_words(task: Task) -> Iterator[tuple[str, str]]:
-    """Yield the answers that a task has got, by their names."""
-    for name, answer in (readable_value(task, "signals") or {}).items():
-        who = "" if answer.by is None else f" by {answer.by}"
-        yield name, f"answered{who}, {between(answer.time)}: {exact_json.dumps(answer.value, ensure_ascii=False)}"
+def signals_in_words(task: Task) -> Iterator[tuple[str, str]]:
+    """Yield the signals that a task has got, by their names."""
+    for name, signal in (readable_value(task, "signals") or {}).items():
+        who = "" if signal.by is None else f" by {signal.by}"
+        yield name, f"answered{who}, {between(signal.time)}: {exact_json.dumps(signal.value, ensure_ascii=False)}"
 
 
 def _rule_in_words(task: Task) -> Iterator[tuple[str, str]]:

@@ -61,10 +61,10 @@ class _IndexScan:
         tally = Counter[tuple[int, bool]]()
         left: dict[int, Item | None] = dict.fromkeys(range(_SEGMENTS))
         while left:
-            answers = side_by_side(partial(self.page, _SEGMENTS), left.items())
-            for found, _ in answers:
+            responses = side_by_side(partial(self.page, _SEGMENTS), left.items())
+            for found, _ in responses:
                 tally.update(found)
-            left = {segment: end for segment, (_, end) in zip(left, answers, strict=True) if end}
+            left = {segment: end for segment, (_, end) in zip(left, responses, strict=True) if end}
         return tally
 
     def page(self, segments: int, at: tuple[int, Item | None]) -> tuple[Counter[tuple[int, bool]], Item | None]:

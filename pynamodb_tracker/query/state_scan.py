@@ -194,10 +194,10 @@ class StateScan(Generic[T]):
             if most is not None:
                 share = -(-max(most - found, dropped) // len(left))
                 limit = min(max(share, _ENTRIES_PER_UNIT), _MOST_ENTRIES)
-            answers = side_by_side(partial(self._counted, window, limit), left.items())
-            found += sum(answer["Count"] for answer in answers)
-            dropped += sum(answer["ScannedCount"] - answer["Count"] for answer in answers)
-            ends = ((key, answer.get("LastEvaluatedKey")) for key, answer in zip(left, answers, strict=True))
+            responses = side_by_side(partial(self._counted, window, limit), left.items())
+            found += sum(response["Count"] for response in responses)
+            dropped += sum(response["ScannedCount"] - response["Count"] for response in responses)
+            ends = ((key, response.get("LastEvaluatedKey")) for key, response in zip(left, responses, strict=True))
             left = {key: end for key, end in ends if end}
         return found if most is None else min(found, most)
 

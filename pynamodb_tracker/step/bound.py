@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeVar, Unpack
 from pynamodb_tracker import arguments, transitions
 from pynamodb_tracker.aio.lazy import ahead, awaited, in_thread
 from pynamodb_tracker.exceptions import TaskNotFoundError
-from pynamodb_tracker.execution.call import call, call_for_answer
+from pynamodb_tracker.execution.call import call, call_for_result
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.execution.run import Run
-from pynamodb_tracker.model.answers import answer_in, fingerprint
+from pynamodb_tracker.model.results import answer_in, fingerprint
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.step.commands import StepCommands
 from pynamodb_tracker.step.definition import States, StepDefinition
@@ -149,7 +149,7 @@ class BoundStep(StepCommands[T]):
         Exceptions of the block propagate unchanged, unless `skip_error` suppresses them once they are recorded. A task
         that cannot start raises TaskNotFoundError, TaskNotReadyError, TaskLockedError, TaskAlreadySucceededError or
         TaskIgnoredError; it takes one more request to find out which. With `detailed_error=False` it is a plain
-        TaskNotStartableError, without that request. The same error is raised, and the attempt released, if answers take
+        TaskNotStartableError, without that request. The same error is raised, and the attempt released, if results take
         longer than `lock_for`, so that the lock keeps expiring before the block begins. LockLostError is raised when
         the row shows that another worker has taken over; ValueNotStorableError fails the attempt. With `heartbeat`, a
         thread extends the lock while the block runs, whenever a third of it has passed; each extension is one request,
@@ -196,19 +196,19 @@ class BoundStep(StepCommands[T]):
         also_from: States = (),
         heartbeat: bool = False,
         must_match: object = None,
-        store_answer: bool = False,
+        store_result: bool = False,
     ) -> R | object:
         """Start the task, call the function with the context, and return its result; options as in `start`.
 
         The attempt fails with a TypeError if the result is an awaitable or a generator: its work is not done then.
         Without a function, it is the one that `does` has bound: TypeError if there is none. Another one than that is a
-        ValueError. With `store_answer`, the result is stored with the success, as `ctx.store_answer` does: a repeated
-        call raises TaskAlreadySucceededError, and `answer` returns the result for the `task` of that error.
+        ValueError. With `store_result`, the result is stored with the success, as `ctx.store_result` does: a repeated
+        call raises TaskAlreadySucceededError, and `result` returns the result for the `task` of that error.
 
         Examples:
             >>> Order.ship.run("o-2")
         """
-        arguments.check_flags(store_answer=store_answer)
+        arguments.check_flags(store_result=store_result)
         chosen = function_of(self, function)
         with self.start(
             task_id,
@@ -218,7 +218,7 @@ class BoundStep(StepCommands[T]):
             heartbeat=heartbeat,
             must_match=must_match,
         ) as ctx:
-            result = call_for_answer(chosen, ctx) if store_answer else call(chosen, ctx)
+            result = call_for_result(chosen, ctx) if store_result else call(chosen, ctx)
         return result  # noqa: RET504 - type checkers would take a return in the block for one that may be swallowed
 
     if TYPE_CHECKING:
@@ -266,16 +266,16 @@ class BoundStep(StepCommands[T]):
         also_from: States = (),
         heartbeat: bool = False,
         must_match: object = None,
-        store_answer: bool = False,
+        store_result: bool = False,
     ) -> R | object:
         """Start the task as `astart` does, await the function of the context, and return its result.
 
         The options are those of `run`. Without a function, it is the async one that `does` has bound. A function that
         is not async raises a TypeError.
         """
-        from pynamodb_tracker.aio.context import call, call_for_answer  # noqa: PLC0415 - few programs have an event loop
+        from pynamodb_tracker.aio.context import call, call_for_result  # noqa: PLC0415 - few programs have an event loop
 
-        arguments.check_flags(store_answer=store_answer)
+        arguments.check_flags(store_result=store_result)
         chosen = async_function_of(self, function)
         async with self.astart(
             task_id,
@@ -285,7 +285,7 @@ class BoundStep(StepCommands[T]):
             heartbeat=heartbeat,
             must_match=must_match,
         ) as ctx:
-            result = await (call_for_answer(chosen, ctx) if store_answer else call(chosen, ctx))
+            result = await (call_for_result(chosen, ctx) if store_result else call(chosen, ctx))
         return result  # noqa: RET504 - type checkers would take a return in the block for one that may be swallowed
 
     def due(
@@ -475,20 +475,20 @@ class BoundStep(StepCommands[T]):
             raise TypeError(f"progress must be a function of the report that is not async, not {progress!r}")
         return arguments.check_rate("rate", rate)
 
-    def answer(self, task: T | str) -> Any:
-        """Return the answer that the step's last success has stored, of a task or of a task id; None if it has none.
+    def result(self, task: T | str) -> Any:
+        """Return the result that the step's last success has stored, of a task or of a task id; None if it has none.
 
         It is None as well until the step succeeds, or while it runs again. An id costs one consistent read, and raises
-        TaskNotFoundError if there is no such task. TrackerError if another program has damaged the answer.
+        TaskNotFoundError if there is no such task. TrackerError if another program has damaged the result.
 
         Examples:
             >>> with Order.ship.start("o-2") as ctx:
-            ...     ctx.store_answer({"label": 7})
-            >>> assert Order.ship.answer("o-2") == {"label": 7}
+            ...     ctx.store_result({"label": 7})
+            >>> assert Order.ship.result("o-2") == {"label": 7}
         """
         given: object = task
         if not isinstance(given, str | self.model):
-            raise TypeError(f"answer takes a task id or a task of {self.model.__name__}, not {arguments.shown(given)}")
+            raise TypeError(f"result takes a task id or a task of {self.model.__name__}, not {arguments.shown(given)}")
         row = transitions.get(self.model, arguments.check_task_id(task)) if isinstance(task, str) else task
         if row is None:
             raise TaskNotFoundError(f"there is no {self.model.__name__} {task!r}", task_id=str(task))
@@ -496,7 +496,7 @@ class BoundStep(StepCommands[T]):
         is_done = row.status >= codes.done_from and self.number not in (row.skipped_steps or ())
         return answer_in(row, self.number) if is_done else None
 
-    aanswer = awaited(answer)
+    aresult = awaited(result)
     adue = ahead(due)
     adue_ids = ahead(due_ids)
     anext_due = awaited(next_due)

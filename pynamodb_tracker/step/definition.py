@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     class RunOptions(StartOptions, total=False):
         """The options of `run`."""
 
-        store_answer: bool
+        store_result: bool
 
     class DueOptions(TypedDict, total=False):
         """The options of `due_ids`, and of `run_all`, that select tasks."""

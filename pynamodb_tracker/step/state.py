@@ -270,7 +270,7 @@ def counted(model: type[T]) -> dict[State[T], Count]:
 
 
 def waiting_in(state: State[T], since: datetime | None, until: datetime | None) -> Iterator[T]:
-    """Yield the tasks of a pending state that wait for others or answers, the latest due time first, without data."""
+    """Yield the tasks of a pending state that wait for others or signals, the latest due time first, without data."""
     scan = index.StateScan(state.model, state.code, window(since, until), latest_due_first=True, with_data=False)
     now = stamp(clock.now())
     for row in scan.rows():

@@ -13,7 +13,7 @@ from pynamodb_tracker.arguments import check_group, check_task_id
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.model.round_records import DoneParts, first_failure_text, result_text
 from pynamodb_tracker.status import Status
-from pynamodb_tracker.step.awaited import answer_named
+from pynamodb_tracker.step.signal import signal_named
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.transitions.lock import new_token
@@ -40,16 +40,16 @@ def load_task(
         names = ", ".join([*(["awaits"] if awaits else []), *(["signals"] if signals else []), *left])
         raise ValueError(f"a task that is loaded with a group or a rule has no {names}: leave out one of both")
     for name in (*awaits, *(signals or {})):
-        answer_named(model, name)
+        signal_named(model, name)
     state: State[Any] | None = arguments.pop("state", None)
     group = check_group(arguments.pop("group", None))
     code = None if state is None else model._code_to_begin_in(state, due_time, group)  # noqa: SLF001 - as `create` checks it
     also, due = _of_round(model, state, left), due_time
     if awaits or signals:
-        from pynamodb_tracker.transitions.signals import restored  # noqa: PLC0415 - few tasks have answers
+        from pynamodb_tracker.transitions.signals import restored  # noqa: PLC0415 - few tasks have signals
 
-        answers, due = restored(task_id, awaits, signals or {}, due_time)
-        also |= answers
+        signals, due = restored(task_id, awaits, signals or {}, due_time)
+        also |= signals
     trace = arguments.pop("trace", None)
     return transitions.create(model, check_task_id(task_id), code, due, arguments, group=group, trace=trace, also=also)
 

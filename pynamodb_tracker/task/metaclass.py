@@ -14,15 +14,15 @@ from pynamodb.settings import default_settings_dict, get_settings_value
 from pynamodb_tracker.arguments import LONGEST, check_parameters, did_you_mean, shown
 from pynamodb_tracker.dynamodb.limits import check
 from pynamodb_tracker.exceptions import DefinitionError
-from pynamodb_tracker.model.answers import is_reserved
+from pynamodb_tracker.model.results import is_reserved
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.schema import Schema, Table, UseCase
 from pynamodb_tracker.model.serialization import of_default
-from pynamodb_tracker.model.signals import AnswerName
+from pynamodb_tracker.model.signals import SignalName
 from pynamodb_tracker.status import END, HIGHEST, LOWEST, SPACING, Codes, Status
 from pynamodb_tracker.step import BoundStep, State, Step
-from pynamodb_tracker.step.awaited import Awaited, awaited_in
 from pynamodb_tracker.step.definition import StepDefinition
+from pynamodb_tracker.step.signal import Signal, signals_in
 from pynamodb_tracker.task.guarded import offered
 
 _META_DEFAULTS = {"connect_timeout_seconds": 3, "read_timeout_seconds": 5, "max_pool_connections": 64}
@@ -40,7 +40,7 @@ _ROUND = (100, 50, 10, 5, 1)
 """What numbers of steps are multiples of, from round ones to any."""
 
 _MOST_ATTEMPTS = 2**63 - 1
-_LONGEST_ANSWER_NAME = 64
+_LONGEST_SIGNAL_NAME = 64
 _LONGEST_NAME = 65_535
 """Bytes; https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html"""
 
@@ -121,8 +121,8 @@ def _declare_use_case(model: type[TaskRow], declared: dict[str, Any]) -> None:
     _refuse(model, _mistakes_in_use_case(model, use_case, declared))
     steps = sorted(_steps(model), key=lambda step: step.number if type(step.number) is int else 0)
     _refuse(model, _mistakes_in_steps(steps))
-    answers = awaited_in(model)
-    _refuse(model, _mistakes_in_answers(answers))
+    signals = signals_in(model)
+    _refuse(model, _mistakes_in_signals(signals))
     plain = [step for step in steps if not step.branch]
     following = [step.number for step in plain[1:]] + [END] * (1 + len(steps) - len(plain))
     behind = [step.number for step in steps[1:]] + [END]
@@ -137,7 +137,7 @@ def _declare_use_case(model: type[TaskRow], declared: dict[str, Any]) -> None:
         use_case,
         codes,
         reserved=model.tracker_attributes,
-        awaited=frozenset(each.stored_name for each in answers),
+        awaited=frozenset(each.stored_name for each in signals),
     )
     states = {code: State(model, each.step, status, code) for each in codes for code, status in each.own.items()}
     states[END] = State(model, plain[-1].name, Status.SUCCEEDED, END)
@@ -169,7 +169,7 @@ def _mistakes_in_names(base: type[TaskRow], declared: Mapping[str, Any]) -> Iter
     for name, value in declared.items():
         if name in (base.tracker_attributes | {"data", "tracker"}) - {"use_case_id"}:
             yield f".{name} clashes with a name of the model: choose another one, such as my_{name}"
-        if isinstance(value, Attribute | Awaited | BoundStep | Step | Index):
+        if isinstance(value, Attribute | Signal | BoundStep | Step | Index):
             yield from _mistakes_in_name(base, name, value, is_users=name in users)
 
 
@@ -178,7 +178,7 @@ def _mistakes_in_name(base: type[TaskRow], name: str, value: object, *, is_users
     taken = getattr(base, name, None)
     declared = value._definition.declared if isinstance(value, BoundStep) else value
     is_step = isinstance(taken, BoundStep | Step)
-    is_again = isinstance(taken, AnswerName) and isinstance(value, Awaited)
+    is_again = isinstance(taken, SignalName) and isinstance(value, Signal)
     if name == "use_case_id" and isinstance(value, UseCase):
         return
     if not name.isidentifier():
@@ -259,7 +259,7 @@ def _mistakes_in_table(model: type[TaskRow], declared: Mapping[str, Any]) -> Ite
         yield f".Meta has only one of {' and '.join(_UNITS)}: write both, or neither for a table on demand"
     for setting in dir(model.Meta):
         if setting.startswith("dax_") or (setting == "host" and str(model.Meta.host).startswith(("dax:", "daxs:"))):
-            yield f".Meta.{setting}: DAX is not supported, because its answers may be out of date: leave it out"
+            yield f".Meta.{setting}: DAX is not supported, because its responses may be out of date: leave it out"
     if not (isinstance(margin, timedelta) and timedelta(0) <= margin <= LONGEST):
         yield f".Meta.clock_margin = {margin!r}: write a timedelta of zero or more, at most {LONGEST.days} days"
 
@@ -280,14 +280,14 @@ def _mistakes_in_use_case(model: type[TaskRow], use_case: object, declared: Mapp
             yield f".{name} is an index on a use case: write it in {model.tracker.table.owner.__name__}, the table"
 
 
-def _mistakes_in_answers(answers: Sequence[Awaited]) -> Iterator[str]:
-    """Yield what is wrong with the answers that the tasks of a use case await."""
-    names = [each.stored_name for each in answers]
+def _mistakes_in_signals(signals: Sequence[Signal]) -> Iterator[str]:
+    """Yield what is wrong with the signals that the tasks of a use case await."""
+    names = [each.stored_name for each in signals]
     for name in names:
-        if not name.isidentifier() or len(name) > _LONGEST_ANSWER_NAME:
-            yield f" has Awaited({shown(name)}): write letters, digits and underscores, at most {_LONGEST_ANSWER_NAME}"
+        if not name.isidentifier() or len(name) > _LONGEST_SIGNAL_NAME:
+            yield f" has Signal({shown(name)}): write letters, digits and underscores, at most {_LONGEST_SIGNAL_NAME}"
         elif names.count(name) > 1:
-            yield f" stores two answers as {name!r}: give one of them another name, as in Awaited({name + '_2'!r})"
+            yield f" stores two signals as {name!r}: give one of them another name, as in Signal({name + '_2'!r})"
 
 
 def _mistakes_in_steps(steps: Sequence[Step]) -> Iterator[str]:

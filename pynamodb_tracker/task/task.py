@@ -28,7 +28,7 @@ from pynamodb_tracker.arguments import (
 from pynamodb_tracker.exceptions import TaskNotFoundError
 from pynamodb_tracker.model import hydration
 from pynamodb_tracker.model.row_state import readable_value, unreadable_in
-from pynamodb_tracker.model.signals import check_awaited
+from pynamodb_tracker.model.signals import check_signal
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step import BoundStep, State
 from pynamodb_tracker.step.definition import count_created
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pynamodb_tracker.batch.batch import Report
     from pynamodb_tracker.control.item import Pause
     from pynamodb_tracker.model.repeat import Repeat
-    from pynamodb_tracker.model.signals import AnswerName
+    from pynamodb_tracker.model.signals import SignalName
     from pynamodb_tracker.task.cancelling import Cancellation
     from pynamodb_tracker.task.group import Group, GroupOf
     from pynamodb_tracker.transitions.merges import Merged
@@ -83,7 +83,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         return State(type(self), "", None, self.status, self.use_case_id) if known is None else known
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the task as JSON has it, for the answer of a web service: id, state, times, and your own attributes.
+        """Return the task as JSON has it, for the response of a web service: id, state, times, and your own attributes.
 
         Times are text in ISO 8601, a Decimal is text with all its digits, bytes are base64, and a set is a sorted list.
         Who works on the task, its lock and its errors are left out.
@@ -126,7 +126,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         group: str | None = None,
         repeat: Repeat | None = None,
         trace: Mapping[str, str] | None = None,
-        wait_for: AnswerName[Any] | None = None,
+        wait_for: SignalName[Any] | None = None,
         until: datetime | timedelta | None = None,
         **attributes: object,
     ) -> Self:
@@ -136,7 +136,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         in, for tasks from elsewhere. Tasks of one `group`, a name of 1 to 1024 bytes, run one at a time, in the order
         of their creation. With `repeat`, the task is due at the first occurrence of that rule from then on, and again
         after each success. `trace`, such as the headers of your tracing, is kept with the task: `task.trace`; it takes
-        at most 512 bytes of JSON. With `wait_for`, such as `Order.paid`, the task waits for that answer, or `until` a
+        at most 512 bytes of JSON. With `wait_for`, such as `Order.paid`, the task waits for that response, or `until` a
         time. Raises TaskAlreadyExistsError, which leaves the existing task as it is unless it has expired, or
         ValueNotStorableError, which names the attribute; ValueError for a rule without a further occurrence.
 
@@ -158,8 +158,8 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
             others = {"due_time": due_time, "state": state, "group": group, "repeat": repeat}
             for name in [name for name, given in others.items() if given is not None]:
-                raise ValueError(f"a task that waits for an answer takes no {name}: leave it out, or create it later")
-            also, due_time = awaiting(check_awaited(cls, wait_for), check_due_time(until, "until"))
+                raise ValueError(f"a task that waits for a response takes no {name}: leave it out, or create it later")
+            also, due_time = awaiting(check_signal(cls, wait_for), check_due_time(until, "until"))
         task = transitions.create(
             cls, task_id, code, due_time, attributes, group=group, trace=trace, repeat=repeat, also=also
         )
@@ -196,7 +196,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
         One request to the table creates the task, or finds that nothing has to be changed; two change it. Raises
         ValueNotStorableError, also if the row has no room for both, and TaskNotReadyError if others kept changing the
-        row. If one gets no answer, and the row cannot show whether it was applied, PynamoDB's error is raised.
+        row. If one gets no response, and the row cannot show whether it was applied, PynamoDB's error is raised.
 
         Examples:
             >>> assert Order.create_or_merge("o-5").effect == "created"
@@ -443,7 +443,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         group: str | None = None,
         repeat: Repeat | None = None,
         trace: Mapping[str, str] | None = None,
-        wait_for: AnswerName[Any] | None = None,
+        wait_for: SignalName[Any] | None = None,
         until: datetime | timedelta | None = None,
         **attributes: object,
     ) -> Self:

@@ -37,7 +37,7 @@ log = logging.getLogger("pynamodb_tracker")
 
 _TRIES = 4
 _GIVE_BACK_WITHIN = timedelta(seconds=5)
-"""How long reading the row is tried after a claim without an answer; the caller has already waited for long."""
+"""How long reading the row is tried after a claim without a response; the caller has already waited for long."""
 
 
 class _Tries:
@@ -76,7 +76,7 @@ class _Tries:
         Any exception but those of the library and of PynamoDB came from elsewhere, such as a signal handler, while a
         claim was on its way.
         """
-        if isinstance(error, TransactWriteError):  # an earlier try of it may have got no answer
+        if isinstance(error, TransactWriteError):  # an earlier try of it may have got no response
             return not is_invalid(error)
         if isinstance(error, PynamoDBConnectionError):
             return self.in_doubt or is_unheard(error)
@@ -97,12 +97,12 @@ def claim(
 ) -> Journal[T]:
     """Claim the task for `lock_for`, or raise an error with the reason; `also_from` are codes of further states.
 
-    The lock may have expired when the answer arrives. If one of the tracker's own attributes in the row is damaged, the
-    attempt has failed when this raises. With a `payload`, a fingerprint, the claim is refused if the
-    step was started with another one before. If the caller `creates` a task that is missing, the refusal itself says
-    so, and no further request is sent; it then calls this with that `new` task, which is created claimed, or claimed if
-    it exists by then. With `on_time`, a task that is due within the clock margin is refused: whoever looked for due
-    tasks goes by its own clock.
+    The lock may have expired when the response arrives. If one of the tracker's own attributes in the row is damaged,
+    the attempt has failed when this raises. With a `payload`, a fingerprint, the claim is refused if the step was
+    started with another one before. If the caller `creates` a task that is missing, the refusal itself says so, and no
+    further request is sent; it then calls this with that `new` task, which is created claimed, or claimed if it exists
+    by then. With `on_time`, a task that is due within the clock margin is refused: whoever looked for due tasks goes by
+    its own clock.
     """
     tries = _Tries(payload, new, creates=creates, on_time=on_time)
     try:
@@ -210,8 +210,8 @@ def _send(
         token, this_worker(), now, lock_for, code=claimed, payload=tries.payload, on_time=tries.on_time
     )
     statements.moved(claim, task_id, now)
-    answer = statements.send(claim, task_id, until=now + lock_for, shows_row=shows_row)
-    before: Item = answer["Attributes"]
+    response = statements.send(claim, task_id, until=now + lock_for, shows_row=shows_row)
+    before: Item = response["Attributes"]
     return Claim(statements, load(statements.model, claim.stored_after(before)), token, before)
 
 
@@ -253,7 +253,7 @@ def _at_latest_occurrence(claim: Claim[T]) -> Claim[T]:
 def _give_back(
     statements: StepStatements[T], task_id: str, tries: _Tries, lock_for: timedelta, error: BaseException
 ) -> None:
-    """Release what a claim may have locked although its answer was not received; note what became of it."""
+    """Release what a claim may have locked although its response was not received; note what became of it."""
     now = clock.now()
     doubt = (
         f"it may still be locked by this call until {now + lock_for} at the latest, with no worker on it; then start "

@@ -229,8 +229,8 @@ def waits_for_none() -> Condition:
 
 
 @guard
-def waits_for_answers() -> Condition:
-    """Require that the task awaits answers: the last of them makes it due."""
+def waits_for_signals() -> Condition:
+    """Require that the task awaits signals: the last of them makes it due."""
     return TaskRow.awaits.exists()
 
 
@@ -295,37 +295,37 @@ def waits_seen(*, is_there: bool) -> Condition:
 
 @guard
 def awaits_seen(*, is_there: bool) -> Condition:
-    """Require that the task awaits the same answers as when it was read."""
+    """Require that the task awaits the same signals as when it was read."""
     return TaskRow.awaits == slot(TaskRow.awaits, "seen_awaits") if is_there else TaskRow.awaits.does_not_exist()
 
 
 @guard
-def not_answered(name: str) -> Condition:
-    """Require that this answer has not come: the first one counts."""
+def not_received(name: str) -> Condition:
+    """Require that this signal has not come: the first one counts."""
     return Path(["signals", name]).does_not_exist()
 
 
 @guard
-def no_answers() -> Condition:
-    """Require that the row has no map of answers: an entry cannot be set in one that is not there."""
+def no_signals() -> Condition:
+    """Require that the row has no map of signals: an entry cannot be set in one that is not there."""
     return TaskRow.signals.does_not_exist()
 
 
 @guard
 def awaits_only(name: str) -> Condition:
-    """Require that this answer is all that the task waits for."""
+    """Require that this signal is all that the task waits for."""
     return (TaskRow.awaits == {name}) & TaskRow.waits.does_not_exist()
 
 
 @guard
 def awaits_more(name: str) -> Condition:
-    """Require that the task awaits this answer, and waits for something else."""
+    """Require that the task awaits this signal, and waits for something else."""
     return TaskRow.awaits.contains(name) & (~(TaskRow.awaits == {name}) | TaskRow.waits.exists())
 
 
 @guard
 def not_awaited(name: str) -> Condition:
-    """Require that the task does not await this answer: otherwise it may have to become due by it."""
+    """Require that the task does not await this signal: otherwise it may have to become due by it."""
     return TaskRow.awaits.does_not_exist() | ~TaskRow.awaits.contains(name)
 
 
@@ -348,13 +348,13 @@ def _parked(pending: tuple[int, ...]) -> Condition:
 
 @guard
 def not_ended() -> Condition:
-    """Require that the task has not succeeded at its last step: its next round has its own answers."""
+    """Require that the task has not succeeded at its last step: its next round has its own signals."""
     return TaskRow.status < END
 
 
 @guard
 def first_round() -> Condition:
-    """Require that the task never started over, and was not created after the answer was sent."""
+    """Require that the task never started over, and was not created after the signal was sent."""
     creation = TaskRow.creation
     return TaskRow.round.does_not_exist() & (creation.does_not_exist() | (creation <= slot(creation, "token")))
 

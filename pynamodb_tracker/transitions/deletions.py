@@ -39,7 +39,7 @@ def delete(model: type[T], task_id: str, *, repeated: bool = False) -> None:
         if row is None or (meant is not None and not is_same_life(row, meant)):
             clear_orphans(model, task_id)
             if repeated:
-                return  # the SDK repeated a request whose answer got lost, after it had deleted the row
+                return  # the SDK repeated a request whose response got lost, after it had deleted the row
             raise TaskNotFoundError(
                 f"cannot delete {model.__name__} {task_id!r}: there is no such task", task_id=task_id
             )

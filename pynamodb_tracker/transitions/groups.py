@@ -165,7 +165,7 @@ class GroupChange:
             self._clear(row, places)
 
     def _examined(self, places: Sequence[Place]) -> Iterator[tuple[Place, int, bool]]:
-        """Yield each place, for how many its task waits, the turn included, and whether it awaits answers, too.
+        """Yield each place, for how many its task waits, the turn included, and whether it awaits signals, too.
 
         The number is 0 if it does not wait at this place.
         """
@@ -209,7 +209,7 @@ class GroupChange:
         return self._as_action(write, self._key, values)
 
     def _wake(self, place: Place, waits: int, awaits: bool) -> Action:  # noqa: FBT001 - as `_examined` yields it
-        """Make the task at this place due, unless it waits for others, or for answers, too."""
+        """Make the task at this place due, unless it waits for others, or for signals, too."""
         write, due = woken(self.model, others=waits > 1, awaits=awaits), max(clock.now(), place.starts)
         if waits == 1 and not awaits:
             self.next = MadeDue(self.model, place.task_id, place.status, place.creation, due)
@@ -256,9 +256,9 @@ _TURN_ALONE = 1, False
 
 
 def woken(model: type[TaskRow], *, others: bool, awaits: bool = False) -> PreparedWrite:
-    """Return the write that gives a task its turn; it is due then, unless it waits for `others`, or `awaits` answers.
+    """Return the write that gives a task its turn; it is due then, unless it waits for `others`, or `awaits` signals.
 
-    One that awaits answers is due at its limit.
+    One that awaits signals is due at its limit.
     """
     condition = (
         TaskRow.status.is_in(*(codes.pending for codes in model.tracker.steps))

@@ -38,7 +38,7 @@ def counted(table: TableConnection, *, has_token: bool = True) -> PreparedWrite:
 def counted_last(
     table: TableConnection, *, parked: bool, awaits: bool = False, has_token: bool = True
 ) -> PreparedWrite:
-    """Return the count of the last child: the parent is due if it was `parked`; one that `awaits` answers waits on."""
+    """Return the count of the last child: the parent is due if it was `parked`; one that `awaits` signals waits on."""
     guards = [when.same_round(has_token=has_token), when.waits_for_one(), when.awaits_seen(is_there=awaits)]
     guards += [when.status_seen(), when.known_format()]
     if awaits:

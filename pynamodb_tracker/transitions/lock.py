@@ -88,7 +88,7 @@ class PendingSuccess:
         self.recorded = False
         """Whether the success is on record."""
         self.sent: SentSuccess | None = None
-        """The success that was sent and got no answer: it may have been applied, or may still be."""
+        """The success that was sent and got no response: it may have been applied, or may still be."""
         self.error: BaseException | None = None
         """What kept the last transaction from being committed."""
 
@@ -191,14 +191,14 @@ class Journal(Generic[T]):
     unstarted: Exception | None = None
     """Why an async function does not begin although its thread is in the block, or why its success would be wrong; the
     attempt is released then."""
-    answer: str | None = None
-    """The answer, as JSON, that is stored with the success."""
-    expects_answer = False
-    """Whether the block has to store an answer before it records its success in a transaction."""
+    result: str | None = None
+    """The result, as JSON, that is stored with the success."""
+    expects_result = False
+    """Whether the block has to store its result before it records its success in a transaction."""
     saves = 0
     """How many saves of this run were sent."""
     unsure: tuple[Changes, Changes] | None = None
-    """The changes of a save without an answer, and these as sent; it may have been applied, or may be later."""
+    """The changes of a save without a response, and these as sent; it may have been applied, or may be later."""
     success: tuple[Changes, Changes] | None = None
     """The changes of the success, and these as they are sent; kept, so that a retry sends the same."""
     pending_success: PendingSuccess | None = None

@@ -48,14 +48,15 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
 """Seconds."""
 
 _KEPT_TOKENS = 8
-"""How many calls a row remembers. One whose answer got lost finds its token there, or cannot know what became of it."""
+"""How many calls a row remembers. One whose response got lost finds its token there, or cannot know what became of
+it."""
 
 _MOST_ERRORS = 3
-"""How many requests of a call may get no answer; each takes as long as the SDK tries to get one."""
+"""How many requests of a call may get no response; each takes as long as the SDK tries to get one."""
 
 _OPERATION = "merge into"
 
-_DOUBT = "it may have been merged, because a request got no answer, and the row does not show it any more"
+_DOUBT = "it may have been merged, because a request got no response, and the row does not show it any more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,7 @@ class Merge(Generic[T]):
         self._unheard: tuple[str | None, int] | None = None
         """The life of the row, and how many calls it had counted, as seen by a write that may still be applied."""
         self._errors: list[PynamoDBConnectionError] = []
-        """How the requests failed that got no answer."""
+        """How the requests failed that got no response."""
         self._kept = False
         """Whether the time to live of a finished task's chunks was removed."""
 
@@ -180,7 +181,7 @@ class Merge(Generic[T]):
             if (row.asked or 0) != asked:
                 self._unheard = None  # it was not applied, and is refused when it arrives
             return
-        raise self._errors[-1] if self._errors else UpdateError("Failed to update item: the first answer got lost")
+        raise self._errors[-1] if self._errors else UpdateError("Failed to update item: the first response got lost")
 
     def _write(self, row: T | None) -> Merged[T]:
         """Create the task, or write the request into its row; no request if the row has it already."""
@@ -347,12 +348,12 @@ class Merge(Generic[T]):
             merge.due, merge.changes = due, {**changes, **without_payloads(row)}
             statements.moved(merge, row.task_id, now)
         try:
-            answer = statements.send(merge, row.task_id, shows_row=True)
+            response = statements.send(merge, row.task_id, shows_row=True)
         except PynamoDBConnectionError as error:
             raise_if_invalid(row, {**self._own, **changes}, error)
             raise
         self._unheard = None
-        return self._merged_with(load(statements.model, answer["Attributes"]))
+        return self._merged_with(load(statements.model, response["Attributes"]))
 
     def _merged_with(self, row: T) -> Merged[T]:
         """Return what became of the call, by the row that has what it asks for."""

@@ -95,7 +95,7 @@ def log_failures(statements: StepStatements[T], row: T, token: str, version: str
 
 
 def send_counted(journal: Journal[T], save: Transition, operation: str) -> Item:
-    """Send a save of a run, and return the answer; if it was refused, the row as stored, which has to have counted it.
+    """Send a save of a run, and return the response; if it was refused, the stored row, which must have counted it.
 
     Raises LockLostError if the row is not held any more.
     """
@@ -111,7 +111,7 @@ def send_counted(journal: Journal[T], save: Transition, operation: str) -> Item:
 
 
 def settle(journal: Journal[T]) -> None:
-    """Find out what the row holds after a save without an answer, and make sure that a late copy of that save fails.
+    """Find out what the row holds after a save without a response, and make sure that a late copy of that save fails.
 
     Otherwise the next save would compare with the wrong row, and could put its chunks where that row points to.
     """
@@ -119,12 +119,12 @@ def settle(journal: Journal[T]) -> None:
     journal.saves += 1
     count = claim.statements.save(claim.token, journal.saves)
     count.name, count.returns_row = "settle", True
-    answer = send_counted(journal, count, "save")["Attributes"]
+    response = send_counted(journal, count, "save")["Attributes"]
     if journal.unsure is not None:
         changes, sent = journal.unsure
-        if all(same(answer.get(attribute.attr_name), value) for attribute, value in sent.values()):
+        if all(same(response.get(attribute.attr_name), value) for attribute, value in sent.values()):
             journal.mark_saved(changes, sent)
-    journal.max_inline_data, journal.unsure = answer.get("data"), None
+    journal.max_inline_data, journal.unsure = response.get("data"), None
 
 
 def chunks_of_new_row(model: type[TaskRow], task_id: str, create_time: datetime, item: Item) -> list[Item]:

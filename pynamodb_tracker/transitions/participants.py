@@ -175,7 +175,7 @@ def send_together(
     """Send the row's own write with `more` writes of the user's and its participants; return None once it is applied.
 
     The own write is built after its participants, each time, because it may depend on what that does.
-    Otherwise the own write was refused, or one of `more`, or there was no answer. An earlier build that arrives late
+    Otherwise the own write was refused, or one of `more`, or there was no response. An earlier build that arrives late
     does no harm: whichever is applied first, the own write of the other one is refused.
     """
     unheard, retries = False, 0

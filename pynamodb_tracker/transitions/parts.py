@@ -37,7 +37,7 @@ class Parts(Participant):
         self._done = DoneParts.read(claim.task.once, claim.round)
         self._running = set[str]()
         self._unsaved = False
-        """Whether a write of them got no answer: the end of the run writes them as well."""
+        """Whether a write of them got no response: the end of the run writes them as well."""
         self.is_stuck = False
         """Whether one is done whose result cannot be stored: another attempt would repeat it."""
 
@@ -58,7 +58,7 @@ class Parts(Participant):
     def store(self, name: str, result: object) -> str:
         """Store the result of a part, and return it as JSON; GiveUp if it cannot be stored, LockLostError.
 
-        Without an answer, it is stored with the end of the run.
+        Without a response, it is stored with the end of the run.
         """
         claim, before = self._journal.claim, (self._done, self._unsaved)
         try:
@@ -104,12 +104,12 @@ class Parts(Participant):
         left = {(number, part): text for (number, part), text in self._done.results.items() if number != self._step}
         if not left or "round" in success.values:
             success.add(once=None)
-        elif left != self._done.results:  # with a part of this step, whose write may have got no answer
+        elif left != self._done.results:  # with a part of this step, whose write may have got no response
             success.add(once=DoneParts(self._done.round, left).stored)
 
     @classmethod
     def change_other_end(cls, run: Journal[Any], end: Transition) -> None:
-        """Store what a write without an answer may not have stored; another round begins without any."""
+        """Store what a write without a response may not have stored; another round begins without any."""
         parts_of(run).take_along(end)
 
     def take_along(self, end: Transition) -> None:

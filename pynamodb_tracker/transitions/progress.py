@@ -1,10 +1,10 @@
 """What a run writes while it holds the lock: its extension, saved progress, and the user's own transactions.
 
-And what became of such a write that got no answer, or of a success in a transaction.
+And what became of such a write that got no response, or of a success in a transaction.
 
 A transaction is applied only while the lock is held, with or without the run's success. It counts as a save of the run,
-which leaves a trace in the row: if the answer got lost, one GetItem decides whether the transaction was applied. After
-another save, without content, late copies of it are refused.
+which leaves a trace in the row: if the response got lost, one GetItem decides whether the transaction was applied.
+After another save, without content, late copies of it are refused.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=TaskRow)
 
 _DECIDE_WITHIN = timedelta(seconds=5)
-"""How long the row is read after the lock has expired without an answer."""
+"""How long the row is read after the lock has expired without a response."""
 
-_UNKNOWN = "an earlier try of it got no answer: it may have been applied before, and that cannot be found out"
+_UNKNOWN = "an earlier try of it got no response: it may have been applied before, and that cannot be found out"
 
 
 def extend(claim: Claim[T], lock_for: timedelta) -> None:
@@ -144,7 +144,7 @@ def _saves_in_row(claim: Claim[T]) -> int:
 
 
 def settle_unknown_writes(journal: Journal[T]) -> None:
-    """Find out, before more is written, what became of an earlier write that got no answer.
+    """Find out, before more is written, what became of an earlier write that got no response.
 
     Raises LockLostError if this shows that the success is on record.
     """
@@ -155,14 +155,14 @@ def settle_unknown_writes(journal: Journal[T]) -> None:
         settle(journal)
     if journal.pending_success is not None and journal.pending_success.recorded:
         raise LockLostError(
-            f"{claim.step} of {claim.task.task_id!r} has ended: a transaction of this run, whose answer got lost, has "
-            "recorded the success, and the lock was released with it",
+            f"{claim.step} of {claim.task.task_id!r} has ended: a transaction of this run, whose response was lost, "
+            "has recorded the success and released the lock",
             task_id=claim.task.task_id,
         )
 
 
 def settle_success(journal: Journal[T], pending: PendingSuccess) -> None:
-    """Find out what became of a success in a transaction that got no answer."""
+    """Find out what became of a success in a transaction that got no response."""
     if pending.sent is not None:
         find_outcome(journal, pending)
 

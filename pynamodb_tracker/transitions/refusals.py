@@ -235,8 +235,8 @@ def too_slow(claim: Claim[T], lock_for: timedelta) -> TaskNotStartableError:
     task = claim.task
     return TaskNotStartableError(
         f"cannot start {claim.step} of {type(task).__name__} {task.task_id!r}: its lock expired before the block "
-        f"began, and again before each extension was answered, so answers take longer than lock_for ({lock_for}); the "
-        "attempt is released. Take a longer lock_for",
+        f"began, and again after each extension, so responses take longer than lock_for ({lock_for}); "
+        "the attempt is released. Take a longer lock_for",
         task_id=task.task_id,
         task=task,
     )

@@ -52,10 +52,10 @@ def reopen(
                         statements, found, token, by, kept=kept, clear_checkpoints=clear_checkpoints
                     )
                 else:
-                    answer = _send_reopen(
+                    response = _send_reopen(
                         statements, task_id, token, by, due, kept=kept, clear_checkpoints=clear_checkpoints, found=found
                     )
-                    reopened = load(statements.model, answer["Attributes"])
+                    reopened = load(statements.model, response["Attributes"])
             except Refused:
                 row = read(statements, task_id, operation)
             else:

@@ -1,7 +1,7 @@
-"""Answers from outside: a success or a create parks the task until they come, and SEND stores one.
+"""Signals from outside: a success or a create parks the task until they come, and SEND stores one.
 
 The row has the names that are missing, `awaits`, beside the number of children, `waits`; it is parked while it has one
-of the two. An answer counts once in a round, and stays in it: `signals`.
+of the two. A signal counts once in a round, and stays in it: `signals`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pynamodb_tracker.dynamodb.connection import Item, Refused
 from pynamodb_tracker.dynamodb.connection import send as send_request
 from pynamodb_tracker.dynamodb.retries import slept_before_retry
 from pynamodb_tracker.exceptions import (
-    TaskAlreadyAnsweredError,
+    SignalAlreadyReceivedError,
     TaskAlreadySucceededError,
     TaskNotFoundError,
     TaskNotReadyError,
@@ -28,7 +28,7 @@ from pynamodb_tracker.exceptions import (
 from pynamodb_tracker.model.references import round_of
 from pynamodb_tracker.model.row import SIGNALS_FORMAT, TaskRow
 from pynamodb_tracker.model.row_state import readable_value
-from pynamodb_tracker.model.signals import Answer, check_label, value_text
+from pynamodb_tracker.model.signals import ReceivedSignal, check_label, value_text
 from pynamodb_tracker.status import END
 from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions.conditions import Guard
@@ -54,8 +54,8 @@ class Sent(Generic[T_co]):
     """What `send` did, and the task after it.
 
     `effect` is `resumed`: the task is due by it. `early`: the task did not wait for it yet. `late`: its limit had
-    passed, or it has failed, or is ignored; the answer is in the row. `stored`: the task waits for more, or had this
-    answer.
+    passed, or it has failed, or is ignored; the signal is in the row. `stored`: the task waits for more, or had this
+    signal.
     """
 
     task: T_co
@@ -63,13 +63,13 @@ class Sent(Generic[T_co]):
 
 
 class Awaits(Participant):
-    """What a success does about answers: the next step waits for those that are missing, or waits no longer."""
+    """What a success does about signals: the next step waits for those that are missing, or waits no longer."""
 
     writes = False
 
     def __init__(self) -> None:
         self.names: frozenset[str] = frozenset()
-        """For which answers the next step is to wait."""
+        """For which signals the next step is to wait."""
         self.until: datetime | None = None
         """When it starts although one of them has not come."""
         self._limit: datetime | None = None
@@ -80,7 +80,7 @@ class Awaits(Participant):
 
     @classmethod
     def of_success(cls, run: Journal[Any], row: TaskRow) -> Awaits:
-        """Compare with the row that was found; TaskNotReadyError if an answer has come without which the run decided.
+        """Compare with the row that was found; TaskNotReadyError if a signal has come without which the run decided.
 
         The attempt is released then.
         """
@@ -90,8 +90,8 @@ class Awaits(Participant):
         awaits._limit = awaits.until or getattr(run.additions.get("follow_ups"), "wait_until", None)
         if came := awaits._claimed & answered:
             run.unstarted = TaskNotReadyError(
-                f"{claim} has decided without the answer {', '.join(sorted(came))}, which came during its run; nothing "
-                "of it was recorded, the attempt is released, and the next one has the answer",
+                f"{claim} has decided without the signal {', '.join(sorted(came))}, which came during its run; nothing "
+                "of it was recorded, the attempt is released, and the next one has the signal",
                 task_id=row.task_id,
                 task=row,
             )
@@ -100,22 +100,22 @@ class Awaits(Participant):
 
     @classmethod
     def guards_of_giving_up(cls, run: Journal[Any]) -> Sequence[Guard]:
-        """Require that no answer has come since the claim; none if another attempt would repeat a part."""
+        """Require that no signal has come since the claim; none if another attempt would repeat a part."""
         if getattr(run.additions.get("once"), "is_stuck", False):
             return ()
         awaits: Awaits = cls._of_run(run)
-        return [when.not_answered(name) for name in sorted(awaits._claimed)]
+        return [when.not_received(name) for name in sorted(awaits._claimed)]
 
     @classmethod
     def _of_run(cls, run: Journal[Any]) -> Awaits:
         """Return what the run has asked for, with what its claimed row still awaited."""
-        awaits: Awaits = run.additions.setdefault("awaits", cls())  # it stays, although an answer removes the attribute
+        awaits: Awaits = run.additions.setdefault("awaits", cls())  # it stays, although a signal removes the attribute
         awaits._claimed = (readable_value(run.claim.task, "awaits") or frozenset()) - awaits.names
         return awaits
 
     def change(self, success: Transition) -> None:
         """Let the next step wait; what the row awaited so far is replaced by that, or removed."""
-        success.add(*(when.not_answered(name) for name in sorted(self._missing | self._claimed)))
+        success.add(*(when.not_received(name) for name in sorted(self._missing | self._claimed)))
         waits = success.values.get("waits") is not None or when.waits_for_others() in success.guards
         if self._missing or waits:
             success.due = self._limit or clock.NEVER
@@ -127,7 +127,7 @@ class Awaits(Participant):
 
 
 def awaiting(name: str, until: datetime | timedelta | None) -> tuple[Item, datetime]:
-    """Return what the row of a new task has that awaits this answer, in its stored form, and when it is due."""
+    """Return what the row of a new task has that awaits this signal, in its stored form, and when it is due."""
     limit = clock.now() + until if isinstance(until, timedelta) else until
     also: Item = {"awaits": {STRING_SET: [name]}, "signals": {MAP: {}}, "v": {NUMBER: str(SIGNALS_FORMAT)}}
     if limit is not None:
@@ -136,17 +136,17 @@ def awaiting(name: str, until: datetime | timedelta | None) -> tuple[Item, datet
 
 
 def restored(
-    task_id: str, awaits: Collection[str], answers: Mapping[str, Mapping[str, Any]], until: datetime | None
+    task_id: str, awaits: Collection[str], signals: Mapping[str, Mapping[str, Any]], until: datetime | None
 ) -> tuple[Item, datetime | None]:
-    """Return the same for a task that awaits these answers `until` then, and has got others, as `export` has them."""
-    if both := {*awaits} & answers.keys():
+    """Return the same for a task that awaits these signals `until` then, and has got others, as `export` has them."""
+    if both := {*awaits} & signals.keys():
         raise ValueError(f"it awaits {', '.join(sorted(both))}, and has that already: leave out one of both")
     stored: Item = {}
-    for name, given in answers.items():
+    for name, given in signals.items():
         by, key = check_label("by", given.get("by")), check_label("key", given.get("key"))
         time = datetime.fromisoformat(given["time"]) if "time" in given else clock.now()
-        answer = Answer(None, by, time, new_token(), key)
-        stored[name] = {MAP: answer.stored(value_text(given.get("value"), name, task_id))}
+        signal = ReceivedSignal(None, by, time, new_token(), key)
+        stored[name] = {MAP: signal.stored(value_text(given.get("value"), name, task_id))}
     also, due = awaiting("", until)
     if awaits:
         return {**also, "awaits": {STRING_SET: sorted(awaits)}, "signals": {MAP: stored}}, due
@@ -154,23 +154,23 @@ def restored(
 
 
 def sending(model: type[TaskRow], name: str, form: str, *, of_round: bool) -> PreparedWrite:
-    """Return the write of an answer: `more`, `last`, `late`, `early` or `first`, the early one in a row without any."""
+    """Return the write of a signal: `more`, `last`, `late`, `early` or `first`, the early one in a row without any."""
     pending = tuple(codes.pending for codes in model.tracker.steps)
     guards = [when.same_round(has_token=True) if of_round else when.first_round(), when.known_format()]
     path: Any = Path(["signals", name])
-    changes: list[Any] = [path.set(slot(TaskRow.signals, "answer")), TaskRow.format_version.set(SIGNALS_FORMAT)]
+    changes: list[Any] = [path.set(slot(TaskRow.signals, "signal")), TaskRow.format_version.set(SIGNALS_FORMAT)]
     if form == "more":
-        guards += [when.not_answered(name), when.awaits_more(name)]
+        guards += [when.not_received(name), when.awaits_more(name)]
         changes.append(TaskRow.awaits.delete({name}))
     elif form in ("early", "first"):
         guards += [when.not_awaited(name), when.no_request_pending(), when.not_ended()]
         if form == "first":
-            guards.append(when.no_answers())
-            changes[0] = fill(TaskRow.signals, "answers")
+            guards.append(when.no_signals())
+            changes[0] = fill(TaskRow.signals, "signals")
         else:
-            guards.append(when.not_answered(name))
+            guards.append(when.not_received(name))
     else:
-        guards += [when.not_answered(name), when.awaits_only(name)]
+        guards += [when.not_received(name), when.awaits_only(name)]
         guards.append(when.parked(pending) if form == "last" else when.not_parked(pending))
         changes += [TaskRow.awaits.remove(), TaskRow.wait_until.remove()]
         if form == "last":
@@ -186,13 +186,13 @@ _EFFECTS: dict[str, Effect] = {"last": "resumed", "late": "late", "more": "store
 def send(
     model: type[T], task_id: str, name: str, value: object, *, by: str | None, key: str | None, of_round: str | None
 ) -> Sent[T]:
-    """Store an answer: as the last one of a parked task first, and then as the row requires that refused it."""
+    """Store a signal: as the last one of a parked task first, and then as the row requires that refused it."""
     text, token, form, now = value_text(value, name, task_id), new_token(), "last", clock.now()
     for number in range(_TRIES):
-        answer = {MAP: Answer(None, by, now, token, key).stored(text)}
+        signal = {MAP: ReceivedSignal(None, by, now, token, key).stored(text)}
         values = {
-            "answer": answer[MAP],
-            "answers": {name: answer},
+            "signal": signal[MAP],
+            "signals": {name: signal},
             "token": token,
             "seen_round": of_round,
             "now": clock.stamp(now),
@@ -219,47 +219,47 @@ def send(
         if creation is not None and token < creation:  # this clock is behind that of the program that created it
             token = new_token(above=creation)
     raise TaskNotReadyError(
-        f"cannot answer {name} of {model.__name__} {task_id!r}: it changed {number + 1} times meanwhile; try again",
+        f"cannot send {name} to {model.__name__} {task_id!r}: it changed {number + 1} times meanwhile; try again",
         task_id=task_id,
     )
 
 
 def _of_round(model: type[T], task_id: str, name: str, row: T | None, of_round: str | None) -> T:
-    """Return the row if the answer is for its round."""
-    operation, task = f"answer {name} of", f"{model.__name__} {task_id!r}"
+    """Return the row if the signal is for its round."""
+    operation, task = f"send {name} to", f"{model.__name__} {task_id!r}"
     if row is None:
         raise TaskNotFoundError(f"cannot {operation} {task}: there is no such task", task_id=task_id)
     check_format(row, operation)
     if of_round is None and readable_value(row, "round") is not None:
         raise TypeError(
-            f"cannot {operation} {task}: it has started over, and the answer may be that of an earlier round; give "
+            f"cannot {operation} {task}: it has started over, and the signal may be that of an earlier round; give "
             "the callback ctx.round, and send(..., round=...)"
         )
     if of_round is not None and of_round != round_of(row):
         raise TaskNotFoundError(
-            f"cannot {operation} {task}: the round {of_round} of it has ended; the answer is not stored",
+            f"cannot {operation} {task}: the round {of_round} of it has ended; the signal is not stored",
             task_id=task_id,
             task=row,
         )
     return row
 
 
-def _repeated(row: TaskRow, name: str, first: Answer, text: str, key: str | None) -> Effect:
-    """Return what became of an answer that is the one that counts; TaskAlreadyAnsweredError if that is another one."""
+def _repeated(row: TaskRow, name: str, first: ReceivedSignal, text: str, key: str | None) -> Effect:
+    """Return what became of a signal that is the one that counts; SignalAlreadyReceivedError if that is another one."""
     if (key is not None and key == first.key) or json.loads(text) == first.value:
         return "stored"
-    raise TaskAlreadyAnsweredError(
-        f"cannot answer {name} of {type(row).__name__} {row.task_id!r}: it was answered at {clock.in_words(first.time)}"
+    raise SignalAlreadyReceivedError(
+        f"cannot send {name} to {type(row).__name__} {row.task_id!r}: it was received at {clock.in_words(first.time)}"
         f"{f' by {first.by}' if first.by else ''}, with another value, which counts",
         task_id=row.task_id,
         task=row,
-        answer=first,
+        signal=first,
     )
 
 
 def _next_form(row: TaskRow, name: str) -> str:
-    """Return how the answer is to be stored in the row that refused it, or raise why that is not possible."""
-    described = f"cannot answer {name} of {type(row).__name__} {row.task_id!r}"
+    """Return how the signal is to be stored in the row that refused it, or raise why that is not possible."""
+    described = f"cannot send {name} to {type(row).__name__} {row.task_id!r}"
     awaits = readable_value(row, "awaits") or frozenset()
     if name in awaits:
         if awaits != {name} or readable_value(row, "waits") is not None:

@@ -15,8 +15,8 @@ from pynamodb.exceptions import PynamoDBConnectionError
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item, send, shares_requests
 from pynamodb_tracker.dynamodb.error_codes import is_invalid
-from pynamodb_tracker.model.answers import answer_attribute, payload_attribute
 from pynamodb_tracker.model.changes import Changes
+from pynamodb_tracker.model.results import payload_attribute, result_attribute
 from pynamodb_tracker.model.row import (
     FORMAT,
     OF_ROUND,
@@ -69,8 +69,8 @@ class StepWrites(Generic[T]):
         """What a task takes with it when it is ignored, by the declaration of the step; None for nothing."""
         self._not_indexed = () if model.tracker.use_case.index_succeeded else (END,)
         self.has_expiry = model.tracker.use_case.has_expiry
-        self.answer = UnicodeAttribute(attr_name=answer_attribute(codes.pending), null=True)
-        """The answer of the step's last success."""
+        self.result = UnicodeAttribute(attr_name=result_attribute(codes.pending), null=True)
+        """The result of the step's last success."""
         self.payload = UnicodeAttribute(attr_name=payload_attribute(codes.pending))
         """The fingerprint of the payload that the step was first started with."""
         self._rendered: dict[tuple[Hashable, ...], PreparedWrite] = {}
@@ -421,11 +421,11 @@ def _waiting_as_seen(row: TaskRow | None) -> Sequence[Guard]:
     """
     if row is None or not is_parked(row):
         return when.waits_for_none(), when.awaits_seen(is_there=False)
-    return (when.waits_for_answers() if readable_value(row, "waits") is None else when.waits_for_others(),)
+    return (when.waits_for_signals() if readable_value(row, "waits") is None else when.waits_for_others(),)
 
 
 def is_parked(row: TaskRow) -> bool:
-    """Return whether a task waits for others, for its turn, or for answers."""
+    """Return whether a task waits for others, for its turn, or for signals."""
     return not {"waits", "awaits"}.isdisjoint(row._row_state.stored)
 
 

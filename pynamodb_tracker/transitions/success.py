@@ -1,7 +1,7 @@
 """Recording a success: alone, or together with the writes of its participants, and with those of the user.
 
-A success in a transaction counts as a save of the run. So if its answer got lost, another save finds out what became of
-it, and refuses late copies of it, before anything else is recorded. If the row has something that the success has to
+A success in a transaction counts as a save of the run. So if its response got lost, another save finds out what became
+of it, and refuses late copies of it, before anything else is recorded. If the row has something that the success has to
 take into account, and it was not there when the success was built, the success is built again from the row that was
 found.
 """
@@ -82,13 +82,13 @@ def _invalid_together(claim: Claim[T], error: TransactWriteError) -> ValueNotSto
 def commit_success(journal: Journal[T], pending: PendingSuccess, actions: Sequence[Action]) -> None:
     """Apply the user's writes, the success, and what the block changed together; raises as `commit` does."""
     claim = journal.claim
-    if journal.expects_answer:
+    if journal.expects_result:
         raise TrackerError(
-            f"{claim.step} of {claim.task.task_id!r} stores its answer, which has to be known before a transaction "
-            "records the success: call ctx.store_answer(...) before the transaction is committed"
+            f"{claim.step} of {claim.task.task_id!r} stores its result, which has to be known before a transaction "
+            "records the success: call ctx.store_result(...) before the transaction is committed"
         )
     settle_unknown_writes(journal)
-    changes, needs_chunks = storable_changes(claim.task, (claim.statements.answer, journal.answer))
+    changes, needs_chunks = storable_changes(claim.task, (claim.statements.result, journal.result))
     sent = put_next_version(journal, changes) if needs_chunks else changes
     _succeed_together(journal, pending, (changes, sent), features.at_success(journal, claim.task), actions)
 
@@ -110,7 +110,7 @@ def _changes_to_send(journal: Journal[T]) -> tuple[Changes, Changes]:
         if journal.unsure is not None:
             settle(journal)
         try:
-            changes, needs_chunks = storable_changes(claim.task, (claim.statements.answer, journal.answer))
+            changes, needs_chunks = storable_changes(claim.task, (claim.statements.result, journal.result))
         except ValueNotStorableError as unstorable:
             changes, needs_chunks = _changes_after_interrupt(journal, unstorable)
         journal.success = changes, put_next_version(journal, changes) if needs_chunks else changes
@@ -126,7 +126,7 @@ def _changes_after_interrupt(journal: Journal[T], unstorable: ValueNotStorableEr
     if interrupt is None:
         raise unstorable
     try:
-        changes = storable_changes(claim.task, (claim.statements.answer, journal.answer))
+        changes = storable_changes(claim.task, (claim.statements.result, journal.result))
     except ValueNotStorableError:
         raise unstorable from interrupt
     journal.interrupt = interrupt

@@ -20,8 +20,8 @@ from pynamodb.expressions.update import Action
 
 from pynamodb_tracker.clock import stamp
 from pynamodb_tracker.dynamodb.connection import Item
-from pynamodb_tracker.model.answers import payload_attribute
 from pynamodb_tracker.model.changes import Changes
+from pynamodb_tracker.model.results import payload_attribute
 from pynamodb_tracker.model.row import OF_ROUND, TaskRow
 from pynamodb_tracker.model.serialization import TimeAttribute
 from pynamodb_tracker.transitions.conditions import Guard, all_of
@@ -159,9 +159,9 @@ class Transition:
         self.expires = True
         """Whether a task that has ended gets a time to live, where the use case has one."""
         self.returns_row = False
-        """Whether its answer has the row after it."""
+        """Whether its response has the row after it."""
         self.returns_row_before = False
-        """Whether its answer has the row as it was, from which `stored_after` makes the row after it."""
+        """Whether its response has the row as it was, from which `stored_after` makes the row after it."""
         self.seen: dict[str, Any] = {}
         """The values of the slots of the guards, in their stored form."""
         self.values: dict[str, Any] = {}

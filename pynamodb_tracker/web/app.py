@@ -32,7 +32,7 @@ from pynamodb_tracker.web.views import Views
 from pynamodb_tracker.web.words import visible
 
 _WORTH_PACKING = 1000
-"""Bytes of an answer that is sent packed."""
+"""Bytes of a response that is sent packed."""
 
 _TITLES = {403: "This is not allowed", 404: "There is no such page"}
 
@@ -45,7 +45,7 @@ _CODES: dict[type[Exception], int] = {
     BotoCoreError: 502,
     ClientError: 502,
 }
-"""What the page answers for the errors of the library: its refusals, wrong arguments, and failures of DynamoDB."""
+"""How the page responds to the errors of the library: its refusals, wrong arguments, and failures of DynamoDB."""
 
 
 def dashboard(
@@ -67,15 +67,15 @@ def dashboard(
     page is served; None leaves that check to your app.
 
     The page is read-only unless `actions` is true: people can then change tasks. `authorize`, a function of an
-    `ActionRequest`, returns True if that person may do that. `hide` names attributes, answers, and parts of them and of
-    `data`, whose values nobody sees.
+    `ActionRequest`, returns True if that person may do that. `hide` names attributes, signals, and parts of them and
+    of `data`, whose values nobody sees.
 
     It asks DynamoDB again every `refresh` while somebody looks, but never for more than 20 read units a second and
     view. Tasks that are due for longer than `late_after` are marked.
 
     Each view is JSON as well, for scripts: with `.json` behind its path, or by `Accept: application/json`. States are
-    `ship.failed`, times are in UTC, durations are in seconds. Every answer has its `cost` and `cost_of_all_views`; one
-    that is kept has its time, `as_of`, and `kept_for`; one of a use case has `use_case`. Besides, they have:
+    `ship.failed`, times are in UTC, durations are in seconds. Every response has its `cost` and `cost_of_all_views`;
+    one that is kept has its time, `as_of`, and `kept_for`; one of a use case has `use_case`. Besides, they have:
 
     | address | names |
     |---|---|
@@ -172,7 +172,7 @@ def _app(page: Page) -> ASGIApp:
             Route("/{use_case}/bulk", decisions.plan, methods=["GET"]),
             Route("/{use_case}/bulk", decisions.bulk, methods=["POST"]),
             Route("/{use_case}/decide", decisions.decide, methods=["POST"]),
-            Route("/{use_case}/answer", decisions.answer, methods=["POST"]),
+            Route("/{use_case}/signal", decisions.signal, methods=["POST"]),
             Route("/{use_case}/pause", decisions.pause, methods=["POST"]),
             Route("/{use_case}/count", decisions.count, methods=["POST"]),
         ],

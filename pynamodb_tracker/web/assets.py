@@ -37,7 +37,7 @@ def assets() -> dict[str, Asset]:
 
 
 def serve(request: Request) -> Response:
-    """Answer with a static file; one of another hash is of another version of this page, and not kept."""
+    """Respond with a static file; one of another hash is of another version of this page, and not kept."""
     name = request.path_params["name"]
     asset = assets().get(f"{name.partition('.')[0]}.{name.rpartition('.')[2]}")
     if asset is None:

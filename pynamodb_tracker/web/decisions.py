@@ -28,8 +28,8 @@ from pynamodb_tracker.presentation.errors import for_people
 from pynamodb_tracker.presentation.listing import Filter
 from pynamodb_tracker.presentation.times import end_of_pause, spread
 from pynamodb_tracker.status import Status
-from pynamodb_tracker.step.awaited import answer_named
 from pynamodb_tracker.step.bound import BoundStep
+from pynamodb_tracker.step.signal import signal_named
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.web.forms import Form, read_form
@@ -290,29 +290,29 @@ class Decisions:
             raise HTTPException(400, "Tasks can be reopened, ignored, cancelled or unlocked here, nothing else.")
         self._page.check_allowed(request, verb, model, **about)
 
-    async def answer(self, request: Request) -> Response:
-        """Send an answer that a task awaits."""
-        return await run_in_threadpool(self._answer, request, await read_form(request))
+    async def signal(self, request: Request) -> Response:
+        """Send a signal that a task awaits."""
+        return await run_in_threadpool(self._signal, request, await read_form(request))
 
-    def _answer(self, request: Request, form: Form) -> Response:
+    def _signal(self, request: Request, form: Form) -> Response:
         page, model = self._page, self._page.model(request)
         task_id, name, by = unquote(form.get("task", ""), errors="strict"), form.get("name", ""), who(request)
-        page.check_allowed(request, "answer", model, signal=name, task_ids=(task_id,))
-        about = {"use_case": model.tracker.use_case.name, "task_id": task_id, "answer": name}
+        page.check_allowed(request, "signal", model, signal=name, task_ids=(task_id,))
+        about = {"use_case": model.tracker.use_case.name, "task_id": task_id, "signal": name}
         try:
             value = _value_of(form.get("value", ""))
             with page.changing(model):
-                answer_named(model, name).send(task_id, value, by=by, round=form.get("round") or None)
+                signal_named(model, name).send(task_id, value, by=by, round=form.get("round") or None)
         except TypeError as error:  # the form has lost its round
             raise HTTPException(400, for_people(error)) from None
         except ValueNotStorableError as error:
-            refused: dict[str, Any] = {"problems": {"value": for_people(error)}, "code": 400, "verb": f"answer {name}"}
+            refused: dict[str, Any] = {"problems": {"value": for_people(error)}, "code": 400, "verb": f"signal {name}"}
             return self._views.show_task(request, task_id, given=form.get("value", ""), **refused)
         except (TrackerError, *_OF_DYNAMODB) as error:
-            _audit(by, "answer", **about, refused=for_people(error))
+            _audit(by, "signal", **about, refused=for_people(error))
             raise
-        _audit(by, "answer", **about)
-        return page.redirect(request, model, "task", id=task_id, done="answer")
+        _audit(by, "signal", **about)
+        return page.redirect(request, model, "task", id=task_id, done="signal")
 
     async def pause(self, request: Request) -> Response:
         """Pause a step for everybody, or resume it."""
@@ -371,7 +371,7 @@ def _limit_in(form: Form, name: str) -> int | None:
 
 
 def _value_of(text: str) -> Any:
-    """Return the answer that somebody wrote: JSON, or else the text itself."""
+    """Return the value that somebody wrote: JSON, or else the text itself."""
     try:
         return exact_json.with_floats(exact_json.loads(text))
     except (ValueError, RecursionError):

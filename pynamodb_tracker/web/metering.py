@@ -66,7 +66,7 @@ def _ask(params: dict[str, Any], model: Any, **_: object) -> dict[str, Any] | No
 
 
 def _note(parsed: dict[str, Any], model: Any, **_: object) -> None:
-    """Add what the answer to a request of a metered block says."""
+    """Add what the response to a request of a metered block says."""
     spent = _spent.get()
     if spent is None:
         return

@@ -49,7 +49,7 @@ VERBS = {
 OF_STEPS = ("pause", "resume")
 """What they can do with a step."""
 
-OF_ANSWERS = ("answer",)
+OF_SIGNALS = ("signal",)
 """What they can do with a task that awaits something."""
 
 FILTER = ("step", "state", "since", "until", "error", "exactly", "newest")
@@ -165,7 +165,7 @@ class Page:
             actions=settings.actions,
             may={
                 verb: model is not None and self.allows(request, verb, model)
-                for verb in (*VERBS, *OF_STEPS, *OF_ANSWERS)
+                for verb in (*VERBS, *OF_STEPS, *OF_SIGNALS)
             },
             late_after=settings.late_after,
             refresh=settings.refresh.total_seconds() if live else 0,

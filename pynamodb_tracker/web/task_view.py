@@ -21,8 +21,8 @@ from pynamodb_tracker.presentation.task_facts import (
     what_comes_next,
 )
 from pynamodb_tracker.status import Status
-from pynamodb_tracker.step.awaited import awaited_in
 from pynamodb_tracker.step.bound import BoundStep
+from pynamodb_tracker.step.signal import signals_in
 from pynamodb_tracker.task.task import Task
 
 HIDDEN = "hidden"
@@ -79,12 +79,12 @@ class TaskView:
     attributes: Mapping[str, Any]
     unread: Mapping[str, str]
     """What cannot be read, and why."""
-    answers: Mapping[str, Any]
+    signals: Mapping[str, Any]
     """What it has got from outside."""
     awaits: Sequence[str]
     """What it waits for of that, as far as somebody can send it."""
     round: str
-    """To which an answer belongs that is sent from here."""
+    """To which a signal belongs that is sent from here."""
     family: Family | None
     """Its children; None if it waits for none."""
     family_links: Mapping[str, type[Task]]
@@ -140,8 +140,8 @@ def view(model: type[Task], task_id: str, *, hide: frozenset[str], known: Mappin
         {name: HIDDEN if name in hide else without(value, hide) for name, value in facts["attributes"].items()},
         # An error may quote the value, as that of a damaged time does.
         {name: HIDDEN if name in hide else why for name, why in facts.get("unread", {}).items()},
-        {name: HIDDEN if name in hide else without(answer, hide) for name, answer in facts.get("signals", {}).items()},
-        sorted({*facts.get("awaits", ())} & {each.stored_name for each in awaited_in(model)}),
+        {name: HIDDEN if name in hide else without(signal, hide) for name, signal in facts.get("signals", {}).items()},
+        sorted({*facts.get("awaits", ())} & {each.stored_name for each in signals_in(model)}),
         round_of(task),
         family,
         {each.use_case: known[each.use_case] for each in family.children if each.use_case in known} if family else {},

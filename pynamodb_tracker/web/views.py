@@ -229,7 +229,7 @@ class Views:
         """Show one task."""
         query = request.query_params
         return self.show_task(
-            request, query.get("id", ""), done={**VERBS, "answer": "answered"}.get(query.get("done", ""), "")
+            request, query.get("id", ""), done={**VERBS, "signal": "sent"}.get(query.get("done", ""), "")
         )
 
     def show_task(self, request: Request, task_id: str, *, done: str = "", **refused: Any) -> Response:

@@ -191,7 +191,7 @@ class TaskTeam(Team):
     def _end(self, attempt: AsyncWorkerAttempt, task: asyncio.Task[None]) -> None:
         """Give the slot of a task to the next one."""
         del self._tasks[task]
-        attempt.note_answer()  # if it was not started, or cancelled before its first line
+        attempt.note_response()  # if it was not started, or cancelled before its first line
         self.end_attempt(attempt)
         self._slots.release()
         self._check_end()

@@ -65,7 +65,7 @@ class WorkerAttempt(TaskAttempt[Any], Hook):
     def run(self, function: Function) -> None:
         """Run the function on the task; only KeyboardInterrupt and SystemExit are raised."""
         if self.is_stopped:
-            self.note_answer()
+            self.note_response()
             self._has_ended.set()
             return
         try:

@@ -119,7 +119,7 @@ def test_a_task_that_is_cancelled_before_its_first_line_lets_the_feed_go_on() ->
     answers = list[bool]()
 
     class Noting(Feed):
-        def note_answer(self, *, was_taken: bool) -> None:
+        def note_response(self, *, was_taken: bool) -> None:
             answers.append(was_taken)
 
     async def main() -> None:

@@ -188,7 +188,9 @@ def test_after_a_slow_hook_the_lock_is_extended_three_times_at_most(clock: Stopp
             with Order.confirm_payment.start("o-1") as ctx:
                 assert not ctx.lock_lost
         else:
-            with pytest.raises(TaskNotStartableError, match=r"answers take longer than lock_for \(0:05:00\)") as raised:
+            with pytest.raises(
+                TaskNotStartableError, match=r"responses take longer than lock_for \(0:05:00\)"
+            ) as raised:
                 Order.confirm_payment.run("o-1", lambda _: pytest.fail("it began"))
             assert raised.value.__notes__ == [address_of(TaskNotStartableError)]
     assert requests.operations == ["UpdateItem"] * (min(late + 1, 3) + 2)

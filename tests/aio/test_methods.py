@@ -70,8 +70,8 @@ def test_they_do_what_their_namesakes_do_and_send_nothing_from_the_loop() -> Non
         with pytest.raises(LockLostError):
             async with step.astart("o-4"):
                 assert (await step.aunlock("o-4", reason="its host is gone")).state == step.pending
-        await step.arun("o-3", answer, store_answer=True)
-        assert await step.aanswer("o-3") == {"a": 1}
+        await step.arun("o-3", answer, store_result=True)
+        assert await step.aresult("o-3") == {"a": 1}
         group = Order.group("g")
         assert (await group.aturn(), await group.adata(), await group.awaiting(), await group.arepair()) == (
             *("o-1", {}, []),

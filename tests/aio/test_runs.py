@@ -62,8 +62,8 @@ def test_arun_returns_what_the_function_returns() -> None:
 
 def test_arun_stores_the_answer_with_the_success() -> None:
     Order.create("o-1")
-    assert asyncio.run(Order.confirm_payment.arun("o-1", ship, store_answer=True)) == "shipped"
-    assert Order.confirm_payment.answer("o-1") == "shipped"
+    assert asyncio.run(Order.confirm_payment.arun("o-1", ship, store_result=True)) == "shipped"
+    assert Order.confirm_payment.result("o-1") == "shipped"
 
 
 def test_a_failure_is_recorded_and_raised() -> None:
@@ -179,7 +179,7 @@ def test_the_context_saves_extends_creates_and_stores_without_waiting_on_the_loo
             await ctx.extend_lock(timedelta(hours=1))
             await ctx.create(Parcel, "o-1/parcel", wait=True, weight=3)
             await ctx.wait_until(timedelta(days=1))
-            ctx.store_answer({"paid": True})
+            ctx.store_result({"paid": True})
             assert ctx.fencing_token
             assert ctx.occurrence is None
             assert repr(ctx).startswith("<AsyncContext Order.confirm_payment 'o-1' attempt 1")
@@ -189,7 +189,7 @@ def test_the_context_saves_extends_creates_and_stores_without_waiting_on_the_loo
     assert threading.get_ident() not in threads
     task = Order.get_task("o-1")
     assert (task.waits, task.amount, Parcel.get_task("o-1/parcel").weight) == (1, 1, 3)
-    assert Order.confirm_payment.answer(task) == {"paid": True}
+    assert Order.confirm_payment.result(task) == {"paid": True}
 
 
 def test_a_transaction_commits_at_the_end_of_its_block_with_the_success() -> None:

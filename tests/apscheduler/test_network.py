@@ -16,8 +16,8 @@ from tests.engine.actions import (
     PASS,
     THROTTLED,
     Action,
-    DropAnswer,
     DropRequest,
+    DropResponse,
     Duplicate,
     Fail,
     Hold,
@@ -97,7 +97,7 @@ def live(store: DynamoDBJobStore) -> None:
     "rule",
     [
         EachRequest(DropRequest()),
-        EachRequest(DropAnswer()),
+        EachRequest(DropResponse()),
         EachRequest(Duplicate("second")),
         EachRequest(Fail(500)),
         EachRequest(THROTTLED),

@@ -16,7 +16,7 @@ by_bus = handles(Order.confirm, task_id="detail.order_id", create_if_missing=lam
 by_queue = handles(Order.ship, task_id="order_id", trigger="sqs")(ship)
 by_stream = handles(Order.ship, task_id="order_id", trigger="kinesis")(ship)
 by_request = handles(
-    Order.ship, task_id="body.order_id", create_if_missing=True, store_answer=True, must_match="body.amount"
+    Order.ship, task_id="body.order_id", create_if_missing=True, store_result=True, must_match="body.amount"
 )(lambda ctx, _event: {"label": ctx.fencing_token})
 again = retry_handler(Order.ship, lambda _ctx: None)
 

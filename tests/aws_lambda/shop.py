@@ -9,7 +9,7 @@ from typing import Any
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 from pynamodb.exceptions import UpdateError
 
-from pynamodb_tracker import Awaited, ExecutionContext, Step, Task, UseCase
+from pynamodb_tracker import ExecutionContext, Signal, Step, Task, UseCase
 from pynamodb_tracker.testing import StoppedClock
 
 __all__ = ["REQUEST", "Broken", "Context", "Order", "ShopTask", "no_access", "ship"]
@@ -30,7 +30,7 @@ class Order(ShopTask):
     ship = Step(20, max_attempts=2)
     deliver = Step(30, retry_delay=timedelta(minutes=10))
 
-    paid, approved = Awaited(), Awaited()
+    paid, approved = Signal(), Signal()
     amount = NumberAttribute(null=True)
     label = UnicodeAttribute(null=True)
 

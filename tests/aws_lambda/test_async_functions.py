@@ -21,7 +21,7 @@ name: ContextVar[str] = ContextVar("name", default="nobody")
 loops: list[asyncio.AbstractEventLoop] = []
 
 
-@handles(Order.ship, task_id="order_id", threads=3, store_answer=True)
+@handles(Order.ship, task_id="order_id", threads=3, store_result=True)
 async def handler(ctx: AsyncContext[Order], event: Any) -> dict[str, Any]:
     """Ship with asyncio."""
     assert ctx.invocation.aws_request_id == REQUEST

@@ -109,14 +109,14 @@ def test_without_it_a_task_that_is_not_there_is_an_error(context: Context) -> No
 
 def test_of_two_deliveries_at_once_one_runs_and_the_other_gets_its_answer(context: Context) -> None:
     got: list[Any] = []
-    first = handles(Order.confirm, task_id="order_id", create_if_missing=True, store_answer=True, must_match="size")
+    first = handles(Order.confirm, task_id="order_id", create_if_missing=True, store_result=True, must_match="size")
 
     def attributes(event: Any) -> dict[str, int]:  # called once the claim has found no task
         got.append(first(lambda *_: "first")(event, context))
         return {"amount": 4200}
 
     second = handles(
-        Order.confirm, task_id="order_id", create_if_missing=attributes, store_answer=True, must_match="size"
+        Order.confirm, task_id="order_id", create_if_missing=attributes, store_result=True, must_match="size"
     )
     got.append(second(lambda *_: "second")(bare("o-1", size="XL"), context))
 

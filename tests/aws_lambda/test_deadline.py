@@ -12,7 +12,7 @@ from pynamodb.exceptions import TransactWriteError, UpdateError
 
 from pynamodb_tracker.aws_lambda import handles, retry_handler
 from pynamodb_tracker.dynamodb.connection import SharedConnection
-from pynamodb_tracker.dynamodb.retries import ending_by, latest_answer
+from pynamodb_tracker.dynamodb.retries import ending_by, latest_response
 from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.events import bare, sqs
 from tests.aws_lambda.shop import Context, Order, no_access, ship
@@ -51,7 +51,7 @@ def test_a_block_without_a_deadline_keeps_that_of_the_block_around_it(clock: Sto
     deadline = clock.now()
 
     with ending_by(deadline), ending_by(None):
-        assert latest_answer(deadline + timedelta(seconds=1)) == deadline
+        assert latest_response(deadline + timedelta(seconds=1)) == deadline
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["handles", "retry_handler"])

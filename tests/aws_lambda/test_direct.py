@@ -19,7 +19,7 @@ from pynamodb_tracker import (
     TaskNotReadyError,
     TaskNotStartableError,
 )
-from pynamodb_tracker.aws_lambda import Replies, Result, UnreadableEventError, handles
+from pynamodb_tracker.aws_lambda import Invocation, Replies, UnreadableEventError, handles
 from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.events import bare, eventbridge
 from tests.aws_lambda.shop import REQUEST, Broken, Context, Order, ship
@@ -32,7 +32,7 @@ asynchronous = handles(Order.ship, task_id="order_id", trigger="async")(ship)
 by_bus = handles(Order.ship, task_id="detail.order_id")(lambda ctx, event: ship(ctx, event["detail"]))
 
 
-def label_in(result: Result[Order]) -> str | None:
+def label_in(result: Invocation[Order]) -> str | None:
     return result.task.label if result.task else None
 
 
@@ -83,7 +83,7 @@ def test_what_the_function_returns_is_the_answer(context: Context) -> None:
 
 def test_an_answer_of_the_task_is_the_same_whether_it_succeeded_now_or_before(context: Context) -> None:
     ready()
-    handler = handles(Order.ship, task_id="order_id", answer=lambda result: {"label": label_in(result)})(ship)
+    handler = handles(Order.ship, task_id="order_id", respond=lambda result: {"label": label_in(result)})(ship)
 
     answers = [handler(bare("o-1"), context) for _ in range(2)]
 
@@ -420,14 +420,14 @@ def test_what_the_function_returned_is_no_answer_where_that_could_not_be_recorde
     assert handler(bare("o-1"), context) == {**DONE, "state": "ship ignored"}
 
 
-def seen(result: Result[Order]) -> tuple[object, ...]:
+def seen(result: Invocation[Order]) -> tuple[object, ...]:
     return result.status, label_in(result), result.task and result.task.state
 
 
 def test_an_answer_has_nothing_that_a_failed_attempt_assigned(context: Context) -> None:
     ready()
 
-    @handles(Order.ship, task_id="order_id", replies=Replies(failed="ack"), answer=seen)
+    @handles(Order.ship, task_id="order_id", replies=Replies(failed="ack"), respond=seen)
     def handler(ctx: ExecutionContext[Order], _event: object) -> None:
         ctx.task.label = "L-1"
         raise Broken

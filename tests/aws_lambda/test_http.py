@@ -21,7 +21,7 @@ from aws_lambda_powertools.utilities.data_classes import (
 from pynamodb.exceptions import UpdateError
 
 from pynamodb_tracker import ExecutionContext, GiveUp, clock
-from pynamodb_tracker.aws_lambda import Replies, Result, UnreadableEventError, handles
+from pynamodb_tracker.aws_lambda import Invocation, Replies, UnreadableEventError, handles
 from pynamodb_tracker.aws_lambda.queue import Queue
 from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.events import bare, function_url, http_api, load_balancer, rest_api
@@ -39,7 +39,7 @@ def print_label(_ctx: ExecutionContext[Order], event: Any) -> dict[str, str]:
     return LABEL
 
 
-handler = handles(Order.ship, task_id="body.order_id", store_answer=True, must_match="body.size")(print_label)
+handler = handles(Order.ship, task_id="body.order_id", store_result=True, must_match="body.size")(print_label)
 
 
 def ready() -> None:
@@ -253,7 +253,7 @@ def test_a_load_balancer_with_lists_of_values_is_answered_with_lists(context: Co
 def test_the_function_may_return_the_response_itself_and_a_repeated_request_gets_it_too(context: Context) -> None:
     ready()
     created = {"statusCode": 201, "headers": {"Location": "/labels/1"}, "body": {"label": "L-1"}}
-    create = handles(Order.ship, task_id="body.order_id", store_answer=True)(lambda _ctx, _event: created)
+    create = handles(Order.ship, task_id="body.order_id", store_result=True)(lambda _ctx, _event: created)
 
     responses = [create(rest_api(order()), context) for _ in range(2)]
 
@@ -274,8 +274,8 @@ def test_the_function_may_return_the_response_itself_and_a_repeated_request_gets
 def test_a_response_of_text_keeps_its_type_and_one_without_a_body_is_empty(context: Context) -> None:
     ready()
     page = {"statusCode": 200, "headers": {"Content-Type": "text/html"}, "body": "<p>"}
-    html = handles(Order.ship, task_id="body.order_id", store_answer=True)(lambda _ctx, _event: page)
-    empty = handles(Order.ship, task_id="body.order_id", answer=lambda _: {"statusCode": 204})(print_label)
+    html = handles(Order.ship, task_id="body.order_id", store_result=True)(lambda _ctx, _event: page)
+    empty = handles(Order.ship, task_id="body.order_id", respond=lambda _: {"statusCode": 204})(print_label)
 
     shown = html(http_api(order()), context)
     assert (shown["headers"], shown["body"]) == ({"content-type": "text/html"}, "<p>")
@@ -285,7 +285,7 @@ def test_a_response_of_text_keeps_its_type_and_one_without_a_body_is_empty(conte
 def test_a_status_code_may_be_a_member_of_an_enumeration(context: Context) -> None:
     ready()
     told = {"statusCode": HTTPStatus.CREATED, "body": "done"}
-    create = handles(Order.ship, task_id="body.order_id", answer=lambda _: told)(print_label)
+    create = handles(Order.ship, task_id="body.order_id", respond=lambda _: told)(print_label)
 
     response = create(http_api(order()), context)
     assert (json.dumps(response["statusCode"]), response["body"]) == ("201", "done")
@@ -295,7 +295,7 @@ def test_a_status_code_may_be_a_member_of_an_enumeration(context: Context) -> No
 def test_a_header_with_a_list_of_values_has_no_other_one(headers: str, context: Context) -> None:
     ready()
     page = {"statusCode": 200, "multiValueHeaders": {"Content-Type": ["text/html"]}, "body": "<p>"}
-    html = handles(Order.ship, task_id="body.order_id", answer=lambda _: page)(print_label)
+    html = handles(Order.ship, task_id="body.order_id", respond=lambda _: page)(print_label)
     event = load_balancer(order())
     event[headers] = event.pop("headers") if headers == "headers" else {k: [v] for k, v in event.pop("headers").items()}
 
@@ -304,10 +304,10 @@ def test_a_header_with_a_list_of_values_has_no_other_one(headers: str, context: 
 
 
 def test_answer_chooses_the_body_of_every_result(context: Context) -> None:
-    def told(result: Result[Order]) -> dict[str, object]:
-        return {"status": result.status, "repeated": result.repeated, "id": result.task_id, "label": result.value}
+    def told(result: Invocation[Order]) -> dict[str, object]:
+        return {"status": result.status, "repeated": result.repeated, "id": result.task_id, "label": result.result}
 
-    tell = handles(Order.ship, task_id="body.order_id", store_answer=True, answer=told)(print_label)
+    tell = handles(Order.ship, task_id="body.order_id", store_result=True, respond=told)(print_label)
 
     missed = tell(http_api(order()), context)
     ready()
@@ -380,8 +380,8 @@ def test_a_table_that_cannot_be_used_has_a_status_code(
 def test_answer_chooses_the_body_where_the_table_cannot_be_used(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    results: list[Result[Order]] = []
-    noting = handles(Order.ship, task_id="body.order_id", answer=results.append)(print_label)
+    results: list[Invocation[Order]] = []
+    noting = handles(Order.ship, task_id="body.order_id", respond=results.append)(print_label)
     monkeypatch.setattr(Order.ship, "start", no_access)
 
     assert noting(http_api(order()), context)["statusCode"] == 503
@@ -395,7 +395,7 @@ def test_a_success_whose_message_was_not_sent_has_a_status_code(
     url = "https://sqs.eu-west-1.amazonaws.com/1/next"
     handing_on = handles(Order.ship, task_id="body.order_id", next_queue_url=url)
     saying = handles(
-        Order.ship, task_id="body.order_id", next_queue_url=url, answer=lambda result: type(result.error).__name__
+        Order.ship, task_id="body.order_id", next_queue_url=url, respond=lambda result: type(result.error).__name__
     )
     monkeypatch.setattr(Queue, "send", lambda *_, **__: 1 / 0)
 
@@ -475,7 +475,7 @@ def test_the_event_classes_of_powertools_work_around_the_handler_and_as_its_payl
 
     outer: Any = event_source(data_class=data_class)(handler)
     inner = handles(
-        Order.ship, task_id=lambda event: event.json_body["order_id"], payload=data_class, store_answer=True
+        Order.ship, task_id=lambda event: event.json_body["order_id"], payload=data_class, store_result=True
     )(lambda _ctx, event: event.json_body["size"])
 
     assert body_of(outer(event, context)) == LABEL
@@ -501,6 +501,6 @@ def test_a_body_that_cannot_be_compared_is_an_error_of_the_client(body: str, con
 
 def test_a_response_without_a_body_has_none(context: Context) -> None:
     ready()
-    silent = handles(Order.ship, task_id="body.order_id", answer=lambda _: {"statusCode": 204, "body": None})
+    silent = handles(Order.ship, task_id="body.order_id", respond=lambda _: {"statusCode": 204, "body": None})
 
     assert silent(print_label)(http_api(order()), context)["body"] == ""

@@ -37,7 +37,7 @@ def deliver(ctx: ExecutionContext[Order]) -> None:
     ctx.task.label = "delivered"
 
 
-splits = handles(Order.ship, task_id="order_id", store_answer=True)(split)
+splits = handles(Order.ship, task_id="order_id", store_result=True)(split)
 packs = handles(Parcel.send, task_id="order_id")(pack)
 delivers = handles(Order.deliver, task_id="order_id")(lambda ctx, _: deliver(ctx))
 

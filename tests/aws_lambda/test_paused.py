@@ -1,4 +1,4 @@
-"""A handler while its step is paused: the task is there, it is not claimed, and each trigger gets its answer."""
+"""A handler while its step is paused: the task is there, it is not claimed, and each trigger gets its result."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def test_the_task_is_created_but_not_run_and_the_trigger_gets_its_answer(trigger
         with pytest.raises(Exception, match="1 of 1 records have to be redelivered"):
             handler(event, context)
     else:
-        answer = handler(event, context)
+        result = handler(event, context)
         if trigger == "http":
-            assert (answer["statusCode"], answer["headers"]["retry-after"]) == (503, "60")
-        elif "batchItemFailures" in answer:
-            assert len(answer["batchItemFailures"]) == (trigger != "sqs")
+            assert (result["statusCode"], result["headers"]["retry-after"]) == (503, "60")
+        elif "batchItemFailures" in result:
+            assert len(result["batchItemFailures"]) == (trigger != "sqs")
     task = Order.get_task("o-1")
     assert (task.state, task.fence, task.attempt) == (Order.confirm.pending, 0, 0)
 
@@ -106,8 +106,8 @@ def test_a_queue_that_keeps_an_order_gets_the_record_again(context: Context) -> 
 
 def test_a_task_that_has_passed_the_step_or_cannot_be_started_is_answered_as_ever(context: Context) -> None:
     Order.create("o-1")
-    Order.confirm.run("o-1", lambda _: {"label": "L-1"}, store_answer=True, must_match={"size": 1})
-    handler = once(store_answer=True, must_match="size")
+    Order.confirm.run("o-1", lambda _: {"label": "L-1"}, store_result=True, must_match={"size": 1})
+    handler = once(store_result=True, must_match="size")
     assert handler(bare("o-1", size=1), context) == {"label": "L-1"}
     with pytest.raises(PayloadMismatchError):
         handler(bare("o-1", size=2), context)
@@ -119,7 +119,7 @@ def test_a_task_that_has_passed_the_step_or_cannot_be_started_is_answered_as_eve
 
 
 def test_a_task_that_is_created_meanwhile_takes_no_other_payload(context: Context, clock: StoppedClock) -> None:
-    handler = once(store_answer=True, must_match="body.size", trigger="http", where="body.order_id")
+    handler = once(store_result=True, must_match="body.size", trigger="http", where="body.order_id")
     codes = [handler(http_event(bare("o-1", size=size)), context)["statusCode"] for size in (1, 2, 1)]
     clock.advance(HOUR)
     codes += [handler(http_event(bare("o-1", size=size)), Context(clock))["statusCode"] for size in (2, 1)]
@@ -132,8 +132,8 @@ def test_a_message_that_alone_starts_the_step_again_stays_in_its_queue(
 ) -> None:
     Order.create("o-1", state=Order.ship.pending)
     monkeypatch.setattr(Order.confirm._definition, "also_from", {Order.ship.pending.code})
-    answer = once(replies=Replies(paused=given))(sqs(bare("o-1"), bare("o-3")), context)
-    assert names(answer) == kept, "the schedule finds o-3 alone"
+    result = once(replies=Replies(paused=given))(sqs(bare("o-1"), bare("o-3")), context)
+    assert names(result) == kept, "the schedule finds o-3 alone"
     told = once("body.order_id")(http_event(bare("o-1")), context)
     assert (told["statusCode"], told["headers"]["retry-after"]) == (503, "60")
 

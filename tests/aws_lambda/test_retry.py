@@ -387,13 +387,13 @@ def test_the_time_is_looked_at_while_locks_are_only_extended(
 def test_where_workers_meet_they_spread(clock: StoppedClock, monkeypatch: pytest.MonkeyPatch) -> None:
     ready("o-1", "o-2")
     met = []
-    note_answer = Feed.note_answer
+    note_response = Feed.note_response
 
     def noted(feed: Feed, *, was_taken: bool) -> None:
         met.append(was_taken)
-        note_answer(feed, was_taken=was_taken)
+        note_response(feed, was_taken=was_taken)
 
-    monkeypatch.setattr(Feed, "note_answer", noted)
+    monkeypatch.setattr(Feed, "note_response", noted)
     monkeypatch.setattr(DueTasks, "ids", lambda *_: iter(["o-1", "o-2"]))  # it lags
     with Order.ship.start("o-1"):
         retry_handler(Order.ship, label)(SCHEDULE, Context(clock))

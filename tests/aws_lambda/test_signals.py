@@ -1,4 +1,4 @@
-"""Answers from outside that come as requests, messages and events."""
+"""Signals from outside that come as requests, messages and events."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from botocore.client import BaseClient
 
-from pynamodb_tracker import BoundAwaited, TaskAlreadyAnsweredError, TaskNotFoundError, TaskNotReadyError
+from pynamodb_tracker import BoundSignal, SignalAlreadyReceivedError, TaskNotFoundError, TaskNotReadyError
 from pynamodb_tracker.aws_lambda import handles_signal
 from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.events import eventbridge, fifo, http_api, names, sqs
@@ -179,8 +179,8 @@ def test_a_fifo_queue_drops_the_message_of_a_repetition(context: Context, client
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"answer": Order.ship}, "an answer that a use case declares"),
-        ({"answer": BoundAwaited(ShopTask, "paid")}, "ShopTask"),
+        ({"signal": Order.ship}, "a signal that a use case declares"),
+        ({"signal": BoundSignal(ShopTask, "paid")}, "ShopTask"),
         ({"task_id": "body..order"}, "task_id is keys with dots"),
         ({"value": 7}, "value is keys with dots"),
         ({"by": 7}, "by must be text"),
@@ -191,9 +191,9 @@ def test_a_fifo_queue_drops_the_message_of_a_repetition(context: Context, client
     ],
 )
 def test_wrong_arguments_are_refused_before_the_first_event(wrong: dict[str, Any], message: str) -> None:
-    given = {"answer": Order.paid, "task_id": "order", **wrong}
+    given = {"signal": Order.paid, "task_id": "order", **wrong}
     with pytest.raises((TypeError, ValueError), match=message):
-        handles_signal(given.pop("answer"), **given)
+        handles_signal(given.pop("signal"), **given)
 
 
 def test_another_answer_is_the_one_that_a_person_finds_in_the_error(context: Context) -> None:
@@ -201,6 +201,6 @@ def test_another_answer_is_the_one_that_a_person_finds_in_the_error(context: Con
     Order.paid.send("o-1", "1.00")
     conflict = handles_signal(Order.paid, task_id="order", value="amount", other="conflict")
 
-    with pytest.raises(TaskAlreadyAnsweredError, match="with another value") as raised:
+    with pytest.raises(SignalAlreadyReceivedError, match="with another value") as raised:
         conflict(EVENT, context)
-    assert raised.value.answer.value == "1.00"
+    assert raised.value.signal.value == "1.00"

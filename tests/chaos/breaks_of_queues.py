@@ -154,13 +154,13 @@ def another_answer(story: Story) -> None:
     told(story.history, "counted", "bill/b", name="paid", value="y")
 
 
-def answer_of_nobody(story: Story) -> None:
+def signal_of_nobody(story: Story) -> None:
     told(story.history, "send", "bill/b", name="approved", value="x")
-    change_queue(story.final, "bill/b", answers={"paid": "x", "approved": "y"})
+    change_queue(story.final, "bill/b", signals={"paid": "x", "approved": "y"})
 
 
 def answer_lost(story: Story) -> None:
-    change_queue(story.final, "bill/b", answers={})
+    change_queue(story.final, "bill/b", signals={})
 
 
 def cancelled_though_paid(story: Story) -> None:
@@ -224,9 +224,9 @@ BREAKS = {
     "joins are not early": (collected_before_its_parts, collected_while_it_waited),
     "what is cancelled stays so": (begun_though_cancelled,),
     "parts come with their report": (part_missing, part_without_a_split),
-    "first answers count": (another_answer, answer_of_nobody, answer_lost),
-    "decisions know all answers": (cancelled_though_paid,),
-    "bills wait for their answers": (settled_too_early, still_awaited),
+    "first signals count": (another_answer, signal_of_nobody, answer_lost),
+    "decisions know all signals": (cancelled_though_paid,),
+    "bills wait for their signals": (settled_too_early, still_awaited),
     "counters are exact": (counter_left, parent_left),
 }
 """By promise, the ways to break it."""

@@ -27,7 +27,7 @@ from typing import Any
 
 from tests.chaos.interruptions import notes_of
 from tests.conftest import prepare_process
-from tests.engine.actions import Action, Delay, DropAnswer
+from tests.engine.actions import Action, Delay, DropResponse
 from tests.engine.engine import start
 from tests.engine.proxy import Proxy
 from tests.support.operations import Boom
@@ -309,7 +309,7 @@ def delayed(draw: random.Random) -> Callable[[str, object, int], Action]:
     """Return the rule of a network that delays every request, and loses one answer in a hundred."""
 
     def rule(_target: str, _body: object, _ordinal: int) -> Action:
-        return DropAnswer() if draw.random() < 0.01 else Delay(draw.uniform(0, LONGEST_DELAY))
+        return DropResponse() if draw.random() < 0.01 else Delay(draw.uniform(0, LONGEST_DELAY))
 
     return rule
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tests.chaos import (
-    checks_of_answers,
     checks_of_branches,
     checks_of_data,
     checks_of_follow_ups,
@@ -20,6 +19,7 @@ from tests.chaos import (
     checks_of_rows,
     checks_of_runs,
     checks_of_schedule,
+    checks_of_signals,
     checks_of_slots,
 )
 from tests.chaos.final import Final
@@ -34,7 +34,7 @@ OF_QUEUES = (
     checks_of_follow_ups,
     checks_of_joins,
     checks_of_groups,
-    checks_of_answers,
+    checks_of_signals,
 )
 OF_ROWS = (
     tuple(

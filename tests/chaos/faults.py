@@ -21,8 +21,8 @@ from tests.engine.actions import (
     THROTTLED,
     Action,
     Delay,
-    DropAnswer,
     DropRequest,
+    DropResponse,
     Duplicate,
     Exchange,
     Fail,
@@ -226,7 +226,7 @@ def drawn(settings: Settings, target: str, ordinal: int, first: str = "") -> tup
     later, held = draw.uniform(0.05, 2.0), draw.uniform(0.1, settings.longest_hold)
     actions: dict[str, Action] = {
         "dropped_request": DropRequest(),
-        "dropped_answer": DropAnswer(),
+        "dropped_response": DropResponse(),
         "duplicated": Duplicate(draw.choice(("first", "second"))),
         "held": Hold(After(held)),
         "delayed": Delay(later),

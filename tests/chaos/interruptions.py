@@ -30,7 +30,7 @@ from typing import Any
 
 from pynamodb_tracker.batch.batch import TaskAttempt
 from tests.conftest import prepare_process
-from tests.engine.actions import Action, Delay, DropAnswer
+from tests.engine.actions import Action, Delay, DropResponse
 from tests.engine.engine import start
 from tests.engine.proxy import Proxy
 from tests.support.operations import Boom
@@ -308,7 +308,7 @@ def run(count: int, seed: int, processes: int) -> tuple[list[tuple[Attempt, Foun
     delays = random.Random(seed)
 
     def delayed(_target: str, _body: object, _ordinal: int) -> Action:
-        return DropAnswer() if delays.random() < 0.01 else Delay(delays.uniform(0, LONGEST_DELAY))
+        return DropResponse() if delays.random() < 0.01 else Delay(delays.uniform(0, LONGEST_DELAY))
 
     try:
         table = f"interrupts-{seed}"

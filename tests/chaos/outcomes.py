@@ -30,7 +30,7 @@ KEPT = "had recorded the success"
 """What it notes on an error that leaves a block whose success a transaction has recorded."""
 LOCKED = ("may still be locked", UNRECORDED)
 """What it notes on the error of a claim, or of a release before the block, that may leave the task locked."""
-SLOW = "answers take longer than lock_for"
+SLOW = "responses take longer than lock_for"
 """What it says if the lock keeps expiring before the block."""
 CANCELLED = "TransactionCanceledException"
 PASSING = {"TransactionConflict", "ThrottlingError"}

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from pynamodb_tracker import TaskNotStartableError
-from tests.chaos import answers, follow_ups, groups, joins, merges, schedule
+from tests.chaos import follow_ups, groups, joins, merges, schedule, signals
 from tests.chaos.attempts import Attempt, report_crash
 from tests.chaos.events import Log
 from tests.chaos.interrupts import Interrupts
@@ -48,7 +48,7 @@ class QueueMoves:
         self.calm = calm
         self.interrupts = interrupts
         self.queues: Queues = queues_beside(parcel, settings)
-        self.todo: list[tuple[Any, str]] = []
+        self.due: list[tuple[Any, str]] = []
         """Steps, and tasks that were due when this worker looked last: by now others may have taken some of them."""
         self.moves: dict[Callable[[int, random.Random], bool], int] = {
             self._run: 50,
@@ -76,7 +76,7 @@ class QueueMoves:
         """Do one thing; return whether there was anything to do."""
         if self.calm:
             if draw.random() < REOPENS and (
-                self._reopen_parts(number) or answers.send_missing(self.log, number, self.queues.bill)
+                self._reopen_parts(number) or signals.send_missing(self.log, number, self.queues.bill)
             ):
                 return True
             return self._run(number, draw)
@@ -100,10 +100,10 @@ class QueueMoves:
         if number == FIRST_BILL and self.log.worker in FIRST:  # `begin` has created it
             return False
         task_id = f"{self.log.worker}-{number // 10}"
-        return self._create(self.queues.bill, number, **answers.create_options(self.queues.bill, task_id))
+        return self._create(self.queues.bill, number, **signals.create_options(self.queues.bill, task_id))
 
     def _answer(self, number: int, draw: random.Random) -> bool:
-        return answers.send_any(self.log, number, self.queues.bill, draw)
+        return signals.send_any(self.log, number, self.queues.bill, draw)
 
     def _create(self, use_case: Any, number: int, **options: Any) -> bool:
         task_id = f"{self.log.worker}-{number // 10}"
@@ -120,13 +120,13 @@ class QueueMoves:
     def _run(self, number: int, draw: random.Random) -> bool:
         """Run one of the tasks that the index said are due, or look what there is to do at another step."""
         for step in draw.sample(self.queues.steps, LOOKS):
-            if self.todo:
+            if self.due:
                 break
             found = [task.task_id for task in step.due(limit=LOOKED_AT, with_data=False)]
-            self.todo = [(step, task_id) for task_id in draw.sample(found, min(KEPT, len(found)))]
-        if not self.todo:
+            self.due = [(step, task_id) for task_id in draw.sample(found, min(KEPT, len(found)))]
+        if not self.due:
             return False
-        self._attempt(number, *self.todo.pop(), draw)
+        self._attempt(number, *self.due.pop(), draw)
         return True
 
     def _poll(self, number: int, draw: random.Random) -> bool:
@@ -148,7 +148,7 @@ class QueueMoves:
             case queues.report:
                 joins.run(attempt, task_id, queues, self.interrupts)
             case queues.bill:
-                answers.run(attempt, task_id, self.interrupts)
+                signals.run(attempt, task_id, self.interrupts)
             case queues.member:
                 groups.run(attempt, task_id, self.interrupts)
             case _:

@@ -47,7 +47,7 @@ def queue_row(queues: Queues, item: dict[str, Any], entry: Entry) -> QueueRow:
         "occurrences": task.data.get("occurrences", []),
         "extras": task.data.get("extras", []),
         "text": task.data.get("text", [None])[0],
-        "answers": {name: answer.value for name, answer in (task.signals or {}).items()},
+        "signals": {name: signal.value for name, signal in (task.signals or {}).items()},
         "awaits": sorted(task.awaits or ()),
         "decided": task.data.get("decided"),
         "group": item.get("group", {}).get("S"),

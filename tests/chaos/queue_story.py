@@ -25,7 +25,7 @@ _FACTS: dict[str, Any] = {
     "asks": [],
     "again": [],
     "made_by": None,
-    "answers": {},
+    "signals": {},
     "awaits": [],
     "decided": None,
 }
@@ -43,7 +43,7 @@ _ROWS: dict[str, dict[str, Any]] = {
     "part/r/2": {"marks": [(10, 2)]},
     "bill/b": {
         "marks": [(10, 1), (20, 2)],
-        "answers": {"paid": "x"},
+        "signals": {"paid": "x"},
         "decided": {"paid": "x", "approved": None},
     },
     "member/m": {"marks": [(10, 1), (20, 2)], "group": "van", "group_number": 1},

@@ -8,7 +8,7 @@ from typing import Any
 
 from pynamodb.attributes import ListAttribute, NumberAttribute, UnicodeAttribute
 
-from pynamodb_tracker import Awaited, Step, UseCase
+from pynamodb_tracker import Signal, Step, UseCase
 from tests.chaos.settings import Settings
 
 __all__ = ["CHILDREN", "FOLLOW_UPS", "MOST_ATTEMPTS", "NAMES", "PERIOD", "Queues", "queues_beside"]
@@ -41,7 +41,7 @@ class Queues:
     member: Any
     """Belongs to a group."""
     bill: Any
-    """Waits for answers."""
+    """Waits for signals."""
 
     @property
     def steps(self) -> list[Any]:
@@ -113,6 +113,6 @@ def queues_beside(parcel: Any, settings: Settings) -> Queues:
         issue = Step(10, **common)
         settle = Step(20, **common)
 
-        paid, approved = Awaited(), Awaited()
+        paid, approved = Signal(), Signal()
 
     return Queues(Index, Poll, Sale, Notice, Alert, Report, Part, Member, Bill)

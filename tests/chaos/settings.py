@@ -20,7 +20,7 @@ class Rates:
     """Of how many writes in one something becomes, of a third as many reads, of more transactions and batches."""
 
     dropped_request: float = 0.02
-    dropped_answer: float = 0.03
+    dropped_response: float = 0.03
     duplicated: float = 0.03
     held: float = 0.03
     delayed: float = 0.02

@@ -82,7 +82,7 @@ class Worker:
         self.order = parcels(endpoint, settings)
         self.ledger = Ledger(endpoint, settings)
         self.met: deque[str] = deque(maxlen=REMEMBERED)
-        self.todo: dict[str, list[str]] = {}
+        self.due: dict[str, list[str]] = {}
         """By step, what the index said when this worker looked last: by now others may have taken some of it."""
         self.ending = threading.Event()
         self.interrupts = Interrupts()
@@ -132,7 +132,7 @@ class Worker:
         if guess < 2 * GUESSES:
             held: list[str] = [task.task_id for task in step.in_progress.query(limit=LOOKED_AT)]
             return draw.choice(held) if held else None
-        todo = self.todo.setdefault(step.name, [])
+        todo = self.due.setdefault(step.name, [])
         if not todo:
             found = self._look(step)
             todo += draw.sample(found, min(KEPT, len(found)))

@@ -27,11 +27,11 @@ from pynamodb.attributes import (
 
 from pynamodb_tracker import (
     AsyncContext,
-    Awaited,
     DecimalAttribute,
     ExecutionContext,
     FindBy,
     GiveUp,
+    Signal,
     Step,
     Task,
     UseCase,
@@ -75,7 +75,7 @@ class Order(StoreTask):
     pay = Step(10)
     ship = Step(20, max_attempts=2, lock_for=timedelta(minutes=15))
 
-    paid, approved = Awaited(), Awaited()
+    paid, approved = Signal(), Signal()
     amount = NumberAttribute(null=True)
     note = UnicodeAttribute(null=True)
 

@@ -83,7 +83,7 @@ def test_each_task_that_differs_is_listed_the_most_important_first() -> None:
     assert lines[0]["old_time"] > lines[0]["new_time"]
     again, called_off, paid, part, tried = (each["differs"] for each in lines[-5:])
     assert (list(again), tried["fence"]) == (["create_time", "update_time"], ["1", "0"])
-    assert (paid, list(called_off)) == ({"answers": [["paid"], []]}, ["cancel_time"])
+    assert (paid, list(called_off)) == ({"signals": [["paid"], []]}, ["cancel_time"])
     assert part == {"parts": [["10/charge", "round"], []]}
     assert "store: 11 tasks, " in ended.err
     assert "store-restored: 11 tasks, " in ended.err

@@ -99,9 +99,9 @@ def test_the_name_of_a_group_adds_no_line_to_what_is_shown() -> None:
 @pytest.mark.usefixtures("store")
 def test_the_name_of_an_answer_adds_no_line_to_what_is_shown() -> None:
     Order.create("o-1")
-    answer = {"value": {"S": "1"}, "time": {"S": "2026-01-01T00:00:00.000000+0000"}, "token": {"S": "0"}}
+    signal = {"value": {"S": "1"}, "time": {"S": "2026-01-01T00:00:00.000000+0000"}, "token": {"S": "0"}}
     lines = len(run("show", "o-1").lines)
-    change(Order, "o-1", signals={"M": {"paid\nERROR forged": {"M": answer}}})
+    change(Order, "o-1", signals={"M": {"paid\nERROR forged": {"M": signal}}})
     shown = run("show", "o-1").lines
     assert len(shown) == lines + 1
     assert [line for line in shown if line.startswith("  paid\\nERROR forged ")]

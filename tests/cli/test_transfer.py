@@ -572,7 +572,7 @@ def test_a_task_is_loaded_with_the_answers_that_it_awaits_and_has(store: Stopped
     waits, ever, late, done = map(Order.get_task, tasks)
     assert waits.approved
     assert (waits.approved.value, waits.approved.by, waits.approved.key) == ({"a": [1.5]}, "ada", "evt-1")
-    assert (ever.waits_for, late.state, late.due_time <= store.now()) == ("the answer paid", Order.pay.pending, True)
+    assert (ever.waits_for, late.state, late.due_time <= store.now()) == ("the signal paid", Order.pay.pending, True)
     assert done.paid
     assert [line for line in text.splitlines() if "late" not in line] == [
         line for line in run("export").out.splitlines() if "late" not in line
@@ -589,8 +589,8 @@ def test_a_task_is_loaded_with_the_answers_that_it_awaits_and_has(store: Stopped
     ("line", "words"),
     [
         ('{"task_id": "o-1", "awaits": ["payed"]}', "Order awaits no 'payed'; it awaits approved, paid"),
-        ('{"task_id": "o-1", "awaits": "[1]"}', 'awaits: [1] is no list of answers, as in ["paid"]'),
-        ('{"task_id": "o-1", "signals": {"paid": 1}}', "signals: {'paid': 1} has no answers"),
+        ('{"task_id": "o-1", "awaits": "[1]"}', 'awaits: [1] is no list of signals, as in ["paid"]'),
+        ('{"task_id": "o-1", "signals": {"paid": 1}}', "signals: {'paid': 1} has no signals"),
         ('{"task_id": "o-1", "awaits": ["paid"], "signals": {"paid": {"value": 1}}}', "and has that already"),
         ('{"task_id": "o-1", "awaits": ["paid"], "group": "g"}', "a group or a rule has no awaits"),
         ('{"task_id": "o-1", "signals": {"paid": {"time": "noon"}}}', "Invalid isoformat string: 'noon'"),

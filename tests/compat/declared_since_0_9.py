@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from pynamodb_tracker import Awaited, ConcurrencyLimit, Step, UseCase
+from pynamodb_tracker import ConcurrencyLimit, Signal, Step, UseCase
 from tests.compat.declared import AppTask
 
 __all__ = ["Payout", "Sale"]
@@ -20,7 +20,7 @@ class Sale(AppTask):
     ship = Step(300)
     refund = Step(900, branch=True)
 
-    paid = Awaited()
+    paid = Signal()
 
 
 class Payout(AppTask):

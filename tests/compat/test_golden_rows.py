@@ -39,7 +39,7 @@ STATES = {
 }
 HOUR = timedelta(hours=1)
 LATER = {"merged", "parent", "answered"}
-"""The orders of the versions that know requests, joins and answers."""
+"""The orders of the versions that know requests, joins and results."""
 
 
 def as_binary(item: dict[str, Any]) -> dict[str, Any]:
@@ -63,11 +63,11 @@ def test_every_task_is_read_in_its_state_with_what_is_stored_off_row(*, later: b
     assert Order.get_task("large").data["lines"][2999] == "line 2999" * 9
     kept = ["0: ", "1: ", "2: "] if later else ["2: "]  # the complete ones of format 1 are in items that nobody reads
     assert [failure.message[:3] for failure in Order.get_task("log").errors] == kept
-    assert Order.get_task("failed").last_error == "ConnectionError: the bank does not answer"
+    assert Order.get_task("failed").last_error == "ConnectionError: the bank does not respond"
     assert Order.get_task("delivered").tracking_no == "T-delivered"
     assert Receipt.get_task("kept").state == Receipt.send.succeeded
     if later:
-        assert Order.confirm.answer(Order.get_task("answered")) == {"paid": True}
+        assert Order.confirm.result(Order.get_task("answered")) == {"paid": True}
         assert Order.get_task("merged").state == Order.confirm.in_progress
 
 
@@ -92,8 +92,8 @@ def test_what_0_9_has_added_is_read() -> None:
         "ended": "ship succeeded",
         "cancelled": "check ignored",
     }
-    answers = [Sale.get_task(name).paid for name in ("awaits", "paid", "early")]
-    assert [answer and answer.value for answer in answers] == [None, {"amount": 5}, {"amount": 5}]
+    results = [Sale.get_task(name).paid for name in ("awaits", "paid", "early")]
+    assert [result and result.value for result in results] == [None, {"amount": 5}, {"amount": 5}]
     assert list(Sale.get_task("awaits").awaits or ()) == ["paid"]
     assert [(pause.reason, pause.by) for pause in Sale.pauses()] == [("stocktaking", "ada")]
     assert (Sale.get_task("postponed").attempt, Sale.get_task("postponed").postponed) == (0, 1)

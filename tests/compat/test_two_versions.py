@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from pynamodb_tracker.step.awaited import BoundAwaited
+from pynamodb_tracker.step.signal import BoundSignal
 from tests.compat.declared import AppTask, Order, Piece
 from tests.engine.engine import Engine
 from tests.support.engines import Dynoxide
@@ -105,7 +105,7 @@ def test_old_and_new_workers_share_a_table_and_each_refuses_what_a_later_version
 def test_an_old_worker_leaves_alone_what_awaits_or_has_an_answer_until_a_new_one_runs_it(
     earlier: Path, dynamodb: Engine
 ) -> None:
-    paid = BoundAwaited(Order, "paid")
+    paid = BoundSignal(Order, "paid")
     Order.create("answered")
     paid.send("answered", 1)
     Order.create("woken", wait_for=paid)

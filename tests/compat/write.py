@@ -87,7 +87,7 @@ def second_format() -> None:
         Piece.create(name, group="customer-7")
     Order.create("answered")
     with Order.confirm.start("answered", must_match={"amount": 1}) as ctx:
-        ctx.store_answer({"paid": True})
+        ctx.store_result({"paid": True})
     job()
 
 
@@ -158,7 +158,7 @@ if __name__ == "__main__":
         first_format()
         if hasattr(Task, "create_or_merge"):
             second_format()
-        if hasattr(pynamodb_tracker, "Awaited"):
+        if hasattr(pynamodb_tracker, "Signal"):
             since_0_9()
     for item in items():
         sys.stdout.write(json.dumps(item, sort_keys=True, default=binary) + "\n")

@@ -278,7 +278,7 @@ def test_rows_that_seem_to_be_abandoned_are_read_once_however_often_workers_meet
         tried = []
         for task_id in feed:
             tried.append(task_id)
-            feed.note_answer(was_taken=len(tried) % 50 == 0)
+            feed.note_response(was_taken=len(tried) % 50 == 0)
     assert len(tried) == 200
     assert requests.operations.count("BatchGetItem") == 1
     assert requests.operations.count("Query") > 6

@@ -12,12 +12,12 @@ from pynamodb.exceptions import TransactWriteError
 
 from pynamodb_tracker import (
     AsyncContext,
-    Awaited,
     DefinitionError,
     ExecutionContext,
     GiveUp,
     LockLostError,
     Repeat,
+    Signal,
     Step,
     TaskAlreadySucceededError,
     TaskIgnoredError,
@@ -43,7 +43,7 @@ class Sale(AppTask):
     ship = Step(300)
     refund = Step(900, branch=True)
 
-    approved = Awaited()
+    approved = Signal()
 
 
 class Dispute(AppTask):
@@ -84,7 +84,7 @@ def test_a_branch_step_is_reached_only_by_choice_and_its_success_is_the_end() ->
     branch(lambda ctx: ctx.go_to(Sale.refund))
     assert (Sale.get_task("s").state, Sale.get_task("s").skipped_steps) == (Sale.refund.pending, [200, 300])
     assert [refused(step).skipped for step in (Sale.check, Sale.pack, Sale.ship)] == [False, True, True]
-    assert Sale.pack.answer("s") is None
+    assert Sale.pack.result("s") is None
 
     Sale.refund.run("s", lambda _: None)
     assert (Sale.get_task("s").state, str(Sale.get_task("s").state)) == (Sale.ship.succeeded, "ship succeeded")
@@ -95,7 +95,7 @@ def test_a_plain_end_passes_over_the_branch_steps_and_a_chosen_one_is_done() -> 
     Dispute.create_many([{"task_id": each, "state": Dispute.pay.pending} for each in ("plain", "chosen")])
     Dispute.pay.run("plain", lambda _: None)
     Dispute.pay.run("chosen", lambda ctx: ctx.go_to(Dispute.appeal))
-    Dispute.appeal.run("chosen", lambda _: "paid", store_answer=True)
+    Dispute.appeal.run("chosen", lambda _: "paid", store_result=True)
 
     assert {each: Dispute.get_task(each).skipped_steps for each in ("plain", "chosen")} == {
         "plain": [800, 900],
@@ -233,10 +233,10 @@ def test_a_step_that_is_given_up_after_all_is_ignored_and_not_passed_over() -> N
 
 def test_a_step_that_was_passed_over_the_second_time_has_no_answer() -> None:
     Sale.create("s", state=Sale.pack.pending)
-    Sale.pack.run("s", lambda _: "packed", store_answer=True)
-    assert Sale.pack.answer("s") == "packed"
+    Sale.pack.run("s", lambda _: "packed", store_result=True)
+    assert Sale.pack.result("s") == "packed"
     Sale.check.run("s", lambda ctx: ctx.go_to(Sale.ship), also_from=(Sale.ship.pending,))
-    assert Sale.pack.answer("s") is None
+    assert Sale.pack.result("s") is None
 
 
 def test_reopening_the_branch_keeps_it_and_a_start_from_the_end_forgets_it() -> None:

@@ -116,15 +116,15 @@ def test_the_last_success_wins_and_is_named(network: Network) -> None:
 def test_a_cancel_without_an_answer_is_not_repeated_after_a_reopen(network: Network) -> None:
     Order.create("o-1")
 
-    def lose_the_answer(operation: str, _request: dict[str, Any], send: Callable[[], Any]) -> Any:
-        answer = send()
+    def lose_the_response(operation: str, _request: dict[str, Any], send: Callable[[], Any]) -> Any:
+        signal = send()
         if operation == "UpdateItem":
             network.rule = passing
             Order.confirm_payment.reopen("o-1")
             raise error(operation, "InternalServerError")
-        return answer
+        return signal
 
-    network.rule = lose_the_answer
+    network.rule = lose_the_response
     done = cancel()
     assert (done.effect, done.task.state) == ("cancelled", Order.confirm_payment.pending)
     assert Order.get_task("o-1").state == Order.confirm_payment.pending

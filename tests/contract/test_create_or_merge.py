@@ -234,7 +234,7 @@ def test_a_task_whose_large_data_has_expired_begins_anew_without_it() -> None:
     chunk = {"task_id": {"S": "i-1"}, "use_case_id": {"S": "index#data#A#0"}}
     client(Index).delete_item(TableName=Index.Meta.table_name, Key=chunk)  # as time to live does
     done = ask("a")
-    assert (done.effect, done.task.data, Index.get_task("i-1").data) == ("anew", {}, {})
+    assert (done.effect, done.task.data, Index.get_task("i-1").data) == ("restarted", {}, {})
 
 
 def test_what_a_worker_of_an_earlier_version_left_behind_begins_anew_with_the_rest() -> None:
@@ -570,14 +570,14 @@ def test_a_due_time_that_moved_in_between_is_not_overwritten(network: Network, c
 def test_a_task_that_is_claimed_in_between_runs_again_with_it(network: Network) -> None:
     count("a")
     before(network, "UpdateItem", runs)
-    assert (count("b").effect, pages()) == ("again", ["b"])
+    assert (count("b").effect, pages()) == ("queued", ["b"])
 
 
 def test_a_task_that_ends_in_between_begins_anew(network: Network) -> None:
     count("a")
     succeed(Index.build, "i-1")
     before(network, "UpdateItem", lambda: succeed(Index.publish, "i-1"))
-    assert (count("b").effect, pages()) == ("anew", ["b"])
+    assert (count("b").effect, pages()) == ("restarted", ["b"])
 
 
 def test_a_task_that_is_deleted_in_between_is_created(network: Network) -> None:
@@ -632,7 +632,7 @@ def test_a_repeated_merge_that_the_row_does_not_show_any_more_is_an_error(
 
     count("a")
     network.rule = repeated
-    with pytest.raises(UpdateError, match="the first answer got lost") as caught:
+    with pytest.raises(UpdateError, match="the first response got lost") as caught:
         count("b")
     assert "it may have been merged" in caught.value.__notes__[0]
 

@@ -14,7 +14,7 @@ from pynamodb.attributes import (
     VersionAttribute,
 )
 
-from pynamodb_tracker import Awaited, Step, Task, UseCase
+from pynamodb_tracker import Signal, Step, Task, UseCase
 from tests.support.declaring import declare, new_table, refusal
 
 PUBLIC = sorted(
@@ -98,9 +98,9 @@ def test_an_attribute_of_another_use_case_may_be_declared_anew_by_a_subclass() -
 
 
 def test_an_answer_of_another_use_case_may_come_again_by_a_mixin_or_be_declared_anew_by_a_subclass() -> None:
-    mixin = type("Approving", (), {"approved": Awaited("approved")})
-    order = declare("Order", mixin, new_table(), paid=Awaited())
-    express = declare("Express", order, use_case_id=UseCase("express"), paid=Awaited("paid_at_once"))
+    mixin = type("Approving", (), {"approved": Signal("approved")})
+    order = declare("Order", mixin, new_table(), paid=Signal())
+    express = declare("Express", order, use_case_id=UseCase("express"), paid=Signal("paid_at_once"))
     assert (express.approved.name, express.paid.name, order.paid.name) == ("approved", "paid_at_once", "paid")
 
 
@@ -138,7 +138,7 @@ def test_an_attribute_that_would_take_over_a_part_of_the_tracker_is_refused(attr
     assert "mine" in told
 
 
-@pytest.mark.parametrize("stored_name", ["answer#10", "payload#990"])
+@pytest.mark.parametrize("stored_name", ["result#10", "payload#990"])
 def test_an_attribute_that_is_stored_like_the_answer_or_the_payload_of_a_step_is_refused(stored_name: str) -> None:
     told = refusal(mine=UnicodeAttribute(attr_name=stored_name))
     assert told.startswith(f"Order.mine is stored as {stored_name!r}")

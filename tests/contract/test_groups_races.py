@@ -176,7 +176,7 @@ def test_data_is_not_stored_by_a_task_whose_turn_another_program_has_taken() -> 
     assert Order.group("g").data == {}
 
 
-def lose_answers(network: Network, operation: str, number: int) -> None:
+def lose_responses(network: Network, operation: str, number: int) -> None:
     """Carry out so many requests of this kind without an answer."""
     lost: list[Any] = []
 
@@ -191,13 +191,13 @@ def lose_answers(network: Network, operation: str, number: int) -> None:
 
 
 def test_lost_answers_neither_enter_twice_nor_hand_on_twice(network: Network) -> None:
-    lose_answers(network, "TransactWriteItems", 1)
+    lose_responses(network, "TransactWriteItems", 1)
     assert Order.create("o-1", group="g").group_number == 1
-    lose_answers(network, "TransactWriteItems", 1)
+    lose_responses(network, "TransactWriteItems", 1)
     assert Order.create("o-2", group="g").group_number == 2
     create("o-3")
     for task_id in ("o-1", "o-2"):
-        lose_answers(network, "TransactWriteItems", 1)
+        lose_responses(network, "TransactWriteItems", 1)
         Order.ship.run(task_id, nothing)
     assert standing() == ("o-3", [], ["o-3"])
 

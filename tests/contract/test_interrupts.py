@@ -179,7 +179,7 @@ def test_an_error_after_a_function_has_returned_is_raised_after_its_success_is_r
 def test_an_interrupt_before_the_answer_of_a_function_is_stored_releases_its_run(order: Any) -> None:
     order.create("answered")
     with pytest.raises(KeyboardInterrupt), Tracer(10_000, KeyboardInterrupt):
-        order.confirm.run("answered", after_return(1), store_answer=True)
+        order.confirm.run("answered", after_return(1), store_result=True)
     assert order.get_task("answered").state == order.confirm.pending
 
 

@@ -87,7 +87,7 @@ def test_the_tasks_that_are_to_be_done_are_in_memory_group_by_group(filled: list
     assert len(filled) == MANY
 
 
-@pytest.mark.parametrize("read", [Order.confirm_payment.pending.query, Order.confirm_payment.todo])
+@pytest.mark.parametrize("read", [Order.confirm_payment.pending.query, Order.confirm_payment.due])
 def test_a_query_has_a_page_of_rows_in_memory_at_most(
     monkeypatch: pytest.MonkeyPatch, read: Callable[[], Iterable[Order]]
 ) -> None:

@@ -66,6 +66,6 @@ def test_a_success_that_finds_no_table_any_more_is_not_a_failure(network: Networ
 
 
 def gone(operation: str, request: Any, send: Callable[[], Any]) -> Any:
-    """Answer as for a table that was deleted meanwhile."""
+    """ReceivedSignal as for a table that was deleted meanwhile."""
     del request, send
     raise error(operation, "ResourceNotFoundException")

@@ -112,13 +112,13 @@ def large(text: str) -> dict[str, Any]:
 
 def off_row_items() -> list[dict[str, Any]]:
     """Return the off-row items of the receipt."""
-    answer = client(AppTask).query(
+    signal = client(AppTask).query(
         TableName=AppTask.Meta.table_name,
         KeyConditionExpression="task_id = :id AND begins_with(use_case_id, :prefix)",
         ExpressionAttributeValues={":id": {"S": "r-1"}, ":prefix": {"S": PIECES}},
         ConsistentRead=True,
     )
-    items: list[dict[str, Any]] = answer["Items"]
+    items: list[dict[str, Any]] = signal["Items"]
     return items
 
 

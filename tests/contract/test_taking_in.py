@@ -181,9 +181,9 @@ def test_large_data_and_an_answer_are_stored_with_it() -> None:
     with Cursor.step.start("c") as ctx:
         ask("b")
         ctx.task.data["text"] = text
-        ctx.store_answer({"done": ["a"]})
+        ctx.store_result({"done": ["a"]})
     task = Cursor.get_task("c")
-    assert (task.items, task.data["text"], Cursor.step.answer(task)) == (["b"], text, None)  # until it succeeds again
+    assert (task.items, task.data["text"], Cursor.step.result(task)) == (["b"], text, None)  # until it succeeds again
     with Cursor.step.start("c") as ctx:
         ctx.task.data["text"].append("more")
     assert Cursor.get_task("c").data["text"][-1] == "more"

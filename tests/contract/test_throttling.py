@@ -36,7 +36,7 @@ DENIED = (400, "AccessDeniedException")
 MOST = 5
 """How often a request is sent again; there are as many reasons for it above."""
 
-Answer = tuple[int, str]
+ReceivedSignal = tuple[int, str]
 
 
 class Engine:
@@ -45,10 +45,10 @@ class Engine:
     def __init__(self) -> None:
         self.sent: list[str] = []
         self.times: list[datetime] = []
-        self._answers: list[Answer] = []
+        self._answers: list[ReceivedSignal] = []
         self._applies = False
 
-    def fails(self, *answers: Answer, applies: bool = False) -> None:
+    def fails(self, *answers: ReceivedSignal, applies: bool = False) -> None:
         """Give the next requests these answers, carried out before or not."""
         self._answers, self._applies = list(answers), applies
         self.sent.clear()
@@ -174,7 +174,7 @@ def test_a_request_that_was_applied_despite_a_server_error_counts_once(
 
 
 @pytest.mark.parametrize("answer", PASSING, ids=lambda answer: answer[1])
-def test_retries_are_limited(engine_that_fails: Engine, clock: StoppedClock, answer: Answer) -> None:
+def test_retries_are_limited(engine_that_fails: Engine, clock: StoppedClock, answer: ReceivedSignal) -> None:
     begin = clock.now()
     engine_that_fails.fails(*[answer] * (MOST + 1))
 

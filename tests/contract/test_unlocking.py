@@ -33,7 +33,7 @@ def unlock(step: BoundStep[Order] = Order.confirm_payment, worker: str | None = 
 
 
 def refuse() -> None:
-    """Answer as the engine does if an update makes the row too large."""
+    """ReceivedSignal as the engine does if an update makes the row too large."""
     raise error("UpdateItem", "ValidationException")
 
 

@@ -103,7 +103,7 @@ def progress(_: StoppedClock) -> None:
         with ctx.transaction() as transaction:
             transaction.update(Order("o-2", "order"), [Order.amount.set(1)])
         ctx.task.amount = 2
-        ctx.store_answer({"amount": 2})
+        ctx.store_result({"amount": 2})
         with ctx.transaction(succeed=True) as transaction:
             transaction.update(Order("o-2", "order"), [Order.amount.set(2)])
 

@@ -47,7 +47,7 @@ def test_create_and_run_cost_8_units_for_a_small_task(order: Any, proxy: Proxy) 
 def test_a_task_that_its_first_event_creates_and_runs_costs_5_units_and_a_refused_claim(
     order: Any, proxy: Proxy
 ) -> None:
-    handler = handles(order.confirm, task_id="id", create_if_missing=True, store_answer=True)(lambda *_: "done")
+    handler = handles(order.confirm, task_id="id", create_if_missing=True, store_result=True)(lambda *_: "done")
 
     assert handler({"id": ID}, None) == "done"
     assert (targets(proxy), writes(proxy)) == (["UpdateItem", "PutItem", "UpdateItem"], [2, 3])

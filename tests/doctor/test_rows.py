@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from pynamodb_tracker import Awaited, ExecutionContext, Step, Task, UseCase
+from pynamodb_tracker import ExecutionContext, Signal, Step, Task, UseCase
 from pynamodb_tracker.doctor import examine_rows
 from pynamodb_tracker.testing import StoppedClock, local_table, stopped_clock
 from tests.cli.command import run
@@ -120,7 +120,7 @@ def test_a_task_that_awaits_an_answer_that_nobody_declares_is_found_and_others_a
         use_case_id = UseCase("form")
 
         collect = Step(10)
-        signed = Awaited()
+        signed = Signal()
 
     Form.create("f-1", wait_for=Form.signed)
     Form.create("f-2", wait_for=Form.signed, until=timedelta(days=1))
@@ -129,6 +129,6 @@ def test_a_task_that_awaits_an_answer_that_nobody_declares_is_found_and_others_a
 
     (finding,) = examine_rows(DeskTask)
 
-    assert finding.found == "awaiting answers that no class declares: form 'f-2' (sealed)"
+    assert finding.found == "awaiting signals that no class declares: form 'f-2' (sealed)"
     change(Form, "f-2", v={"N": "99"})
     assert examine_rows(DeskTask) == []

@@ -19,7 +19,7 @@ class DropRequest:
 
 
 @dataclass(frozen=True)
-class DropAnswer:
+class DropResponse:
     """The server carries the request out, then the client is cut off without an answer."""
 
 
@@ -88,7 +88,7 @@ class FailEverySecond:
     applied: bool = False
 
 
-Action = Pass | DropRequest | DropAnswer | Crash | Duplicate | Hold | Delay | After | Fail | FailEverySecond
+Action = Pass | DropRequest | DropResponse | Crash | Duplicate | Hold | Delay | After | Fail | FailEverySecond
 PASS = Pass()
 THROTTLED = Fail(400, "ThrottlingException")
 OVER_CAPACITY = Fail(400, "ProvisionedThroughputExceededException")

@@ -17,8 +17,8 @@ from tests.engine.actions import (
     Answer,
     Crash,
     Delay,
-    DropAnswer,
     DropRequest,
+    DropResponse,
     Duplicate,
     Exchange,
     Fail,
@@ -205,7 +205,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._answer(self._forward(exchange, payload))
             case DropRequest():
                 self._cut_off()
-            case DropAnswer():
+            case DropResponse():
                 self._forward(exchange, payload)
                 self._cut_off()
             case Crash(server, applied):

@@ -9,7 +9,7 @@ from typing import Any
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 from pynamodb.models import Model
 
-from pynamodb_tracker import Awaited, ConcurrencyLimit, Step, Task, UseCase
+from pynamodb_tracker import ConcurrencyLimit, Signal, Step, Task, UseCase
 
 __all__ = ["LETTERS", "Freight", "Letter", "Parcel", "Payout", "ShopTask", "Stock", "pack", "refuse"]
 
@@ -66,7 +66,7 @@ class Payout(ShopTask):
 
     pay = Step(10, concurrency_limit=ConcurrencyLimit("bank", 2))
 
-    approved = Awaited()
+    approved = Signal()
 
 
 class Stock(Model):

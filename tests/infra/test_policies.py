@@ -14,7 +14,7 @@ import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from pynamodb_tracker import BoundAwaited, ExecutionContext, State, Task, clock
+from pynamodb_tracker import BoundSignal, ExecutionContext, State, Task, clock
 from pynamodb_tracker.cli import app
 from pynamodb_tracker.dynamodb import write_batcher
 from pynamodb_tracker.step.bound import BoundStep
@@ -42,7 +42,7 @@ MODULES = [worker_operations, reader_operations, operator_operations, scheduler_
 
 ASK_NOBODY = {
     *("redact", "save", "batch_write", "from_dynamodb_dict", "from_simple_dict"),  # no request, or always an error
-    *("answer", "connect", "does", "store_answer", "to_dict", "to_json", "wait_until"),  # no request of their own
+    *("answer", "connect", "does", "store_result", "to_dict", "to_json", "wait_until"),  # no request of their own
     *("allow_from", "codes_to_do", "codes_to_start_from", "feed"),  # of the library among its own modules
     *("get_delete_kwargs_from_instance", "get_save_kwargs_from_instance", "get_update_kwargs_from_instance"),
     "DoesNotExist",  # an error
@@ -175,7 +175,7 @@ def test_the_items_of_a_store_are_what_the_policy_of_a_scheduler_names() -> None
 
 
 def test_every_method_and_every_command_that_asks_the_table_is_done_by_a_role() -> None:
-    kinds: list[type] = [BoundAwaited, BoundStep, StepCommands, ExecutionContext, State, Task]
+    kinds: list[type] = [BoundSignal, BoundStep, StepCommands, ExecutionContext, State, Task]
     methods = {
         name
         for kind in kinds

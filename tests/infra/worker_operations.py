@@ -13,7 +13,7 @@ from pynamodb.transactions import TransactWrite
 from pynamodb_tracker import (
     ExecutionContext,
     GiveUp,
-    TaskAlreadyAnsweredError,
+    SignalAlreadyReceivedError,
     TaskAlreadyExistsError,
     TaskAlreadySucceededError,
     TaskIgnoredError,
@@ -286,12 +286,12 @@ def update_attributes_of_its_own(record: Record) -> None:
         parcel.update([Parcel.weight.set(5)])
 
 
-@row("Worker", "`send`, `aws_lambda.handles_signal`; `pynamodb-tracker answer`")
+@row("Worker", "`send`, `aws_lambda.handles_signal`; `pynamodb-tracker signal`")
 def send_an_answer(record: Record) -> None:
     Payout.create("pay-2", wait_for=Payout.approved)
     with record:
         assert handles_signal(Payout.approved, task_id="id", value="ok")({"id": "pay-2", "ok": True}, None)
-        with pytest.raises(TaskAlreadyAnsweredError):
+        with pytest.raises(SignalAlreadyReceivedError):
             Payout.approved.send("pay-2", value=False)
         with pytest.raises(TaskNotFoundError):
             Payout.approved.send("pay-3", value=True)

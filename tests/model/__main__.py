@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.model import answers, expired, groups, joins, limits, merging, missed, repeating, runs
+from tests.model import expired, groups, joins, limits, merging, missed, repeating, runs, signals
 from tests.model.protocol import Protocol, patched
 from tests.model.search import Found, search
 from tests.race.guards import Without
@@ -19,7 +19,7 @@ from tests.race.guards import Without
 MOST = 3_000_000
 PROTOCOLS = {
     each.__name__.rpartition(".")[2]: each
-    for each in (runs, merging, joins, answers, groups, limits, repeating, missed, expired)
+    for each in (runs, merging, joins, signals, groups, limits, repeating, missed, expired)
 }
 
 

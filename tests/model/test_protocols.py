@@ -7,12 +7,12 @@ from types import ModuleType
 
 import pytest
 
-from tests.model import answers, expired, groups, joins, limits, merging, missed, repeating, runs
+from tests.model import expired, groups, joins, limits, merging, missed, repeating, runs, signals
 from tests.model.protocol import Faults, patched
 from tests.model.search import search
 from tests.race.guards import Without
 
-PROTOCOLS = [runs, merging, joins, answers, groups, limits, repeating, missed, expired]
+PROTOCOLS = [runs, merging, joins, signals, groups, limits, repeating, missed, expired]
 
 
 @pytest.fixture(autouse=True)

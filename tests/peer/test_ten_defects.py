@@ -12,7 +12,7 @@ import pytest
 
 from pynamodb_tracker import LockLostError, TaskAlreadyExistsError, TaskLockedError, TaskNotStartableError
 from pynamodb_tracker.testing import StoppedClock
-from tests.engine.actions import THROTTLED, Action, DropAnswer, DropRequest, Fail
+from tests.engine.actions import THROTTLED, Action, DropRequest, DropResponse, Fail
 from tests.engine.engine import Engine
 from tests.engine.proxy import Proxy
 from tests.support.fixtures import Frozen
@@ -62,20 +62,20 @@ def test_1_a_worker_killed_inside_of_a_run_strands_no_task_and_its_attempt_count
 def test_2_lost_answers_to_create_claim_and_finish_neither_strand_nor_count_twice(
     order: Any, proxy: Proxy, *, lost: int, detailed: bool
 ) -> None:
-    answers_get_lost = [DropAnswer()] * lost
-    proxy.rule = in_turn("PutItem", *answers_get_lost)
+    responses_get_lost = [DropResponse()] * lost
+    proxy.rule = in_turn("PutItem", *responses_get_lost)
     order.create("o")
 
-    proxy.rule = in_turn("UpdateItem", *answers_get_lost)
+    proxy.rule = in_turn("UpdateItem", *responses_get_lost)
     with contextlib.suppress(Boom), order.confirm.start("o", detailed_error=detailed) as ctx:
-        proxy.rule = in_turn("UpdateItem", *answers_get_lost)
+        proxy.rule = in_turn("UpdateItem", *responses_get_lost)
         raise Boom
     task = order.get_task("o")
     assert (task.state, task.attempt, task.fence, len(task.errors)) == (order.confirm.failed, 1, 1, 1)
 
     with order.confirm.start("o", detailed_error=detailed) as ctx:
         assert ctx.attempt == 2
-        proxy.rule = in_turn("UpdateItem", *answers_get_lost)
+        proxy.rule = in_turn("UpdateItem", *responses_get_lost)
     task = order.get_task("o")
     assert (task.state, task.attempt, task.fence) == (order.confirm.succeeded, 0, 2)
 
@@ -103,7 +103,7 @@ def test_3_no_exception_leaves_the_lock_behind(rival: Any, kind: type[BaseExcept
 
 @pytest.mark.usefixtures("stopped_clock")
 @pytest.mark.parametrize(
-    "trouble", [THROTTLED, Fail(), Fail(503, "ServiceUnavailable"), DropRequest(), DropAnswer()], ids=str
+    "trouble", [THROTTLED, Fail(), Fail(503, "ServiceUnavailable"), DropRequest(), DropResponse()], ids=str
 )
 def test_4_finished_work_is_recorded_as_soon_as_its_write_gets_through(
     order: Any, proxy: Proxy, trouble: Action

@@ -9,7 +9,7 @@ import pytest
 from pynamodb.exceptions import UpdateError
 
 from pynamodb_tracker.testing import StoppedClock
-from tests.engine.actions import PASS, THROTTLED, Action, DropAnswer, DropRequest, Fail, Rule
+from tests.engine.actions import PASS, THROTTLED, Action, DropRequest, DropResponse, Fail, Rule
 from tests.engine.proxy import Proxy
 from tests.support.fixtures import Frozen
 from tests.support.orders import LOCK
@@ -57,7 +57,7 @@ def test_a_success_that_gets_through_late_in_its_lock_is_one_success(
 
 
 @pytest.mark.usefixtures("stopped_clock")
-@pytest.mark.parametrize("trouble", [*TROUBLES, DropAnswer()], ids=str)
+@pytest.mark.parametrize("trouble", [*TROUBLES, DropResponse()], ids=str)
 def test_a_failure_that_does_not_get_through_is_tried_again_too(order: Any, proxy: Proxy, trouble: Action) -> None:
     order.create("o")
     run = Frozen(order.confirm.start("o"))

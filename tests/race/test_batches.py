@@ -18,7 +18,6 @@ from pynamodb_tracker.testing import StoppedClock
 from tests.engine.engine import Engine
 from tests.support.batch_faults import (
     BATCH,
-    answers_each,
     denied,
     for_some,
     ignores_conditions,
@@ -27,6 +26,7 @@ from tests.support.batch_faults import (
     of_batches,
     raises,
     repeated,
+    responds_to_each,
     without_rows,
 )
 from tests.support.network import Answer, Network, Rule
@@ -128,7 +128,7 @@ TEMPORARY = ("ThrottlingError", "ProvisionedThroughputExceeded", "TransactionCon
         pytest.param(of_batches(for_some("InternalServerError", applied=True), times=6), id="applied"),
         pytest.param(of_batches(for_some("AccessDenied")), id="denied for some"),
         pytest.param(of_batches(for_some("ValidationError")), id="invalid for some"),
-        pytest.param(of_batches(answers_each("ValidationError")), id="invalid for each"),
+        pytest.param(of_batches(responds_to_each("ValidationError")), id="invalid for each"),
         pytest.param(of_batches(repeated), id="sent twice"),
         pytest.param(of_batches(without_rows), id="no rows"),
         pytest.param(of_batches(without_rows, probes=True), id="no rows at all"),

@@ -14,13 +14,13 @@ from pynamodb_tracker import (
     ExecutionContext,
     GiveUp,
     Repeat,
-    TaskAlreadyAnsweredError,
+    SignalAlreadyReceivedError,
     TaskNotFoundError,
     TaskNotReadyError,
 )
 from pynamodb_tracker.clock import NEVER, in_words
 from pynamodb_tracker.testing import StoppedClock
-from tests.engine.actions import DropAnswer, Duplicate, first
+from tests.engine.actions import DropResponse, Duplicate, first
 from tests.engine.proxy import Proxy
 from tests.support.rows import change
 
@@ -46,7 +46,7 @@ def test_an_order_that_is_paid_before_its_decision_is_shipped(
     order: Any, stopped_clock: StoppedClock, at: timedelta, times: int
 ) -> None:
     order.create("o", wait_for=order.paid, until=LIMIT)
-    assert order.get_task("o").waits_for == f"the answer paid, or until {in_words(stopped_clock.now() + LIMIT)}"
+    assert order.get_task("o").waits_for == f"the signal paid, or until {in_words(stopped_clock.now() + LIMIT)}"
 
     stopped_clock.advance(at)
     hows = [order.paid.send("o", {"amount": "42.50"}, **EVENT).effect for _ in range(times)]
@@ -78,7 +78,7 @@ def test_an_order_that_is_paid_while_its_run_gives_up_runs_again(order: Any, sto
         give_up(ctx)
 
     assert (order.get_task("o").state, order.get_task("o").attempt) == (order.confirm.pending, 0)
-    assert "without the answer paid, which came during its run" in given_up.value.__notes__[0]
+    assert "without the signal paid, which came during its run" in given_up.value.__notes__[0]
     assert decide(order) == "shipped"
 
 
@@ -112,8 +112,8 @@ def test_two_providers_at_once_pay_an_order_once(order: Any, rival: Any) -> None
     def pay(by: str) -> str:
         try:
             return str((order if by == "stripe" else rival).paid.send("o", by, by=by).effect)
-        except TaskAlreadyAnsweredError as error:
-            return str(error.answer.by)
+        except SignalAlreadyReceivedError as error:
+            return str(error.signal.by)
 
     with ThreadPoolExecutor() as pool:
         hows = list(pool.map(pay, ["stripe", "paypal"]))
@@ -155,7 +155,7 @@ def test_what_a_run_asks_for_once_more_may_come_during_it(order: Any, stopped_cl
     assert (task.state, task.awaits, task.due_time) == (order.ship.pending, None, stopped_clock.now())
 
 
-@pytest.mark.parametrize("action", [DropAnswer(), Duplicate()], ids=["lost", "twice"])
+@pytest.mark.parametrize("action", [DropResponse(), Duplicate()], ids=["lost", "twice"])
 def test_a_sender_whose_answer_got_lost_finds_its_own_write(order: Any, proxy: Proxy, action: Any) -> None:
     order.create("o", wait_for=order.paid, until=LIMIT)
     proxy.rule = first("UpdateItem", action)
@@ -183,7 +183,7 @@ def test_a_task_waits_for_all_its_answers(order: Any) -> None:
         ctx.wait_for(order.paid)
         ctx.wait_for(order.approved)
 
-    assert order.get_task("o").waits_for == "the answers approved and paid"
+    assert order.get_task("o").waits_for == "the signals approved and paid"
     assert [order.paid.send("o", 1).effect, order.approved.send("o", 1).effect] == ["stored", "resumed"]
 
 
@@ -269,20 +269,20 @@ def test_runs_that_share_their_requests_and_a_commit_wait_for_answers_as_well(or
 
 
 def test_a_task_of_a_group_waits_for_its_turn_and_its_answer_in_either_order(order: Any) -> None:
-    for group, answered_first in (("g", True), ("h", False)):
+    for group, signalled_first in (("g", True), ("h", False)):
         names = [f"{group}-1", f"{group}-2"]
         for name in names:
             order.create(name, group=group)
         order.confirm.run(names[0], lambda ctx: ctx.wait_for(order.paid))
         order.ship.ignore(names[0], reason="not now")
         order.ship.reopen(names[0])
-        assert order.get_task(names[0]).waits_for == f"its turn in group {group} and for the answer paid"
-        if answered_first:
+        assert order.get_task(names[0]).waits_for == f"its turn in group {group} and for the signal paid"
+        if signalled_first:
             assert order.paid.send(names[0], 1).effect == "stored"
         for step in (order.confirm, order.ship):
             step.run(names[1], lambda _: None)
-        if not answered_first:
-            assert order.get_task(names[0]).waits_for == "the answer paid"
+        if not signalled_first:
+            assert order.get_task(names[0]).waits_for == "the signal paid"
             assert order.paid.send(names[0], 1).effect == "resumed"
         order.ship.run(names[0], lambda _: None)
 
@@ -314,7 +314,7 @@ def test_a_task_that_waits_for_an_answer_begins_neither_elsewhere_nor_at_another
     for name, value in others.items():
         with pytest.raises(ValueError, match=f"takes no {name}"):
             order.create("o", wait_for=order.paid, **{name: value})
-    with pytest.raises(TypeError, match="wait_for takes an answer"):
+    with pytest.raises(TypeError, match="wait_for takes a signal"):
         order.create("o", until=LIMIT)
 
 

@@ -18,7 +18,7 @@ from pynamodb.exceptions import GetError, PutError, UpdateError
 from pynamodb_tracker import TaskLockedError, TaskNotStartableError, clock
 from pynamodb_tracker.dynamodb.connection import SharedConnection
 from pynamodb_tracker.testing import StoppedClock
-from tests.engine.actions import PASS, THROTTLED, Action, Delay, DropAnswer, DropRequest, Fail, Rule
+from tests.engine.actions import PASS, THROTTLED, Action, Delay, DropRequest, DropResponse, Fail, Rule
 from tests.engine.proxy import Proxy
 from tests.support.fixtures import Frozen
 from tests.support.operations import Boom
@@ -100,7 +100,7 @@ def test_the_read_after_a_refused_finish_fails_as_soon_as_the_finish_itself(work
     order = worker(lock_for=SHORT, read=60)
     order.create("o")
     run = Frozen(order.confirm.start("o"))
-    refused = in_turn("UpdateItem", DropAnswer())  # it was applied, and the SDK sends it once more
+    refused = in_turn("UpdateItem", DropResponse())  # it was applied, and the SDK sends it once more
     proxy.rule = lambda target, *seen: SILENT if target == "GetItem" else refused(target, *seen)
 
     with pytest.raises(GetError):
@@ -230,7 +230,7 @@ def test_clients_are_built_one_after_the_other_from_one_session(
 def test_a_claim_whose_answers_are_all_lost_is_released(worker: Worker, rival: Any, proxy: Proxy) -> None:
     order = worker()
     order.create("o")
-    proxy.rule = times(DropAnswer(), number=2)
+    proxy.rule = times(DropResponse(), number=2)
 
     with pytest.raises(UpdateError) as error:
         order.confirm.run("o", lambda _: pytest.fail("the block runs"))
@@ -275,7 +275,7 @@ def test_a_claim_that_cannot_be_released_says_until_when_the_task_may_be_locked(
 ) -> None:
     order = worker()
     order.create("o")
-    gone = times(DropAnswer(), number=2)
+    gone = times(DropResponse(), number=2)
     proxy.rule = lambda target, *seen: DropRequest() if target == "GetItem" else gone(target, *seen)
 
     with pytest.raises(UpdateError) as error:
@@ -349,7 +349,7 @@ def test_a_claim_that_was_applied_despite_a_server_error_continues(
 def test_a_claim_that_was_throttled_after_its_answer_was_lost_continues(worker: Worker, proxy: Proxy) -> None:
     order = worker(tries=2)
     order.create("o")
-    proxy.rule = in_turn("UpdateItem", DropAnswer(), THROTTLED)  # both by the SDK: what follows is sent by us
+    proxy.rule = in_turn("UpdateItem", DropResponse(), THROTTLED)  # both by the SDK: what follows is sent by us
 
     with order.confirm.start("o", detailed_error=False) as ctx:
         assert (ctx.attempt, ctx.task.fence) == (1, 1)

@@ -15,7 +15,7 @@ from pynamodb.exceptions import TransactWriteError
 
 from pynamodb_tracker import LockLostError
 from pynamodb_tracker.testing import StoppedClock
-from tests.engine.actions import PASS, Action, DropAnswer, DropRequest, Fail, Hold, pass_everything
+from tests.engine.actions import PASS, Action, DropRequest, DropResponse, Fail, Hold, pass_everything
 from tests.engine.proxy import IDLE_TIMEOUT, Proxy
 from tests.support.operations import Boom
 from tests.support.orders import MARGIN
@@ -60,7 +60,7 @@ def test_a_transaction_that_was_applied_without_an_answer_is_found_in_the_row(
 ) -> None:
     with order.confirm.start("o", lock_for=LOCK) as ctx:
         ctx.task.note = "done"
-        proxy.rule = every(DropAnswer, TRANSACT)
+        proxy.rule = every(DropResponse, TRANSACT)
         before = len(proxy.log)
         commit(order, ctx, ledger, succeed=succeed)
         seen = targets(proxy)[before:]
@@ -154,7 +154,7 @@ def test_if_the_row_cannot_be_read_the_end_of_the_block_decides(
     order: Any, rival: Any, ledger: Any, proxy: Proxy, *, applied: bool
 ) -> None:
     with pytest.raises(TransactWriteError) as unknown, order.confirm.start("o", lock_for=LOCK) as ctx:
-        lost = every(DropAnswer if applied else DropRequest, TRANSACT)
+        lost = every(DropResponse if applied else DropRequest, TRANSACT)
         proxy.rule = lambda target, *rest: lost(target, *rest) if target == TRANSACT else DropRequest()
         try:
             commit(order, ctx, ledger)
@@ -172,7 +172,7 @@ def test_what_was_applied_after_all_is_a_success_though_the_block_caught_the_err
     order: Any, rival: Any, ledger: Any, proxy: Proxy
 ) -> None:
     with order.confirm.start("o", lock_for=LOCK) as ctx:
-        proxy.rule = every(DropAnswer)
+        proxy.rule = every(DropResponse)
         with pytest.raises(TransactWriteError):
             commit(order, ctx, ledger)
         proxy.rule = pass_everything
@@ -184,7 +184,7 @@ def test_a_second_transaction_after_one_that_was_applied_after_all_is_refused(
     order: Any, rival: Any, ledger: Any, proxy: Proxy
 ) -> None:
     with pytest.raises(LockLostError, match="has recorded the success"), order.confirm.start("o", lock_for=LOCK) as ctx:
-        proxy.rule = every(DropAnswer)
+        proxy.rule = every(DropResponse)
         with pytest.raises(TransactWriteError):
             commit(order, ctx, ledger)
         proxy.rule = pass_everything
@@ -211,7 +211,7 @@ def test_nothing_is_chosen_or_begun_after_a_transaction_that_may_have_recorded_t
 ) -> None:
     CHARGED.clear()
     with order.confirm.start("o", lock_for=LOCK) as ctx:
-        lost = every(DropAnswer if applied else DropRequest, TRANSACT)
+        lost = every(DropResponse if applied else DropRequest, TRANSACT)
         proxy.rule = lambda target, *rest: lost(target, *rest) if target == TRANSACT else DropRequest()
         with pytest.raises(TransactWriteError):
             commit(order, ctx, ledger)
@@ -307,7 +307,7 @@ def cancelled(*reasons: str) -> Fail:
 
 def test_the_token_of_a_request_is_the_same_in_every_try(order: Any, ledger: Any, proxy: Proxy) -> None:
     with order.confirm.start("o") as ctx:
-        proxy.rule = in_turn(TRANSACT, cancelled("TransactionConflict", "None"), DropAnswer())
+        proxy.rule = in_turn(TRANSACT, cancelled("TransactionConflict", "None"), DropResponse())
         commit(order, ctx, ledger)
 
     bodies = [json.dumps(exchange.body) for exchange in proxy.log if exchange.target == TRANSACT]

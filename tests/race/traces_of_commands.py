@@ -21,7 +21,7 @@ from pynamodb_tracker import (
 from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.model.row import LATEST_FORMAT, TaskRow
 from pynamodb_tracker.transitions import commands
-from tests.engine.actions import PASS, DropAnswer, DropRequest, Hold
+from tests.engine.actions import PASS, DropRequest, DropResponse, Hold
 from tests.support.operations import Boom, row
 from tests.support.proxy_rules import arrive
 from tests.support.world import OVER, World, ends_of_chunks, fail, scan, taken
@@ -209,7 +209,7 @@ def unheard_release(world: World) -> bool:
     """Return whether a release whose answer was lost reports that it was refused, because the next worker came."""
     world.mine.create("o")
     world.freeze(world.theirs.confirm, "o")
-    world.goes_wrong(DropAnswer(), lambda: world.freeze(world.theirs.confirm, "o"))
+    world.goes_wrong(DropResponse(), lambda: world.freeze(world.theirs.confirm, "o"))
     try:
         world.mine.confirm.unlock("o", reason="its worker died")
     except TaskLockedError:
@@ -473,7 +473,7 @@ def is_gone(world: World) -> bool:
 
 def created_twice(world: World) -> bool:
     """Return whether a create whose answer was lost reports that the task exists already."""
-    world.goes_wrong(DropAnswer(), target="PutItem")
+    world.goes_wrong(DropResponse(), target="PutItem")
     try:
         world.mine.create("o")
     except TaskAlreadyExistsError:

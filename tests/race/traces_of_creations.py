@@ -16,7 +16,7 @@ from tests.support.world import World, ends_of_chunks, scan
 
 
 def deliver(step: Any, payload: str = "", *, fails: bool = False, **attributes: Any) -> Any:
-    """Deliver an event about a task that is created if it is missing, and return the answer."""
+    """Deliver an event about a task that is created if it is missing, and return the result."""
 
     def work(_ctx: Any, _event: Any) -> str:
         if fails:
@@ -24,7 +24,7 @@ def deliver(step: Any, payload: str = "", *, fails: bool = False, **attributes: 
         return f"result of {payload}"
 
     handler = handles(
-        step, task_id="id", create_if_missing=lambda _: attributes, must_match="payload", store_answer=True
+        step, task_id="id", create_if_missing=lambda _: attributes, must_match="payload", store_result=True
     )
     with contextlib.suppress(Boom):
         return handler(work)({"id": "o", "payload": payload}, None)
@@ -54,7 +54,7 @@ def late_claim_before_the_create(world: World) -> bool:
 
 
 def unheard_create(world: World, *earlier: Hold) -> bool:
-    """Return whether a put without an answer, which arrives after the row was read, leaves a task that nobody runs."""
+    """Return whether a put without a result, which arrives after the row was read, leaves a task that nobody runs."""
     late = Hold()
     turns: dict[str, list[Action]] = {"UpdateItem": [*earlier], "PutItem": [late, DropRequest()]}
     world.mine.Meta.max_retry_attempts = 1

@@ -10,7 +10,7 @@ from typing import Any
 from pynamodb.exceptions import PutError, TransactWriteError, UpdateError
 
 from pynamodb_tracker import LockLostError, TrackerError
-from tests.engine.actions import PASS, Action, DropAnswer, DropRequest, Hold, pass_everything
+from tests.engine.actions import PASS, Action, DropRequest, DropResponse, Hold, pass_everything
 from tests.support.fixtures import Frozen
 from tests.support.proxy_rules import arrive
 from tests.support.world import OVER, World, ends_of_chunks, fail, scan
@@ -50,7 +50,7 @@ def unheard_save(world: World) -> bool:
     world.mine.create("o")
     frozen = world.freeze(world.mine.confirm, "o")
     frozen.ctx.task.data = scan("one")
-    world.proxy.rule = lambda target, *_: DropAnswer() if target == "UpdateItem" else PASS
+    world.proxy.rule = lambda target, *_: DropResponse() if target == "UpdateItem" else PASS
     with contextlib.suppress(UpdateError):
         frozen.ctx.save()
     seen = []

@@ -9,7 +9,7 @@ from datetime import timedelta
 from pynamodb.exceptions import UpdateError
 
 from pynamodb_tracker import GiveUp, LockLostError, RetryLater, TaskNotStartableError
-from tests.engine.actions import PASS, DropAnswer, Hold, pass_everything
+from tests.engine.actions import PASS, DropResponse, Hold, pass_everything
 from tests.support.fixtures import Frozen
 from tests.support.operations import Boom
 from tests.support.orders import LOCK
@@ -94,7 +94,7 @@ def landed_success(world: World) -> bool:
     world.mine.create("o")
     try:
         with world.mine.confirm.start("o"):
-            world.goes_wrong(DropAnswer(), lambda: world.freeze(world.theirs.ship, "o"))
+            world.goes_wrong(DropResponse(), lambda: world.freeze(world.theirs.ship, "o"))
     except LockLostError:
         return True
     return False
@@ -183,7 +183,7 @@ def woken_settle(world: World) -> bool:
 
 def save_unheard(world: World, run: Frozen, note: str) -> None:
     """Have a run save a note, and get no answer."""
-    world.proxy.rule = lambda target, *_: DropAnswer() if target == "UpdateItem" else PASS
+    world.proxy.rule = lambda target, *_: DropResponse() if target == "UpdateItem" else PASS
     run.ctx.task.note = note
     with contextlib.suppress(UpdateError):
         run.ctx.save()
@@ -286,7 +286,7 @@ def late_data(world: World) -> bool:
 def locked_out(world: World, *, detailed: bool = True) -> bool:
     """Return whether a worker is refused because of its own lock, after the answer to its claim was lost."""
     world.mine.create("o")
-    world.goes_wrong(DropAnswer())
+    world.goes_wrong(DropResponse())
     try:
         world.mine.confirm.run("o", lambda _: None, detailed_error=detailed)
     except TaskNotStartableError:

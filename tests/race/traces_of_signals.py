@@ -1,4 +1,4 @@
-"""The traces of answers from outside: each returns whether a task waits for ever, starts too early, or ignores one."""
+"""The traces of signals from outside: each returns whether a task waits for ever, starts too early, or ignores one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from pynamodb_tracker import (
     GiveUp,
-    TaskAlreadyAnsweredError,
+    SignalAlreadyReceivedError,
     TaskFormatError,
     TaskNotReadyError,
     TaskNotStartableError,
@@ -26,7 +26,7 @@ LIMIT = timedelta(hours=1)
 
 
 def wait_for(order: Any, *names: str, until: timedelta | None = None, child: bool = False, **options: Any) -> None:
-    """Run the first step of the task, and let the second one wait for these answers, and for a child."""
+    """Run the first step of the task, and let the second one wait for these signals, and for a child."""
     with order.confirm.start("o", **options) as ctx:
         for name in names:
             ctx.wait_for(getattr(order, name), until=until)
@@ -40,8 +40,8 @@ def never_starts(world: World) -> bool:
     return bool(task.due_time == NEVER and not (task.waits or task.awaits))
 
 
-def answered_as_it_begins_to_wait(world: World) -> bool:
-    """Return whether nobody makes a task due whose answer comes while the success is recorded that waits for it."""
+def signalled_as_it_begins_to_wait(world: World) -> bool:
+    """Return whether nobody makes a task due whose signal comes while the success is recorded that waits for it."""
     world.mine.create("o")
     world.goes_wrong(PASS, partial(world.theirs.paid.send, "o", 1))
     wait_for(world.mine, "paid")
@@ -55,7 +55,7 @@ def wait_past_limit(world: World) -> None:
     world.clock.advance(2 * LIMIT)
 
 
-def answered_while_it_is_cancelled(world: World) -> bool:
+def signalled_while_it_is_cancelled(world: World) -> bool:
     """Return whether an order is cancelled whose payment comes after its limit, during the run that cancels it."""
     wait_past_limit(world)
     with contextlib.suppress(TaskNotReadyError), world.mine.ship.start("o"):
@@ -63,7 +63,7 @@ def answered_while_it_is_cancelled(world: World) -> bool:
     return bool(world.task.state == world.mine.ship.succeeded)
 
 
-def answered_while_it_gives_up(world: World) -> bool:
+def signalled_while_it_gives_up(world: World) -> bool:
     """Return whether an order is ignored whose payment comes after its limit, during the run that gives it up."""
     wait_past_limit(world)
     with contextlib.suppress(GiveUp), world.mine.ship.start("o"):
@@ -73,7 +73,7 @@ def answered_while_it_gives_up(world: World) -> bool:
 
 
 def last_two_at_once(world: World) -> bool:
-    """Return whether nobody makes a task due whose last two answers come at once."""
+    """Return whether nobody makes a task due whose last two signals come at once."""
     world.mine.create("o")
     wait_for(world.mine, "paid", "approved")
     world.goes_wrong(PASS, partial(world.theirs.approved.send, "o", 1))
@@ -81,8 +81,8 @@ def last_two_at_once(world: World) -> bool:
     return never_starts(world)
 
 
-def answer_and_child_at_once(world: World) -> bool:
-    """Return whether nobody makes a task due whose last child succeeds while its last answer is stored."""
+def signal_and_child_at_once(world: World) -> bool:
+    """Return whether nobody makes a task due whose last child succeeds while its last signal is stored."""
     world.mine.create("o")
     wait_for(world.mine, "paid", child=True)
     world.goes_wrong(PASS, partial(end, world.theirs, "o/1"))
@@ -90,8 +90,8 @@ def answer_and_child_at_once(world: World) -> bool:
     return never_starts(world)
 
 
-def child_and_answer_at_once(world: World) -> bool:
-    """Return whether nobody makes a task due whose last answer comes while its last child counts."""
+def child_and_signal_at_once(world: World) -> bool:
+    """Return whether nobody makes a task due whose last signal comes while its last child counts."""
     world.mine.create("o")
     wait_for(world.mine, "paid", child=True)
     world.goes_wrong(partial(world.theirs.paid.send, "o", 1), target=TOGETHER)
@@ -100,17 +100,17 @@ def child_and_answer_at_once(world: World) -> bool:
 
 
 def two_senders(world: World) -> bool:
-    """Return whether the second one of two different answers replaces the first one."""
+    """Return whether the second one of two different signals replaces the first one."""
     world.mine.create("o")
     world.mine.approved.send("o", 1)
     world.goes_wrong(PASS, partial(world.theirs.paid.send, "o", "first"))
-    with contextlib.suppress(TaskAlreadyAnsweredError):
+    with contextlib.suppress(SignalAlreadyReceivedError):
         world.mine.paid.send("o", "second")
     return bool(world.task.paid.value != "first")
 
 
 def two_early_senders(world: World) -> bool:
-    """Return whether the first answer is lost if another one comes to a row without any at the same time."""
+    """Return whether the first signal is lost if another one comes to a row without any at the same time."""
     world.mine.create("o")
     world.goes_wrong(PASS, partial(world.theirs.approved.send, "o", 1))
     world.mine.paid.send("o", 1)
@@ -127,7 +127,7 @@ def asked_for_before_it_is_stored(world: World) -> bool:
 
 
 def limit_passes_meanwhile(world: World) -> bool:
-    """Return whether an answer moves the due time of a task in progress, which the limit has started since."""
+    """Return whether a signal moves the due time of a task in progress, which the limit has started since."""
     wait_past_limit(world)
     lives = world.freeze(world.theirs.ship, "o")
     before = world.task.due_time
@@ -139,7 +139,7 @@ def limit_passes_meanwhile(world: World) -> bool:
 
 
 def ignored_then_reopened(world: World) -> bool:
-    """Return whether nobody makes a task due that is reopened after it was read as ignored, before its answer is."""
+    """Return whether nobody makes a task due that is reopened after it was read as ignored, before its signal is."""
     world.mine.create("o")
     wait_for(world.mine, "paid")
     world.hire().ship.ignore("o", reason="not now")  # without a time to live
@@ -149,7 +149,7 @@ def ignored_then_reopened(world: World) -> bool:
 
 
 def reopened_while_it_waits(world: World) -> bool:
-    """Return whether a task that awaits an answer starts because it was ignored and reopened."""
+    """Return whether a task that awaits a signal starts because it was ignored and reopened."""
     world.mine.create("o")
     wait_for(world.mine, "paid")
     world.hire().ship.ignore("o", reason="not now")
@@ -157,8 +157,8 @@ def reopened_while_it_waits(world: World) -> bool:
     return taken(world.mine.ship)
 
 
-def reopened_as_the_answer_comes(world: World) -> bool:
-    """Return whether nobody makes a task due whose answer comes while it is reopened."""
+def reopened_as_the_signal_comes(world: World) -> bool:
+    """Return whether nobody makes a task due whose signal comes while it is reopened."""
     world.mine.create("o")
     wait_for(world.mine, "paid")
     world.hire().ship.ignore("o", reason="not now")
@@ -167,8 +167,8 @@ def reopened_as_the_answer_comes(world: World) -> bool:
     return never_starts(world)
 
 
-def late_answer_of_an_earlier_life(world: World) -> bool:
-    """Return whether a late copy of an answer reaches a task that was deleted, and created again."""
+def late_signal_of_an_earlier_life(world: World) -> bool:
+    """Return whether a late copy of a signal reaches a task that was deleted, and created again."""
     late = Hold()
     world.mine.create("o", wait_for=world.mine.paid)
     world.goes_wrong(late)
@@ -185,8 +185,8 @@ def starts_over(order: Any) -> None:
     order.create_or_merge("o")
 
 
-def answer_of_an_earlier_round(world: World) -> bool:
-    """Return whether an answer is stored in the next round of a task, which has begun since it was read."""
+def signal_of_an_earlier_round(world: World) -> bool:
+    """Return whether a signal is stored in the next round of a task, which has begun since it was read."""
     world.mine.create("o")
     before = world.task.creation
     world.goes_wrong(PASS, partial(starts_over, world.theirs))
@@ -195,16 +195,16 @@ def answer_of_an_earlier_round(world: World) -> bool:
     return world.task.paid is not None
 
 
-def answer_in_an_earlier_round(world: World) -> bool:
-    """Return whether a task has the answer of its earlier round in the next one."""
+def signal_in_an_earlier_round(world: World) -> bool:
+    """Return whether a task has the signal of its earlier round in the next one."""
     world.mine.create("o")
     world.mine.paid.send("o", "old")
     starts_over(world.mine)
     return world.task.paid is not None
 
 
-def early_answer_as_it_ends(world: World) -> bool:
-    """Return whether an answer is stored in a task that has ended since it was read."""
+def early_signal_as_it_ends(world: World) -> bool:
+    """Return whether a signal is stored in a task that has ended since it was read."""
     world.mine.create("o")
     end_of = partial(end, world.theirs, "o")
     world.goes_wrong(PASS, end_of)
@@ -214,7 +214,7 @@ def early_answer_as_it_ends(world: World) -> bool:
 
 
 def asked_again_before_an_answer(world: World) -> bool:
-    """Return whether an answer is stored in the round that ends, though another run was asked for since the look."""
+    """Return whether a signal is stored in the round that ends, though another run was asked for since the look."""
     world.mine.create("o")
     with world.mine.confirm.start("o"):
         pass
@@ -224,8 +224,8 @@ def asked_again_before_an_answer(world: World) -> bool:
     return world.task.paid is not None
 
 
-def answered_for_a_later_version(world: World) -> bool:
-    """Return whether an answer changes a row that a later version has written."""
+def signalled_for_a_later_version(world: World) -> bool:
+    """Return whether a signal changes a row that a later version has written."""
     world.mine.create("o", wait_for=world.mine.paid)
     later_version(world)
     with contextlib.suppress(TaskFormatError):
@@ -233,8 +233,8 @@ def answered_for_a_later_version(world: World) -> bool:
     return world.task.paid is not None
 
 
-def started_without_its_answer(world: World) -> bool:
-    """Return whether a task that a person has started without its answer waits for that again once it is reopened."""
+def started_without_its_signal(world: World) -> bool:
+    """Return whether a task that a person has started without its signal waits for that again once it is reopened."""
     world.mine.create("o")
     wait_for(world.mine, "paid")
     world.hire().ship.ignore("o", reason="paid in cash")

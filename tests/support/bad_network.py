@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, TypeVar
 
-from tests.engine.actions import PASS, Action, DropAnswer, DropRequest, Duplicate, Hold
+from tests.engine.actions import PASS, Action, DropRequest, DropResponse, Duplicate, Hold
 from tests.engine.proxy import Proxy
 from tests.support.processes import Worker
 
@@ -41,7 +41,7 @@ class BadNetwork:
         if lot < 0.06:
             return DropRequest()
         if lot < 0.1:
-            return DropAnswer()
+            return DropResponse()
         return Duplicate("first" if lot < 0.115 else "second") if lot < 0.13 else PASS
 
     def arrive(self, proxy: Proxy) -> None:

@@ -10,7 +10,6 @@ from tests.support.network import Answer, Request, Rule, error
 
 __all__ = [
     "BATCH",
-    "answers_each",
     "denied",
     "for_some",
     "ignores_conditions",
@@ -19,6 +18,7 @@ __all__ = [
     "of_batches",
     "raises",
     "repeated",
+    "responds_to_each",
     "without_rows",
 ]
 
@@ -87,7 +87,7 @@ def for_some(code: str, *, applied: bool = False) -> Fault:
     return fault
 
 
-def answers_each(code: str) -> Fault:
+def responds_to_each(code: str) -> Fault:
     """Answer every statement with an error, and apply none."""
     return lambda request, _send: {"Responses": [{"Error": {"Code": code}} for _ in request["Statements"]]}
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from pynamodb.attributes import NumberAttribute
 
-from pynamodb_tracker import Awaited, ExecutionContext, Step, Task, UseCase
+from pynamodb_tracker import ExecutionContext, Signal, Step, Task, UseCase
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.rows import client, stored
 from tests.support.workers import die
@@ -38,7 +38,7 @@ class Parcel(DepotTask):
 
     pack = Step(10, max_attempts=2)
 
-    paid = Awaited()
+    paid = Signal()
 
     weight = NumberAttribute(null=True)
 

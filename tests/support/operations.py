@@ -45,9 +45,9 @@ def _succeed(order: Any, task_id: str, arm: Arm) -> None:
     order.create(task_id)
     with order.confirm.start(task_id) as ctx:
         ctx.task.data["receipt"] = 7
-        ctx.store_answer({"receipt": 7})
+        ctx.store_result({"receipt": 7})
         arm()
-    assert order.confirm.answer(task_id) == {"receipt": 7}
+    assert order.confirm.result(task_id) == {"receipt": 7}
 
 
 def _end_early(order: Any, task_id: str, arm: Arm) -> None:
@@ -161,7 +161,7 @@ def _in_transaction(order: Any, task_id: str, arm: Arm, *, succeed: bool) -> Non
         ctx.task.note = "half way"
         ctx.save()
         ctx.task.note = "done"
-        ctx.store_answer("done")
+        ctx.store_result("done")
         arm()
         with ctx.transaction(succeed=succeed) as transaction:
             transaction.update(ledger, [order.amount.add(1)])

@@ -7,7 +7,7 @@ from typing import Any
 
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 
-from pynamodb_tracker import Awaited, Step, Task, UseCase
+from pynamodb_tracker import Signal, Step, Task, UseCase
 
 MARGIN = timedelta(seconds=2)
 LOCK = timedelta(minutes=5)
@@ -45,7 +45,7 @@ def orders(
         confirm = Step(10, max_attempts=max_attempts, lock_for=lock_for)
         ship = Step(20, max_attempts=2, lock_for=lock_for, also_from=(confirm.failed,))
 
-        paid, approved = Awaited(), Awaited()
+        paid, approved = Signal(), Signal()
         amount = NumberAttribute(null=True)
         note = UnicodeAttribute(null=True)
 

@@ -15,11 +15,9 @@ from starlette.requests import Request
 from starlette.types import ASGIApp
 
 from pynamodb_tracker import (
-    Answer,
     AsyncContext,
     AsyncWorker,
-    Awaited,
-    BoundAwaited,
+    BoundSignal,
     BoundStep,
     DecimalAttribute,
     ExecutionContext,
@@ -27,9 +25,11 @@ from pynamodb_tracker import (
     IndexEntry,
     IndexPage,
     Merged,
+    ReceivedSignal,
     Repeat,
     Report,
     Sent,
+    Signal,
     State,
     Status,
     Step,
@@ -42,9 +42,9 @@ from pynamodb_tracker import (
 )
 from pynamodb_tracker.aws_lambda import (
     Handler,
+    Invocation,
     LambdaContext,
     Replies,
-    Result,
     RetryHandler,
     StepHandler,
     handles,
@@ -88,7 +88,7 @@ class Order(AppTask):
     ship = Step(20, max_attempts=5, lock_for=timedelta(minutes=15), retry_delay=lambda n: timedelta(minutes=n))
     deliver = Step(30, give_up_on=(AddressUnknownError,), also_from=(confirm_payment.failed, ship.ignored))
 
-    paid = Awaited()
+    paid = Signal()
 
     amount = NumberAttribute()
     fee = DecimalAttribute(default=Decimal("0.5"))
@@ -131,9 +131,9 @@ def print_label(ctx: ExecutionContext[Order]) -> int:
     assert_type(ctx.checkpoint("charge", lambda: "c-1"), str)
     ctx.wait_for(Order.paid, until=timedelta(days=2))
     ctx.wait_for(Order.deliver)  # type: ignore[arg-type]
-    assert_type(ctx.task.paid, Answer | None)
+    assert_type(ctx.task.paid, ReceivedSignal | None)
     assert_type(ctx.round, str)
-    assert_type(Order.paid, BoundAwaited[Order])
+    assert_type(Order.paid, BoundSignal[Order])
     assert_type(Order.paid.send("o-1", {"amount": "42.50"}, by="stripe"), Sent[Order])
     Order.create("o-1", wait_for=Order.paid, until=timedelta(days=2))
     handles_signal(Order.paid, task_id="body.order", value=lambda payload: payload["amount"])
@@ -235,7 +235,7 @@ def use(cursor: str | None) -> int:
     assert_type(Order.ship.failed.code, int)
     assert_type(Order.ship.run("o-1001", print_label), int)
     assert_type(Order.ship.run("o-1001", print_label, heartbeat=True), int)
-    assert_type(Order.ship.run("o-1001", print_label, must_match={"amount": 4200}, store_answer=True), int)
+    assert_type(Order.ship.run("o-1001", print_label, must_match={"amount": 4200}, store_result=True), int)
     assert_type(Order.deliver.run("o-1001"), object)
     assert_type(Order.deliver.run("o-1001", deliver), str)
     assert_type(Order.deliver.run_all(threads=8), Report)
@@ -356,7 +356,7 @@ async def stamp(ctx: AsyncContext[Order]) -> int:
     assert_type(await ctx.group.data(), dict[str, Any])
     async with ctx.transaction(succeed=True) as writes:
         assert_type(writes, TransactWrite)
-    ctx.store_answer({"paid": True})
+    ctx.store_result({"paid": True})
     return 1
 
 
@@ -383,7 +383,7 @@ Refund.send.does(blocks_the_loop)  # type: ignore[deprecated]
 
 async def use_with_asyncio() -> int:
     assert_type(await Order.ship.arun("o-1001", stamp), int)
-    assert_type(await Order.ship.arun("o-1001", lambda ctx: stamp(ctx), store_answer=True), int)  # noqa: PLW0108
+    assert_type(await Order.ship.arun("o-1001", lambda ctx: stamp(ctx), store_result=True), int)  # noqa: PLW0108
     assert_type(await Refund.send.arun("r-1"), object)
     assert_type(await Refund.send.arun("r-1", refund), str)
     assert_type(await Order.ship.arun_all(stamp, concurrency=100, rate=10, only=(Order.ship.failed,)), Report)
@@ -440,7 +440,7 @@ def ship(ctx: ExecutionContext[Order], event: dict[str, str]) -> str:
     return event["order_id"]
 
 
-def amount_of(result: Result[Order]) -> float | None:
+def amount_of(result: Invocation[Order]) -> float | None:
     return result.task.amount if result.task else None
 
 
@@ -452,7 +452,7 @@ def lambda_handlers(context: LambdaContext) -> None:
         create_if_missing=lambda event: {"amount": event["amount"]},
         create_first=True,
         replies=Replies(locked="ack"),
-        answer=amount_of,
+        respond=amount_of,
         metrics="Shop",
     )(ship)
     assert_type(handler, Handler)
@@ -463,7 +463,7 @@ def lambda_handlers(context: LambdaContext) -> None:
     handler({"order_id": "o-1"}, None)
     handler({"order_id": "o-1"}, "context")  # type: ignore[arg-type]
     handles(Order.ship, task_id="order_id", trigger="mqtt")  # type: ignore[arg-type]
-    handles(Order.ship, task_id="order_id", answer=lambda order: order.amont)  # type: ignore[attr-defined]
+    handles(Order.ship, task_id="order_id", respond=lambda order: order.amont)  # type: ignore[attr-defined]
     retry_handler(Order.ship, print_label, since=timedelta(days=1), only=(Order.ship.failed,))(None, None)
     retry_handler(Order.ship, stamp)(None, None)
     sweep = retry_handler([Order, Order.ship], threads=8)

@@ -10,13 +10,13 @@ from typing import Any
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute, UTCDateTimeAttribute
 
 from pynamodb_tracker import (
-    Awaited,
     BoundStep,
     ExecutionContext,
     FindBy,
     GiveUp,
     Repeat,
     RetryLater,
+    Signal,
     Step,
     Task,
     UseCase,
@@ -43,7 +43,7 @@ class Order(ShopTask):
     reserve_stock = Step(20)
     ship = Step(30, max_attempts=5, lock_for=timedelta(minutes=15))
 
-    paid, approved = Awaited(), Awaited()
+    paid, approved = Signal(), Signal()
     amount = NumberAttribute(null=True)
 
 

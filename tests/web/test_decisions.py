@@ -197,7 +197,7 @@ def test_people_can_do_what_the_app_allows_them(open_page: Open) -> None:
     assert (refused.status_code, "You may not ignore tasks of Order." in text_of(refused)) == (403, True)
     assert client.get("/Order/bulk?verb=ignore&step=ship&state=failed").status_code == 403
     assert client.post("/Order/decide", data={"verb": "reopen", "step": "ship", "task": "o-1"}).status_code == 303
-    verbs = ("reopen", "ignore", "cancel", "cancel_task", "unlock", "answer", "pause", "resume")
+    verbs = ("reopen", "ignore", "cancel", "cancel_task", "unlock", "signal", "pause", "resume")
     about_buttons = [each for each in asked if each.step is None]
     assert {(each.user, each.action, each.use_case) for each in about_buttons} == {("ada", v, "order") for v in verbs}
     ada: dict[str, Any] = {"user": "ada", "use_case": "order", "step": "ship"}
@@ -484,53 +484,53 @@ def test_a_step_is_paused_and_resumed(
 
 
 @pytest.mark.usefixtures("shop")
-def test_an_answer_that_a_task_awaits_is_sent_by_whom_the_page_knows(
+def test_a_signal_that_a_task_awaits_is_sent_by_whom_the_page_knows(
     open_page: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
     odd = ODD[0]
     Order.create(odd, wait_for=Order.approved)
     client = open_page()
     page = client.get("/Order/task", params={"id": odd})
-    assert ("waits for the answer approved" in text_of(page).lower(), "Answer paid" in page.text) == (True, False)
-    form = fields_of(page, "/Order/answer")
-    wrong = client.post("/Order/answer", data={**form, "value": "<" * 1100})
+    assert ("waits for the signal approved" in text_of(page).lower(), "Send paid" in page.text) == (True, False)
+    form = fields_of(page, "/Order/signal")
+    wrong = client.post("/Order/signal", data={**form, "value": "<" * 1100})
     assert (wrong.status_code, "at most 1,024 are stored" in text_of(wrong)) == (400, True)
     assert ('aria-invalid="true"' in wrong.text, 'value="&lt;&lt;' in wrong.text) == (True, True)
 
-    answer = client.post("/Order/answer", data={**form, "value": '{"by mail": "<b>", "secret": 1}'})
+    answer = client.post("/Order/signal", data={**form, "value": '{"by mail": "<b>", "secret": 1}'})
 
     assert answer.status_code == 303
-    assert "Answered: a worker goes on" in text_of(client.get(answer.headers["location"]))
+    assert "Sent: a worker continues" in text_of(client.get(answer.headers["location"]))
     approved = Order.get_task(odd).approved
     assert approved
     assert (approved.value, approved.by) == ({"by mail": "<b>", "secret": 1}, "ada")
     hiding = open_page(hide=["secret"]).get("/Order/task", params={"id": odd})
     assert ('"secret": "hidden"' in text_of(hiding), "&lt;b&gt;" in hiding.text) == (True, True)
     assert "by mail" not in open_page(hide=["approved"]).get("/Order/task", params={"id": odd}).text
-    other = client.post("/Order/answer", data={**form, "value": "no"})
+    other = client.post("/Order/signal", data={**form, "value": "no"})
     assert (other.status_code, "with another value, which counts" in text_of(other)) == (409, True)
     logged = [json.loads(record.message) for record in caplog.records if record.name == decisions.log.name]
-    assert [(each["who"], each["did"], each["answer"], "refused" in each) for each in logged] == [
-        ("ada", "answer", "approved", False),
-        ("ada", "answer", "approved", True),
+    assert [(each["who"], each["did"], each["signal"], "refused" in each) for each in logged] == [
+        ("ada", "signal", "approved", False),
+        ("ada", "signal", "approved", True),
     ]
 
 
 @pytest.mark.usefixtures("shop")
-def test_an_answer_counts_in_the_round_that_the_form_was_shown_in_and_for_who_may_send_it(open_page: Open) -> None:
+def test_a_signal_counts_in_the_round_that_the_form_was_shown_in_and_for_who_may_send_it(open_page: Open) -> None:
     Order.create("o-1", wait_for=Order.approved)
     client = open_page()
-    form = fields_of(client.get("/Order/task?id=o-1"), "/Order/answer")
+    form = fields_of(client.get("/Order/task?id=o-1"), "/Order/signal")
     Order.delete_task("o-1")
     Order.create("o-1", wait_for=Order.approved)
-    assert client.post("/Order/answer", data={**form, "value": "yes"}).status_code == 404
-    assert client.post("/Order/answer", data={**form, "name": "nothing"}).status_code == 400
+    assert client.post("/Order/signal", data={**form, "value": "yes"}).status_code == 404
+    assert client.post("/Order/signal", data={**form, "name": "nothing"}).status_code == 400
     denied = open_page(authorize=lambda asked: asked.action == "reopen")
-    assert "/Order/answer" not in denied.get("/Order/task?id=o-1").text
-    assert denied.post("/Order/answer", data=form).status_code == 403
-    assert open_page(actions=False).post("/Order/answer", data=form).status_code == 403
+    assert "/Order/signal" not in denied.get("/Order/task?id=o-1").text
+    assert denied.post("/Order/signal", data=form).status_code == 403
+    assert open_page(actions=False).post("/Order/signal", data=form).status_code == 403
     Order.delete_task("o-1")
     Order.create("o-1", state=Order.ship.succeeded)
     Order.create_or_merge("o-1")
-    assert client.post("/Order/answer", data={**form, "round": ""}).status_code == 400
+    assert client.post("/Order/signal", data={**form, "round": ""}).status_code == 400
     assert Order.get_task("o-1").approved is None

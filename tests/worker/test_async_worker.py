@@ -336,7 +336,7 @@ def test_a_task_that_is_cancelled_before_its_first_line_is_answered_to_its_feed(
         task.cancel()
         await asyncio.wait([task])
         await asyncio.sleep(0)
-        poller.feed.note_answer.assert_called_once_with(was_taken=False)
+        poller.feed.note_response.assert_called_once_with(was_taken=False)
 
     asyncio.run(main())
 

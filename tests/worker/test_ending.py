@@ -290,4 +290,4 @@ def test_a_task_that_is_not_started_because_the_worker_stops_is_answered_to_its_
     stopped.set()
     attempt = WorkerAttempt(poller, "o-1", heartbeat=False, stopped=stopped)
     attempt.run(lambda _: pytest.fail("it runs"))
-    poller.feed.note_answer.assert_called_once_with(was_taken=False)
+    poller.feed.note_response.assert_called_once_with(was_taken=False)

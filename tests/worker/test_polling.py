@@ -245,7 +245,7 @@ def test_setting_the_clock_back_does_not_lengthen_the_pause(
 def test_a_task_that_was_taken_by_another_worker_makes_it_read_again(poller: StepPoller, step: FakeStep) -> None:
     step.tasks = [f"o-{number:03}" for number in range(400)]
     assert poller.take() == "o-000"
-    poller.feed.note_answer(was_taken=True)
+    poller.feed.note_response(was_taken=True)
     after = poller.take()
     assert after is not None
     assert len(step.rounds) == 2

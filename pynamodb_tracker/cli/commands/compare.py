@@ -43,7 +43,7 @@ _ATTRIBUTES = (
     *("signals", "once", "cancel_time"),
 )
 
-_COMPARED = ("create_time", "update_time", "fence", "answers", "parts", "cancel_time")
+_COMPARED = ("create_time", "update_time", "fence", "signals", "parts", "cancel_time")
 
 
 class _Row(NamedTuple):
@@ -53,7 +53,7 @@ class _Row(NamedTuple):
     update_time: str
     create_time: str
     fence: str
-    answers: tuple[str, ...]
+    signals: tuple[str, ...]
     """The names of those that it has got."""
     parts: tuple[str, ...]
     """The keys of those parts of runs that are done."""
@@ -96,7 +96,7 @@ def compare(
 
     ended: the task has ended in OLD since; NEW would run it again. ahead: it has done at least one more step in OLD;
     NEW would repeat that. missing: it is only in OLD. extra: it is only in NEW. changed: it is at the same step, but
-    ran, changed its state, got an answer, did a part of a run or was cancelled since, or was created again; the last
+    ran, changed its state, got a signal, did a part of a run or was cancelled since, or was created again; the last
     column says which values differ.
 
     Scans both tables whole, strongly consistent, at one read unit per 4 KB, and reports how many that were. It needs
@@ -145,11 +145,11 @@ class _Table:
             fence = item.get("fence", {}).get("N", "")
             code = item.get("status", {}).get("N", "")
             status = int(code) if code.isdecimal() else 0  # a damaged one is a state that no step declares
-            answers, parts = (tuple(sorted(item.get(each, {}).get("M", ()))) for each in ("signals", "once"))
+            signals, parts = (tuple(sorted(item.get(each, {}).get("M", ()))) for each in ("signals", "once"))
             cancelled = item.get("cancel_time", {}).get("S", "")
             yield (
                 (item["use_case_id"]["S"], item["task_id"]["S"]),
-                _Row(status, update_time, create_time, fence, answers, parts, cancelled),
+                _Row(status, update_time, create_time, fence, signals, parts, cancelled),
             )
 
     def _items(self) -> Iterator[Mapping[str, Any]]:

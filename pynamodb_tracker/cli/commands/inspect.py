@@ -24,12 +24,12 @@ from pynamodb_tracker.presentation.overview import pauses_at
 from pynamodb_tracker.presentation.task_facts import (
     NEEDS_PERSON,
     UNKNOWN,
-    answers_in_words,
     in_words,
     is_abandoned,
     name_of,
     read_task,
     relations_in_words,
+    signals_in_words,
     task_as_json,
     what_comes_next,
 )
@@ -408,7 +408,7 @@ def _facts(task: Task, family: Family | None, options: Sequence[str]) -> Iterato
         yield _line("due", _time(task.due_time))
     if state.status is Status.IN_PROGRESS:
         yield _line("lock expires", _time(task.lock_expire_time))
-    for label, text in (*relations_in_words(task), *answers_in_words(task)):
+    for label, text in (*relations_in_words(task), *signals_in_words(task)):
         yield _line(label, escaped(text))
     for child in family.children if family else ():
         yield _line("waits for", escaped(str(child)))

@@ -213,11 +213,11 @@ class WatchedBatch:
             )
             with attempt.followed_by(feeding):
                 if self.stop:  # a task that is claimed and released would be pending, whatever it was before
-                    attempt.note_answer()
+                    attempt.note_response()
                     raise KeyboardInterrupt
                 if not self.selection.is_named and (pause := self.selection.step._definition.pause()) is not None:
                     self.pause = pause
-                    attempt.note_answer()
+                    attempt.note_response()
                     feeding.leave_out(codes)
                     return
                 attempt.execute(tasks.start, self._call)

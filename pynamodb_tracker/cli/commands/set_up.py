@@ -70,7 +70,7 @@ def doctor(
     that your program would use.
 
     With --rows, it also scans the whole table, strongly consistent, at one read unit per 4 KB. It finds damaged
-    tasks, tasks that wait for others that are gone, await answers that no class declares, or have ended without a
+    tasks, tasks that wait for others that are gone, await signals that no class declares, or have ended without a
     run for requests that came meanwhile, and groups that stand still.
 
     With --before-index, it scans the table in the same way for rows that DynamoDB would refuse to update once the index

@@ -28,12 +28,12 @@ from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.errors import one_line
 from pynamodb_tracker.presentation.task_facts import (
-    answers_of,
     asked_again,
     attributes_of,
     name_of,
     round_of_task,
     rule_of,
+    signals_of,
 )
 from pynamodb_tracker.presentation.text import count, stamp
 from pynamodb_tracker.step.state import all_tasks
@@ -72,7 +72,8 @@ def load(
     repeat, a rule as in "cron 0 2 * * * in Europe/Berlin" or "every 1h"; group; and trace. Empty CSV fields are no
     value.
 
-    A task that waits for answers has awaits, their names, and a due_time if that is limited; signals are those it has.
+    A task that waits for signals has awaits, their names, and a due_time if that is limited; signals are those it
+    has.
 
     What is left of the round that a task was in (once, skipped_steps, postponed, first_failure, cancel_time) is kept: a
     part that is done is not repeated, and a cancelled task starts only once it is reopened.
@@ -182,10 +183,10 @@ class _Load:
 @contextmanager
 def _no_requests(model: type[Task]) -> Iterator[None]:
     """Let `create` do everything except send requests, as if the table was empty: it refuses what it would refuse."""
-    events, answer = model.tracker.connection().connection.client.meta.events, SimpleNamespace(status_code=200)
+    events, response = model.tracker.connection().connection.client.meta.events, SimpleNamespace(status_code=200)
 
     def answered(**_request: object) -> tuple[SimpleNamespace, dict[str, Any]]:
-        return answer, {"Items": []}
+        return response, {"Items": []}
 
     events.register_first("before-call.dynamodb", answered)
     try:
@@ -294,7 +295,7 @@ def _line(model: type[Task], task: Task, damaged: Damaged) -> dict[str, Any] | N
         "trace": task.trace,
         "waits": (task.waits or 0) - (starts is not None) or None,
         "again": asked_again(task),
-        **answers_of(task),
+        **signals_of(task),
         **round_of_task(task),
     }
     given = {name: value for name, value in further.items() if value is not None}

@@ -10,7 +10,7 @@ import pytest
 
 from pynamodb_tracker import TaskIgnoredError
 from pynamodb_tracker.testing import StoppedClock
-from tests.engine.actions import PASS, Action, DropAnswer, DropRequest, Duplicate, Hold
+from tests.engine.actions import PASS, Action, DropRequest, DropResponse, Duplicate, Hold
 from tests.engine.proxy import Proxy
 from tests.support.fixtures import Frozen
 from tests.support.operations import OPERATIONS, Boom, row
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("stopped_clock")
 
 REPEATED: dict[str, Callable[[], Action]] = {
     "lost": DropRequest,
-    "answer lost": DropAnswer,
+    "answer lost": DropResponse,
     "twice": Duplicate,
     "late": Hold,
 }
@@ -78,7 +78,7 @@ def test_lost_answers_to_all_but_the_last_try_of_the_sdk_make_no_difference(
     target, story = OPERATIONS[operation]
 
     story(order, "calm", lambda: None)
-    story(order, "stormy", lambda: setattr(proxy, "rule", in_turn(target, *[DropAnswer()] * 3)))
+    story(order, "stormy", lambda: setattr(proxy, "rule", in_turn(target, *[DropResponse()] * 3)))
 
     assert row(order, "stormy") == row(order, "calm")
 
@@ -104,7 +104,7 @@ def test_a_finish_whose_answer_was_lost_is_no_lost_lock_though_another_worker_ha
     order.create("o")
 
     with contextlib.suppress(ends or Boom), order.confirm.start("o") as ctx:
-        proxy.rule = in_turn("UpdateItem", DropAnswer(), lambda: freeze(getattr(rival, claimed), "o"))
+        proxy.rule = in_turn("UpdateItem", DropResponse(), lambda: freeze(getattr(rival, claimed), "o"))
         if ends is not None:
             raise ends
 
@@ -114,7 +114,7 @@ def test_a_finish_whose_answer_was_lost_is_no_lost_lock_though_another_worker_ha
 def test_a_create_whose_answer_was_lost_is_no_duplicate_though_a_worker_has_the_task_by_then(
     order: Any, rival: Any, proxy: Proxy
 ) -> None:
-    proxy.rule = in_turn("PutItem", DropAnswer(), lambda: rival.confirm.run("o", lambda _: None))
+    proxy.rule = in_turn("PutItem", DropResponse(), lambda: rival.confirm.run("o", lambda _: None))
 
     assert order.create("o", amount=3).amount == 3
 
@@ -123,7 +123,7 @@ def test_a_create_whose_answer_was_lost_is_no_duplicate_though_a_worker_has_the_
 
 def test_a_delete_whose_answer_was_lost_is_no_missing_task(order: Any, proxy: Proxy) -> None:
     order.create("o")
-    proxy.rule = in_turn("DeleteItem", DropAnswer())
+    proxy.rule = in_turn("DeleteItem", DropResponse())
 
     order.delete_task("o")
 
@@ -132,7 +132,7 @@ def test_a_delete_whose_answer_was_lost_is_no_missing_task(order: Any, proxy: Pr
 
 def test_a_step_that_starts_from_another_state_understands_its_lost_answer(order: Any, proxy: Proxy) -> None:
     OPERATIONS["fail"][1](order, "o", lambda: None)
-    proxy.rule = in_turn("UpdateItem", PASS, DropAnswer())
+    proxy.rule = in_turn("UpdateItem", PASS, DropResponse())
 
     with order.ship.start("o") as ctx:
         assert (ctx.attempt, ctx.task.fence) == (1, 2)
@@ -147,7 +147,7 @@ def test_a_task_that_is_set_aside_for_its_last_attempt_is_set_aside_once(
     for _ in range(3):
         freeze(order.confirm, "o")
         stopped_clock.advance(LOCK + 2 * MARGIN)
-    proxy.rule = in_turn("UpdateItem", PASS, DropAnswer())
+    proxy.rule = in_turn("UpdateItem", PASS, DropResponse())
 
     with pytest.raises(TaskIgnoredError):
         order.confirm.run("o", lambda _: None)

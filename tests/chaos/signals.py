@@ -1,4 +1,4 @@
-"""Answers from outside: a bill is issued, and settled once its two answers have come, or its time has."""
+"""Signals from outside: a bill is issued, and settled once its two signals have come, or its time has."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import random
 from datetime import timedelta
 from typing import Any
 
-from pynamodb_tracker import TaskAlreadyAnsweredError, TaskNotStartableError, clock
+from pynamodb_tracker import SignalAlreadyReceivedError, TaskNotStartableError, clock
 from tests.chaos.attempts import Attempt, report_crash
 from tests.chaos.events import Log
 from tests.chaos.interrupts import Interrupts
@@ -15,7 +15,7 @@ __all__ = ["ANSWERS", "create_options", "run", "send", "send_any", "send_missing
 
 ANSWERS = ("paid", "approved")
 PATIENCE = timedelta(seconds=1.5)
-"""How long some of the bills wait for an answer."""
+"""How long some of the bills wait for a signal."""
 MOST = 5
 """Bills that a sender looks at."""
 
@@ -33,11 +33,11 @@ def create_options(bill: Any, task_id: str) -> dict[str, Any]:
 
 
 def run(attempt: Attempt, task_id: str, interrupts: Interrupts) -> None:
-    """Issue a bill, or settle it with the answers that have come."""
+    """Issue a bill, or settle it with the signals that have come."""
     bill, step = attempt.step.model, attempt.step.name
 
     def work(ctx: Any) -> None:
-        found = {name: answer and answer.value for name in ANSWERS for answer in [getattr(ctx.task, name)]}
+        found = {name: signal and signal.value for name in ANSWERS for signal in [getattr(ctx.task, name)]}
         waited = ANSWERS if step == "settle" else ANSWERS[:1] if create_options(bill, task_id) else ()
         until = ctx.task.wait_until
         is_late = until is not None and until - ctx.task.tracker.margin <= clock.now()
@@ -54,15 +54,15 @@ def run(attempt: Attempt, task_id: str, interrupts: Interrupts) -> None:
     attempt.run(task_id, work, interrupts)
 
 
-def send(log: Log, number: int, answer: Any, task_id: str) -> None:
-    """Send an answer that nobody else sends, and tell what became of it."""
+def send(log: Log, number: int, signal: Any, task_id: str) -> None:
+    """Send a signal that nobody else sends, and tell what became of it."""
     named, value = f"bill/{task_id}", f"{log.worker}/{number}"
-    facts: dict[str, Any] = {"name": answer.name, "value": value}
+    facts: dict[str, Any] = {"name": signal.name, "value": value}
     log.tell("send", named, number, **facts)
     try:
-        sent = answer.send(task_id, value, by=log.worker)
-    except TaskAlreadyAnsweredError as error:
-        log.tell("counted", named, number, **facts | {"value": error.answer.value})
+        sent = signal.send(task_id, value, by=log.worker)
+    except SignalAlreadyReceivedError as error:
+        log.tell("counted", named, number, **facts | {"value": error.signal.value})
     except TaskNotStartableError:
         pass  # it is not there, or has ended
     except Exception as error:  # noqa: BLE001 - whatever it is: the checker knows what should not have left
@@ -72,14 +72,14 @@ def send(log: Log, number: int, answer: Any, task_id: str) -> None:
 
 
 def send_any(log: Log, number: int, bill: Any, draw: random.Random) -> bool:
-    """Answer a bill in any state; some senders send twice."""
+    """ReceivedSignal a bill in any state; some senders send twice."""
     steps = (bill.issue, bill.settle)
     states = [state for step in steps for state in (step.pending, step.in_progress, step.failed, step.ignored)]
     often = [
         bill.issue.pending,
         bill.settle.pending,
         *[bill.settle.in_progress] * 2,
-    ]  # where an answer races a decision
+    ]  # where a signal races a decision
     state = draw.choice([*states, *often * 3, bill.settle.succeeded])
     found = [task.task_id for task in state.query(limit=MOST, latest_due_first=draw.random() < 0.7, with_data=False)]
     if not found:
@@ -91,7 +91,7 @@ def send_any(log: Log, number: int, bill: Any, draw: random.Random) -> bool:
 
 
 def send_missing(log: Log, number: int, bill: Any) -> bool:
-    """Answer what a bill waits for, so that none waits for ever."""
+    """ReceivedSignal what a bill waits for, so that none waits for ever."""
     for step in (bill.issue, bill.settle):
         for task in step.pending.query(limit=MOST, with_data=False):
             for name in sorted(task.awaits or ()):

@@ -1,10 +1,10 @@
-"""Answers from outside: a task starts when all that it awaits has come, not before, and the first answer counts."""
+"""Signals from outside: a task starts when all that it awaits has come, not before, and the first signal counts."""
 
 from __future__ import annotations
 
 from functools import partial
 
-from pynamodb_tracker import Awaited, Step, UseCase
+from pynamodb_tracker import Signal, Step, UseCase
 from pynamodb_tracker.clock import NEVER, stamp
 from pynamodb_tracker.status import END
 from tests.model.protocol import TICK, Faults, Program, Protocol, State, attempt, note, started, table, value
@@ -29,20 +29,20 @@ COMPLETE = [
     ("Cpcir", Faults()),
     ("Bxw", Faults(late=1, lost=1)),
 ]
-"""Which programs, after the first letter: b begins to wait for two answers among the others, e does not; B, L and C
-have begun before them, L with a limit, C for a child as well. p and q send answers, P another one like p, c ends the
+"""Which programs, after the first letter: b begins to wait for two signals among the others, e does not; B, L and C
+have begun before them, L with a limit, C for a child as well. p and q send signals, P another one like p, c ends the
 child, w runs the next step, i ignores it, r reopens it, x sends p, deletes the task, and begins its next life."""
 GUARDS = {
-    ("not_answered", "succeed"): ("bpq", Faults(), "it waits for nothing"),
+    ("not_received", "succeed"): ("bpq", Faults(), "it waits for nothing"),
     ("awaits_more", ""): ("Bpq", Faults(), "it waits for nothing"),
     ("awaits_seen", ""): ("Cpc", Faults(), "it waits for nothing"),
-    ("awaits_seen", "reopen"): ("Bir", Faults(), "it starts without an answer"),
-    ("waits_for_answers", "reopen"): ("Bpqir", Faults(), "it waits for nothing"),
-    ("not_answered", ""): ("epPq", Faults(), "an answer that counted is replaced"),
+    ("awaits_seen", "reopen"): ("Bir", Faults(), "it starts without a signal"),
+    ("waits_for_signals", "reopen"): ("Bpqir", Faults(), "it waits for nothing"),
+    ("not_received", ""): ("epPq", Faults(), "a signal that counted is replaced"),
     ("not_awaited", ""): ("bpq", Faults(), "it waits for nothing"),
     ("not_parked", ""): ("Bpqir", Faults(), "it waits for nothing"),
     ("parked", ""): ("Lpw", PASSES, "the due time of a run is moved"),
-    ("first_round", ""): ("Bx", LATE, "an answer reaches the next life"),
+    ("first_round", ""): ("Bx", LATE, "a signal reaches the next life"),
 }
 PENDING = 200
 
@@ -53,7 +53,7 @@ def protocol(who: str, faults: Faults) -> Protocol:  # noqa: C901 - what each pr
     class Order(table()):  # type: ignore[misc]  # a class of its own for each search
         use_case_id = UseCase("awaiting")
         reserve, ship = Step(100), Step(200)
-        p, q = Awaited(), Awaited()
+        p, q = Signal(), Signal()
 
     class Part(Order.tracker.table.owner):  # type: ignore[misc,name-defined]  # of the same table
         use_case_id = UseCase("part")
@@ -112,18 +112,18 @@ def _broken(names: list[str], state: State, *, has_limit: bool) -> str | None:  
         return None
     came = row.get("signals", {"M": {}})["M"]
     if "next life" in state.notes:
-        return "an answer reaches the next life" if "p" in came else None
+        return "a signal reaches the next life" if "p" in came else None
     if any(name in came and came[name]["M"]["value"]["S"] != f'"{name}"' for name in state.notes):
-        return "an answer that counted is replaced"
+        return "a signal that counted is replaced"
     status, parked = value(row, "status"), value(row, "due_time") == stamp(NEVER)
     waits = any(name not in came for name in names) or "parent" in item_at(state.rows, "c part")
     if status == PENDING and parked and not waits:
         return "it waits for nothing"
     if status in (PENDING, PENDING + 1, END) and waits and not parked and not has_limit:
-        return "it starts without an answer"
+        return "it starts without a signal"
     if status == PENDING + 1 and value(row, "due_time") <= value(row, "update_time"):
         return "the due time of a run is moved"
     shipped = [each for each in state.notes if each.startswith("shipped with")]
     if status == END and any(name not in each.split()[-1] for each in shipped for name in came):
-        return "it has decided without an answer"
+        return "it has decided without a signal"
     return None

@@ -1,4 +1,4 @@
-"""The answer of a step, which is stored with its success and returned to repeated calls."""
+"""The result of a step, which is stored with its success and returned to repeated calls."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ pytestmark = pytest.mark.usefixtures("table")
 LABEL = {"label": "L-1", "parcels": [1, 2.5, None, True], "note": "größer"}
 
 
-def pay(answer: object = LABEL, task_id: str = "o-1", **options: Any) -> Any:
-    return Order.confirm_payment.run(task_id, lambda _: answer, store_answer=True, **options)
+def pay(result: object = LABEL, task_id: str = "o-1", **options: Any) -> Any:
+    return Order.confirm_payment.run(task_id, lambda _: result, store_result=True, **options)
 
 
 def test_the_answer_is_stored_with_the_success_and_read_by_id() -> None:
@@ -37,7 +37,7 @@ def test_the_answer_is_stored_with_the_success_and_read_by_id() -> None:
         assert pay() == LABEL
 
     assert requests.operations == ["UpdateItem", "UpdateItem"]
-    assert Order.confirm_payment.answer("o-1") == LABEL
+    assert Order.confirm_payment.result("o-1") == LABEL
 
 
 def test_a_repeated_call_finds_the_answer_in_the_task_of_its_refusal() -> None:
@@ -50,7 +50,7 @@ def test_a_repeated_call_finds_the_answer_in_the_task_of_its_refusal() -> None:
     task = refused.value.task
     assert isinstance(task, Order)
     with recorded() as requests:
-        assert Order.confirm_payment.answer(task) == LABEL
+        assert Order.confirm_payment.result(task) == LABEL
     assert requests == []
 
 
@@ -58,45 +58,45 @@ def test_each_step_has_its_answer_whatever_comes_after_it() -> None:
     Order.create("o-1")
     pay("paid")
     with Order.ship.start("o-1") as ctx:
-        ctx.store_answer("shipped")
+        ctx.store_result("shipped")
     succeed(Order.deliver, "o-1")
 
-    assert Order.confirm_payment.answer("o-1") == "paid"
-    assert Order.ship.answer("o-1") == "shipped"
-    assert Order.deliver.answer("o-1") is None
+    assert Order.confirm_payment.result("o-1") == "paid"
+    assert Order.ship.result("o-1") == "shipped"
+    assert Order.deliver.result("o-1") is None
 
 
 def test_the_task_of_a_run_has_its_answer_after_the_success() -> None:
     Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx:
-        ctx.store_answer(LABEL)
-        assert Order.confirm_payment.answer(ctx.task) is None
+        ctx.store_result(LABEL)
+        assert Order.confirm_payment.result(ctx.task) is None
 
-    assert Order.confirm_payment.answer(ctx.task) == LABEL
+    assert Order.confirm_payment.result(ctx.task) == LABEL
 
 
 def test_no_answer_is_stored_by_a_run_that_fails() -> None:
     Order.create("o-1")
 
     def work(ctx: Any) -> None:
-        ctx.store_answer(LABEL)
+        ctx.store_result(LABEL)
         raise Broken
 
     with pytest.raises(Broken):
         Order.confirm_payment.run("o-1", work)
     succeed(Order.confirm_payment, "o-1")
 
-    assert Order.confirm_payment.answer("o-1") is None
+    assert Order.confirm_payment.result("o-1") is None
 
 
 def test_a_worker_that_lost_its_lock_does_not_replace_the_answer_of_the_winner(clock: StoppedClock) -> None:
     Order.create("o-1")
     with pytest.raises(LockLostError), Order.confirm_payment.start("o-1") as ctx:  # noqa: PT012 - its end is refused
-        ctx.store_answer("the loser's")
+        ctx.store_result("the loser's")
         clock.advance(Order.confirm_payment._definition.declared.lock_for * 2)
         pay("the winner's")
 
-    assert Order.confirm_payment.answer("o-1") == "the winner's"
+    assert Order.confirm_payment.result("o-1") == "the winner's"
 
 
 @pytest.mark.parametrize("again", ["second", None])
@@ -106,8 +106,8 @@ def test_running_a_finished_step_again_replaces_its_answer(again: str | None) ->
 
     pay(again, also_from=(Order.confirm_payment.succeeded,))
 
-    assert Order.confirm_payment.answer("o-1") == again
-    assert ("answer#10" in stored(Order, "o-1")) == (again is not None)
+    assert Order.confirm_payment.result("o-1") == again
+    assert ("result#10" in stored(Order, "o-1")) == (again is not None)
 
 
 def test_a_success_without_an_answer_removes_that_of_an_earlier_run() -> None:
@@ -115,9 +115,9 @@ def test_a_success_without_an_answer_removes_that_of_an_earlier_run() -> None:
     pay("first")
 
     with Order.confirm_payment.start("o-1", also_from=(Order.confirm_payment.succeeded,)):
-        assert Order.confirm_payment.answer("o-1") is None  # it runs again
+        assert Order.confirm_payment.result("o-1") is None  # it runs again
 
-    assert Order.confirm_payment.answer("o-1") is None
+    assert Order.confirm_payment.result("o-1") is None
 
 
 def test_the_answer_stays_while_a_later_run_of_the_step_fails_and_is_not_returned() -> None:
@@ -126,7 +126,7 @@ def test_the_answer_stays_while_a_later_run_of_the_step_fails_and_is_not_returne
     with pytest.raises(Broken), Order.confirm_payment.start("o-1", also_from=(Order.confirm_payment.succeeded,)):
         raise Broken
 
-    assert Order.confirm_payment.answer("o-1") is None
+    assert Order.confirm_payment.result("o-1") is None
 
 
 def test_a_run_without_an_answer_sends_what_it_always_sent() -> None:
@@ -140,59 +140,59 @@ def test_a_run_without_an_answer_sends_what_it_always_sent() -> None:
 def test_saved_progress_has_no_answer_yet() -> None:
     Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx:
-        ctx.store_answer(LABEL)
+        ctx.store_result(LABEL)
         ctx.task.amount = 1
         ctx.save()
-        assert "answer#10" not in stored(Order, "o-1")
+        assert "result#10" not in stored(Order, "o-1")
         die_here = Order.get_task("o-1")
 
-    assert Order.confirm_payment.answer(die_here) is None
-    assert Order.confirm_payment.answer("o-1") == LABEL
+    assert Order.confirm_payment.result(die_here) is None
+    assert Order.confirm_payment.result("o-1") == LABEL
 
 
 @pytest.mark.parametrize(
-    ("answer", "why"),
+    ("result", "why"),
     [
-        (object(), "the answer is a object"),
-        ({"price": Decimal(1)}, r"the answer\['price'\] is a Decimal"),
+        (object(), "the result is a object"),
+        ({"price": Decimal(1)}, r"the result\['price'\] is a Decimal"),
         ({1: "a"}, "keys are strings"),
-        ((1, 2), "the answer is a tuple"),
+        ((1, 2), "the result is a tuple"),
         (float("nan"), "which JSON does not have"),
         ("x" * 262_143, "has 262,145 bytes as JSON, and at most 262,144 are stored"),
-        *((nested(depth), "the answer is nested more than 200 levels deep") for depth in (200, 10_000)),
+        *((nested(depth), "the result is nested more than 200 levels deep") for depth in (200, 10_000)),
     ],
     ids=["object", "decimal", "key", "tuple", "nan", "large", "deep", "far too deep"],
 )
-def test_an_answer_that_cannot_be_stored_fails_the_attempt(answer: object, why: str) -> None:
+def test_an_answer_that_cannot_be_stored_fails_the_attempt(result: object, why: str) -> None:
     Order.create("o-1")
 
     with pytest.raises(ValueNotStorableError, match=why) as refused:
-        pay(answer)
+        pay(result)
 
-    assert (refused.value.attribute, refused.value.task_id) == ("answer", "o-1")
+    assert (refused.value.attribute, refused.value.task_id) == ("result", "o-1")
     assert Order.get_task("o-1").state == Order.confirm_payment.ignored
 
 
 def test_the_longest_answer_is_stored_and_the_row_still_has_its_limit() -> None:
     Order.create("o-1")
     assert len(pay("x" * 262_142)) == 262_142
-    assert len(Order.confirm_payment.answer("o-1")) == 262_142
+    assert len(Order.confirm_payment.result("o-1")) == 262_142
 
-    with pytest.raises(ValueNotStorableError, match="a row holds 409,600: answer#"):
-        Order.ship.run("o-1", lambda _: "y" * 262_142, store_answer=True)
+    with pytest.raises(ValueNotStorableError, match="a row holds 409,600: result#"):
+        Order.ship.run("o-1", lambda _: "y" * 262_142, store_result=True)
 
 
 def test_a_transaction_that_records_the_success_stores_the_answer() -> None:
     Order.create("o-1")
 
     def work(ctx: Any) -> str:
-        ctx.store_answer("stored")
+        ctx.store_result("stored")
         with ctx.transaction(succeed=True):
             pass
         return "returned"
 
-    assert Order.confirm_payment.run("o-1", work, store_answer=True) == "stored"
-    assert Order.confirm_payment.answer("o-1") == "stored"
+    assert Order.confirm_payment.run("o-1", work, store_result=True) == "stored"
+    assert Order.confirm_payment.result("o-1") == "stored"
 
 
 def test_a_transaction_is_refused_that_would_record_the_success_without_its_answer() -> None:
@@ -203,8 +203,8 @@ def test_a_transaction_is_refused_that_would_record_the_success_without_its_answ
             pass
         return "too late"
 
-    with pytest.raises(TrackerError, match=r"call ctx\.store_answer"):
-        Order.confirm_payment.run("o-1", work, store_answer=True)
+    with pytest.raises(TrackerError, match=r"call ctx\.store_result"):
+        Order.confirm_payment.run("o-1", work, store_result=True)
     assert Order.get_task("o-1").state == Order.confirm_payment.failed
 
 
@@ -214,7 +214,7 @@ def test_an_answer_after_the_recorded_success_is_refused() -> None:
     def work(ctx: Any) -> None:
         with ctx.transaction(succeed=True):
             pass
-        ctx.store_answer("late")
+        ctx.store_result("late")
 
     with pytest.raises(LockLostError, match="a transaction has recorded its success"):
         Order.confirm_payment.run("o-1", work)
@@ -234,12 +234,12 @@ def test_a_task_that_has_not_succeeded_has_no_answer(prepare: Callable[[str], No
     Order.create("o-1")
     prepare("o-1")
 
-    assert Order.confirm_payment.answer("o-1") is None
+    assert Order.confirm_payment.result("o-1") is None
 
 
 def test_the_answer_of_a_missing_task_is_an_error() -> None:
     with pytest.raises(TaskNotFoundError):
-        Order.confirm_payment.answer("o-1")
+        Order.confirm_payment.result("o-1")
 
 
 def test_the_answer_is_deleted_with_the_task() -> None:
@@ -248,13 +248,13 @@ def test_the_answer_is_deleted_with_the_task() -> None:
     Order.delete_task("o-1")
     Order.create("o-1", state=Order.ship.pending)
 
-    assert Order.confirm_payment.answer("o-1") is None
+    assert Order.confirm_payment.result("o-1") is None
 
 
 @pytest.mark.parametrize("task", [None, 5, Parcel("o-1")], ids=repr)
 def test_what_is_no_task_of_the_use_case_has_no_answer(task: Any) -> None:
-    with recorded() as requests, pytest.raises(TypeError, match="answer takes a task id or a task of Order"):
-        Order.confirm_payment.answer(task)
+    with recorded() as requests, pytest.raises(TypeError, match="result takes a task id or a task of Order"):
+        Order.confirm_payment.result(task)
     assert requests == []
 
 
@@ -262,16 +262,16 @@ def test_what_is_no_task_of_the_use_case_has_no_answer(task: Any) -> None:
 def test_an_answer_that_another_program_has_damaged_is_an_error_that_names_the_task(value: dict[str, str]) -> None:
     Order.create("o-1")
     pay()
-    change(Order, "o-1", **{"answer#10": value})
-    with pytest.raises(TrackerError, match="Order 'o-1' cannot be read: answer#10"):
-        Order.confirm_payment.answer("o-1")
+    change(Order, "o-1", **{"result#10": value})
+    with pytest.raises(TrackerError, match="Order 'o-1' cannot be read: result#10"):
+        Order.confirm_payment.result("o-1")
 
 
 def test_two_answers_that_do_not_fit_into_one_row_give_the_task_up_at_once() -> None:
-    """Each of them alone fits: all answers of a task share its row."""
+    """Each of them alone fits: all results of a task share its row."""
     Order.create("o-1")
-    Order.confirm_payment.run("o-1", lambda _: "x" * 250_000, store_answer=True)
+    Order.confirm_payment.run("o-1", lambda _: "x" * 250_000, store_result=True)
     with pytest.raises(ValueNotStorableError, match="would take"):
-        Order.ship.run("o-1", lambda _: "y" * 250_000, store_answer=True)
+        Order.ship.run("o-1", lambda _: "y" * 250_000, store_result=True)
     task = Order.get_task("o-1")
     assert (task.state, task.attempt) == (Order.ship.ignored, 1)

@@ -1,4 +1,4 @@
-"""`answer`: send what a task awaits from outside."""
+"""`signal`: send what a task awaits from outside."""
 
 from typing import Annotated, Any
 
@@ -13,13 +13,13 @@ from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.task_facts import name_of
 from pynamodb_tracker.presentation.text import escaped
-from pynamodb_tracker.step.awaited import answer_named
+from pynamodb_tracker.step.signal import signal_named
 
 _EFFECTS = {
-    "resumed": "it is due by this answer",
-    "early": "the answer is stored, before the task waits for it",
-    "late": "the answer is stored, although the task waits no longer",
-    "stored": "the answer is stored",
+    "resumed": "it is due by this signal",
+    "early": "the signal is stored, before the task waits for it",
+    "late": "the signal is stored, although the task waits no longer",
+    "stored": "the signal is stored",
 }
 
 
@@ -32,12 +32,12 @@ def _value(text: str) -> Any:
         raise typer.BadParameter(f"{text!r} is not JSON: write text in quotes, as in '\"yes\"'") from None
 
 
-def answer(
+def signal(
     task_id: Annotated[str, typer.Argument(metavar="TASK", help="The id of the task.")],
-    answer_name: Annotated[str, typer.Argument(metavar="ANSWER", help="The name of the awaited answer, as in paid.")],
+    signal_name: Annotated[str, typer.Argument(metavar="SIGNAL", help="The name of the awaited signal, as in paid.")],
     *,
     value: Annotated[
-        Any, typer.Option(parser=_value, metavar="JSON", help="The answer, at most 1 KB; null by default.")
+        Any, typer.Option(parser=_value, metavar="JSON", help="The signal, at most 1 KB; null by default.")
     ] = None,
     key: Annotated[
         str | None, typer.Option(metavar="TEXT", help="The sender's name of the event: the same one counts once.")
@@ -49,20 +49,20 @@ def answer(
     name: opt.App,
     use_case_name: opt.UseCase = None,
 ) -> None:
-    """Send an answer that a task awaits, such as a payment or an approval, and make the task due by it.
+    """Send a signal that a task awaits, such as a payment or an approval, and make the task due by it.
 
-    The first answer counts; the same one again changes nothing. Exits with 1 if another one counts, if there is no such
+    The first signal counts; the same one again changes nothing. Exits with 1 if another one counts, if there is no such
     task, or if it has ended.
     """
     with use_case(name, use_case_name) as model:
         with refusing(TypeError, ValueError):
-            awaited = answer_named(model, answer_name)
+            awaited = signal_named(model, signal_name)
             if (
                 of_round is None
                 and readable_value(found := model.get_task(task_id, with_data=False), "round") is not None
             ):
                 raise CannotRunError(
-                    f"{escaped(task_id)} has started over: add --round {round_of(found)} if the answer is meant for "
+                    f"{escaped(task_id)} has started over: add --round {round_of(found)} if the signal is meant for "
                     "what it does now"
                 )
             sent = awaited.send(task_id, value, by=by, key=key, round=of_round)

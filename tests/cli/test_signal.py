@@ -1,4 +1,4 @@
-"""`answer`, and what `show` and `status` say of a task that waits for one."""
+"""`signal`, and what `show` and `status` say of a task that waits for one."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tests.cli.shop import Order
 def test_a_person_answers_what_a_task_waits_for(store: StoppedClock) -> None:
     Order.create("o-1", wait_for=Order.paid, until=timedelta(days=2))
     Order.create("o-2", wait_for=Order.paid)
-    assert "waits for the answer paid, or until" in run("show", "o-1").out
-    assert "o-2   pay.pending   0s  the answer paid" in run("list", "--waiting").out
+    assert "waits for the signal paid, or until" in run("show", "o-1").out
+    assert "o-2   pay.pending   0s  the signal paid" in run("list", "--waiting").out
     pending = read("status")["use_cases"][0]["states"][0]
     assert (pending["tasks"], pending["waiting"]) == (2, 1)
 
-    ended = run("answer", "o-1", "paid", "--value", '{"amount": "42.50"}', "--by", "ada", "--key", "evt-1")
+    ended = run("signal", "o-1", "paid", "--value", '{"amount": "42.50"}', "--by", "ada", "--key", "evt-1")
 
-    assert (ended.code, ended.lines) == (0, ["o-1: pay.pending; it is due by this answer"])
+    assert (ended.code, ended.lines) == (0, ["o-1: pay.pending; it is due by this signal"])
     assert '{"amount": "42.50"}' in run("show", "o-1").out
     assert read("show", "o-1")["signals"]["paid"] == {
         "value": {"amount": "42.50"},
@@ -30,11 +30,11 @@ def test_a_person_answers_what_a_task_waits_for(store: StoppedClock) -> None:
         "key": "evt-1",
         "time": store.now().isoformat(),
     }
-    again = run("answer", "o-1", "paid", "--value", '{"amount": "42.50"}')
-    assert again.lines == ["o-1: pay.pending; the answer is stored"]
-    other = run("answer", "o-1", "paid")
+    again = run("signal", "o-1", "paid", "--value", '{"amount": "42.50"}')
+    assert again.lines == ["o-1: pay.pending; the signal is stored"]
+    other = run("signal", "o-1", "paid")
     assert (other.code, "with another value, which counts" in other.err) == (1, True)
-    assert re.search(r"answered at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC by ada,", other.err)
+    assert re.search(r"received at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC by ada,", other.err)
 
 
 @pytest.mark.usefixtures("store")
@@ -43,10 +43,10 @@ def test_the_round_of_a_task_that_has_started_over_is_to_be_named() -> None:
     Order.create_or_merge("o-1")
     of_round = Order.get_task("o-1").round
 
-    ended = run("answer", "o-1", "paid")
+    ended = run("signal", "o-1", "paid")
     assert (ended.code, f"add --round {of_round} if" in ended.err) == (2, True)
-    assert run("answer", "o-1", "paid", "--round", "0" * 24).code == 1
-    assert run("answer", "o-1", "paid", "--round", str(of_round)).code == 0
+    assert run("signal", "o-1", "paid", "--round", "0" * 24).code == 1
+    assert run("signal", "o-1", "paid", "--round", str(of_round)).code == 0
 
 
 @pytest.mark.usefixtures("store")
@@ -61,5 +61,5 @@ def test_the_round_of_a_task_that_has_started_over_is_to_be_named() -> None:
     ],
 )
 def test_what_cannot_be_answered_is_reported_on_one_line(words: list[str], code: int, message: str) -> None:
-    ended = run("answer", *words)
+    ended = run("signal", *words)
     assert (ended.code, message in ended.err, ended.err.count("\n")) == (code, True, 1)

@@ -1,4 +1,4 @@
-"""Callers that want an answer: the same for a repeated event, and none for another payload of the same task."""
+"""Callers that want a result: the same for a repeated event, and none for another payload of the same task."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pynamodb_tracker import (
     TrackerError,
     ValueNotStorableError,
 )
-from pynamodb_tracker.aws_lambda import Replies, Result, UnreadableEventError, handles
+from pynamodb_tracker.aws_lambda import Invocation, Replies, UnreadableEventError, handles
 from tests.aws_lambda.events import bare, eventbridge, names, sqs
 from tests.aws_lambda.shop import Broken, Context, Order
 from tests.support.rows import nested
@@ -34,14 +34,14 @@ def work(_ctx: object, event: Any) -> dict[str, str]:
     return LABEL
 
 
-storing = handles(Order.ship, task_id="order_id", store_answer=True)(work)
-comparing = handles(Order.ship, task_id="order_id", must_match=("size", "items.0"), store_answer=True)(work)
+storing = handles(Order.ship, task_id="order_id", store_result=True)(work)
+comparing = handles(Order.ship, task_id="order_id", must_match=("size", "items.0"), store_result=True)(work)
 
 
 @pytest.mark.parametrize("trigger", ["direct", "async"])
 def test_a_repeated_event_gets_the_answer_of_the_first(trigger: Any, context: Context) -> None:
     ready()
-    handler = handles(Order.ship, task_id="order_id", store_answer=True, trigger=trigger)(work)
+    handler = handles(Order.ship, task_id="order_id", store_result=True, trigger=trigger)(work)
 
     first, again = [handler(bare("o-1"), context) for _ in range(2)]
     Order.deliver.run("o-1", lambda _: None)
@@ -53,27 +53,27 @@ def test_a_state_machine_reads_the_same_path_after_a_retry_that_was_not_needed(c
     ready()
     result_selector = {"label.$": "$.label"}
 
-    answers = [json.loads(json.dumps(storing(bare("o-1"), context))) for _ in range(2)]  # a timeout lost the first
+    results = [json.loads(json.dumps(storing(bare("o-1"), context))) for _ in range(2)]  # a timeout lost the first
 
-    assert [answer[result_selector["label.$"].removeprefix("$.")] for answer in answers] == ["L-1"] * 2
+    assert [result[result_selector["label.$"].removeprefix("$.")] for result in results] == ["L-1"] * 2
 
 
 def test_a_repeated_message_gets_the_answer_of_its_own_step(context: Context) -> None:
     Order.create("o-1")
     handlers = [
-        handles(step, task_id="order_id", store_answer=True)(lambda ctx, _event: f"{ctx.task.fence}")
+        handles(step, task_id="order_id", store_result=True)(lambda ctx, _event: f"{ctx.task.fence}")
         for step in (Order.confirm, Order.ship, Order.deliver)
     ]
 
-    answers = [handler(bare("o-1"), context) for handler in handlers]
+    results = [handler(bare("o-1"), context) for handler in handlers]
 
-    assert answers == ["1", "2", "3"]
-    assert [handler(bare("o-1"), context) for handler in handlers] == answers
+    assert results == ["1", "2", "3"]
+    assert [handler(bare("o-1"), context) for handler in handlers] == results
 
 
 def test_an_answer_that_another_caller_has_stored_is_returned_without_the_option(context: Context) -> None:
     ready()
-    Order.ship.run("o-1", lambda _: LABEL, store_answer=True)
+    Order.ship.run("o-1", lambda _: LABEL, store_result=True)
 
     assert handles(Order.ship, task_id="order_id")(work)(bare("o-1"), context) == LABEL
 
@@ -83,15 +83,15 @@ def test_records_of_a_batch_store_their_answers(context: Context) -> None:
         ready(task_id)
 
     assert names(storing(sqs(bare("o-1"), bare("o-2", broken="no ink")), context)) == ["m-2"]
-    assert (Order.ship.answer("o-1"), Order.ship.answer("o-2")) == (LABEL, None)
+    assert (Order.ship.result("o-1"), Order.ship.result("o-2")) == (LABEL, None)
 
 
 def test_a_function_that_stores_its_answer_itself_is_answered_with_that(context: Context) -> None:
     ready()
 
-    @handles(Order.ship, task_id="order_id", store_answer=True)
+    @handles(Order.ship, task_id="order_id", store_result=True)
     def handler(ctx: ExecutionContext[Order], _event: object) -> str:
-        ctx.store_answer("stored")
+        ctx.store_result("stored")
         with ctx.transaction(succeed=True):
             pass
         return "returned"
@@ -102,29 +102,29 @@ def test_a_function_that_stores_its_answer_itself_is_answered_with_that(context:
 def test_a_transaction_without_the_answer_fails_the_attempt_and_applies_nothing(context: Context) -> None:
     ready()
 
-    @handles(Order.ship, task_id="order_id", store_answer=True)
+    @handles(Order.ship, task_id="order_id", store_result=True)
     def handler(ctx: ExecutionContext[Order], _event: object) -> str:
         with ctx.transaction(succeed=True):
             pass
         return "too late"
 
-    with pytest.raises(TrackerError, match=r"call ctx\.store_answer"):
+    with pytest.raises(TrackerError, match=r"call ctx\.store_result"):
         handler(bare("o-1"), context)
     assert Order.get_task("o-1").state == Order.ship.failed
 
 
 def test_an_answer_that_is_no_json_fails_the_attempt_before_its_success_is_recorded(context: Context) -> None:
     ready()
-    handler = handles(Order.ship, task_id="order_id", store_answer=True)(lambda ctx, _event: {"at": ctx.task.due_time})
+    handler = handles(Order.ship, task_id="order_id", store_result=True)(lambda ctx, _event: {"at": ctx.task.due_time})
 
-    with pytest.raises(ValueNotStorableError, match="the answer"):
+    with pytest.raises(ValueNotStorableError, match="the result"):
         handler(bare("o-1"), context)
     assert Order.get_task("o-1").state == Order.ship.ignored
 
 
 def test_without_a_value_both_answers_are_the_state(context: Context) -> None:
     ready()
-    handler = handles(Order.ship, task_id="order_id", store_answer=True)(lambda _ctx, _event: None)
+    handler = handles(Order.ship, task_id="order_id", store_result=True)(lambda _ctx, _event: None)
 
     assert handler(bare("o-1"), context) == handler(bare("o-1"), context)
     assert handler(bare("o-1"), context)["state"] == "deliver pending"
@@ -171,24 +171,24 @@ def test_answer_is_called_for_every_result_and_gives_all_of_them_one_shape(
 ) -> None:
     prepare()
 
-    def told(result: Result[Order]) -> dict[str, object]:
+    def told(result: Invocation[Order]) -> dict[str, object]:
         state = result.task and str(result.task.state)
         return {"id": result.task_id, "status": result.status, "state": state, "error": type(result.error).__name__}
 
-    handler = handles(Order.ship, task_id="order_id", replies=ALL_DONE, answer=told, must_match=lambda _: "this")(work)
-    answer = handler(event, context)
+    handler = handles(Order.ship, task_id="order_id", replies=ALL_DONE, respond=told, must_match=lambda _: "this")(work)
+    result = handler(event, context)
 
     task = Order.get_task("o-1") if status != "not_found" else None
-    assert (answer["id"], answer["status"], answer["state"]) == ("o-1", status, task and str(task.state))
+    assert (result["id"], result["status"], result["state"]) == ("o-1", status, task and str(task.state))
 
 
 def test_an_error_for_the_caller_is_raised_without_an_answer(context: Context) -> None:
     ignored()
-    answers: list[object] = []
+    results: list[object] = []
 
     with pytest.raises(TaskIgnoredError):
-        handles(Order.ship, task_id="order_id", answer=answers.append)(work)(bare("o-1"), context)
-    assert answers == []
+        handles(Order.ship, task_id="order_id", respond=results.append)(work)(bare("o-1"), context)
+    assert results == []
 
 
 def test_another_payload_of_the_same_task_is_never_answered_with_done(context: Context) -> None:
@@ -253,5 +253,5 @@ def test_must_match_takes_paths_or_a_function(must_match: Any) -> None:
 
 
 def test_store_answer_is_a_flag() -> None:
-    with pytest.raises(TypeError, match="store_answer must be True or False"):
-        handles(Order.ship, task_id="order_id", store_answer="yes")(work)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="store_result must be True or False"):
+        handles(Order.ship, task_id="order_id", store_result="yes")(work)  # type: ignore[arg-type]

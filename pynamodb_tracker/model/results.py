@@ -1,7 +1,7 @@
-"""What a caller asked and was answered: the fingerprint of a payload, and the stored answer of a step.
+"""What a caller asked and was answered: the fingerprint of a payload, and the stored result of a step.
 
-A step keeps both in attributes of its own, `payload#200` and `answer#200` for Step(200), which only its claims and its
-successes write. So an answer stays while later steps run, and renaming a step does not lose it.
+A step keeps both in attributes of its own, `payload#200` and `result#200` for Step(200), which only its claims and its
+successes write. So a result stays while later steps run, and renaming a step does not lose it.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.row_state import unreadable_error
 
 MAX_BYTES = 262_144
-"""The longest answer, as JSON; it is the payload limit of Step Functions, and each write of the row is charged for it:
+"""The longest result, as JSON; it is the payload limit of Step Functions, and each write of the row is charged for it:
 https://docs.aws.amazon.com/step-functions/latest/dg/service-quotas.html"""
 
 _VERSION = "1"
 """Of the way in which fingerprints are calculated: those of two versions cannot be compared."""
 
 
-def answer_attribute(number: int) -> str:
-    """Return the stored name of a step's answer."""
-    return f"answer#{number}"
+def result_attribute(number: int) -> str:
+    """Return the stored name of a step's result."""
+    return f"result#{number}"
 
 
 def payload_attribute(number: int) -> str:
@@ -40,33 +40,33 @@ def payload_attribute(number: int) -> str:
 
 def is_reserved(stored_name: str) -> bool:
     """Return whether a step may need this stored name."""
-    return stored_name.startswith((answer_attribute(0)[:-1], payload_attribute(0)[:-1]))
+    return stored_name.startswith((result_attribute(0)[:-1], payload_attribute(0)[:-1]))
 
 
-def answer_text(value: object, task_id: str) -> str | None:
-    """Return an answer as JSON that reads back equal, None for None; a ValueNotStorableError says what is wrong."""
+def result_text(value: object, task_id: str) -> str | None:
+    """Return a result as JSON that reads back equal, None for None; a ValueNotStorableError says what is wrong."""
     if value is None:
         return None
     try:
-        text = to_json(value, "the answer")
+        text = to_json(value, "the result")
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueNotStorableError(
-            f"the answer of {task_id!r} cannot be stored: {error}", task_id=task_id, attribute="answer"
+            f"the result of {task_id!r} cannot be stored: {error}", task_id=task_id, attribute="result"
         ) from error
     if (size := len(text.encode())) > MAX_BYTES:
         raise ValueNotStorableError(
-            f"the answer of {task_id!r} has {size:,} bytes as JSON, and at most {MAX_BYTES:,} are stored: put it into "
-            "an object store, and answer with its key",
+            f"the result of {task_id!r} has {size:,} bytes as JSON, and at most {MAX_BYTES:,} are stored: put it into "
+            "an object store, and result with its key",
             task_id=task_id,
-            attribute="answer",
+            attribute="result",
             size=size,
         )
     return text
 
 
 def answer_in(row: TaskRow, number: int) -> Any:
-    """Return the answer that a row, as it is stored, has for a step; None if it has none."""
-    name = answer_attribute(number)
+    """Return the result that a row, as it is stored, has for a step; None if it has none."""
+    name = result_attribute(number)
     value = row._row_state.stored.get(name)
     try:
         return None if value is None else json.loads(value[STRING])

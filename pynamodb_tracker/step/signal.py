@@ -1,4 +1,4 @@
-"""An answer from outside that the tasks of a use case may await, as a class body declares it, and as it is sent."""
+"""A signal from outside that the tasks of a use case may await, as a class body declares it, and as it is sent."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pynamodb_tracker.aio.lazy import in_thread
 from pynamodb_tracker.arguments import check_task_id, shown
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.row_state import readable_value
-from pynamodb_tracker.model.signals import Answer, AnswerName, check_label
+from pynamodb_tracker.model.signals import ReceivedSignal, SignalName, check_label
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=TaskRow)
 
 
-class BoundAwaited(AnswerName[T]):
-    """An answer that the tasks of this use case may await, such as `Order.paid`."""
+class BoundSignal(SignalName[T]):
+    """A signal that the tasks of this use case may await, such as `Order.paid`."""
 
     def send(
         self,
@@ -30,14 +30,14 @@ class BoundAwaited(AnswerName[T]):
         key: str | None = None,
         round: str | None = None,  # noqa: A002 - as the row names it
     ) -> Sent[T]:
-        """Store an answer, at most 1 KB of JSON, and make the task due if it was the last thing that it waited for.
+        """Store a signal, at most 1 KB of JSON, and make the task due if it was the last thing that it waited for.
 
-        The first answer of a round counts. The same value again, or the same `key`, such as the event id of a payment
-        provider, changes nothing; another one raises TaskAlreadyAnsweredError, which has the first. `by` is who sent
-        it; both have at most 256 bytes. A task that has started over takes only an answer with the `round` that it is
+        The first signal of a round counts. The same value again, or the same `key`, such as the event id of a payment
+        provider, changes nothing; another one raises SignalAlreadyReceivedError, which has the first. `by` is who sent
+        it; both have at most 256 bytes. A task that has started over takes only a signal with the `round` that it is
         in, `ctx.round`: TypeError without one. TaskNotFoundError if there is no such task, or no such round any more;
         TaskAlreadySucceededError at its end; TaskNotReadyError while another run of it is asked for. 3 write units if
-        the task becomes due, otherwise 1, and a request and a unit more unless it waited for this answer alone.
+        the task becomes due, otherwise 1, and a request and a unit more unless it waited for this signal alone.
 
         Examples:
             >>> Order.paid.send("o-1", {"amount": "42.50"}, by="stripe", key="event-7")
@@ -52,13 +52,13 @@ class BoundAwaited(AnswerName[T]):
         return await in_thread(lambda: self.send(task_id, value, **options))
 
 
-class Awaited:
-    """An answer that tasks may await: a payment, an approval, a callback; `name` is stored, the attribute's by default.
+class Signal:
+    """A signal that tasks may await: a payment, an approval, a callback; `name` is stored, the attribute's by default.
 
-    The class has it as a `BoundAwaited`, to be sent. A task has the answer itself, or None: `task.paid.value`.
+    The class has it as a `BoundSignal`, to be sent. A task has the signal itself, or None: `task.paid.value`.
 
     Examples:
-        >>> paid = Awaited()
+        >>> paid = Signal()
     """
 
     def __init__(self, name: str | None = None) -> None:
@@ -73,27 +73,27 @@ class Awaited:
         return self.name or ""
 
     @overload
-    def __get__(self, instance: None, owner: type[T]) -> BoundAwaited[T]: ...
+    def __get__(self, instance: None, owner: type[T]) -> BoundSignal[T]: ...
 
     @overload
-    def __get__(self, instance: TaskRow, owner: type[T]) -> Answer | None: ...
+    def __get__(self, instance: TaskRow, owner: type[T]) -> ReceivedSignal | None: ...
 
-    def __get__(self, instance: TaskRow | None, owner: type[T]) -> BoundAwaited[T] | Answer | None:
+    def __get__(self, instance: TaskRow | None, owner: type[T]) -> BoundSignal[T] | ReceivedSignal | None:
         """Return what can be sent, or what a task has got."""
         if instance is None:
-            return BoundAwaited(owner, self.stored_name)
+            return BoundSignal(owner, self.stored_name)
         return (readable_value(instance, "signals") or {}).get(self.stored_name)
 
 
-def awaited_in(model: type) -> Sequence[Awaited]:
-    """Return the answers that a class declares or inherits."""
+def signals_in(model: type) -> Sequence[Signal]:
+    """Return the signals that a class declares or inherits."""
     found = {name: value for base in reversed(model.__mro__) for name, value in vars(base).items()}
-    return [value for value in found.values() if isinstance(value, Awaited)]
+    return [value for value in found.values() if isinstance(value, Signal)]
 
 
-def answer_named(model: type[T], name: str) -> BoundAwaited[T]:
-    """Return the answer of that stored name that tasks of the class may await; a ValueError lists the known ones."""
-    known = sorted(each.stored_name for each in awaited_in(model))
+def signal_named(model: type[T], name: str) -> BoundSignal[T]:
+    """Return the signal of that stored name that tasks of the class may await; a ValueError lists the known ones."""
+    known = sorted(each.stored_name for each in signals_in(model))
     if name not in known:
         raise ValueError(f"{model.__name__} awaits no {shown(name)}; it awaits {', '.join(known) or 'nothing'}")
-    return BoundAwaited(model, name)
+    return BoundSignal(model, name)

@@ -1,0 +1,68 @@
+"""What must hold of signals from outside: the first one counts, none is too late for a decision, none is waited for."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from tests.chaos.checks_of_queues import END
+from tests.chaos.final import Final
+from tests.chaos.runs import History
+from tests.chaos.signals import ANSWERS
+
+__all__ = ["CHECKS"]
+
+
+ReceivedSignal = tuple[str, str]
+"""A bill, and the name of a signal."""
+
+
+def first_signals_count(history: History, final: Final) -> Iterator[str]:
+    """Expect one value of each signal of a bill, for all who heard or saw one, and that somebody sent it."""
+    known, sent = _known(history), defaultdict[ReceivedSignal, set[str]](set)
+    for event in history.of_queues("send"):
+        sent[event.task, event.facts["name"]].add(event.facts["value"])
+    left = {(named, name): value for named, row in final.queues.items() for name, value in row.facts["signals"].items()}
+    for (named, name), values in known.items():
+        if (named, name) not in left and named in final.queues:
+            yield f"{named} has lost its signal {name}: {sorted(values)}"
+    for (named, name), value in left.items():
+        values = {value} | known.get((named, name), set())
+        if len(values) > 1:
+            yield f"{named} had several signals {name}: {sorted(values)}"
+        if value not in sent[named, name]:
+            yield f"{named} has the signal {name} {value}, which nobody sent"
+
+
+def _known(history: History) -> dict[ReceivedSignal, set[str]]:
+    """Return by signal what senders were told that counts, and what blocks have seen."""
+    known = defaultdict[ReceivedSignal, set[str]](set)
+    for event in history.of_queues("counted"):
+        known[event.task, event.facts["name"]].add(event.facts["value"])
+    for event in history.of_queues("settle"):
+        for name, value in event.facts["found"].items():
+            if value is not None:
+                known[event.task, name].add(value)
+    return known
+
+
+def decisions_know_all_signals(_: History, final: Final) -> Iterator[str]:
+    """Expect that a bill was settled with exactly the signals that it has: none that came meanwhile was left out."""
+    for named, row in final.queues.items():
+        if named.startswith("bill/") and row.code == END:
+            has = {name: row.facts["signals"].get(name) for name in ANSWERS}
+            if row.facts["decided"] != has:
+                yield f"{named} was settled with {row.facts['decided']}, and has {has}"
+
+
+def bills_wait_for_their_signals(history: History, final: Final) -> Iterator[str]:
+    """Expect that no step began before its signals, or its limit, and that no bill that has ended waits."""
+    for event in history.of_queues("settle"):
+        if event.facts["missing"] and not event.facts["is_late"]:
+            yield f"{event} began without {', '.join(event.facts['missing'])}"
+    for named, row in final.queues.items():
+        if row.code == END and row.facts["awaits"]:
+            yield f"{named} has ended, and awaits {row.facts['awaits']}"
+
+
+CHECKS = (first_signals_count, decisions_know_all_signals, bills_wait_for_their_signals)
