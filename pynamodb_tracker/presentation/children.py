@@ -13,7 +13,7 @@ from pynamodb_tracker.model.hydration import rows
 from pynamodb_tracker.model.overflow import RowKey
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.row_state import readable_value
-from pynamodb_tracker.presentation.task_facts import NEEDS_PERSON, UNKNOWN, name_of
+from pynamodb_tracker.presentation.task_facts import GAVE_UP, UNKNOWN, name_of
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.task.task import Task
@@ -46,8 +46,13 @@ class Child:
             return cls(row.use_case_id, row.task_id, f"{UNKNOWN}.{readable_value(row, 'status')}", needs_person=False)
         return cls(row.use_case_id, row.task_id, name_of(row.state), row.state.status is Status.IGNORED)
 
+    @property
+    def words(self) -> str:
+        """Its state for people."""
+        return f"{self.state.removesuffix('.ignored')} {GAVE_UP}" if self.needs_person else self.state
+
     def __str__(self) -> str:
-        return f"{self.use_case} {self.task_id}: {self.state}{NEEDS_PERSON if self.needs_person else ''}"
+        return f"{self.use_case} {self.task_id}: {self.words}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +67,14 @@ class Family:
 
     @property
     def blocked_by(self) -> str | None:
-        """What keeps the task from going on, in words: "part r-1/31, which is ignored"; None if nothing is known to."""
+        """What keeps the task from going on, in words: "part r-1/31, which gave up"; None if nothing is known to."""
         names = [f"{each.use_case} {each.task_id}" for each in self.blockers]
         if not names:
             return None
         more = [f"{len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else []
         named = [*names[:_MOST_NAMED], *more]
         text = " and ".join([*([", ".join(named[:-1])] if named[:-1] else []), named[-1]])
-        return f"{text}, which {'is' if len(names) == 1 else 'are'} ignored"
+        return f"{text}, which gave up"
 
     def as_json(self) -> dict[str, Any]:
         """Return it for programs."""

@@ -34,8 +34,8 @@ from pynamodb_tracker.task.task import Task
 UNKNOWN = "unknown"
 """The step in the name of a state that no step declares."""
 
-NEEDS_PERSON = " (needs a person)"
-"""What people read behind `ignored`."""
+GAVE_UP = "gave up"
+"""What people read in place of `ignored`."""
 
 BRANCH = " (branch)"
 """What people read behind a step to which no plain success leads."""
@@ -62,9 +62,10 @@ def name_of(state: State[Any]) -> str:
 
 
 def in_words(state: State[Any]) -> str:
-    """Return the name of a state for people: to ignore a task is not to discard it."""
+    """Return the name of a state for people, who read "gave up" for `ignored`."""
     branch = BRANCH if is_branch(state.model, state.step) else ""
-    return f"{name_of(state)}{branch}{NEEDS_PERSON if state.status is Status.IGNORED else ''}"
+    name = f"{state.step} {GAVE_UP}" if state.status is Status.IGNORED else name_of(state)
+    return f"{name}{branch}"
 
 
 def is_branch(model: type[TaskRow], step: str) -> bool:

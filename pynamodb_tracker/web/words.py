@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 
 from pynamodb_tracker import clock, strict_json
 from pynamodb_tracker.presentation import exact_json
+from pynamodb_tracker.presentation.task_facts import GAVE_UP
 from pynamodb_tracker.presentation.text import escaped, span
 
 _CENT = 0.01
@@ -19,6 +20,11 @@ _CENT = 0.01
 def visible(value: object) -> str:
     r"""Return a value as text on one line, with unprintable characters as in `\x1b`."""
     return escaped(str(value))
+
+
+def status_words(status: object) -> str:
+    """Return a status for people: `in progress`, `gave up`."""
+    return GAVE_UP if status == "ignored" else str(status).replace("_", " ").replace("ignored", GAVE_UP)
 
 
 def sentence(text: str) -> str:
@@ -90,6 +96,20 @@ def log_line(**values: object) -> str:
 
 FILTERS: dict[str, Callable[..., str]] = {
     each.__name__: each
-    for each in (visible, sentence, lines, span, ago, since, moment, clock_time, number, money, json_text, in_form)
+    for each in (
+        visible,
+        status_words,
+        sentence,
+        lines,
+        span,
+        ago,
+        since,
+        moment,
+        clock_time,
+        number,
+        money,
+        json_text,
+        in_form,
+    )
 }
 """By the names that the templates use."""

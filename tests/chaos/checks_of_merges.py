@@ -21,7 +21,7 @@ def requests_are_counted_once(history: History, final: Final) -> Iterator[str]:
     asked = {event.facts["ask"]: event.task for event in history.of_queues("ask")}
     rows = {named: _places(row) for named, row in final.queues.items() if named.startswith("index/")}
     for event in history.of_queues("asked"):
-        request, how = event.facts["ask"], event.facts["how"]
+        request, how = event.facts["ask"], event.facts["effect"]
         times = rows.get(event.task, Counter())[request]
         if times != 1:
             yield f"{request} was asked of {event.task} ({how}), and is there {times} times"

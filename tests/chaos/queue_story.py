@@ -72,7 +72,7 @@ def add_queues(history: History, final: Final) -> None:
     """Add tasks that were merged, repeated, followed up and joined."""
     for ask, key in _ASKS.items():
         told(history, "ask", f"index/{key}", ask=ask)
-        told(history, "asked", f"index/{key}", ask=ask, how="merged")
+        told(history, "asked", f"index/{key}", ask=ask, effect="merged")
     for named in ("sale/s", "report/r", "bill/b", "member/m", "member/n"):
         told(history, "make", named)
         told(history, "made", named)

@@ -34,9 +34,9 @@ def blocked() -> None:
 @pytest.mark.usefixtures("blocked")
 def test_a_task_is_shown_with_its_children_and_what_blocks_it() -> None:
     text = " ".join(run("show", "o-1").out.split())
-    assert "next blocked by order o-1/a/b, which is ignored; waits for 2 tasks" in text
+    assert "next blocked by order o-1/a/b, which gave up; waits for 2 tasks" in text
     assert "waits for order o-1/a: ship.pending waits for order o-1/b: pay.pending last worker" in text
-    assert "waits for order o-1/a/b: pay.ignored (needs a person)" in " ".join(run("show", "o-1/a").out.split())
+    assert "waits for order o-1/a/b: pay gave up" in " ".join(run("show", "o-1/a").out.split())
     found = json.loads(run("show", "o-1", "--json").out)
     assert [(each["task_id"], each["state"]) for each in found["children"]] == [
         ("o-1/a", "ship.pending"),
@@ -47,13 +47,13 @@ def test_a_task_is_shown_with_its_children_and_what_blocks_it() -> None:
 
 @pytest.mark.usefixtures("blocked")
 def test_status_and_stuck_name_what_is_blocked_until_somebody_decides() -> None:
-    assert "o-1 is blocked by order o-1/a/b, which is ignored" in run("status").out
+    assert "o-1 is blocked by order o-1/a/b, which gave up" in run("status").out
     ended = run("stuck")
     assert (ended.code, sorted(ended.out.splitlines())) == (
         1,
         [
-            "Order o-1 is blocked by order o-1/a/b, which is ignored",
-            "Order o-1/a is blocked by order o-1/a/b, which is ignored",
+            "Order o-1 is blocked by order o-1/a/b, which gave up",
+            "Order o-1/a is blocked by order o-1/a/b, which gave up",
         ],
     )
     assert {each["task_id"] for each in json.loads(run("stuck", "--json").out)} == {"o-1", "o-1/a"}

@@ -115,7 +115,7 @@ def test_top_folds_only_its_last_columns_in_a_narrow_terminal(
     monkeypatch.setattr("pynamodb_tracker.cli.commands.live._keys", lambda: nullcontext(lambda _: True))
     run_on("top", stdout=(screen := Screen()), TERM="xterm", COLUMNS="66")
     shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.text)
-    assert re.search(r"^step  pending  in progress  failed  ignored  due for +locks", shown, re.MULTILINE)
+    assert re.search(r"^step  pending  in progress  failed  gave up  due for +locks", shown, re.MULTILINE)
     assert re.search(r"ship +1 +1 +1 +0  pending 3h,  expired *\s+failed 3h +2h", shown)
 
 

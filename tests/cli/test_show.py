@@ -128,7 +128,7 @@ def test_what_comes_next_depends_on_where_the_task_is(store: StoppedClock) -> No
     Order.ship.ignore("o-1", reason="cancelled\nby phone")
     assert "next waits for someone to reopen it" in shown()
     assert "ignored: cancelled by phone" in shown()
-    assert "Order o-1: ship.ignored (needs a person)" in shown()
+    assert "Order o-1: ship gave up" in shown()
     assert read("show", "o-1")["state"] == "ship.ignored", "programs read the stored word"
     Order.create("o-2", state=Order.ship.succeeded)
     assert "next nothing: it is done" in shown("o-2")

@@ -21,15 +21,15 @@ def test_every_state_has_a_line_with_its_number_and_a_bar_in_proportion() -> Non
     assert ended.code == 0
     assert ended.lines == [
         "Order: 5 tasks in table store at https://dynamodb.us-east-1.amazonaws.com",
-        f"pay   pending                   4  {'█' * 40}",
-        "      in_progress               0",
-        "      failed                    0",
-        "      ignored                   0",
-        "ship  pending                   0",
-        "      in_progress               0",
-        "      failed                    0",
-        f"      ignored (needs a person)  1  {'█' * 10}",
-        "      succeeded                 0",
+        f"pay   pending      4  {'█' * 40}",
+        "      in_progress  0",
+        "      failed       0",
+        "      gave up      0",
+        "ship  pending      0",
+        "      in_progress  0",
+        "      failed       0",
+        f"      gave up      1  {'█' * 10}",
+        "      succeeded    0",
     ]
 
 

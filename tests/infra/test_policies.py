@@ -42,7 +42,7 @@ MODULES = [worker_operations, reader_operations, operator_operations, scheduler_
 
 ASK_NOBODY = {
     *("redact", "save", "batch_write", "from_dynamodb_dict", "from_simple_dict"),  # no request, or always an error
-    *("answer", "connect", "does", "store_result", "to_dict", "to_json", "wait_until"),  # no request of their own
+    *("result", "connect", "does", "store_result", "to_dict", "to_json", "wait_until"),  # no request of their own
     *("allow_from", "codes_to_do", "codes_to_start_from", "feed"),  # of the library among its own modules
     *("get_delete_kwargs_from_instance", "get_save_kwargs_from_instance", "get_update_kwargs_from_instance"),
     "DoesNotExist",  # an error

@@ -295,4 +295,4 @@ def send_an_answer(record: Record) -> None:
             Payout.approved.send("pay-2", value=False)
         with pytest.raises(TaskNotFoundError):
             Payout.approved.send("pay-3", value=True)
-        assert run("answer", "pay-2", "approved", "--value", "true", of="tests.infra.shop:Payout").code == 0
+        assert run("signal", "pay-2", "approved", "--value", "true", of="tests.infra.shop:Payout").code == 0

@@ -71,7 +71,7 @@ class MergingMachine(Machine):
             if row.code == 10 and (later or (due < row.due and row.due > self.now + MARGIN)):
                 row.due = due
         else:
-            assert merged.effect == ("ignored" if row.code % 10 == 3 else "again")
+            assert merged.effect == ("ignored" if row.code % 10 == 3 else "queued")
             asked.again_due = due if later or asked.again_due is None else min(due, asked.again_due)
             asked.again += name
 

@@ -52,7 +52,7 @@ def test_1_a_worker_killed_inside_of_a_run_strands_no_task_and_its_attempt_count
 
     next_run = until(takes_over)
     assert next_run.task.update_time > locked_until + MARGIN
-    assert (next_run.attempt, next_run.fence) == (2, 2)
+    assert (next_run.attempt, next_run.task.fence) == (2, 2)
     assert order.get_task("o").state == order.confirm.succeeded
 
 

@@ -26,7 +26,7 @@ def split(ctx: ExecutionContext[Order]) -> None:
 
 @pytest.fixture
 def client(open_page: Open, shop: object) -> TestClient:  # noqa: ARG001 - it is to be there
-    """Open the page of a shop with a task that waits for two others, one of which is ignored."""
+    """Open the page of a shop with a task that waits for two others, one of which gave up."""
     Order.create("o-1")
     Order.confirm_payment.run("o-1", split)
     Refund.pay_back.ignore("r-1", reason="no paper")
@@ -34,13 +34,13 @@ def client(open_page: Open, shop: object) -> TestClient:  # noqa: ARG001 - it is
 
 
 def test_a_blocked_task_looks_nowhere_as_if_nothing_was_needed(client: TestClient) -> None:
-    blocked = "o-1 is blocked by refund r-1, which is ignored"
+    blocked = "o-1 is blocked by refund r-1, which gave up"
     assert blocked in text_of(client.get("/Order/"))
     assert client.get("/Order.json").json()["view"]["blocked"][0]["task_id"] == "o-1"
     page = client.get("/Order/task?id=o-1")
     text = text_of(page)
-    assert "Blocked by refund r-1, which is ignored; waits for 2 tasks" in text
-    assert "Waits for refund r-1 : pay_back.ignored (needs a person) order o-1/a : confirm_payment.pending" in text
+    assert "Blocked by refund r-1, which gave up; waits for 2 tasks" in text
+    assert "Waits for refund r-1 : pay_back gave up order o-1/a : confirm_payment.pending" in text
     assert 'href="/Refund/task?id=r-1"' in page.text
     family = client.get("/Order/task.json?id=o-1").json()["view"]["family"]
     assert [each["task_id"] for each in family["children"]] == ["r-1", "o-1/a"]

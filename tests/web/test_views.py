@@ -103,7 +103,7 @@ def test_every_view_shows_tasks_in_every_state(open_page: Open, shop: StoppedClo
     assert "1 CarrierError: label service: HTTP 503 for o-failed" in overview
     assert "half within 1s" in overview
     assert "o-ignored" in overview
-    assert "ship ignored (needs a person)" in text_of(client.get("/Order/task?id=o-ignored"))
+    assert "ship gave up" in text_of(client.get("/Order/task?id=o-ignored"))
 
 
 @pytest.mark.usefixtures("shop")

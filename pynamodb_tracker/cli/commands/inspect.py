@@ -22,7 +22,7 @@ from pynamodb_tracker.presentation.errors import ErrorGroup, ErrorGroups
 from pynamodb_tracker.presentation.listing import NO_ERROR
 from pynamodb_tracker.presentation.overview import pauses_at
 from pynamodb_tracker.presentation.task_facts import (
-    NEEDS_PERSON,
+    GAVE_UP,
     UNKNOWN,
     in_words,
     is_abandoned,
@@ -242,7 +242,7 @@ def _group_row(group: ErrorGroup[str], *, with_step: bool) -> list[terminal.Cell
     if state.endswith("pending"):
         state += ", gave up"
     elif state.endswith(Status.IGNORED):
-        state += NEEDS_PERSON
+        state = state.removesuffix(Status.IGNORED).replace(".", " ") + GAVE_UP
     first, newest = (age(clock.now() - time) for time in (group.first, group.newest))
     since = styled(f"new, {first}", "bold red") if group.since else first
     return [f"{group.tasks:,}", styled(state, style), since, newest, styled(group.example, "bold"), group.error]

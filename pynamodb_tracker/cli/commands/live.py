@@ -33,7 +33,7 @@ from pynamodb_tracker.task.task import Task
 
 _INTERVAL = timedelta(seconds=10)
 _ERRORS = 5
-_TITLES = ("step", "pending", "in progress", "failed", "ignored", "due for", "locks")
+_TITLES = ("step", "pending", "in progress", "failed", "gave up", "due for", "locks")
 
 
 def workers(

@@ -18,7 +18,7 @@ from pynamodb_tracker.cli.terminal import COLOURS, console, flush, say, write
 from pynamodb_tracker.control.item import in_force
 from pynamodb_tracker.presentation.children import Blocked, find_blocked
 from pynamodb_tracker.presentation.overview import Number, behind, limits_in_use, pauses_of
-from pynamodb_tracker.presentation.task_facts import BRANCH, NEEDS_PERSON, is_branch, name_of
+from pynamodb_tracker.presentation.task_facts import BRANCH, GAVE_UP, is_branch, name_of
 from pynamodb_tracker.presentation.text import age, count, escaped, stamp
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.state import State, counted
@@ -126,7 +126,7 @@ def _lines_of(model: type[Task], on: Console) -> Iterator[Text]:
     yield Text.assemble((model.__name__, "bold"), f": {count(total)} in {location(model)}{note}")
     yield from held_back(pauses_of(model), limits_in_use(model))
     branch = {state.step: BRANCH for state in counts if is_branch(model, state.step)}
-    names = [(state.step + branch.get(state.step, ""), _word(state, found.tasks)) for state, found in counts.items()]
+    names = [(state.step + branch.get(state.step, ""), _word(state)) for state, found in counts.items()]
     steps, states = (max(len(each) for each in column) for column in zip(*names, strict=True))
     digits = len(f"{total:,}")
     waits = {state: waiting(Number(found.waiting)) for state, found in counts.items()}
@@ -154,11 +154,11 @@ def _lines_of(model: type[Task], on: Console) -> Iterator[Text]:
         yield Text(escaped(str(each)), "red")
 
 
-def _word(state: State[Any], number: int) -> str:
-    """Return the status of a state, and what its tasks need if there are any."""
+def _word(state: State[Any]) -> str:
+    """Return the status of a state for people."""
     if state.status is None:
         return name_of(state)
-    return f"{state.status}{NEEDS_PERSON if number and state.status is Status.IGNORED else ''}"
+    return GAVE_UP if state.status is Status.IGNORED else str(state.status)
 
 
 def _bar(number: int, most: int, widest: int, *, blocks: bool) -> str:
