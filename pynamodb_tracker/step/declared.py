@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pynamodb_tracker.arguments import written_as
+from pynamodb_tracker.arguments import shown, written_as
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
@@ -19,27 +19,30 @@ T = TypeVar("T", bound=TaskRow)
 
 
 class Step:
-    """A step of a use case; steps run in the order of their numbers, and a success is pending of the next one.
+    """A step of a use case. Steps run in the order of their numbers: the success of one makes the next one pending.
 
-    `number` is stored: a whole number from 1 to 990, at least 5 away from the others. Number steps 100, 200, 300, which
-    leaves room for later ones: never renumber a step that tasks are stored with. `max_attempts` also counts attempts
-    whose worker died; after the last one the task is ignored. `lock_for` is how long a worker may hold a task, and so
-    how long it stays locked if that worker dies. `retry_delay`, a timedelta or a function of the attempt's number, is
-    the pause after a failure. A start by id ignores a pause below the clock margin (2 seconds); workers and batches
-    keep to it. `give_up_on` lists exceptions that make the task ignored at once. `also_from` lists further states from
-    which the step may start.
+    Args:
+        number: The stored number, from 1 to 990, at least 5 away from the others. Number steps 100, 200, 300, which
+            leaves room for later ones. Never renumber a step while tasks are stored with its number.
+        max_attempts: How many attempts a task has. Attempts whose worker died count, too. After the last one, the task
+            is ignored.
+        lock_for: How long a worker may hold a task, and so how long the task stays locked if that worker dies.
+        retry_delay: The pause after a failure, or a function that returns it for the number of the attempt. A start by
+            id ignores a pause below the clock margin (2 seconds). Workers and batches keep to it.
+        give_up_on: Exceptions that make the task ignored at once.
+        give_up_after: The first failure that comes this long after the first one of all is the last one.
+        also_from: More states from which the step may start.
+        when_ignored: A function of (task, create), called when a task is recorded as ignored: by its last failure, by a
+            claim that finds no attempt left, or by a person. Tasks that it creates by `create(Alert, task_id, ...)`,
+            with the arguments of `ctx.create`, are created in the same transaction. It may be called more than once, so
+            it must have no other effects. If it raises, or an id is taken by another task, that is logged, and the task
+            is ignored without it.
+        branch: No success leads to a branch step by itself. A run chooses it by `ctx.go_to`, and its success is the end
+            of the task. Branch steps have the highest numbers.
+        concurrency_limit: Workers and batches run at most as many tasks at the same time as it has slots.
 
-    No success leads to a `branch` step by itself: a run chooses it by `ctx.go_to`, and its success is the end.
-    Its number is above those of all other steps.
-
-    With `give_up_after`, the first failure that comes later than that after the first of all is the last one.
-
-    `when_ignored`, a function of (task, create), is called when a task is recorded as ignored: by its last failure, by
-    a claimer that finds no attempt left, or by a person. Tasks that it creates by `create(Alert, task_id, ...)`, with
-    the arguments of `ctx.create`, are created together with that. It may be called more than once, so it has no other
-    effects. If it raises, or an id is another task's, that is logged, and the task is ignored without it.
-
-    Workers and batches run at most as many tasks at the same time as the `concurrency_limit` has slots.
+    Raises:
+        TypeError: An argument is unknown, or `concurrency_limit` is not a `ConcurrencyLimit`.
 
     Examples:
         >>> ship = Step(200, max_attempts=5, lock_for=timedelta(minutes=15))
@@ -60,6 +63,11 @@ class Step:
         branch: bool = False,
         concurrency_limit: ConcurrencyLimit | None = None,
     ) -> None:
+        if concurrency_limit is not None and not hasattr(concurrency_limit, "slots"):
+            raise TypeError(
+                f"Step({number}, concurrency_limit={shown(concurrency_limit)}): declare a limit that steps can share, "
+                'bank = ConcurrencyLimit("bank", 20), and pass concurrency_limit=bank'
+            )
         self.name = ""
         self.number = number
         self.max_attempts = max_attempts

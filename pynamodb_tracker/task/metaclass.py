@@ -314,7 +314,6 @@ def _mistakes_in_steps(steps: Sequence[Step]) -> Iterator[str]:
                 f"highest numbers: write {before.name} = Step(900, branch=True), if no task is stored at it yet"
             )
         yield from (f"{declared}: {mistake}" for mistake in _mistakes_in_settings(step))
-        yield from (f"{declared}: {mistake}" for mistake in _mistakes_in_limit(step.concurrency_limit))
 
 
 def _other_number(steps: Sequence[Step], place: int) -> str:
@@ -385,15 +384,6 @@ def _mistakes_in_settings(step: Step) -> Iterator[str]:
             yield f"when_ignored={shown(step.when_ignored)}: {error}"
     if not isinstance(step.also_from, tuple | list):
         yield f"also_from={step.also_from!r}; write a tuple of states, (confirm_payment.failed,)"
-
-
-def _mistakes_in_limit(limit: object) -> Iterator[str]:
-    if limit is None:
-        return
-    from pynamodb_tracker.control.limit import ConcurrencyLimit  # noqa: PLC0415 - few steps have one
-
-    if not isinstance(limit, ConcurrencyLimit):
-        yield f"concurrency_limit={shown(limit)}; write a limit, ConcurrencyLimit('bank', 20)"
 
 
 def _is_exception(kind: object) -> bool:

@@ -17,7 +17,7 @@ from unittest import mock
 import pytest
 from pynamodb.exceptions import UpdateError
 
-from pynamodb_tracker import AsyncWorker, ConcurrencyLimit, DefinitionError, Report, Step, Task, UseCase, Worker
+from pynamodb_tracker import AsyncWorker, ConcurrencyLimit, Report, Step, Task, UseCase, Worker
 from pynamodb_tracker.control import limit, slots
 from pynamodb_tracker.control.limit import SlotTable, StoredSlot, Taken
 from pynamodb_tracker.control.slots import IDLE_FOR, LIFETIME, LOOK_EVERY, USED_FOR, LimitSlots
@@ -567,15 +567,10 @@ def test_the_longest_name_and_the_most_slots_are_a_limit() -> None:
     assert ConcurrencyLimit("ä" * 127 + "a", 1_000).slots == 1_000
 
 
-def test_a_step_is_within_a_limit_and_nothing_else() -> None:
-    with pytest.raises(
-        DefinitionError,
-        match=r"Sale.pay = Step\(100\): concurrency_limit='bank'; write a limit, ConcurrencyLimit\('bank', 20\)",
-    ):
-
-        class Sale(BankTask):
-            use_case_id = UseCase("sale")
-            pay = Step(100, concurrency_limit="bank")  # type: ignore[arg-type]
+@pytest.mark.parametrize("given", [20, "bank"])
+def test_a_step_shows_how_to_declare_a_limit(given: Any) -> None:
+    with pytest.raises(TypeError, match=r"Step\(100, concurrency_limit=.*bank = ConcurrencyLimit\(\"bank\", 20\)"):
+        Step(100, concurrency_limit=given)
 
 
 def test_slots_are_no_tasks(other: LimitSlots) -> None:
