@@ -89,6 +89,20 @@ def check_repeat(repeat: object) -> None:
         raise TypeError(f"repeat must be a Repeat, not {shown(repeat)}: write Repeat.cron('0 2 * * *')")
 
 
+def check_new_task(
+    task_id: object, due_time: object, group: object, repeat: object
+) -> tuple[str, datetime | timedelta | None, str | None]:
+    """Return the id of a new task, when it is due, and its group; refuse a rule for a task of a group."""
+    checked = check_task_id(task_id), check_due_time(due_time), check_group(group)
+    check_repeat(repeat)
+    if group is not None and repeat is not None:  # it would hand on its turn at the end of each round
+        raise ValueError(
+            "a task of a group does not repeat: let one that repeats, without a group, create a task of the group at "
+            "each occurrence, by ctx.create(..., group=...)"
+        )
+    return checked
+
+
 def check_duration(name: str, duration: object) -> timedelta:
     """Return a duration above zero."""
     if not isinstance(duration, timedelta):

@@ -143,6 +143,7 @@ WITHOUT = {
     "in the example of the class or function that makes it": {
         *("StoppedClock.advance", "Worker.run", "AsyncWorker.run", "AsyncWorker.stop"),
         *("Hook.on_create", "Hook.on_start", "Hook.on_end", "Hook.on_refuse", "Hook.on_lock_lost"),
+        *("EmfHook.on_create", "EmfHook.on_start", "EmfHook.on_end", "EmfHook.on_refuse", "EmfHook.on_lock_lost"),
     },
 }
 """Public names without an example, by the reason."""

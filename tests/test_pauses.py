@@ -21,7 +21,6 @@ WAITS_FOR_WORK = {
     "batch/candidates.py": "the answers to the claims of others",
     "batch/thread_pool.py": "the turn of a rate",
     "cli/commands/live.py": "the next picture",
-    "cli/commands/status.py": "the next state",
     "clock.py": "the clocks themselves",
     "control/slots.py": "slots, and their renewal",
     "demo/summary.py": "the index of the demo",

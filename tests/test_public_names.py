@@ -69,6 +69,7 @@ SINCE: dict[str, tuple[str, ...]] = {
         "apscheduler.PickleSerializer",
         "apscheduler.Serializer",
         "apscheduler.Signed",
+        "aws_lambda.EmfHook",
         "aws_lambda.Handler",
         "aws_lambda.LambdaContext",
         "aws_lambda.Replies",

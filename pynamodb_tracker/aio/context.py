@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
-from datetime import datetime, timedelta
-from functools import partial
+from functools import partial, update_wrapper
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from pynamodb_tracker.aio.pool import RUNS, in_thread
 from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.dynamodb.connection import sharing_requests
 from pynamodb_tracker.execution.call import check_done, expect_result, result_of
-from pynamodb_tracker.execution.context import TRIES, BlockContext, ExecutionContext, StepOfTask, hold
+from pynamodb_tracker.execution.context import TRIES, BlockContext, ExecutionContext, hold
 from pynamodb_tracker.model import failure_log, hydration
 from pynamodb_tracker.model.data import unread_data
 from pynamodb_tracker.model.row import TaskRow
@@ -22,10 +21,9 @@ from pynamodb_tracker.model.row import TaskRow
 if TYPE_CHECKING:
     from pynamodb.transactions import TransactWrite
 
-    from pynamodb_tracker.model.repeat import Repeat
-    from pynamodb_tracker.model.signals import SignalName
     from pynamodb_tracker.transitions.groups import GroupOfRun
 
+P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T", bound=TaskRow)
 T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
@@ -51,11 +49,23 @@ async def hold_on_loop(ctx: ExecutionContext[Any]) -> None:
         hold(ctx, tries=1)
 
 
+def _in_thread(
+    method: Callable[Concatenate[ExecutionContext[Any], P], R],
+) -> Callable[Concatenate[AsyncContext[Any], P], Coroutine[Any, Any, R]]:
+    """Return an async method that does in a thread what `method` does."""
+
+    async def call(ctx: AsyncContext[Any], /, *args: P.args, **options: P.kwargs) -> R:
+        return await in_thread(partial(method, ctx._blocking, *args, **options), RUNS)  # noqa: SLF001 - the two are one context, in two forms
+
+    return update_wrapper(call, method)
+
+
 class AsyncContext(BlockContext[T_co]):
     """One attempt of one step of one task, which this worker has locked, for a block on an event loop.
 
-    It has the members of ExecutionContext. Those that send requests, or wait for others of this run, are awaited, and
-    done in a thread. If the block is cancelled meanwhile, that takes effect once the request has ended.
+    It has the members of ExecutionContext with the same parameters. `save`, `extend_lock`, `create`, `wait_until`,
+    `wait_for`, `go_to`, `end_task` and `once` are awaited, and run in a thread. If the block is cancelled while a
+    request is on its way, that takes effect once the request has ended.
     """
 
     def __init__(self, ctx: ExecutionContext[T_co]) -> None:
@@ -94,68 +104,13 @@ class AsyncContext(BlockContext[T_co]):
         stored: R = json.loads(found)
         return stored
 
-    async def extend_lock(self, lock_for: timedelta | None = None) -> None:
-        """Hold the task until `lock_for` from now, by default as long as it was started for; never shorter than before.
-
-        Costs one request and 1 write unit per started KB of the row. LockLostError if another worker has it.
-        """
-        await in_thread(partial(self._blocking.extend_lock, lock_for), RUNS)
-
-    async def save(self) -> None:
-        """Save the assignments of the block so far, while the lock is held: they stay even if the block fails later.
-
-        No request if nothing changed. LockLostError if another worker has the task, ValueNotStorableError if a
-        value cannot be stored.
-        """
-        await in_thread(self._blocking.save, RUNS)
-
-    async def create(
-        self,
-        model: type[TaskRow],
-        /,
-        task_id: str,
-        *,
-        wait: bool = False,
-        due_time: datetime | timedelta | None = None,
-        group: str | None = None,
-        repeat: Repeat | None = None,
-        trace: Mapping[str, str] | None = None,
-        **attributes: object,
-    ) -> None:
-        """Create a task of the same table together with the success of this run, or not at all; no further request.
-
-        As `ExecutionContext.create`; awaited, because it waits for a save of this run that is on its way.
-        """
-        create = partial(self._blocking.create, model, task_id, wait=wait, due_time=due_time, group=group)
-        await in_thread(partial(create, repeat=repeat, trace=trace, **attributes), RUNS)
-
-    async def wait_until(self, time: datetime | timedelta) -> None:
-        """Let the next step start at that time, or so long from now, even if it still waits for tasks created here.
-
-        As `ExecutionContext.wait_until`; awaited for the same reason as `create`.
-        """
-        await in_thread(partial(self._blocking.wait_until, time), RUNS)
-
-    async def wait_for(self, signal: SignalName[Any], *, until: datetime | timedelta | None = None) -> None:
-        """Let the next step start when this signal is there, such as `Order.approved`, or at `until`.
-
-        As `ExecutionContext.wait_for`; awaited for the same reason as `create`.
-        """
-        await in_thread(partial(self._blocking.wait_for, signal, until=until), RUNS)
-
-    async def go_to(self, step: StepOfTask) -> None:
-        """Let the success of this run lead to a later step, or to a branch, such as `Order.refund`; nothing is sent.
-
-        As `ExecutionContext.go_to`; awaited for the same reason as `create`.
-        """
-        await in_thread(partial(self._blocking.go_to, step), RUNS)
-
-    async def end_task(self) -> None:
-        """Let the success of this run be the task's end; nothing is sent.
-
-        As `ExecutionContext.end_task`; awaited for the same reason as `create`.
-        """
-        await in_thread(self._blocking.end_task, RUNS)
+    extend_lock = _in_thread(ExecutionContext.extend_lock)
+    save = _in_thread(ExecutionContext.save)
+    create = _in_thread(ExecutionContext.create)
+    wait_until = _in_thread(ExecutionContext.wait_until)
+    wait_for = _in_thread(ExecutionContext.wait_for)
+    go_to = _in_thread(ExecutionContext.go_to)
+    end_task = _in_thread(ExecutionContext.end_task)
 
     def transaction(self, *, succeed: bool = False) -> AbstractAsyncContextManager[TransactWrite]:
         """Return an async context manager with a PynamoDB TransactWrite, applied only while this run holds the task.

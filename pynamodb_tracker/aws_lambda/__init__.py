@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from pynamodb_tracker.aws_lambda.emf import EmfHook
 from pynamodb_tracker.aws_lambda.handler import Handler, StepHandler, handles
 from pynamodb_tracker.aws_lambda.invocation import LambdaContext
 from pynamodb_tracker.aws_lambda.result import Invocation, InvocationStatus
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from pynamodb_tracker.aws_lambda.signals import handles_signal
 
 __all__ = [
+    "EmfHook",
     "Handler",
     "Invocation",
     "InvocationStatus",

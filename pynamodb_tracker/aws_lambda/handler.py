@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, overload
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, overload
 from pynamodb_tracker.arguments import check_flags, check_parameters, check_threads, is_async, shown
 from pynamodb_tracker.aws_lambda import trigger as triggers
 from pynamodb_tracker.aws_lambda.delivery import Delivery, MustMatch, RecordRunner
+from pynamodb_tracker.aws_lambda.emf import namespace_of
 from pynamodb_tracker.aws_lambda.invocation import LambdaContext, RunningInvocation, TaskTimes, prepare_in_lambda
 from pynamodb_tracker.aws_lambda.journal import InvocationLog
 from pynamodb_tracker.aws_lambda.queue import Queue
@@ -30,9 +30,6 @@ T = TypeVar("T", bound=TaskRow)
 T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
 
 _ABSENT = object()
-
-_NAMESPACE = re.compile(r"(?!AWS/)(?=.{1,255}\Z)[0-9A-Za-z._/#-][0-9A-Za-z._/#: -]*")
-"""https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/cloudwatch_concepts.html; AWS/ is reserved."""
 
 
 class Handler(Protocol):
@@ -112,7 +109,7 @@ def handles(
         >>> assert handler({"order_id": "o-2"}, None)["state"] == "ship succeeded"
     """
     fixed = None if trigger is None else triggers.trigger_named(trigger)
-    namespace = check_namespace(metrics)
+    namespace = namespace_of(metrics)
     if message_group is not None and next_queue_url is None:
         raise TypeError("message_group is that of the messages to the next queue: give that, too, as next_queue_url")
     queue = (
@@ -211,15 +208,3 @@ def check_step(step: object) -> BoundStep[Any]:
     if not isinstance(step, BoundStep):
         raise TypeError(f"this takes a step of a use case, such as Order.ship, not {shown(step)}")
     return step
-
-
-def check_namespace(metrics: object) -> str | None:
-    """Return the namespace of the metrics; None if they are switched off."""
-    if isinstance(metrics, bool):
-        return "pynamodb_tracker" if metrics else None
-    if not (isinstance(metrics, str) and _NAMESPACE.fullmatch(metrics)):
-        raise ValueError(
-            "metrics is True, False, or a namespace: 1 to 255 letters, digits and ._/#:- that do not begin with AWS/, "
-            f"not {shown(metrics)}"
-        )
-    return metrics

@@ -9,9 +9,8 @@ from datetime import datetime, timedelta
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pynamodb.exceptions import PynamoDBException
-
 from pynamodb_tracker import clock, exceptions
+from pynamodb_tracker.aws_lambda.emf import is_broken
 from pynamodb_tracker.aws_lambda.queue import Queue
 from pynamodb_tracker.aws_lambda.result import Invocation, Reason
 from pynamodb_tracker.aws_lambda.trigger import UnreadableEventError, shape_of
@@ -379,11 +378,6 @@ class InvocationAttempt(TaskAttempt[Any]):
         return max(wait, timedelta(0))
 
     @property
-    def set_aside(self) -> bool:
-        """Whether this attempt made the task ignored: it was the last one, or the claim found none left."""
-        return self.outcome == "ignored" and (self.was_claimed or self.task.update_time >= self._begun)
-
-    @property
     def claim_error(self) -> BaseException | None:
         """The error that kept the task from being claimed, unless it is about the task, such as a refusal."""
         return self.error if not self.was_claimed and not isinstance(self.error, exceptions.TaskError) else None
@@ -391,8 +385,7 @@ class InvocationAttempt(TaskAttempt[Any]):
     @property
     def is_broken(self) -> bool:
         """Whether it failed because of the table or the next queue: throttled, not reached, missing, or not allowed."""
-        unrecorded = self.outcome in ("refused", "released") and isinstance(self.error, PynamoDBException)
-        return unrecorded or self.claim_error is not None or self.unsent is not None
+        return self.unsent is not None or is_broken(self.details)
 
     def __str__(self) -> str:
         attempt = f" (attempt {self.details.attempt})" if self.was_claimed else ""

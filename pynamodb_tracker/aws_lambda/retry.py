@@ -23,7 +23,8 @@ from pynamodb_tracker.arguments import (
     check_text,
     check_threads,
 )
-from pynamodb_tracker.aws_lambda.handler import check_namespace, check_step
+from pynamodb_tracker.aws_lambda.emf import namespace_of
+from pynamodb_tracker.aws_lambda.handler import check_step
 from pynamodb_tracker.aws_lambda.invocation import (
     InvocationAttempt,
     LambdaContext,
@@ -108,7 +109,7 @@ def retry_handler(
     check_text("error_contains", error_contains)
     if since is not None:
         check_duration("since", since)
-    namespace = check_namespace(metrics)
+    namespace = namespace_of(metrics)
     if queue_url is not None:
         if (threads, rate, time_per_task, next_queue_url, namespace) != (1, None, None, None, None):
             raise TypeError(

@@ -112,7 +112,7 @@ def handles_signal(
 
     def handler(event: Any, context: LambdaContext | None) -> Any:
         used, invocation = fixed or triggers.trigger_of(event), RunningInvocation(context)
-        log = InvocationLog(signal.model, None, invocation, used.name, None)
+        log = InvocationLog(signal.model, None, invocation, used.name)
         with ending_with(invocation.deadline):
             return Delivery(runner, used, invocation, log).process(event)
 

@@ -67,8 +67,6 @@ class Report:
     """These were not started, were not changed, or lost their lock, each with the error that says why."""
     released: list[str] = field(default_factory=list)
     """These attempts were released and do not count: the batch was stopped, or responses came too late."""
-    due: list[str] = field(default_factory=list)
-    """These would have run without `dry_run`."""
     paused: bool = False
     """Whether the step is paused, so that no further task was started."""
     postponed: int = 0
@@ -78,8 +76,6 @@ class Report:
     have the turn of their group, and tasks that were pending already."""
 
     def __str__(self) -> str:
-        if self.due:
-            return f"{len(self.due)} due"
         postponed = f" ({self.postponed} postponed)" if self.postponed else ""
         return (
             f"{len(self.succeeded)} succeeded, {len(self.failed)} failed{postponed}, {len(self.ignored)} ignored, "

@@ -11,7 +11,6 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from pynamodb_tracker.cli.commands import (
-    compare,
     control,
     groups,
     inspect,
@@ -60,7 +59,7 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
         "resume": control.resume,
         "steps": control.steps,
     },
-    "Transfer": {"load": transfer.load, "export": transfer.export, "compare": compare.compare},
+    "Transfer": {"load": transfer.load, "export": transfer.export},
     "Set up": {
         "size": size.size,
         "template": template.template,

@@ -216,7 +216,11 @@ class LineReader:
         if key == "repeat":
             return rule_in(value)
         if key in _OF_JSON:
-            return _OF_JSON[key](exact_json.with_floats(exact_json.loads(value) if isinstance(value, str) else value))
+            value = exact_json.with_floats(exact_json.loads(value) if isinstance(value, str) else value)
+            is_right, problem = _OF_JSON[key]
+            if not is_right(value):
+                raise ValueError(f"{shown(value)} {problem}")
+            return value
         if key in _NOT_LOADED:
             raise ValueError(_NOT_LOADED[key])
         attribute = self.model.tracker.own_attributes.get(key)
@@ -243,51 +247,28 @@ _NOT_LOADED = {
 """What `export` writes of a task that a task of a file cannot have."""
 
 
-def _names(value: Any) -> list[str]:
-    """Return the names of the signals that a task awaits."""
-    if isinstance(value, list) and value and all(isinstance(each, str) for each in value):
-        return value
-    raise ValueError(f'{shown(value)} is no list of signals, as in ["paid"]')
+def _is_list_of_text(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
 
 
-def _answers(value: Any) -> dict[str, dict[str, Any]]:
-    """Return the signals that a task has got."""
-    known = {"value", "by", "time", "key"}
-    if isinstance(value, dict) and all(isinstance(each, dict) and each.keys() <= known for each in value.values()):
-        return value
-    raise ValueError(f'{shown(value)} has no signals, as in {{"paid": {{"value": 1, "by": "ada"}}}}')
+def _has_objects(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(each, dict) for each in value.values())
 
 
-def _parts(value: Any) -> dict[str, dict[str, Any]]:
-    """Return the results of parts of runs by step and name."""
-    if isinstance(value, dict) and all(isinstance(each, dict) for each in value.values()):
-        return value
-    raise ValueError(f'{shown(value)} has no results of parts, as in {{"ship": {{"charge": "c-7"}}}}')
+_ANSWER = {"value", "by", "time", "key"}
 
-
-def _steps(value: Any) -> list[str]:
-    """Return the names of the steps that runs have passed over."""
-    if isinstance(value, list) and all(isinstance(each, str) for each in value):
-        return value
-    raise ValueError(f'{shown(value)} is no list of steps, as in ["ship"]')
-
-
-def _number(value: Any) -> int:
-    """Return how often a task was postponed."""
-    if type(value) is int and value > 0:
-        return value
-    raise ValueError(f"{shown(value)} is no number above 0")
-
-
-_OF_JSON: dict[str, Callable[[Any], Any]] = {
-    "trace": lambda value: value,
-    "awaits": _names,
-    "signals": _answers,
-    "once": _parts,
-    "skipped_steps": _steps,
-    "postponed": _number,
+_OF_JSON: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "trace": (lambda _: True, ""),
+    "awaits": (lambda value: bool(value) and _is_list_of_text(value), 'is no list of signals, as in ["paid"]'),
+    "signals": (
+        lambda value: _has_objects(value) and all(each.keys() <= _ANSWER for each in value.values()),
+        'has no signals, as in {"paid": {"value": 1, "by": "ada"}}',
+    ),
+    "once": (_has_objects, 'has no results of parts, as in {"ship": {"charge": "c-7"}}'),
+    "skipped_steps": (_is_list_of_text, 'is no list of steps, as in ["ship"]'),
+    "postponed": (lambda value: type(value) is int and value > 0, "is no number above 0"),
 }
-"""What checks values of the tracker's own that are JSON, also in a CSV file."""
+"""Whether a value of the tracker's own that is JSON, also in a CSV file, is right, and what is wrong otherwise."""
 
 
 def rule_in(value: Any) -> Repeat:

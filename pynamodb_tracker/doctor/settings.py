@@ -11,8 +11,8 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.control.item import in_force
 from pynamodb_tracker.control.limit import LIFETIME, MOST_SLOTS
 from pynamodb_tracker.control.slots import limits_of, slots_of
+from pynamodb_tracker.cost import Load, write_units
 from pynamodb_tracker.doctor.description import Description, Finding, Severity, Unknown
-from pynamodb_tracker.doctor.sizing import Load, write_units
 from pynamodb_tracker.model.row import StatusIndex, TaskRow
 
 _CHECK_AGAIN = "Wait, and check again when it is ACTIVE."

@@ -128,13 +128,21 @@ def task_as_json(task: Task, *, with_data: bool = False) -> dict[str, Any]:
     """Return a task for programs; damaged attributes are None, and listed under `unread`."""
     unread = damages_of(task)
     attributes = attributes_of(task, unread, with_data=with_data)
-    names = ("attempt", "fence", "create_time", "update_time", "due_time", "worker", "lock_expire_time", "expire_time")
-    own = {name: readable_value(task, name) for name in (*names, "last_error")}
-    own |= relations_as_json(task)
-    times = {name: stamp(value) for name, value in own.items() if isinstance(value, datetime)}
-    state = UNKNOWN if readable_value(task, "status") is None else name_of(task.state)
-    found = {"task_id": task.task_id, "state": state, **own, **times, "attributes": attributes}
+    own = {"last_error": readable_value(task, "last_error"), **relations_as_json(task)}
+    found = {**summary_as_json(task), **_with_times(own), "attributes": attributes}
     return found | ({"unread": {name: one_line(error) for name, error in unread.items()}} if unread else {})
+
+
+def summary_as_json(task: Task) -> dict[str, Any]:
+    """Return what every task has: its id, state, attempts, times, worker and lock."""
+    names = ("attempt", "fence", "create_time", "update_time", "due_time", "worker", "lock_expire_time", "expire_time")
+    state = UNKNOWN if readable_value(task, "status") is None else name_of(task.state)
+    own = {name: readable_value(task, name) for name in names}
+    return {"task_id": task.task_id, "state": state, **_with_times(own)}
+
+
+def _with_times(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: stamp(value) if isinstance(value, datetime) else value for name, value in values.items()}
 
 
 def relations_as_json(task: Task) -> dict[str, Any]:

@@ -374,7 +374,6 @@ class BoundStep(StepCommands[T]):
         only: States = (),
         error_contains: str | None = None,
         rate: float | None = None,
-        dry_run: bool = False,
         progress: Callable[[Report], object] | None = None,
         heartbeat: bool = False,
     ) -> Report:
@@ -389,8 +388,8 @@ class BoundStep(StepCommands[T]):
         Exceptions of the function are recorded with their task and do not propagate. After Ctrl-C no further task
         starts, and KeyboardInterrupt propagates when the running ones have ended. `limit` is how many tasks start at
         most, `rate` how many per second.
-        `dry_run` runs nothing, and reports what is due. `progress` is called with the report after each task, one call
-        at a time. `heartbeat` is that of `start`: one thread for each running task.
+        `progress` is called with the report after each task, one call at a time. `heartbeat` is that of `start`: one
+        thread for each running task. `due_ids` returns the ids of these tasks, and runs nothing.
 
         Examples:
             >>> assert Order.ship.run_all(threads=8).succeeded == ["o-2"]
@@ -398,10 +397,9 @@ class BoundStep(StepCommands[T]):
         from pynamodb_tracker.batch.batch import Batch, Report  # noqa: PLC0415 - for cold starts, which run one task
         from pynamodb_tracker.dynamodb.write_batcher import batcher_for  # noqa: PLC0415 - as above
 
-        if function is not None or not dry_run:
-            function = function_of(self, function)
+        chosen = function_of(self, function)
         arguments.check_threads(threads)
-        rate = self._check_batch(limit=limit, rate=rate, dry_run=dry_run, progress=progress, heartbeat=heartbeat)
+        rate = self._check_batch(limit=limit, rate=rate, progress=progress, heartbeat=heartbeat)
         which: dict[str, Any] = {
             "since": since,
             "until": until,
@@ -409,14 +407,12 @@ class BoundStep(StepCommands[T]):
             "only": only,
             "error_contains": error_contains,
         }
-        if dry_run or function is None:
-            return Report(due=list(self.due_ids(**which)))
         if self._definition.pause() is not None:
             return Report(paused=True)
         feed = self._definition.feed(threads=threads, **which)
         start: Callable[[str], Any] = partial(self.start, heartbeat=heartbeat)
         of, batcher = self._definition, batcher_for(threads)
-        batch = Batch(of.codes, start, function, feed, of.pause, progress, batcher, of.slots())
+        batch = Batch(of.codes, start, chosen, feed, of.pause, progress, batcher, of.slots())
         return batch.run(limit=limit, threads=threads, rate=rate)
 
     async def arun_all(
@@ -430,7 +426,6 @@ class BoundStep(StepCommands[T]):
         only: States = (),
         error_contains: str | None = None,
         rate: float | None = None,
-        dry_run: bool = False,
         progress: Callable[[Report], object] | None = None,
         heartbeat: bool = False,
     ) -> Report:
@@ -443,9 +438,9 @@ class BoundStep(StepCommands[T]):
         from pynamodb_tracker.batch.batch import Report  # noqa: PLC0415 - as above
         from pynamodb_tracker.dynamodb.write_batcher import batcher_for  # noqa: PLC0415 - as above
 
-        chosen = None if function is None and dry_run else async_function_of(self, function)
+        chosen = async_function_of(self, function)
         arguments.check_threads(concurrency, "concurrency")
-        rate = self._check_batch(limit=limit, rate=rate, dry_run=dry_run, progress=progress, heartbeat=heartbeat)
+        rate = self._check_batch(limit=limit, rate=rate, progress=progress, heartbeat=heartbeat)
         which: dict[str, Any] = {
             "since": since,
             "until": until,
@@ -453,9 +448,6 @@ class BoundStep(StepCommands[T]):
             "only": only,
             "error_contains": error_contains,
         }
-        if dry_run or chosen is None:
-            due = await in_thread(lambda: list(self.due_ids(**which)))
-            return Report(due=due)
         of = self._definition
         controlled = self.model.tracker.use_case.pausable
         if controlled and await in_thread(of.pause) is not None:

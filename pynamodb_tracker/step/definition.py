@@ -80,7 +80,6 @@ if TYPE_CHECKING:
         threads: int
         limit: int | None
         rate: float | None
-        dry_run: bool
         progress: Callable[[Report], object] | None
         heartbeat: bool
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, TypeVar, overload
 
-from pynamodb_tracker.aio.lazy import in_thread
+from pynamodb_tracker.aio.lazy import awaited
 from pynamodb_tracker.arguments import check_task_id, shown
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.row_state import readable_value
@@ -47,9 +47,7 @@ class BoundSignal(SignalName[T]):
         task_id, by, key = check_task_id(task_id), check_label("by", by), check_label("key", key)
         return send(self.model, task_id, self.name, value, by=by, key=key, of_round=check_label("round", round))
 
-    async def asend(self, task_id: str, value: object = None, **options: Any) -> Sent[T]:
-        """Do what `send` does, and send its requests in a thread."""
-        return await in_thread(lambda: self.send(task_id, value, **options))
+    asend = awaited(send)
 
 
 class Signal:

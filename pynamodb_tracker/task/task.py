@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pynamodb.exceptions import DoesNotExist
 
 from pynamodb_tracker import query, strict_json, transitions
-from pynamodb_tracker.aio.lazy import in_thread
+from pynamodb_tracker.aio.lazy import async_version_of
 from pynamodb_tracker.arguments import (
     check_due_time,
     check_flags,
     check_group,
     check_name,
+    check_new_task,
     check_parameters,
     check_reason,
     check_repeat,
@@ -119,6 +119,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
     @written_as('{0.__name__}.create("o-1")')
     def create(
         cls,
+        /,
         task_id: str,
         *,
         due_time: datetime | timedelta | None = None,
@@ -143,14 +144,9 @@ class Task(GuardedRow, metaclass=TaskMeta):
         Examples:
             >>> Order.create("o-5", amount=Decimal("42.50"), due_time=timedelta(hours=1))
         """
-        task_id = check_task_id(task_id)
-        due_time = check_due_time(due_time)
-        group = check_group(group)
-        check_repeat(repeat)
+        task_id, due_time, group = check_new_task(task_id, due_time, group, repeat)
         if repeat is not None and state is not None:
             raise ValueError("a task that repeats begins at its first step: leave state out")
-        if repeat is not None and group is not None:
-            raise ValueError(transitions.ONE_OF_BOTH)
         code = None if state is None else cls._code_to_begin_in(state, due_time, group)
         also = None
         if wait_for is not None or until is not None:
@@ -170,6 +166,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
     @classmethod
     def create_or_merge(
         cls,
+        /,
         task_id: str,
         *,
         merge: Callable[[Self, Mapping[str, Any]], object] | None = None,
@@ -252,7 +249,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         return state.code
 
     @classmethod
-    def create_many(cls, tasks: Iterable[str | Mapping[str, Any]], *, threads: int = 1) -> Report:
+    def create_many(cls, /, tasks: Iterable[str | Mapping[str, Any]], *, threads: int = 1) -> Report:
         """Create many tasks, each an id or a mapping of `task_id` and what `create` takes.
 
         The report lists new tasks as succeeded; tasks that exist, cannot be stored, or whose request failed are
@@ -281,7 +278,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         return report_of_each(tasks_by_id, create, threads, lambda arguments: arguments.get("group"))
 
     @classmethod
-    def get_task(cls, task_id: str, *, with_data: bool = True) -> Self:
+    def get_task(cls, /, task_id: str, *, with_data: bool = True) -> Self:
         """Return the task, strongly consistent; TaskNotFoundError if there is none.
 
         One request, and one more if its data or its failures are off-row; `with_data=False` leaves `data` out.
@@ -301,7 +298,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         return row
 
     @classmethod
-    def get_many(cls, task_ids: Iterable[str]) -> list[Self]:
+    def get_many(cls, /, task_ids: Iterable[str]) -> list[Self]:
         """Return these tasks in the order of their ids, each strongly consistent; an id without a task is left out.
 
         Each task is returned once. One request for 100 tasks, and more if they are large, or stored off-row in part:
@@ -338,7 +335,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
             raise
 
     @classmethod
-    def counts(cls) -> dict[State[Self], int]:
+    def counts(cls, /) -> dict[State[Self], int]:
         """Return how many tasks there are in every state of the use case, and in codes that no step declares.
 
         Reads the whole index, all use cases of the table included; eventually consistent. An index of up to 1 MB, about
@@ -350,7 +347,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         return {state: count.tasks for state, count in counted(cls).items()}
 
     @classmethod
-    def pauses(cls) -> list[Pause]:
+    def pauses(cls, /) -> list[Pause]:
         """Return the pauses of steps that are in force now, in the order of the steps; one strongly consistent read.
 
         TrackerError without `UseCase(..., pausable=True)`.
@@ -365,7 +362,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
     @classmethod
     @written_as('{0.__name__}.cancel("o-1", reason="the customer moved away")')
     def cancel(
-        cls, task_id: str, *, reason: str, by: str | None = None, children: bool = False, even_in_group: bool = False
+        cls, /, task_id: str, *, reason: str, by: str | None = None, children: bool = False, even_in_group: bool = False
     ) -> Cancellation[Self]:
         """Ignore a task at whichever step it is, running or not, with the reason in its `errors`; repeat it at will.
 
@@ -388,7 +385,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         return cancel(cls, task_id, reason, by, children=children, even_in_group=even_in_group)
 
     @classmethod
-    def delete_task(cls, task_id: str) -> None:
+    def delete_task(cls, /, task_id: str) -> None:
         """Delete a task that is not in progress; TaskLockedError if it is, TaskNotFoundError if there is none.
 
         Examples:
@@ -397,7 +394,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         transitions.delete(cls, check_task_id(task_id))
 
     @classmethod
-    def delete_use_case(cls, *, threads: int = 1) -> Report:
+    def delete_use_case(cls, /, *, threads: int = 1) -> Report:
         """Delete every task of this use case that is not in progress, and its groups that are idle then.
 
         If none is left, its control item goes, too. Other use cases are not touched. The report lists deleted tasks as
@@ -434,94 +431,73 @@ class Task(GuardedRow, metaclass=TaskMeta):
         return report
 
     @classmethod
-    async def acreate(
-        cls,
-        task_id: str,
-        *,
-        due_time: datetime | timedelta | None = None,
-        state: State[Any] | None = None,
-        group: str | None = None,
-        repeat: Repeat | None = None,
-        trace: Mapping[str, str] | None = None,
-        wait_for: SignalName[Any] | None = None,
-        until: datetime | timedelta | None = None,
-        **attributes: object,
-    ) -> Self:
+    @async_version_of(create)
+    def acreate(cls, /, *args: Any, **options: Any) -> Self:
         """Create a task, as `create` does, and return it."""
-        create = partial(cls.create, task_id, due_time=due_time, state=state, group=group)
-        waiting = partial(create, repeat=repeat, trace=trace, wait_for=wait_for, until=until)
-        return await in_thread(partial(waiting, **attributes))
+        return cls.create(*args, **options)
 
     @classmethod
-    async def acreate_or_merge(
-        cls,
-        task_id: str,
-        *,
-        merge: Callable[[Self, Mapping[str, Any]], object] | None = None,
-        due_time: datetime | timedelta | None = None,
-        debounce: bool = False,
-        repeat: Repeat | None = None,
-        trace: Mapping[str, str] | None = None,
-        **attributes: object,
-    ) -> Merged[Self]:
-        """Create a task, or merge a request into the existing one, as `create_or_merge` does.
-
-        `merge` is no async function; it is called in a thread.
-        """
-        create = partial(cls.create_or_merge, task_id, merge=merge, due_time=due_time, debounce=debounce)
-        return await in_thread(partial(create, repeat=repeat, trace=trace, **attributes))
+    @async_version_of(create_or_merge)
+    def acreate_or_merge(cls, /, *args: Any, **options: Any) -> Merged[Self]:
+        """Create a task, or merge a request into it, as `create_or_merge` does; `merge` is called in a thread."""
+        return cls.create_or_merge(*args, **options)
 
     @classmethod
-    async def acreate_many(cls, tasks: Iterable[str | Mapping[str, Any]], *, threads: int = 1) -> Report:
+    @async_version_of(create_many)
+    def acreate_many(cls, /, *args: Any, **options: Any) -> Report:
         """Create many tasks, as `create_many` does; `tasks` is iterated over in a thread.
 
-        If this is cancelled, no further task is created, and CancelledError is raised once the requests have ended.
+        If this is cancelled, it creates no more tasks, and raises CancelledError once the requests have ended.
         """
-        return await in_thread(partial(cls.create_many, tasks, threads=threads))
+        return cls.create_many(*args, **options)
 
     @classmethod
-    async def aget_task(cls, task_id: str, *, with_data: bool = True) -> Self:
+    @async_version_of(get_task)
+    def aget_task(cls, /, *args: Any, **options: Any) -> Self:
         """Return the task, as `get_task` does."""
-        return await in_thread(partial(cls.get_task, task_id, with_data=with_data))
+        return cls.get_task(*args, **options)
 
     @classmethod
-    async def aget_many(cls, task_ids: Iterable[str]) -> list[Self]:
+    @async_version_of(get_many)
+    def aget_many(cls, /, *args: Any, **options: Any) -> list[Self]:
         """Return these tasks, as `get_many` does."""
-        return await in_thread(partial(cls.get_many, task_ids))
+        return cls.get_many(*args, **options)
 
     @classmethod
-    async def acounts(cls) -> dict[State[Self], int]:
+    @async_version_of(counts)
+    def acounts(cls, /, *args: Any, **options: Any) -> dict[State[Self], int]:
         """Return how many tasks there are in every state, as `counts` does; it reads the whole index."""
-        return await in_thread(cls.counts)
+        return cls.counts(*args, **options)
 
     @classmethod
-    async def apauses(cls) -> list[Pause]:
+    @async_version_of(pauses)
+    def apauses(cls, /, *args: Any, **options: Any) -> list[Pause]:
         """Return the pauses of steps that are in force now, as `pauses` does."""
-        return await in_thread(cls.pauses)
+        return cls.pauses(*args, **options)
 
     @classmethod
-    async def acancel(
-        cls, task_id: str, *, reason: str, by: str | None = None, children: bool = False, even_in_group: bool = False
-    ) -> Cancellation[Self]:
+    @async_version_of(cancel)
+    def acancel(cls, /, *args: Any, **options: Any) -> Cancellation[Self]:
         """Ignore a task at whichever step it is, as `cancel` does.
 
-        If this is cancelled, no further child is, and CancelledError is raised once the requests have ended.
+        If this is cancelled, it cancels no more children, and raises CancelledError once the requests have ended.
         """
-        cancel = partial(cls.cancel, task_id, reason=reason, by=by, children=children, even_in_group=even_in_group)
-        return await in_thread(cancel)
+        return cls.cancel(*args, **options)
 
     @classmethod
-    async def adelete_task(cls, task_id: str) -> None:
+    @async_version_of(delete_task)
+    def adelete_task(cls, /, *args: Any, **options: Any) -> None:
         """Delete a task that is not in progress, as `delete_task` does."""
-        await in_thread(partial(cls.delete_task, task_id))
+        cls.delete_task(*args, **options)
 
     @classmethod
-    async def adelete_use_case(cls, *, threads: int = 1) -> Report:
+    @async_version_of(delete_use_case)
+    def adelete_use_case(cls, /, *args: Any, **options: Any) -> Report:
         """Delete every task of this use case that is not in progress, as `delete_use_case` does.
 
-        If this is cancelled, no further task is deleted, and CancelledError is raised once the requests have ended.
+        If this is cancelled, it deletes no more tasks, and raises CancelledError once the requests have ended.
         """
-        return await in_thread(partial(cls.delete_use_case, threads=threads))
+        return cls.delete_use_case(*args, **options)
 
 
 def _arguments(task: object) -> dict[str, Any]:

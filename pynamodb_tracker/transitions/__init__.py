@@ -25,7 +25,7 @@
 from pynamodb_tracker.transitions.claims import claim
 from pynamodb_tracker.transitions.commands import cancel, ignore, revoke
 from pynamodb_tracker.transitions.created_claims import claimed_task
-from pynamodb_tracker.transitions.creations import ONE_OF_BOTH, NewTask, create
+from pynamodb_tracker.transitions.creations import NewTask, create
 from pynamodb_tracker.transitions.deletions import SeenDeletes, delete, deletion
 from pynamodb_tracker.transitions.finishes import fail, release
 from pynamodb_tracker.transitions.lock import Claim, Journal, PendingSuccess
@@ -35,7 +35,6 @@ from pynamodb_tracker.transitions.statements import StepStatements, get
 from pynamodb_tracker.transitions.success import commit_success, succeed
 
 __all__ = [
-    "ONE_OF_BOTH",
     "Claim",
     "Journal",
     "NewTask",

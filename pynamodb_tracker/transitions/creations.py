@@ -37,12 +37,6 @@ T = TypeVar("T", bound=TaskRow)
 
 _TRIES = 4
 
-ONE_OF_BOTH = (
-    "a task of a group does not repeat: let one that repeats, without a group, create a task of the group at each "
-    "occurrence, by ctx.create(..., group=...)"
-)
-"""Why a task has either a group or a rule: it would hand on its turn at the end of each round."""
-
 
 class NewTask(Generic[T]):
     """A task that can be created: its values were checked, and are in their stored form."""

@@ -7,16 +7,16 @@ created by an earlier attempt or by an earlier success of a step that was reopen
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pynamodb.constants import NUMBER, STRING
 from pynamodb.exceptions import TransactWriteError
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.arguments import check_due_time, check_group, check_repeat, check_task_id, shown
+from pynamodb_tracker.arguments import check_new_task, shown
 from pynamodb_tracker.dynamodb.limits import item_size
 from pynamodb_tracker.dynamodb.transact_write import REFUSED
 from pynamodb_tracker.exceptions import TaskAlreadyExistsError, ValueNotStorableError
@@ -28,16 +28,13 @@ from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.status import END
 from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions.child_lists import ChildList
-from pynamodb_tracker.transitions.creations import ONE_OF_BOTH, NewTask, new_task, replaces_expired, tracked
+from pynamodb_tracker.transitions.creations import NewTask, new_task, replaces_expired, tracked
 from pynamodb_tracker.transitions.group_members import NewMember
 from pynamodb_tracker.transitions.groups import Entry
 from pynamodb_tracker.transitions.lock import Journal
 from pynamodb_tracker.transitions.participants import Action, OptionalParticipant, Participant, Reason
 from pynamodb_tracker.transitions.statements import get
 from pynamodb_tracker.transitions.transition import Added, Constant, Transition
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.model.repeat import Repeat
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -115,37 +112,25 @@ class FollowUps(Participant, Generic[T]):
         self._closed = False
         """Whether it is too late to add one."""
 
-    def create(
-        self,
-        model: type[TaskRow],
-        /,
-        task_id: str,
-        *,
-        wait: bool = False,
-        due_time: datetime | timedelta | None = None,
-        group: str | None = None,
-        repeat: Repeat | None = None,
-        trace: Mapping[str, str] | None = None,
-        **attributes: object,
-    ) -> None:
-        """Check a follow-up, and add it; ValueError for a task of another table, or one that is created twice."""
+    def create(self, model: type[TaskRow], /, task_id: str, *, wait: bool = False, **given: Any) -> None:
+        """Check a follow-up, and add it; ValueError for a task of another table, or one that is created twice.
+
+        It takes the arguments of `ExecutionContext.create`.
+        """
         self._check(model, task_id)
-        group = check_group(group)
+        due_time, group, repeat, trace = (given.pop(name, None) for name in ("due_time", "group", "repeat", "trace"))
+        task_id, due, group = check_new_task(task_id, due_time, group, repeat)
         also = {
             "creator": {STRING: self._creator},
-            **tracked(model, check_task_id(task_id), group=group, trace=trace, creator=self._task, by=self._by),
+            **tracked(model, task_id, group=group, trace=trace, creator=self._task, by=self._by),
         }
         if wait:
             also |= {"parent": {STRING: self._creator}, "v": {NUMBER: str(FORMAT)}}
-        check_repeat(repeat)
-        if group is not None and repeat is not None:
-            raise ValueError(ONE_OF_BOTH)
         if wait and repeat is not None:
             raise ValueError(
                 f"{self._named} cannot wait for {model.__name__} {task_id!r}, which repeats: its success is not its end"
             )
-        due = check_due_time(due_time)
-        task = new_task(model, task_id, None, due, attributes, also=also, repeat=repeat)
+        task = new_task(model, task_id, None, due, given, also=also, repeat=repeat)
         follow_up = FollowUp(task, waits=wait)
         if follow_up.size > _MOST_BYTES:
             raise ValueNotStorableError(

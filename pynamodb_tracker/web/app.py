@@ -57,7 +57,6 @@ def dashboard(
     authorize: Authorize | None = None,
     hide: Collection[str] = (),
     refresh: timedelta = timedelta(seconds=10),
-    late_after: timedelta = timedelta(minutes=15),
 ) -> ASGIApp:
     """Return a page for operators about these use cases, or about all of these tables, as an ASGI app.
 
@@ -71,25 +70,9 @@ def dashboard(
     of `data`, whose values nobody sees.
 
     It asks DynamoDB again every `refresh` while somebody looks, but never for more than 20 read units a second and
-    view. Tasks that are due for longer than `late_after` are marked.
+    view. Tasks that are due for more than 15 minutes are marked.
 
-    Each view is JSON as well, for scripts: with `.json` behind its path, or by `Accept: application/json`. States are
-    `ship.failed`, times are in UTC, durations are in seconds. Every response has its `cost` and `cost_of_all_views`;
-    one that is kept has its time, `as_of`, and `kept_for`; one of a use case has `use_case`. Besides, they have:
-
-    | address | names |
-    |---|---|
-    | `/.json` | `found`: the overview of each use case |
-    | `/Order.json` | `view`, `errors`, `passing` (by the hour), `counted` (when, exactly), `change`, `most` |
-    | `/Order/tasks.json` | `found`, `state`, `chosen` (the filter) |
-    | `/Order/errors.json` | `errors`, `groups` (number), `at`, `following`, `chosen`, `sample`, `larger`, `problems` |
-    | `/Order/schedules.json` | `schedules`, `is_all`, `most` |
-    | `/Order/task.json` | `view`, `task`, `verb`, `done` |
-    | `/Order/group.json` | `name`, `turn`, `holder`, `waiting`, `is_all`, `first`, `data` |
-    | `/Order/bulk.json` | `verb`, `what`, `found`, `slices`, `said`, `problems` |
-    | `/find.json` | `ids`, `found`, `groups`, `missing`, `most` |
-    | `/workers.json` | `found`, `most`, `worker` |
-    | `/table.json` | `found`: findings and steps of each table |
+    Each view is JSON as well, for scripts: with `.json` behind its path, or by `Accept: application/json`.
 
     Examples:
         >>> app = dashboard(Order, token="a-long-random-text")
@@ -111,7 +94,6 @@ def dashboard(
         authorize=authorize,
         hide=frozenset(hide),
         refresh=check_duration("refresh", refresh),
-        late_after=check_duration("late_after", late_after),
     )
     allowed = None if hosts is None else frozenset(map(str.lower, hosts))
     return Guard(_app(Page(settings)), user=user, token=token, hosts=allowed, anonymous="web")

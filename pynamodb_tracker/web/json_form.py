@@ -9,8 +9,7 @@ from typing import Any
 
 from starlette.requests import Request
 
-from pynamodb_tracker.model.row_state import readable_value
-from pynamodb_tracker.presentation.task_facts import name_of
+from pynamodb_tracker.presentation.task_facts import name_of, summary_as_json
 from pynamodb_tracker.presentation.text import stamp
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
@@ -25,9 +24,6 @@ _OF_CHARTS = frozenset({"shares", "part", "titles", "minutes", "at_least"})
 
 OF_FORMS = frozenset({"given", "selected", "pages", "most_shown"})
 """What a view has for its forms and links only."""
-
-_OF_TASK = ("attempt", "fence", "create_time", "update_time", "due_time", "worker", "lock_expire_time", "expire_time")
-"""Of a task itself; a view has its attributes, without those that are hidden."""
 
 
 def without_suffix(scope: dict[str, Any], use_cases: Mapping[str, object]) -> dict[str, Any]:
@@ -57,8 +53,7 @@ def plain(value: Any) -> Any:  # noqa: PLR0911 - one for each kind
         case BoundStep():
             return value.name
         case Task():
-            own = {name: plain(readable_value(value, name)) for name in _OF_TASK}
-            return {"task_id": value.task_id, "state": name_of(value.state), **own}
+            return summary_as_json(value)  # a view has its attributes, without those that are hidden
         case type():
             return value.__name__
         case datetime():

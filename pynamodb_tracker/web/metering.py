@@ -9,12 +9,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
+from pynamodb_tracker.cost import dollars
 from pynamodb_tracker.task.task import Task
 
 _READS = frozenset({"BatchGetItem", "GetItem", "Query", "Scan"})
-
-_READ_PRICE, _WRITE_PRICE = 0.125e-6, 0.625e-6
-"""Dollars for a unit, on demand in us-east-1 (https://aws.amazon.com/dynamodb/pricing/on-demand/)."""
 
 
 @dataclass(slots=True)
@@ -35,7 +33,7 @@ class Spent:
     @property
     def dollars(self) -> float:
         """The price, on demand in us-east-1."""
-        return self.reads * _READ_PRICE + self.writes * _WRITE_PRICE
+        return dollars(reads=self.reads, writes=self.writes)
 
 
 _gate = threading.Lock()

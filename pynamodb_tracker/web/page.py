@@ -93,6 +93,10 @@ _LEAST = 0.9
 """Which part of the interval of refreshes an answer is kept, so that a viewer who refreshes gets a new one."""
 
 
+_LATE_AFTER = timedelta(minutes=15)
+"""How long a task may be due before it is marked."""
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What `dashboard` was asked for."""
@@ -103,7 +107,6 @@ class Settings:
     authorize: Authorize | None = None
     hide: frozenset[str] = frozenset()
     refresh: timedelta = timedelta(seconds=10)
-    late_after: timedelta = timedelta(minutes=15)
 
 
 class Page:
@@ -167,7 +170,7 @@ class Page:
                 verb: model is not None and self.allows(request, verb, model)
                 for verb in (*VERBS, *OF_STEPS, *OF_SIGNALS)
             },
-            late_after=settings.late_after,
+            late_after=_LATE_AFTER,
             refresh=settings.refresh.total_seconds() if live else 0,
             table_name=table.Meta.table_name,
             location=location(table),

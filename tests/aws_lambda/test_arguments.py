@@ -74,7 +74,7 @@ def test_a_trigger_is_one_of_those_that_are_known() -> None:
     "metrics", ["", " ", "n" * 256, "AWS/Lambda", ":shop", "Größe", "a\nb", "shop\n", None, 1], ids=repr
 )
 def test_metrics_are_on_off_or_a_namespace(metrics: Any) -> None:
-    with pytest.raises(ValueError, match="metrics is True, False, or a namespace: 1 to 255 letters"):
+    with pytest.raises(ValueError, match="the namespace of metrics must be 1 to 255 letters"):
         handles(Order.ship, task_id="order_id", metrics=metrics)
 
 
@@ -111,7 +111,7 @@ def test_a_reply_is_ack_or_raise() -> None:
         ({"rate": 0}, ValueError, "rate must be between"),
         ({"time_per_task": 10}, TypeError, "time_per_task must be a timedelta"),
         ({"time_per_task": timedelta(0)}, ValueError, "time_per_task must be above zero"),
-        ({"metrics": ""}, ValueError, "metrics is True"),
+        ({"metrics": ""}, ValueError, "the namespace of metrics"),
         ({"function": None, "queue_url": "orders"}, ValueError, "queue_url is the URL of a queue"),
         ({"function": None, "queue_url": ""}, ValueError, "queue_url is the URL of a queue"),
     ],

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from pynamodb.exceptions import UpdateError
 
-from pynamodb_tracker import ExecutionContext, Repeat, Step, UseCase
-from pynamodb_tracker.aws_lambda import UnreadableEventError, handles
+from pynamodb_tracker import ExecutionContext, Repeat, Step, TaskNotStartableError, UseCase
+from pynamodb_tracker.aws_lambda import EmfHook, UnreadableEventError, handles
+from pynamodb_tracker.instrumentation import add_hook
 from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.events import bare, sqs
 from tests.aws_lambda.shop import Context, Order, ShopTask, no_access, ship
@@ -198,3 +201,36 @@ def test_an_occurrence_that_was_given_up_is_counted_and_logged(
     assert ("SkippedOccurrences" in failed[-1], last["Failed"], last["SkippedOccurrences"]) == (False, 1, 1)
     assert {"Name": "SkippedOccurrences", "Unit": "Count"} in last["_aws"]["CloudWatchMetrics"][0]["Metrics"]
     assert (caplog.records[-1].levelname, "gave up its occurrence" in caplog.text) == ("ERROR", True)
+
+
+@pytest.fixture
+def hooked() -> Iterator[None]:
+    """Have the metrics of all runs of the process written."""
+    remove = add_hook(EmfHook("Shop"))
+    yield
+    remove()
+
+
+@pytest.mark.usefixtures("hooked")
+def test_a_hook_counts_each_run_of_a_script(clock: StoppedClock, capsys: pytest.CaptureFixture[str]) -> None:
+    ready("o-1", "spent")
+    Order.create("done", state=Order.ship.succeeded)
+    for _ in range(2):
+        die(Order.ship, "spent")
+        clock.advance(timedelta(minutes=6))
+    capsys.readouterr()
+
+    for task_id in ("done", "spent", "spent", "o-1"):
+        with suppress(TaskNotStartableError):
+            Order.ship.run(task_id, lambda _: clock.advance(timedelta(seconds=2)))
+        clock.advance(timedelta(seconds=1))
+
+    *_, ended = found = lines(capsys)
+    assert (ended["_aws"]["CloudWatchMetrics"][0]["Namespace"], ended["Duration"]) == ("Shop", 2000)
+    assert [{name for name, value in line.items() if value == 1} for line in found] == [
+        {"Repeated"},
+        {"Refused", "Ignored"},
+        {"Refused"},
+        {"Started"},
+        {"Succeeded"},
+    ]

@@ -7,16 +7,18 @@ import gc
 import json
 import re
 import shlex
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from moto import mock_aws
 
 from pynamodb_tracker.cli.command import CANNOT_RUN
 from tests.cli.command import run
-from tests.support.pages import ROOT, Page
+from tests.support.pages import ROOT, Block, Page
 
 COMMAND = "pynamodb-tracker "
 
@@ -40,7 +42,11 @@ RUN_FUNCTIONS = {"run", "retry", "worker"}
 SERVES = {"demo", "web"}
 """Commands that run until they are stopped, which have tests of their own."""
 
+TOOLS = {"comm", "diff", "sort"}
+"""Programs of every POSIX system that the pages pass the output of commands to."""
+
 FILTERS: Mapping[str, Callable[[str], str]] = {
+    ".task_id": lambda text: "".join(f"{json.loads(line)['task_id']}\n" for line in text.splitlines()),
     ".[].task_id": lambda text: "".join(f"{each['task_id']}\n" for each in json.loads(text)),
     r'.findings[] | "\(.severity) \(.subject)"': lambda text: "".join(
         f"{each['severity']} {each['subject']}\n" for each in json.loads(text)["findings"]
@@ -49,15 +55,19 @@ FILTERS: Mapping[str, Callable[[str], str]] = {
 """What jq does with the programs of the pages: few machines have it."""
 
 
+def lines_in(block: Block) -> Iterator[str]:
+    """Yield the command lines of a block, and those of the tools that read their files."""
+    prompt = "$ " if block.language == "console" else ""
+    for line in re.sub(r"\\\n *|(?<=\|)\n +", " ", block.text).splitlines():
+        if line.startswith(prompt) and (COMMAND in line or line.partition(" ")[0] in TOOLS):
+            yield line.removeprefix(prompt)
+
+
 def lines_of(page: Page) -> Iterator[str]:
     """Yield the command lines of a page: of its blocks, and those with arguments in its text."""
     for block in page.blocks():
         if block.language in {"console", "sh"} and f"{page.name} {block.language}" not in ELSEWHERE:
-            prompt = "$ " if block.language == "console" else ""
-            whole = re.sub(r"\\\n *|(?<=\|)\n +", " ", block.text)
-            yield from (
-                line.removeprefix(prompt) for line in whole.splitlines() if line.startswith(prompt) and COMMAND in line
-            )
+            yield from lines_in(block)
     if page.name not in NAMES_ONLY:
         text = " ".join(" ".join(page.prose()).split())
         yield from re.findall(rf"`({COMMAND}[a-z-]+ [^`]+)`", text)
@@ -133,14 +143,17 @@ def run_line(line: str) -> None:
                 if sign == "<":
                     text, target = Path(target).read_text(encoding="utf-8"), ""
         if words[0] == "jq":
-            text = FILTERS[words[-1]](text)
-            continue
-        assert words[0] == COMMAND.strip()
-        if words[1] in RUN_FUNCTIONS or variables:  # the first import counts, and that of the table's name
-            sys.modules.pop("shop", None)
-        ended = run(*words[1:], of=f"shop:{use_case()}", text=text, **variables)
-        assert ended.code != CANNOT_RUN, ended.err
-        text = ended.out
+            _, _, program, *files = words
+            text = FILTERS[program](Path(files[0]).read_text(encoding="utf-8") if files else text)
+        elif words[0] in TOOLS:
+            text = subprocess.run(words, input=text, stdout=subprocess.PIPE, text=True, check=False).stdout  # noqa: S603 - of our own pages
+        else:
+            assert words[0] == COMMAND.strip()
+            if words[1] in RUN_FUNCTIONS or variables:  # the first import counts, and that of the table's name
+                sys.modules.pop("shop", None)
+            ended = run(*words[1:], of=f"shop:{use_case()}", text=text, **variables)
+            assert ended.code != CANNOT_RUN, ended.err
+            text = ended.out
         if target:
             Path(target).parent.mkdir(parents=True, exist_ok=True)
             Path(target).write_text(text, encoding="utf-8")
@@ -157,3 +170,57 @@ def test_command_lines_run_as_their_page_shows_them(page: Page, folder: Path, mo
         if next(stages(line))[1] not in SERVES:
             (folder / "shop.py").write_text(classes + BOUND.get(line, ""), encoding="utf-8")
             run_line(line)
+
+
+RESTORE = Page(ROOT / "docs" / "how-to" / "recover-after-a-restore.md")
+
+
+def tasks_in(table: str) -> dict[str, Any]:
+    """Return what is exported of a table."""
+    sys.modules.pop("shop", None)
+    lines = run("export", of="shop:Order", TASKS_TABLE=table).lines
+    return {task.pop("task_id"): task for task in map(json.loads, lines)}
+
+
+@pytest.fixture
+def restored(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a table, one that was restored from its backup, and what has happened since."""
+    (folder / "shop.py").write_text(definitions(RESTORE), encoding="utf-8")
+    for name in ("tasks-restored", "tasks"):
+        monkeypatch.setenv("TASKS_TABLE", name)
+        run_line(f"TASKS_TABLE={name} pynamodb-tracker create-table --app shop:AppTask")
+    for task_id in ("same", "done", "ahead", "gone"):
+        run_line(f"TASKS_TABLE=tasks pynamodb-tracker create {task_id}")
+    order: Any = sys.modules["shop"].Order
+    client = order.tracker.connection().connection.client
+    for item in client.scan(TableName="tasks")["Items"]:
+        client.put_item(TableName="tasks-restored", Item=item)
+    order.confirm_payment.run("done", lambda ctx: ctx.task.data.update(receipt=7))
+    order.ship.run("done")
+    order.confirm_payment.run("ahead", lambda _: None)
+    order.delete_task("gone")
+    order.create("new")
+
+
+def run_blocks(word: str) -> None:
+    """Run the comparison of the page on restoring, and its block with a word."""
+    for block in RESTORE.blocks():
+        if block.language == "sh" and re.search(rf"^diff |{word}", block.text, re.MULTILINE):
+            for line in lines_in(block):
+                run_line(line)
+
+
+@pytest.mark.usefixtures("restored")
+def test_the_page_on_restoring_takes_over_what_has_happened_since() -> None:
+    run_blocks("load newer")
+    expected = {**tasks_in("tasks"), "gone": {"state": "confirm_payment.pending"}}
+    assert expected["done"] == {"state": "ship.succeeded", "data": {"receipt": 7, "label": "label of done"}}
+    assert tasks_in("tasks-restored") == expected
+
+
+@pytest.mark.usefixtures("restored")
+def test_the_page_on_restoring_sets_aside_what_has_happened_since() -> None:
+    run_blocks("ignore -")
+    states = {task_id: task["state"] for task_id, task in tasks_in("tasks-restored").items()}
+    ignored, pending = "confirm_payment.ignored", "confirm_payment.pending"
+    assert states == {"same": pending, "gone": pending, "done": ignored, "ahead": ignored}

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("store")
 
 def members(*task_ids: str) -> None:
     for task_id in task_ids:
-        assert run("create", task_id, "--group", "customer-7").code == 0
+        assert run("create", task_id, "group=customer-7").code == 0
 
 
 def lose(task_id: str) -> None:

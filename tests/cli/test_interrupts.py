@@ -122,17 +122,6 @@ def test_a_stream_is_loaded_as_it_comes_and_an_interrupted_load_goes_on(server: 
     assert (process.returncode, out) == (0, "10 tasks created, 20 already existed\n")
 
 
-def test_a_watch_ends_by_an_interrupt(server: Environment) -> None:
-    with started(server, "status", "--watch", "--every", "0.2s") as process:
-        assert process.stdout is not None
-        titles = 0
-        while titles < 2:
-            titles += process.stdout.readline().startswith(f"Order: {MANY} tasks")
-        process.send_signal(signal.SIGINT)
-        code, _, err = ended(process)
-    assert (code, err) == (130, "")
-
-
 @pytest.mark.parametrize("threads", [1, 4])
 def test_a_reader_that_goes_ends_a_run_in_order_and_fails_no_task(server: Environment, threads: int) -> None:
     with started(server, "retry", "pay", CHATTER, "--threads", str(threads)) as process:

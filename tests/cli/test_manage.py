@@ -87,14 +87,14 @@ def test_a_task_is_created_for_later(store: StoppedClock) -> None:
 
 
 def test_a_task_that_repeats_is_created_and_shown_with_its_rule() -> None:
-    assert run("create", "o-1", "--repeat", "cron 0 2 * * * in Europe/Berlin").code == 0
+    assert run("create", "o-1", "repeat=cron 0 2 * * * in Europe/Berlin").code == 0
     occurrence = Order.get_task("o-1").occurrence
     assert occurrence is not None
     text = " ".join(run("show", "o-1").out.split())
     assert f"repeats 0 2 * * * in Europe/Berlin occurrence {occurrence}" in text
     assert read("show", "o-1")["repeat"]["cron"] == "0 2 * * *"
     assert read("show", "o-1")["occurrence"] == occurrence.isoformat()
-    assert run("create", "o-1", "--merge", "--repeat", "every 1h").code == 0
+    assert run("create", "o-1", "--merge", "repeat=every 1h").code == 0
     assert Order.get_task("o-1").repeat == Repeat.every(timedelta(hours=1))
 
 

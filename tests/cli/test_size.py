@@ -7,7 +7,7 @@ import statistics
 
 import pytest
 
-from pynamodb_tracker.doctor.sizing import Load, shards_for, size_for
+from pynamodb_tracker.cost import Load, shards_for, size_for
 from tests.benchmarks import layouts
 from tests.cli.command import run
 from tests.support.pages import ROOT, Page
@@ -60,12 +60,10 @@ def carried_at(load: Load, times: int) -> list[str]:
 
 
 def test_json_has_the_load_and_what_it_needs() -> None:
-    found = json.loads(
-        run("size", "--rate", "720000/h", "--attempts", "1.5", "--write-price", "1", "--json", of="").out
-    )
+    found = json.loads(run("size", "--rate", "720000/h", "--attempts", "1.5", "--json", of="").out)
     assert (found["rate"], found["steps"], found["attempts"]) == (200, 1, 1.5)
     assert (found["shards"], found["table_units"], found["index_units"]) == (2, 800, 1400)
-    assert (found["dollars_per_hour"], found["quota_units"]) == (7.92, None)
+    assert (found["dollars_per_hour"], found["quota_units"]) == (4.95, None)
 
 
 def test_a_load_without_a_rate_is_refused() -> None:

@@ -103,6 +103,6 @@ def test_of_a_table_all_use_cases_are_counted() -> None:
     assert [each["use_case"] for each in read("status", "--use-case", "order", of=table)["use_cases"]] == ["order"]
 
 
-def test_a_wrong_pause_of_watch_is_refused() -> None:
-    ended = run("status", "--watch", "--every", "soon")
+def test_a_wrong_interval_of_top_is_refused() -> None:
+    ended = run("top", "--every", "soon")
     assert (ended.code, "--every" in ended.err) == (2, True)

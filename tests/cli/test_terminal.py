@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -32,7 +31,6 @@ LONG = "bad-" + "x" * 100
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _OF_A_TERMINAL = {"COLUMNS", "FORCE_COLOR", "LINES", "NO_COLOR"}
-_UP = "\x1b[1A\x1b[2K"
 _STEERING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -163,22 +161,6 @@ def test_a_bar_shows_how_far_a_batch_is(server: Environment) -> None:
     assert re.search(r"^pay: .* in \d+s", text, re.MULTILINE)
 
 
-def test_json_of_a_watch_is_a_line_each_time(server: Environment) -> None:
-    process = Forked(
-        ["pynamodb_tracker", "status", "--watch", "--every", "0.1s", "--json"],
-        cwd=ROOT,
-        env=variables(server),
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    with process:
-        output = [json.loads(process.stdout.readline()) for _ in range(2)]
-        process.send_signal(signal.SIGINT)
-    assert process.returncode == 130
-    assert [each["use_cases"][0]["tasks"] > 0 for each in output] == [True, True]
-
-
 def test_a_reader_that_has_seen_enough_ends_a_list_quietly(server: Environment) -> None:
     process = Forked(
         ["pynamodb_tracker", "export"],
@@ -228,14 +210,14 @@ def test_a_terminal_that_is_gone_fails_no_task(server: Environment, *, hangs_up:
     assert Order.ship.pending.count() > 0
 
 
-def test_a_watch_stays_in_place_on_a_screen_that_is_too_small(server: Environment) -> None:
-    process, ours = begun(server, 100, "status", "--watch", "--every", "0.1s", lines=6)
+def test_top_redraws_until_an_interrupt_and_leaves_the_screen_as_it_was(server: Environment) -> None:
+    process, ours = begun(server, 100, "top", "--every", "0.1s", lines=6)
     with process:
         output = b""
-        while output.count(b" in table store") < 3:
+        while output.count(b" in store at ") < 3:
             output += os.read(ours, 65536)
         process.send_signal(signal.SIGINT)
-        sent(ours)
+        text = output.decode() + sent(ours)
     assert process.returncode == 130
-    up = max(len(each) // len(_UP) for each in re.findall(rf"(?:{re.escape(_UP)})+", output.decode()))
-    assert up < 6
+    assert text.rindex("\x1b[?1049l") > text.rindex("\x1b[?1049h")
+    assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")

@@ -56,11 +56,6 @@ def test_the_bound_function_may_also_be_given() -> None:
     assert Letter.write.run("l-1", write) == "written"
 
 
-def test_a_dry_run_needs_no_function() -> None:
-    Letter.create("l-1", state=Letter.send.pending)
-    assert Letter.send.run_all(dry_run=True).due == ["l-1"]
-
-
 def test_without_a_function_a_step_says_how_to_bind_one() -> None:
     message = "no function is bound to Letter.send: bind one with @Letter.send.does"
     with recorded(AppTask) as requests:

@@ -61,7 +61,7 @@ def test_many_are_reopened_each_once_and_none_that_is_refused_stops_the_others()
     report = STEP.reopen_many([*ids, *ids], by="ada")
     assert sorted(report.succeeded) == ["failed", "ignored", "pending"]
     assert {task_id: type(found) for task_id, found in report.refused.items()} == REFUSED
-    assert (report.failed, report.ignored, report.due) == ([], [], [])
+    assert (report.failed, report.ignored) == ([], [])
     assert [task.errors[-1].worker for task in Order.get_many(["failed", "ignored"])] == ["ada", "ada"]
     assert {task.state for task in Order.get_many(report.succeeded)} == {STEP.pending}
 
@@ -71,7 +71,7 @@ def test_many_are_ignored_each_once_and_none_that_is_refused_stops_the_others() 
     report = STEP.ignore_many([*ids, *ids], reason="cancelled", by="ada")
     assert sorted(report.ignored) == ["failed", "ignored", "pending"]
     assert {task_id: type(found) for task_id, found in report.refused.items()} == REFUSED
-    assert (report.succeeded, report.failed, report.due) == ([], [], [])
+    assert (report.succeeded, report.failed) == ([], [])
     pending, failed = Order.get_many(["pending", "failed"])
     assert [(each.message, each.worker) for each in pending.errors] == [("cancelled", "ada")]
     assert [each.message for each in failed.errors] == ["it broke", "cancelled"]

@@ -149,7 +149,7 @@ def test_options_are_given_by_name() -> None:
         ({"rate": float("nan")}, ValueError),
         ({"rate": "50/s"}, TypeError),
         ({"rate": True}, TypeError),
-        ({"dry_run": 1}, TypeError),
+        ({"heartbeat": 1}, TypeError),
         ({"progress": 5}, TypeError),
     ],
     ids=str,

@@ -134,13 +134,6 @@ def export_all(record: Record) -> None:
         assert "r-8" in run("export", of=LETTERS).out
 
 
-@row("Reader", "`pynamodb-tracker compare`, on both tables")
-def compare_with_itself(record: Record) -> None:
-    Letter.create("r-11")
-    with record:
-        assert run("compare", "shop-tasks", "shop-tasks", of=LETTERS).code == 0
-
-
 @row("Reader", "`turn`, `waiting`, `data` of a group")
 def look_at_a_group(record: Record) -> None:
     Letter.create("r-12", group="customer-7")

@@ -12,7 +12,7 @@ import pytest
 from pynamodb_tracker import ConcurrencyLimit
 from pynamodb_tracker.control import flow, slots
 from pynamodb_tracker.testing import StoppedClock
-from pynamodb_tracker.web import dashboard
+from tests.support.pages import ROOT
 from tests.web.conftest import Open
 from tests.web.shop import Nightly, Order
 from tests.web.test_views import VIEWS, every_state, text_of
@@ -101,7 +101,8 @@ def test_each_view_has_the_names_that_are_documented(open_page: Open, shop: Stop
     Order.create("o-grouped", group="g")
     asked = {"task": "?id=o-failed", "group": "?name=g", "bulk": "?verb=reopen&step=ship&state=failed"}
     common, documented, known = {"cost", "cost_of_all_views", "as_of", "kept_for", "use_case"}, {}, {}
-    for path, names in re.findall(r"^ *\| `(/\S*)` \| (.*) \|$", dashboard.__doc__ or "", re.MULTILINE):
+    reference = (ROOT / "docs" / "reference" / "web.md").read_text(encoding="utf-8")
+    for path, names in re.findall(r"^\| `(/\S*)` \| (.*) \|$", reference, re.MULTILINE):
         documented[path] = set(re.findall(r"`(\w+)`", names))
         query = asked.get(path.rpartition("/")[2].removesuffix(".json"), "")
         known[path] = open_page().get(path + query).json().keys() - common

@@ -52,23 +52,13 @@ def create(
         list[str] | None,
         typer.Argument(
             metavar="NAME=VALUE",
-            help="Attributes, written as in a CSV file; also state and due_time.",
+            help="Attributes, written as in a CSV file; also state, due_time, repeat and group.",
         ),
     ] = None,
     *,
     due: Annotated[
         datetime | None,
         typer.Option(parser=opt.later, metavar="TIME", help="Not before then: 30m, 12h, 2026-01-31T12:00."),
-    ] = None,
-    repeat: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RULE", help="Repeat it: 'cron 0 2 * * *', 'cron 0 2 * * * in Europe/Berlin', 'every 1h'."
-        ),
-    ] = None,
-    group: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Its group, whose tasks run one at a time, in order."),
     ] = None,
     merge: Annotated[bool, opt.flag("--merge", "If the task exists, have it run with that, or once more.")] = False,
     name: opt.App,
@@ -77,7 +67,8 @@ def create(
     """Create a task with these attributes, each as the class declares it, as in amount=4200 or data='{"a": 1}'.
 
     state=ship.pending creates it in another state than pending of the first step, due_time=2026-01-31T12:00 makes it
-    due later, as --due does.
+    due later, as --due does. repeat="cron 0 2 * * * in Europe/Berlin" or repeat="every 1h" is its rule, and group=NAME
+    its group, whose tasks run one at a time, in order.
 
     Exits with 1 if the task exists. With --merge, such a task gets ready to run: one pending at its first step keeps
     its attributes, and is due earlier if asked for; one that runs, runs again after its success, with these attributes;
@@ -85,8 +76,6 @@ def create(
     """
     with use_case(name, use_case_name) as model:
         given = {"task_id": task_id} | ({} if due is None else {"due_time": due.isoformat()})
-        given |= {} if repeat is None else {"repeat": repeat}
-        given |= {} if group is None else {"group": group}
         for pair in values or ():
             key, equals, text = pair.partition("=")
             if not equals or key in given:

@@ -11,10 +11,8 @@ import typer
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import exit_on_error
 from pynamodb_tracker.cli.terminal import say, say_json
-from pynamodb_tracker.doctor.sizing import QUOTA_UNITS, Load, Prices, Size, size_for
+from pynamodb_tracker.cost import QUOTA_UNITS, Load, Size, size_for
 from pynamodb_tracker.presentation.text import count
-
-_DEFAULT = Prices()
 
 
 def size(
@@ -33,21 +31,15 @@ def size(
     no_index_succeeded: Annotated[
         bool, opt.flag("--no-index-succeeded", "Size a use case with index_succeeded=False.")
     ] = False,
-    write_price: Annotated[
-        float, typer.Option(min=0, metavar="DOLLARS", help="Price of a million write units in your region.")
-    ] = _DEFAULT.write,
-    read_price: Annotated[
-        float, typer.Option(min=0, metavar="DOLLARS", help="Price of a million read units in your region.")
-    ] = _DEFAULT.read,
     as_json: opt.Json = False,
 ) -> None:
     """Print what a use case needs of an on-demand table: shards, write units, warm throughput, a quota, and dollars.
 
     It is a calculation: it needs no table, no --app and no network. The formulas follow from AWS's documented limits,
-    and have not been tried on AWS. The default prices are those of us-east-1 since November 2024.
+    and have not been tried on AWS. The prices are those of us-east-1 since November 2024.
     """
     load = Load(rate=rate, steps=steps, attempts=attempts, row_kb=row_kb, index_succeeded=not no_index_succeeded)
-    found = size_for(load, Prices(write=write_price, read=read_price))
+    found = size_for(load)
     with exit_on_error():
         if as_json:
             say_json(asdict(load) | asdict(found))

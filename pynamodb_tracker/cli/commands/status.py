@@ -1,20 +1,17 @@
 """`status`: how many tasks are in each state, as a table with bars."""
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from datetime import timedelta
-from typing import Annotated, Any, NoReturn
+from typing import Any
 
-import typer
-from rich.console import Console, Group
+from rich.console import Console
 from rich.text import Text
 
 from pynamodb_tracker import strict_json
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import location, steps_of, use_cases
 from pynamodb_tracker.cli.tasks import held_back, waiting
-from pynamodb_tracker.cli.terminal import COLOURS, console, flush, say, write
+from pynamodb_tracker.cli.terminal import COLOURS, console, say, write
 from pynamodb_tracker.control.item import in_force
 from pynamodb_tracker.presentation.children import Blocked, find_blocked
 from pynamodb_tracker.presentation.overview import Number, behind, limits_in_use, pauses_of
@@ -27,8 +24,6 @@ from pynamodb_tracker.task.task import Task
 _WIDEST, _WIDEST_IN_PIPE = 60, 40
 """Characters of the longest bar, at a terminal that has room for it and elsewhere."""
 
-_INTERVAL = timedelta(seconds=5)
-
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
@@ -36,11 +31,6 @@ def status(
     *,
     name: opt.App,
     use_case_name: opt.UseCase = None,
-    watch: Annotated[bool, opt.flag("--watch", "Count again at an interval until Ctrl-C.")] = False,
-    every: Annotated[
-        timedelta | None,
-        typer.Option(parser=opt.duration, metavar="TIME", help="The interval of --watch; 5s by default."),
-    ] = None,
     as_json: opt.Json = False,
 ) -> None:
     """Count the tasks in each state, for one use case or for all use cases of a table.
@@ -51,21 +41,13 @@ def status(
 
     Each count reads the use case's whole index, which takes about one read unit per 20 to 40 tasks.
     """
-    pause = (every or _INTERVAL).total_seconds()
     with use_cases(name, use_case_name) as models:
+        if as_json:
+            write(strict_json.dumps(_document(models), indent=2, default=stamp) + "\n")
+            return
         on = console()
-        if watch and on.is_terminal and not as_json:
-            _watch(models, on, pause)
-        while True:
-            if as_json:
-                write(strict_json.dumps(_document(models), indent=None if watch else 2, default=stamp) + "\n")
-            else:
-                for line in _lines(models, on):
-                    say(line, on)
-            if not watch:
-                return
-            flush()
-            time.sleep(pause)
+        for line in _lines(models, on):
+            say(line, on)
 
 
 def _document(models: Sequence[type[Task]]) -> dict[str, Any]:
@@ -97,16 +79,6 @@ def _lateness(model: type[Task]) -> dict[str, Any]:
     due = {f"{view.step.name}.{status}": since.total_seconds() for view in views for status, since in view.late.items()}
     expired = {view.step.name: view.abandoned.total_seconds() for view in views if view.abandoned is not None}
     return ({"due_for": due} if due else {}) | ({"lock_expired_for": expired} if expired else {})
-
-
-def _watch(models: Sequence[type[Task]], on: Console, pause: float) -> NoReturn:
-    """Count repeatedly, in place."""
-    from rich.live import Live  # noqa: PLC0415 - slow to import
-
-    with Live(console=on, auto_refresh=False, vertical_overflow="crop") as live:
-        while True:
-            live.update(Group(*_lines(models, on), Text(time.strftime("%H:%M:%S"))), refresh=True)
-            time.sleep(pause)
 
 
 def _lines(models: Sequence[type[Task]], on: Console) -> Iterator[Text]:

@@ -1,4 +1,4 @@
-"""What a table needs to carry a load: shards, write units, warm throughput, a quota, and what that costs.
+"""Prices, and what a table needs to carry a load: shards, write units, warm throughput, a quota, and dollars.
 
 The formulas follow from what the library writes for each task and from AWS's documented limits;
 docs/explanation/scale.md derives them. Throughput is in write units per second, prices are in dollars.
@@ -34,6 +34,9 @@ _SHARDS_AT_ONCE = 2
 _POLLS_PER_HOUR = 160
 """Polls of an idle worker whose longest pause is 30 seconds."""
 
+_STATES_OF_A_POLL, _UNITS_OF_A_QUERY = 3, 0.5
+"""What a poll queries of each step in each shard, and the read units of one such query."""
+
 _HOURS_PER_MONTH = 730
 
 
@@ -53,12 +56,14 @@ class Load:
     """As of the use case: whether a task stays in the index when its last step succeeds."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prices:
-    """Prices of on-demand mode per million units; the defaults are those of us-east-1 since November 2024."""
+_WRITE_PRICE, _READ_PRICE = 0.625, 0.125
+"""Dollars per million units, on demand in us-east-1 since November 2024:
+https://aws.amazon.com/dynamodb/pricing/on-demand/"""
 
-    write: float = 0.625
-    read: float = 0.125
+
+def dollars(*, reads: float = 0.0, writes: float = 0.0) -> float:
+    """Return what these units cost."""
+    return (reads * _READ_PRICE + writes * _WRITE_PRICE) / 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,15 +92,15 @@ class Size:
     """Reads of a worker that finds nothing to do."""
 
 
-def size_for(load: Load, prices: Prices | None = None) -> Size:
+def size_for(load: Load) -> Size:
     """Return what a load needs of a table in on-demand mode, and what it costs; storage is not included."""
-    prices = prices or Prices()
     table, index = write_units(load)
     warm_table = _warm_units(_TABLE_RESERVE * table)
     warm_index = _warm_units(_INDEX_RESERVE * index)
     most = max(table, index, warm_table or 0, warm_index or 0)
     shards = shards_for(load)
     at_once = shards if warm_index is None else _SHARDS_AT_ONCE * shards
+    idle = _POLLS_PER_HOUR * _STATES_OF_A_POLL * load.steps * at_once * _UNITS_OF_A_QUERY
     return Size(
         shards=shards,
         shards_at_once=at_once,
@@ -104,12 +109,9 @@ def size_for(load: Load, prices: Prices | None = None) -> Size:
         warm_table_units=warm_table,
         warm_index_units=warm_index,
         quota_units=_ceil(most) if most > QUOTA_UNITS else None,
-        dollars_per_hour=(table + index) * 3600 * prices.write / 1_000_000,
-        dollars_per_million_tasks=(table + index) / load.rate * prices.write,
-        idle_worker_dollars_per_month=_idle_read_units(load.steps, at_once)
-        * _HOURS_PER_MONTH
-        * prices.read
-        / 1_000_000,
+        dollars_per_hour=dollars(writes=(table + index) * 3600),
+        dollars_per_million_tasks=dollars(writes=(table + index) / load.rate * 1_000_000),
+        idle_worker_dollars_per_month=dollars(reads=idle * _HOURS_PER_MONTH),
     )
 
 
@@ -134,11 +136,6 @@ def shards_for(load: Load) -> int:
 def _warm_units(units: float) -> int | None:
     """Return whole partitions for these units; None if a new table has them."""
     return None if units <= NEW_TABLE_UNITS else _ceil(units / PARTITION_UNITS) * PARTITION_UNITS
-
-
-def _idle_read_units(steps: int, shards: int) -> float:
-    """Return the read units per hour of an idle worker: each poll reads three states of each step in each shard."""
-    return _POLLS_PER_HOUR * 3 * steps * shards * 0.5
 
 
 def _ceil(number: float) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pynamodb_tracker.doctor.sizing import Load, Prices, shards_for, size_for, write_units
+from pynamodb_tracker.cost import Load, shards_for, size_for, write_units
 
 
 @pytest.mark.parametrize(
@@ -54,8 +54,7 @@ def test_a_quota_that_the_warm_throughput_exceeds_is_to_be_raised() -> None:
     assert size_for(Load(rate=2700)).quota_units == 41_000
 
 
-def test_dollars_are_those_of_all_write_units_at_the_given_price() -> None:
+def test_dollars_are_those_of_all_write_units() -> None:
     load = Load(rate=2000, steps=3)
     assert size_for(load).dollars_per_hour == pytest.approx(40_000 * 3600 * 0.625 / 1_000_000)
     assert size_for(load).dollars_per_million_tasks == pytest.approx(12.50)
-    assert size_for(load, Prices(write=1.25)).dollars_per_million_tasks == pytest.approx(25)
