@@ -23,7 +23,6 @@ WAITS_FOR_WORK = {
     "cli/commands/live.py": "the next picture",
     "clock.py": "the clocks themselves",
     "control/slots.py": "slots, and their renewal",
-    "demo/summary.py": "the index of the demo",
     "execution/heartbeat.py": "the next heartbeat",
     "task/guarded.py": "a table that is being created",
     "worker/dispatcher.py": "the next poll, and the index",

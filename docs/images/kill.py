@@ -13,13 +13,12 @@ from rich.console import Console
 from terminal import exported
 
 from pynamodb_tracker.demo import kill
-from pynamodb_tracker.demo.session import Options
 
 WIDTH = 96
 
 if __name__ == "__main__":
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
     console.print('$ make demo ARGS="--scene kill"')
-    kill.run(Options(), console)
+    kill.run(console)
     file = Path(sys.argv[1]) if sys.argv[1:] else Path(__file__).with_suffix(".svg")
     file.write_text(exported(console, "kill"), encoding="utf-8")

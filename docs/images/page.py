@@ -21,7 +21,7 @@ from rich.console import Console
 from pynamodb_tracker import BoundStep
 from pynamodb_tracker.cli.page_server import PageServer
 from pynamodb_tracker.demo import session
-from pynamodb_tracker.demo.pipeline import Order, Work
+from pynamodb_tracker.demo.pipeline import Order
 
 FILE = Path(__file__).with_suffix(".png")
 
@@ -48,8 +48,8 @@ def take(file: Path, in_round: int) -> None:
 
     with browsing() as window:
 
-        def before_step(step: BoundStep[Order], work: Work) -> None:
-            let_workers_die(step, work)
+        def before_step(step: BoundStep[Order]) -> None:
+            let_workers_die(step)
             if step == Order.ship and next(rounds) == in_round:
                 window.goto(server.address)
                 window.screenshot(path=file, full_page=True)

@@ -1,9 +1,8 @@
-"""Orders, generated or read from a CSV file, and the state in which the pipeline must leave each of them."""
+"""The orders of the demo, generated or read from a CSV file: what happens to each of them, and where it must end."""
 
 import csv
-import io
 import random
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -11,10 +10,13 @@ from enum import StrEnum
 from pathlib import Path
 
 from pynamodb_tracker.arguments import check_task_id, did_you_mean
+from pynamodb_tracker.demo import DemoError
 from pynamodb_tracker.status import Status
 
+MAX_ATTEMPTS = 4
+
 STEPS = ("confirm_payment", "ship", "deliver")
-"""The steps of the pipeline, in order; each records one event of the order, and a file has one time for each event."""
+"""The steps of the pipeline, in order. Each records one event of the order."""
 
 STATUSES: Mapping[str, int] = {
     "created": 0,
@@ -26,35 +28,21 @@ STATUSES: Mapping[str, int] = {
     "canceled": 0,
     "unavailable": 0,
 }
-"""The statuses of an order, and how many events have certainly happened in each."""
+"""How many events have certainly happened, by the status of an order."""
 
 CALLED_OFF = ("canceled", "unavailable")
-"""The statuses of an order that one of the steps gives up on."""
+"""One of the steps gives up on orders with these statuses."""
 
 
-class Trouble(StrEnum):
-    """Why a generated order can never succeed."""
+class Accident(StrEnum):
+    """What may happen to an attempt."""
 
-    DECLINED = "declined"
-    """The bank declines the card: the step gives up at once."""
-    SILENT = "silent"
-    """The bank never answers: every attempt fails."""
-    CRASHING = "crashing"
-    """Printing the label kills the worker: every attempt dies."""
-    UNKNOWN = "unknown"
-    """The address does not exist: the step gives up at once."""
-
-    @property
-    def step(self) -> str:
-        """The step in which it shows."""
-        return {Trouble.CRASHING: "ship", Trouble.UNKNOWN: "deliver"}.get(self, "confirm_payment")
-
-
-_SHARES = {Trouble.DECLINED: 0.03, Trouble.SILENT: 0.01, Trouble.CRASHING: 0.002, Trouble.UNKNOWN: 0.02}
-"""Which part of the generated orders has each trouble."""
-
-_CANCELED = 0.02
-"""Which part of them the customer cancels before the payment."""
+    FAILURE = "failure"
+    """The outside service does not do its work this time."""
+    REFUSAL = "refusal"
+    """The outside service refuses, and will refuse tomorrow, too."""
+    DEATH = "death"
+    """The worker dies after its work is done and before the success is recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,63 +53,83 @@ class PlacedOrder:
     status: str
     """One of `STATUSES`."""
     times: Mapping[str, datetime] = field(default_factory=dict)
-    """When the event of each step happened, by the name of the step; empty where the file does not say."""
-    trouble: Trouble | None = None
+    """When the event of each step happened, by step, if the file says so."""
+    accidents: dict[str, list[Accident]] = field(default_factory=dict)
+    """What happens to the first attempts, by step."""
 
     @property
     def end(self) -> tuple[str, Status]:
-        """The step and status in which the pipeline must leave the order.
+        """The step and the status in which the pipeline must leave the order.
 
-        A delivered order succeeds at the last step. One that was called off is ignored at the first step whose event
-        had not happened by then. Any other is pending at the first step whose event has not happened yet.
+        A delivered order succeeds at the last step. An order that was called off is ignored at the first step whose
+        event had not happened by then. Any other order waits at the first step whose event has not happened yet.
         """
-        if self.trouble:
-            return self.trouble.step, Status.IGNORED
-        if step := called_off_at(self.status, self.times):
-            return step, Status.IGNORED
-        done = _happened(self.status, self.times)
+        for step, accidents in self.accidents.items():
+            if Accident.REFUSAL in accidents or len(accidents) == MAX_ATTEMPTS:
+                return step, Status.IGNORED
+        if gives_up := called_off_at(self.status, self.times):
+            return gives_up, Status.IGNORED
+        done = _count_events(self.status, self.times)
         return (STEPS[-1], Status.SUCCEEDED) if done == len(STEPS) else (STEPS[done], Status.PENDING)
 
     @property
     def steps_started(self) -> tuple[str, ...]:
-        """The steps that a worker must start; an order that is pending at the end is placed there and not started."""
+        """The steps that workers must start. Orders that wait in the end are created there, and never started."""
         step, status = self.end
         return () if status is Status.PENDING else STEPS[: STEPS.index(step) + 1]
 
 
 def called_off_at(status: str, times: Collection[str]) -> str | None:
-    """Return the step that gives up on a called-off order: the first that had not happened, or the last one."""
-    if status not in CALLED_OFF:
-        return None
-    return STEPS[min(_happened(status, times), len(STEPS) - 1)]
+    """Return the step that gives up on a called-off order: the first one that had not happened, or the last one."""
+    return STEPS[min(_count_events(status, times), len(STEPS) - 1)] if status in CALLED_OFF else None
 
 
-def _happened(status: str, times: Collection[str]) -> int:
-    """Return how many events have happened: all up to the last one that the status or a time proves.
-
-    Real files have gaps, such as a delivered order without a time of delivery; a later event proves the earlier ones.
-    """
-    proved_by_times = (number for number, step in enumerate(STEPS, 1) if step in times)
-    return max(STATUSES[status], max(proved_by_times, default=0))
+def _count_events(status: str, times: Collection[str]) -> int:
+    """Return how many events have happened. A later event proves the earlier ones, because files have gaps."""
+    return max([STATUSES[status], *(number for number, step in enumerate(STEPS, 1) if step in times)])
 
 
-def generate_orders(count: int, seed: int) -> list[PlacedOrder]:
-    """Return `count` orders, always the same for the same seed; each trouble occurs at least once if there is room."""
-    kinds: list[tuple[str, Trouble | None]] = [("canceled", None)] * _number(_CANCELED, count)
-    for trouble, share in _SHARES.items():
-        kinds += [("delivered", trouble)] * _number(share, count)
-    del kinds[count // 2 :]
-    kinds += [("delivered", None)] * (count - len(kinds))
-    random.Random(f"orders {seed}").shuffle(kinds)  # noqa: S311 - a demo has no secrets
-    width = max(4, len(str(count)))
+_TROUBLES: tuple[tuple[float, str, dict[str, list[Accident]]], ...] = (
+    (0.02, "canceled", {}),
+    (0.03, "delivered", {"confirm_payment": [Accident.REFUSAL]}),
+    (0.01, "delivered", {"confirm_payment": [Accident.FAILURE] * MAX_ATTEMPTS}),
+    (0.005, "delivered", {"ship": [Accident.DEATH] * MAX_ATTEMPTS}),
+    (0.02, "delivered", {"deliver": [Accident.REFUSAL]}),
+)
+"""Shares of generated orders that cannot succeed, with their status and what happens to them."""
+
+
+def generate_orders(count: int) -> list[PlacedOrder]:
+    """Return that many orders, the same ones each time, with each trouble at least once if there is room."""
+    kinds = [each[1:] for each in _TROUBLES for _ in range(max(1, round(each[0] * count)))][: count // 2]
+    kinds += [("delivered", {})] * (count - len(kinds))
+    random.Random("orders").shuffle(kinds)  # noqa: S311 - a demo has no secrets
     return [
-        PlacedOrder(f"o-{number:0{width}}", status, trouble=trouble)
-        for number, (status, trouble) in enumerate(kinds, 1)
+        PlacedOrder(f"o-{number:04}", status, accidents=dict(accidents))
+        for number, (status, accidents) in enumerate(kinds, 1)
     ]
 
 
-def _number(share: float, count: int) -> int:
-    return max(1, round(share * count))
+_CHANCE_OF_FAILURE = {"confirm_payment": 0.10, "ship": 0.02, "deliver": 0.02}
+_SHARE_OF_DEATHS, _MOST_DEATHS = 0.01, 6
+_MOST_FAILURES = MAX_ATTEMPTS - 2
+"""Failures in a row before a success. One attempt is left for a worker that is late on a busy machine."""
+
+
+def draw_accidents(orders: Collection[PlacedOrder]) -> None:
+    """Add accidents, the same ones each time, to runs that succeed later: at least one death and one failure."""
+    chance = random.Random("accidents")  # noqa: S311 - a demo has no secrets
+    runs = [(order, step) for order in orders for step in order.steps_started if order.end != (step, Status.IGNORED)]
+    chance.shuffle(runs)
+    deaths = min(_MOST_DEATHS, max(1, round(len(runs) * _SHARE_OF_DEATHS)))
+    for order, step in runs[:deaths]:
+        order.accidents[step] = [Accident.DEATH]
+    for number, (order, step) in enumerate(runs[deaths:]):
+        failures = 1 if number == 0 else 0
+        while failures < _MOST_FAILURES and chance.random() < _CHANCE_OF_FAILURE[step]:
+            failures += 1
+        if failures:
+            order.accidents[step] = [Accident.FAILURE] * failures
 
 
 _TIMES = {
@@ -135,91 +143,51 @@ _TIMES = {
 
 _REQUIRED = ("order_id", "order_status")
 _COLUMNS = (*_REQUIRED, "customer_id", *_TIMES)
-
 _FORMATS = ("%m/%d/%Y %H:%M", "%m/%d/%Y %H:%M:%S", "%m/%d/%Y %I:%M %p", "%m/%d/%Y")
-
 _MOST_PROBLEMS = 20
 
 
-class BadOrdersFileError(Exception):
-    """A file of orders cannot be used; the message has a line for each reason."""
-
-
 def read_orders(path: Path) -> list[PlacedOrder]:
-    """Return the orders of a CSV file in UTF-8; BadOrdersFileError has the first problem of each line.
+    """Return the orders of a CSV file in UTF-8. DemoError has the first problem of each line.
 
-    The first line names the columns, in any order; only `order_id` and `order_status` are required. A time is written
-    `M/D/YYYY H:MM` or as in ISO 8601, and is empty if its event never happened.
+    The first line names the columns. Only `order_id` and `order_status` are required. A time is written as
+    `M/D/YYYY H:MM` or in ISO 8601, and is empty if its event never happened.
     """
-    lines = _lines(path)
-    header_line, header = next(lines, (1, []))
-    if problem := _problem_of(header):
-        raise BadOrdersFileError(f"{path}:{header_line}: {problem}")
-    orders: list[PlacedOrder] = []
-    line_of: dict[str, int] = {}
+    orders: dict[str, PlacedOrder] = {}
     problems: list[str] = []
-    for number, values in lines:
-        try:
-            order = _order(header, values)
-        except ValueError as error:
-            problems.append(f"{path}:{number}: {error}")
-            continue
-        if (first := line_of.setdefault(order.order_id, number)) != number:
-            also = f"order_id {order.order_id!r} is also on line {first}: write each order once"
-            problems.append(f"{path}:{number}: {also}")
-        orders.append(order)
-    if not (orders or problems):
-        problems = [f"{path}:{header_line + 1}: there is no order below the header: write one per line"]
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            rows = csv.DictReader(file, strict=True)
+            for name in rows.fieldnames or ():
+                _check("column", name, _COLUMNS)
+            if missing := [name for name in _REQUIRED if name not in (rows.fieldnames or ())]:
+                raise DemoError(f"{path}: the column {missing[0]!r} is missing")
+            for row in rows:
+                try:
+                    order = _order(row, orders)
+                    orders[order.order_id] = order
+                except ValueError as error:
+                    problems.append(f"{path}:{rows.line_num}: {error}")
+    except OSError as error:
+        raise DemoError(f"{path}: {error.strerror}") from None
+    except (ValueError, csv.Error) as error:  # a wrong header, bytes that are not UTF-8, or a quote that never ends
+        raise DemoError(f"{path}: {error}") from None
     if len(problems) > _MOST_PROBLEMS:
         problems[_MOST_PROBLEMS:] = [f"{path}: and {len(problems) - _MOST_PROBLEMS} more"]
-    if problems:
-        raise BadOrdersFileError("\n".join(problems))
-    return orders
+    if problems or not orders:
+        raise DemoError("\n".join(problems) or f"{path}: there are no orders below the header")
+    return list(orders.values())
 
 
-def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the lines that are not blank, with their numbers; a quoted value that spans lines has that of its last."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise BadOrdersFileError(f"{path}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        raise BadOrdersFileError(f"{path}:{line}: this is not UTF-8: save the file as CSV in UTF-8") from None
-    reader = csv.reader(io.StringIO(text), strict=True)
-    try:
-        for values in reader:
-            if any(values):
-                yield reader.line_num, [value.strip() for value in values]
-    except csv.Error as error:
-        raise BadOrdersFileError(f"{path}:{reader.line_num}: this is not CSV: {error}") from None
-
-
-def _problem_of(header: list[str]) -> str | None:
-    """Return what is wrong with the names of the columns, None if nothing is."""
-    if not header:
-        return f"the file is empty: its first line names the columns, {','.join(_COLUMNS)}"
-    if len(header) == 1 and (mark := next((mark for mark in ";\t|" if mark in header[0]), None)):
-        return f"the columns are separated by {mark!r}: separate them by commas"
-    for name in header:
-        if name not in _COLUMNS:
-            return f"unknown column {name!r}{_hint(name, _COLUMNS)}"
-        if header.count(name) > 1:
-            return f"the column {name!r} occurs {header.count(name)} times: keep one"
-    missing = [name for name in _REQUIRED if name not in header]
-    return f"the column {missing[0]!r} is missing: every order needs one" if missing else None
-
-
-def _order(header: list[str], values: list[str]) -> PlacedOrder:
-    """Return the order of a line; ValueError says what is wrong with it."""
-    if len(values) != len(header):
-        raise ValueError(f"{len(values)} fields, but the header has {len(header)}: write all of them, empty ones too")
-    found = dict(zip(header, values, strict=True))
-    if not found["order_id"]:
-        raise ValueError("order_id is empty: every order needs one")
+def _order(row: Mapping[str, str | None], known: Collection[str]) -> PlacedOrder:
+    """Return the order of a line. ValueError says what is wrong with it, or that its id is known already."""
+    if None in row or None in row.values():
+        raise ValueError("the number of fields is not that of the header")
+    found = {str(name): str(value).strip() for name, value in row.items()}
     order_id, status = check_task_id(found["order_id"]), found["order_status"].lower()
-    if status not in STATUSES:
-        raise ValueError(f"unknown order_status {found['order_status']!r}{_hint(status, STATUSES)}")
+    if order_id in known:
+        raise ValueError(f"order_id {order_id!r} occurs twice")
+    _check("order_status", status, STATUSES)
     times = {column: _time(column, found[column]) for column in _TIMES if found.get(column)}
     return PlacedOrder(order_id, status, {step: times[name] for name, step in _TIMES.items() if step and name in times})
 
@@ -230,8 +198,11 @@ def _time(column: str, text: str) -> datetime:
     for form in _FORMATS:
         with suppress(ValueError):
             return datetime.strptime(text, form)  # noqa: DTZ007 - the files name no zone, and no two times are compared
-    raise ValueError(f"{column} {text!r} is not a date: write M/D/YYYY H:MM, month first, or YYYY-MM-DD HH:MM:SS")
+    raise ValueError(f"{column} {text!r} is not a date. Write M/D/YYYY H:MM, month first, or YYYY-MM-DD HH:MM:SS.")
 
 
-def _hint(name: str, known: Collection[str]) -> str:
-    return did_you_mean(name, known) or f"; write one of {', '.join(known)}"
+def _check(what: str, name: str, known: Collection[str]) -> None:
+    """Raise ValueError if a name is not known."""
+    if name not in known:
+        hint = did_you_mean(name, known) or f". Write one of {', '.join(known)}."
+        raise ValueError(f"unknown {what} {name!r}{hint}")

@@ -98,6 +98,6 @@ def test_copies_of_a_snapshot_draw_numbers_of_their_own() -> None:
 
     backoff.jittered_pause(3)
 
-    assert drawing == {"backoff.py", "orders.py", "pipeline.py"}, "the last two are of the demo"
+    assert drawing == {"backoff.py", "orders.py"}, "the last one is of the demo"
     assert isinstance(backoff.RANDOM, random.SystemRandom)
     assert random.getstate() == state

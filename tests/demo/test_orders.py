@@ -1,15 +1,19 @@
 """The orders: where each must end by what happened to it, and what is drawn for the generated ones."""
 
-from __future__ import annotations
-
 from collections import Counter
 from datetime import datetime
 
 import pytest
 
 from pynamodb_tracker import Status
-from pynamodb_tracker.demo.orders import STEPS, PlacedOrder, Trouble, generate_orders
-from pynamodb_tracker.demo.pipeline import MAX_ATTEMPTS, Accident, Accidents
+from pynamodb_tracker.demo.orders import (
+    MAX_ATTEMPTS,
+    STEPS,
+    Accident,
+    PlacedOrder,
+    draw_accidents,
+    generate_orders,
+)
 
 PENDING, IGNORED, SUCCEEDED = Status.PENDING, Status.IGNORED, Status.SUCCEEDED
 
@@ -40,37 +44,45 @@ def test_an_order_ends_where_its_status_and_its_times_say(status: str, times: st
     assert PlacedOrder("a1", status, happened).end == end
 
 
-@pytest.mark.parametrize("trouble", Trouble)
-def test_an_order_in_trouble_ends_ignored_at_the_step_where_it_shows(trouble: Trouble) -> None:
-    order = PlacedOrder("a1", "delivered", trouble=trouble)
-    assert order.end == (trouble.step, IGNORED)
-    assert order.steps_started == STEPS[: STEPS.index(trouble.step) + 1]
+@pytest.mark.parametrize("accidents", [[Accident.REFUSAL], [Accident.FAILURE] * 4, [Accident.DEATH] * 4])
+def test_an_order_that_cannot_succeed_ends_ignored_at_that_step(accidents: list[Accident]) -> None:
+    order = PlacedOrder("a1", "delivered", accidents={"confirm_payment": [Accident.FAILURE], "ship": accidents})
+    assert order.end == ("ship", IGNORED)
+    assert order.steps_started == STEPS[:2]
 
 
-def test_an_order_that_waits_for_its_next_event_is_started_by_nobody() -> None:
+def test_nobody_starts_an_order_that_waits_for_its_next_event() -> None:
     assert PlacedOrder("a1", "shipped").steps_started == ()
 
 
-def test_generated_orders_are_the_same_for_the_same_seed_and_each_trouble_is_among_them() -> None:
-    orders = generate_orders(40, seed=5)
-    assert orders == generate_orders(40, seed=5) != generate_orders(40, seed=6)
+def test_generated_orders_are_the_same_each_time_and_each_trouble_is_among_them() -> None:
+    orders = generate_orders(40)
+    assert orders == generate_orders(40)
     assert len({order.order_id for order in orders}) == 40
-    kinds = Counter(order.trouble for order in orders)
-    assert kinds.keys() == {None, *Trouble}
-    assert kinds[None] > 30
-    assert "canceled" in {order.status for order in orders}
+    ends = Counter((order.status, *order.end) for order in orders)
+    assert ends == {
+        ("canceled", "confirm_payment", IGNORED): 1,
+        ("delivered", "confirm_payment", IGNORED): 2,
+        ("delivered", "ship", IGNORED): 1,
+        ("delivered", "deliver", IGNORED): 1,
+        ("delivered", "deliver", SUCCEEDED): 35,
+    }
 
 
-def test_accidents_leave_an_order_that_can_succeed_attempts_to_do_so() -> None:
+def test_accidents_leave_attempts_to_an_order_that_can_succeed() -> None:
     orders = [PlacedOrder(f"a{number}", "delivered") for number in range(2000)]
-    drawn = Accidents.draw(orders, seed=1).drawn
-    assert max(map(len, drawn.values())) == MAX_ATTEMPTS - 2
-    assert {accident for accidents in drawn.values() for accident in accidents} == set(Accident)
+    draw_accidents(orders)
+    drawn = [accidents for order in orders for accidents in order.accidents.values()]
+    assert max(map(len, drawn)) == MAX_ATTEMPTS - 2
+    assert {each for accidents in drawn for each in accidents} == {Accident.FAILURE, Accident.DEATH}
+    assert {order.end for order in orders} == {("deliver", SUCCEEDED)}
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_however_few_the_orders_one_worker_dies_and_one_run_fails(seed: int) -> None:
-    orders = [PlacedOrder("a1", "delivered"), PlacedOrder("a2", "canceled"), PlacedOrder("a3", "created")]
-    drawn = Accidents.draw(orders, seed).drawn
-    assert {accident for accidents in drawn.values() for accident in accidents} == set(Accident)
-    assert {order_id for order_id, _ in drawn} == {"a1"}  # a2 only gives up, and a3 never starts
+@pytest.mark.parametrize("number", range(1, 20))
+def test_however_few_the_orders_one_worker_dies_and_one_run_fails(number: int) -> None:
+    orders = [PlacedOrder(f"d{each}", "delivered") for each in range(number)]
+    orders += [PlacedOrder("c1", "canceled"), PlacedOrder("n1", "created")]
+    draw_accidents(orders)
+    drawn = {each for order in orders for accidents in order.accidents.values() for each in accidents}
+    assert drawn == {Accident.FAILURE, Accident.DEATH}
+    assert [order.accidents for order in orders[-2:]] == [{}, {}]  # one only gives up, and one never starts

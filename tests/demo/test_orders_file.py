@@ -1,14 +1,13 @@
 """A file of orders: what is read from it, and how everything that is wrong with it is reported."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from pynamodb_tracker.demo.orders import BadOrdersFileError, PlacedOrder, read_orders
+from pynamodb_tracker.demo import DemoError
+from pynamodb_tracker.demo.orders import PlacedOrder, read_orders
 
 COLUMNS = (
     "order_id,customer_id,order_status,order_purchase_timestamp,order_approved_at,"
@@ -29,7 +28,7 @@ def write(tmp_path: Path) -> Write:
 
 
 def problems_of(path: Path) -> list[str]:
-    with pytest.raises(BadOrdersFileError) as caught:
+    with pytest.raises(DemoError) as caught:
         read_orders(path)
     return [problem.removeprefix(f"{path}:") for problem in str(caught.value).splitlines()]
 
@@ -67,40 +66,48 @@ def test_a_byte_order_mark_windows_line_ends_and_blank_lines_are_no_matter(write
 
 
 @pytest.mark.parametrize(
-    ("content", "line", "words"),
+    ("content", "problem"),
     [
-        ("", 1, "the file is empty"),
-        ("\n\n", 1, "the file is empty"),
-        ("order_id,order_status\n", 2, "no order below the header"),
-        ("order_id,order_status,order_aproved_at\n", 1, "unknown column 'order_aproved_at'; did you mean 'order_appr"),
-        ("order_id,order_status,zip\na1,created,1\n", 1, "unknown column 'zip'; write one of order_id, "),
-        ("customer_id,order_status\nc1,created\n", 1, "the column 'order_id' is missing"),
-        ("order_id,order_id,order_status\na1,a1,created\n", 1, "the column 'order_id' occurs 2 times"),
-        ("order_id;order_status\na1;created\n", 1, "separated by ';'"),
-        ("order_id,order_status\na1,created\na2,created\na1,shipped\n", 4, "order_id 'a1' is also on line 2"),
-        ("order_id,order_status\na1,created\n\n,created\n", 4, "order_id is empty"),
-        ("order_id,order_status\na1,deliverd\n", 2, "unknown order_status 'deliverd'; did you mean 'delivered'?"),
-        ("order_id,order_status\na1,\n", 2, "unknown order_status ''; write one of created, "),
-        ("order_id,order_status\na1\n", 2, "1 fields, but the header has 2"),
-        ("order_id,order_status\na1,created,\n", 2, "3 fields, but the header has 2"),
-        ('order_id,order_status\n"a\n1",created\na2,x\n', 4, "unknown order_status 'x'"),
-        ('order_id,order_status\na1,"crea"ted\n', 2, "not CSV"),
-        ('order_id,order_status\na1,"created\n', 2, "not CSV"),
-        (b"order_id,order_status\na1,created\na\xe9,created\n", 3, "not UTF-8"),
-        (f"order_id,order_status\n{'é' * 600},created\n", 2, "a task id has 1 to 1024 bytes, not 1200"),
+        ("", "the column 'order_id' is missing"),
+        ("order_id,order_status\n", "there are no orders below the header"),
+        (
+            "order_id,order_status,order_aproved_at\n",
+            "unknown column 'order_aproved_at'; did you mean 'order_approved_at'",
+        ),
+        ("order_id,order_status,zip\n", "unknown column 'zip'. Write one of order_id, "),
+        ("customer_id,order_status\nc1,created\n", "the column 'order_id' is missing"),
+        ("order_id;order_status\na1;created\n", "unknown column 'order_id;order_status'"),
+        (b"order_id,order_status\na\xe9,created\n", "'utf-8' codec can't decode byte 0xe9"),
+        ('order_id,order_status\na1,"created\n', "unexpected end of data"),
     ],
 )
-def test_what_is_wrong_is_reported_with_its_line(write: Write, content: str | bytes, line: int, words: str) -> None:
-    (problem,) = problems_of(write(content))
-    assert problem.startswith(f"{line}: ")
-    assert words in problem
+def test_a_file_that_is_not_one_of_orders_is_refused(write: Write, content: str | bytes, problem: str) -> None:
+    [found] = problems_of(write(content))
+    assert found.startswith(f" {problem}")
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "words"),
+    [
+        ("a1,created\na2,created\na1,shipped\n", 4, "order_id 'a1' occurs twice"),
+        ("a1,created\n\n,created\n", 4, "a task id has 1 to 1024 bytes, not 0"),
+        ("a1,deliverd\n", 2, "unknown order_status 'deliverd'; did you mean 'delivered'?"),
+        ("a1,\n", 2, "unknown order_status ''. Write one of created, "),
+        ("a1\n", 2, "the number of fields is not that of the header"),
+        ("a1,created,\n", 2, "the number of fields is not that of the header"),
+        ('"a\n1",created\na2,x\n', 4, "unknown order_status 'x'"),
+    ],
+)
+def test_a_wrong_line_is_reported_with_its_number(write: Write, content: str, line: int, words: str) -> None:
+    [problem] = problems_of(write(f"order_id,order_status\n{content}"))
+    assert problem.startswith(f"{line}: {words}")
 
 
 @pytest.mark.parametrize("column", COLUMNS.split(",")[3:])
 @pytest.mark.parametrize("text", ["31/12/2017 10:00", "2017-13-01", "yesterday", "10/2/2017 25:00", "2017"])
 def test_a_bad_date_is_reported_in_each_column_of_times(write: Write, column: str, text: str) -> None:
     (problem,) = problems_of(write(f"order_id,order_status,{column}\na1,created,\na2,created,{text}\n"))
-    assert problem.startswith(f"3: {column} {text!r} is not a date: write M/D/YYYY H:MM, month first, or YYYY-MM-DD")
+    assert problem.startswith(f"3: {column} {text!r} is not a date. Write M/D/YYYY H:MM, month first, or YYYY-MM-DD")
 
 
 def test_the_first_problem_of_every_line_is_reported_at_once(write: Write) -> None:
@@ -115,7 +122,5 @@ def test_of_very_many_problems_the_first_are_reported_and_the_others_counted(wri
 
 
 def test_a_file_that_cannot_be_read_is_reported_with_the_reason(tmp_path: Path) -> None:
-    with pytest.raises(BadOrdersFileError, match=r"nothing\.csv: cannot be read: No such file"):
+    with pytest.raises(DemoError, match=r"nothing\.csv: No such file"):
         read_orders(tmp_path / "nothing.csv")
-    with pytest.raises(BadOrdersFileError, match="cannot be read: "):
-        read_orders(tmp_path)

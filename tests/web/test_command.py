@@ -78,15 +78,15 @@ def test_the_demo_serves_the_page_while_it_runs_and_until_a_signal() -> None:
         assert process.stdout is not None
         address = ""
         for line in process.stdout:
-            address = line.split()[-1] if line.startswith("the page: ") else address
-            if line == "the page is still there; Ctrl-C ends it\n":
+            address = line.split()[-1] if line.startswith("The page: ") else address
+            if line == "The page is still there. Ctrl-C ends it.\n":
                 break
         browser = build_opener(HTTPCookieProcessor())
         with browser.open(address) as answer:
             page = answer.read().decode()
             assert 'data-refresh="1.0"' in page
             assert set(re.findall("read-only|in memory|≈ [$]", page)) == {"read-only", "in memory"}
-            assert answer.geturl().endswith("/Order/")  # the other scene's use cases would be empty
+            assert answer.geturl().endswith("/Order/")
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=30)
     assert (process.returncode, out, err) == (0, "", "")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import textwrap
 import webbrowser
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from enum import StrEnum
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
@@ -42,7 +42,7 @@ _STYLES = {Severity.WRONG: "bold red", Severity.DANGER: "bold magenta", Severity
 _WIDEST, _NARROWEST, _INDENT = 100, 40, 10
 """Limits of a line of text, however wide the terminal is, and its left margin, in characters."""
 
-_COUNT, _WORKERS = 200, 4
+_COUNT = 100
 
 
 def create_table(*, name: opt.App) -> None:
@@ -123,99 +123,60 @@ class Scene(StrEnum):
     """What the demo shows."""
 
     ORDERS = "orders"
-    NIGHTS = "nights"
     KILL = "kill"
 
 
 def demo(
     *,
     scene: Annotated[
-        Scene,
-        typer.Option(
-            help="Orders of three steps, a report for every night, or workers that are killed while they charge."
-        ),
+        Scene, typer.Option(help="Orders that pass three steps, or workers that are killed while they charge a card.")
     ] = Scene.ORDERS,
     orders: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Run on the real orders of this CSV file.")
     ] = None,
     count: Annotated[
         int | None,
-        typer.Option(parser=opt.number, metavar="N", help=f"Generate this many orders; {_COUNT} by default."),
-    ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Draws the generated orders and the accidents.")] = 1,
-    workers: Annotated[
-        int, typer.Option(min=1, max=64, metavar="N", help="How many work at the same time, on a server at least 2.")
-    ] = _WORKERS,
-    endpoint_url: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="Run on this server, with worker processes, instead of in memory."),
+        typer.Option(parser=opt.number, metavar="N", help=f"Generate this many orders, {_COUNT} by default."),
     ] = None,
     server: Annotated[
-        bool, opt.flag("--server", "Start a server for the demo, dynoxide, and run on it with worker processes.")
+        bool, opt.flag("--server", "Run on a local server, dynoxide, with worker processes instead of threads.")
     ] = False,
-    table_name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The table to create on the server; a new one by default.")
-    ] = None,
-    keep: Annotated[bool, opt.flag("--keep", "Keep the table on the server.")] = False,
-    web: Annotated[bool, opt.flag("--web", "Serve the page about it, too, until Ctrl-C.")] = False,
+    web: Annotated[bool, opt.flag("--web", "Also serve the page about the orders, until Ctrl-C.")] = False,
     port: opt.Port = opt.PORT,
 ) -> None:
     """Send orders through payment, shipping and delivery, while runs fail and workers die.
 
-    With --scene nights, a task repeats every night, its reports wait for their pages, and requests are merged.
-    With --scene kill, worker processes are killed while they charge a card: by hand, and with this library.
+    With --scene kill, worker processes are killed while they charge a card. Two of their orders are tracked by hand,
+    one with this library.
 
-    By default, everything is in memory. On a server, the demo creates a table of its own and deletes it at the end.
-    Ctrl-C stops the workers and deletes the table. With --server, it starts dynoxide, an open-source DynamoDB in one
-    binary, which has to be on the PATH.
+    By default, everything is in memory. With --server, the demo starts dynoxide, an open-source DynamoDB in one
+    binary, which has to be on the PATH. Its worker processes really die.
 
-    With --web, it prints the address of a page that shows the tasks while they run, and afterwards until Ctrl-C; at a
+    With --web, it prints the address of a page that shows the orders while they run, and afterwards until Ctrl-C. At a
     terminal, it opens the browser. It needs the extra "web".
 
     Exits with 0 if every order ends where it should, with 1 if one does not, with 2 if it cannot run.
     """
-    from pynamodb_tracker.demo.orders import BadOrdersFileError  # noqa: PLC0415 - no other command needs the demo
-    from pynamodb_tracker.demo.pipeline import ServerError  # noqa: PLC0415 - the same
+    from pynamodb_tracker.demo import DemoError  # noqa: PLC0415 - no other command needs the demo
     from pynamodb_tracker.demo.session import Options  # noqa: PLC0415 - the same
     from pynamodb_tracker.testing import LocalServerError  # noqa: PLC0415 - the same
 
-    options = Options(orders, count or _COUNT, seed, workers, endpoint_url, table_name, keep)
-    _check_demo(scene, options, count, server=server)
-    work = _Demo(scene, options, _page_server(port) if web else None, server=server)
+    if scene is Scene.KILL and (orders or count or server or web):
+        raise typer.BadParameter("has no other options", param_hint="--scene kill")
+    if orders and count:
+        raise typer.BadParameter("only for generated orders: omit it with --orders", param_hint="--count")
+    work = _Demo(scene, Options(orders, count or _COUNT, server), _page_server(port) if web else None)
     try:
         run_stoppable(work)
     except StoppedError as stopped:
         if not work.is_over:
             raise typer.Exit(stopped.exit_code) from None
-    except (BadOrdersFileError, LocalServerError, ServerError) as error:
-        for text in (str(error), *getattr(error, "__notes__", ())):
-            for line in text.split("\n"):
-                warn(line)
+    except (DemoError, LocalServerError) as error:
+        for line in str(error).split("\n"):
+            warn(line)
         raise typer.Exit(CANNOT_RUN) from None
     if not work.is_as_expected:
         raise typer.Exit(FOUND)
-
-
-def _check_demo(scene: Scene, options: Options, count: int | None, *, server: bool) -> None:
-    """Refuse options that contradict each other."""
-    from pynamodb_tracker.demo.pipeline import is_url  # noqa: PLC0415 - no other command needs the demo
-
-    if scene is not Scene.ORDERS and (options.orders or count):
-        raise typer.BadParameter("only in the scene of orders", param_hint="--orders" if options.orders else "--count")
-    if scene is Scene.KILL and (options.endpoint_url or server):
-        hint = "--server" if server else "--endpoint-url"
-        raise typer.BadParameter("not in this scene, which has a server of its own", param_hint=hint)
-    if options.endpoint_url and server:
-        raise typer.BadParameter("starts another server: omit it with --endpoint-url", param_hint="--server")
-    if options.orders and count:
-        raise typer.BadParameter("only for generated orders: omit it with --orders", param_hint="--count")
-    if (options.table_name or options.keep) and not options.endpoint_url:
-        hint = "--table-name" if options.table_name else "--keep"
-        raise typer.BadParameter("only with --endpoint-url: a table in memory cannot be kept", param_hint=hint)
-    if options.endpoint_url is not None and not is_url(options.endpoint_url):
-        raise typer.BadParameter(
-            f"{options.endpoint_url!r} is not a URL: write http://HOST:PORT", param_hint="--endpoint-url"
-        )
 
 
 def _page_server(port: int) -> PageServer:
@@ -228,52 +189,45 @@ def _page_server(port: int) -> PageServer:
 class _Demo:
     """The demo as work that signals stop."""
 
-    def __init__(self, scene: Scene, options: Options, page: PageServer | None, *, server: bool) -> None:
+    def __init__(self, scene: Scene, options: Options, page: PageServer | None) -> None:
         self.stop = StopRequest()
         self.is_as_expected = False
         self.is_over = False
         """Whether all tasks have ended, so that only the page is left to be stopped."""
-        self._scene, self._options, self._page, self._server = scene, options, page, server
+        self._scene, self._options, self._page = scene, options, page
         self._console = console()
 
     def run(self) -> None:
-        from pynamodb_tracker.testing.server import serving  # noqa: PLC0415 - no other command needs it
-
-        run, models = self._scene_to_run()
-        if self._page is not None:
-            self._options = replace(self._options, beside=partial(self._beside, self._page, models))
-        with serving() if self._server else nullcontext(self._options.endpoint_url) as endpoint_url:
-            self._options = replace(self._options, endpoint_url=endpoint_url)
-            self.is_as_expected = not run(self._options, self._console, self.stop.event).differences
-
-    def _scene_to_run(self) -> tuple[Callable[..., Any], Sequence[type[Task]]]:
-        """Return what runs the scene, and its use cases; only what this scene needs is imported."""
         if self._scene is Scene.KILL:
             from pynamodb_tracker.demo import kill  # noqa: PLC0415 - as above
 
-            return kill.run, (kill.Payment,)
-        from pynamodb_tracker.demo import nights, pipeline, session  # noqa: PLC0415 - as above
+            self.is_as_expected = kill.run(self._console, self.stop.event)
+            return
+        from pynamodb_tracker.demo import session  # noqa: PLC0415 - as above
 
-        return (nights.run, nights.MODELS) if self._scene is Scene.NIGHTS else (session.run, (pipeline.Order,))
+        if self._page is not None:
+            self._options = replace(self._options, beside=partial(self._beside, self._page))
+        self.is_as_expected = session.run(self._options, self._console, self.stop.event)
 
     @contextmanager
-    def _beside(self, page: PageServer, models: Sequence[type[Task]]) -> Iterator[None]:
+    def _beside(self, page: PageServer) -> Iterator[None]:
         """Serve the page while the tasks run, and then until a signal."""
-        with page.serving(models):
-            say(f"the page: {page.address}", self._console)
+        from pynamodb_tracker.demo.pipeline import Order  # noqa: PLC0415 - as above
+
+        with page.serving([Order]):
+            say(f"The page: {page.address}", self._console)
             if self._console.is_terminal and not webbrowser.open(page.address):
-                say("there is no browser here: open that address in yours", self._console)
+                say("No browser was found. Open that address in yours.", self._console)
             yield
             self.is_over = True
-            say("the page is still there; Ctrl-C ends it", self._console)
+            say("The page is still there. Ctrl-C ends it.", self._console)
             self.stop.event.wait()
 
     def report_waiting(self) -> None:
-        if self._options.endpoint_url and not self.is_over:
-            text = "the workers finish what they run, then the table is deleted; Ctrl-C again leaves at once"
-            say(f"stopping: {text}", self._console)  # not on stderr: the live bars on stdout would overwrite it
+        if self._options.server and not self.is_over:
+            text = "Stopping: the workers finish what they run. Ctrl-C again leaves at once."
+            say(text, self._console)  # not on stderr: the live bars on stdout would overwrite it
 
     def report_left(self) -> None:
         self._console.show_cursor()
-        has_table = self._options.endpoint_url and not (self.is_over or self._server)
-        warn("left at once" + (": the table of the demo may still be on the server" if has_table else ""))
+        warn("Left at once.")
