@@ -17,7 +17,7 @@ from pynamodb_tracker import GiveUp, Step, Task, TaskNotFoundError, UseCase, Wor
 from pynamodb_tracker.aws_lambda import handles
 from pynamodb_tracker.instrumentation import Hook, RunDetails, add_hook
 from pynamodb_tracker.testing import StoppedClock
-from tests.support.engines import Engine, Moto
+from tests.support.engines import empty_tables, opened
 from tests.support.workers import Broken
 
 FIELDS = ("use_case_id", "step", "task_id", "attempt", "fence")
@@ -60,18 +60,13 @@ class Order(LogTask):
     deliver = Step(20, when_ignored=breaks)
 
 
-@pytest.fixture(scope="module")
-def memory() -> Iterator[Engine]:
-    with Moto.of([LogTask]) as tables:
-        yield tables
+engine, tables = opened(LogTask, scope="module"), empty_tables
 
 
 @pytest.fixture
-def _orders(memory: Engine, stopped_clock: StoppedClock) -> Iterator[None]:  # noqa: ARG001 - what stops the clock
+def _orders(tables: StoppedClock) -> None:  # noqa: ARG001 - the tables
     Order.create("o-1")
     Order.create("o-2", state=Order.deliver.pending)
-    yield
-    memory.empty()
 
 
 def retry_delay_that_raises() -> None:

@@ -11,7 +11,6 @@ import pytest
 
 import pynamodb_tracker
 from pynamodb_tracker.exceptions import INSTALLABLE
-from tests.compat.test_two_versions import EARLIER, WITHOUT_ANSWERS
 from tests.support.pages import ROOT, Page
 
 PROJECT_FILE = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -72,13 +71,6 @@ def test_an_environment_whose_python_is_missing_is_named_before_anything_is_buil
     command = [str(ROOT / ".ci" / "environments"), "3.99"]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own
     assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", "this machine has no Python 3.99\n")
-
-
-def test_the_version_whose_workers_run_beside_ours_is_the_last_release() -> None:
-    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    released = re.findall(r"^## \[(.+)\] - \d{4}", changes, re.MULTILINE)
-    before = [f"v{version}" for version in released if version != pynamodb_tracker.__version__]
-    assert next(iter(before), WITHOUT_ANSWERS) == EARLIER
 
 
 def test_no_workflow_runs_an_action_that_can_change() -> None:

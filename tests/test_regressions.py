@@ -13,7 +13,6 @@ from botocore.exceptions import EndpointConnectionError
 
 from pynamodb_tracker import (
     DefinitionError,
-    ExecutionContext,
     LockLostError,
     RetryLater,
     Step,
@@ -146,11 +145,6 @@ def test_a_further_state_that_is_not_due_is_reported_as_not_due() -> None:
         Order.confirm_payment.run("o-1", print, also_from=(Order.ship.failed,))
 
 
-def test_one_state_instead_of_a_sequence_is_reported() -> None:
-    with pytest.raises(TypeError, match=r"write also_from=\(Order\.ship\.failed,\)"):
-        Order.confirm_payment.start("o-1", also_from=Order.ship.failed)  # type: ignore[call-overload]  # it is wrong
-
-
 def test_a_request_that_fails_does_not_lose_the_report_of_the_others() -> None:
     def down(send: Dispatch, operation: str, request: dict[str, Any]) -> dict[str, Any]:
         if request.get("Item", {}).get("task_id") == {"S": "o-2"}:
@@ -178,11 +172,3 @@ def test_a_row_that_was_never_read_can_be_updated() -> None:
 def test_a_plain_value_under_a_name_of_the_model_is_refused(name: str) -> None:
     with pytest.raises(DefinitionError, match=f"Parcel.{name} clashes"):
         TaskMeta("Parcel", (AppTask,), {"use_case_id": UseCase("parcel"), "pack": Step(10), name: 1})
-
-
-def test_a_context_of_any_task_serves_a_function_of_any_task() -> None:
-    def look(ctx: ExecutionContext[AppTask]) -> str:
-        return ctx.task.task_id
-
-    Order.create("o-1")
-    assert Order.confirm_payment.run("o-1", look) == "o-1"

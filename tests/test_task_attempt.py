@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -13,21 +12,13 @@ from pynamodb_tracker import Report, TaskNotFoundError, TrackerError
 from pynamodb_tracker.batch.batch import TaskAttempt
 from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.testing import StoppedClock
-from tests.support.engines import Engine, Moto
+from tests.support.engines import empty_tables, opened
 from tests.support.workers import Broken, die
 from tests.worker.shop import Order, ShopTask
 
+engine, clock = opened(ShopTask, scope="module"), empty_tables
 
-@pytest.fixture(scope="module")
-def memory() -> Iterator[Engine]:
-    with Moto.of([ShopTask]) as tables:
-        yield tables
-
-
-@pytest.fixture(autouse=True)
-def clock(memory: Engine, stopped_clock: StoppedClock) -> Iterator[StoppedClock]:
-    yield stopped_clock
-    memory.empty()
+pytestmark = pytest.mark.usefixtures("clock")
 
 
 def attempted(function: Any, *, task_id: str = "o-1", stopped: threading.Event | None = None) -> TaskAttempt[Any]:

@@ -17,7 +17,7 @@ from botocore.exceptions import ReadTimeoutError
 from pynamodb.connection.base import Connection
 
 from pynamodb_tracker.testing import stopped_clock
-from tests.chaos.cancellations import BLOCKS, Attempt, create, ended, found, logged, perform, problems
+from tests.chaos.interruptions import ASYNC_BLOCKS, Attempt, aperform, create, ended, found, logged, problems
 from tests.support.engines import Moto
 from tests.support.orders import orders
 
@@ -74,7 +74,7 @@ class Points:
 
     def _cancel(self, _: object = None) -> None:
         task = self.task
-        self._attempt.cancels += task.cancel()
+        self._attempt.strikes += task.cancel()
 
     task: asyncio.Task[None]
 
@@ -139,7 +139,7 @@ def through(wire: Wire) -> Any:
 
 async def _cancelled(order: Any, attempt: Attempt, case: Case, wire: Wire) -> tuple[int, int]:
     """Run a task as the case says; return at how many points it has waited, and how many requests are on their way."""
-    points = Points(perform(order, attempt), case, attempt)
+    points = Points(aperform(order, attempt), case, attempt)
 
     async def run() -> None:
         await points
@@ -151,7 +151,7 @@ async def _cancelled(order: Any, attempt: Attempt, case: Case, wire: Wire) -> tu
 
 def struck(order: Any, block: str, case: Case) -> tuple[int, int, list[str]]:
     """Try one case; return how often the run waited, how many requests it sent, and what was broken."""
-    attempt = Attempt("-".join(map(str, (block, *case))), block)
+    attempt = Attempt("-".join(map(str, (block, *case))), block, "cancel")
     create(order, attempt)
     wire = Wire(case)
     complaints = Complaints()
@@ -186,7 +186,7 @@ def order() -> Iterator[Any]:
 
 
 def test_a_cancel_at_any_point_leaves_in_the_row_what_happened(order: Any) -> None:
-    every = itertools.chain.from_iterable(((block, case) for case in cases(order, block)) for block in BLOCKS)
+    every = itertools.chain.from_iterable(((block, case) for case in cases(order, block)) for block in ASYNC_BLOCKS)
     tried = [struck(order, block, case) for block, case in itertools.islice(every, 0, None, STRIDE)]
     assert len(tried) > 30
     assert [each for _, _, broken in tried for each in broken] == []
@@ -198,7 +198,7 @@ def main() -> int:
     declared.Meta.host = None
     found_any = False
     with Moto.of([declared.__mro__[1]]), stopped_clock():
-        for block in BLOCKS:
+        for block in ASYNC_BLOCKS:
             tried = [
                 struck(declared, block, case)
                 for case in itertools.islice(cases(declared, block), 0, None, int(sys.argv[1]))

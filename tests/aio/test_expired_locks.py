@@ -18,6 +18,7 @@ from pynamodb_tracker.aws_lambda import handles
 from pynamodb_tracker.exceptions import address_of
 from pynamodb_tracker.instrumentation import Hook, RunDetails, add_hook
 from pynamodb_tracker.testing import StoppedClock
+from tests.contract.test_claims_released import given_back
 from tests.support.network import error
 from tests.support.recorder import recorded
 from tests.support.shop import AppTask, Order
@@ -27,12 +28,6 @@ from tests.support.workers import die
 OVER = timedelta(minutes=6)
 """More than the lock of a run and the clock margin."""
 TEXT = "x" * 50_000
-
-
-@pytest.fixture
-def clock(table: object, stopped_clock: StoppedClock) -> StoppedClock:
-    del table  # created before the clock stops
-    return stopped_clock
 
 
 @contextmanager
@@ -79,11 +74,6 @@ async def begins(ctx: Any, *_: object) -> None:
 
 async def never(_: Any, *__: object) -> None:
     pytest.fail("the function began")
-
-
-def given_back() -> bool:
-    task = Order.get_task("o-1")
-    return (task.state, task.attempt, task.fence) == (Order.confirm_payment.pending, 0, 1)
 
 
 def test_after_a_slow_read_of_off_row_data_the_lock_is_extended(clock: StoppedClock) -> None:

@@ -22,12 +22,6 @@ LOCK = timedelta(minutes=5)
 THIRD = LOCK / 3
 
 
-@pytest.fixture
-def clock(table: object, stopped_clock: StoppedClock) -> StoppedClock:
-    del table  # created before the clock stops
-    return stopped_clock
-
-
 def heartbeats() -> list[asyncio.Task[object]]:
     return [task for task in asyncio.all_tasks() if "heartbeat" in task.get_name()]
 

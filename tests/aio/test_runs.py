@@ -15,7 +15,6 @@ import pytest
 from pynamodb_tracker import (
     AsyncContext,
     ExecutionContext,
-    LockLostError,
     TaskAlreadySucceededError,
     TaskLockedError,
     TaskNotFoundError,
@@ -39,21 +38,6 @@ async def ship(ctx: AsyncContext[Order]) -> str:
     return "shipped"
 
 
-def test_a_run_records_its_success_with_what_the_block_has_assigned() -> None:
-    Order.create("o-1")
-
-    async def main() -> None:
-        async with Order.confirm_payment.astart("o-1") as ctx:
-            ctx.task.amount = 5
-            assert (ctx.attempt, ctx.task.fence, ctx.lock_lost, ctx.outcome) == (1, 1, False, None)
-        assert ctx.outcome == "succeeded"
-
-    with recorded(AppTask) as requests:
-        asyncio.run(main())
-    assert requests.operations == ["UpdateItem", "UpdateItem"]
-    assert (Order.get_task("o-1").state, Order.get_task("o-1").amount) == (Order.ship.pending, 5)
-
-
 def test_arun_returns_what_the_function_returns() -> None:
     Order.create("o-1")
     assert asyncio.run(Order.confirm_payment.arun("o-1", ship)) == "shipped"
@@ -64,30 +48,6 @@ def test_arun_stores_the_answer_with_the_success() -> None:
     Order.create("o-1")
     assert asyncio.run(Order.confirm_payment.arun("o-1", ship, store_result=True)) == "shipped"
     assert Order.confirm_payment.result("o-1") == "shipped"
-
-
-def test_a_failure_is_recorded_and_raised() -> None:
-    Order.create("o-1")
-
-    async def main() -> None:
-        async with Order.confirm_payment.astart("o-1"):
-            raise ValueError("no label")
-
-    with pytest.raises(ValueError, match="no label"):
-        asyncio.run(main())
-    task = Order.get_task("o-1")
-    assert (task.state, task.attempt, task.errors[0].type) == (Order.confirm_payment.failed, 1, "ValueError")
-
-
-def test_skip_error_suppresses_what_is_recorded() -> None:
-    Order.create("o-1")
-
-    async def main() -> None:
-        async with Order.confirm_payment.astart("o-1", skip_error=True):
-            raise ValueError("no label")
-
-    asyncio.run(main())
-    assert Order.get_task("o-1").state == Order.confirm_payment.failed
 
 
 def test_refusals_are_those_of_start() -> None:
@@ -192,35 +152,6 @@ def test_the_context_saves_extends_creates_and_stores_without_waiting_on_the_loo
     assert Order.confirm_payment.result(task) == {"paid": True}
 
 
-def test_a_transaction_commits_at_the_end_of_its_block_with_the_success() -> None:
-    Order.create("o-1")
-
-    async def main() -> None:
-        async with Order.confirm_payment.astart("o-1") as ctx:
-            ctx.task.amount = 7
-            async with ctx.transaction(succeed=True) as writes:
-                writes.condition_check(Order, "o-2", "order", condition=Order.task_id.does_not_exist())
-            assert ctx.outcome == "succeeded"
-
-    asyncio.run(main())
-    assert (Order.get_task("o-1").state, Order.get_task("o-1").amount) == (Order.ship.pending, 7)
-
-
-def test_a_transaction_whose_block_raises_is_not_sent_and_the_attempt_fails() -> None:
-    Order.create("o-1")
-
-    async def main() -> None:
-        async with Order.confirm_payment.astart("o-1") as ctx:
-            with pytest.raises(ZeroDivisionError):
-                async with ctx.transaction(succeed=True):
-                    _ = 1 / 0
-
-    with recorded(AppTask) as requests, pytest.raises(ZeroDivisionError, match="division"):
-        asyncio.run(main())
-    assert "TransactWriteItems" not in requests.operations
-    assert Order.get_task("o-1").state == Order.confirm_payment.failed
-
-
 def test_the_data_of_a_group_is_read_in_a_thread_and_saved_with_the_success() -> None:
     Order.create("o-1", group="customer-7")
 
@@ -284,21 +215,6 @@ def test_requests_have_the_context_variables_of_the_block() -> None:
     with through(AppTask, note):
         asyncio.run(main())
     assert seen == {"span 1"}
-
-
-def test_a_block_that_lost_its_lock_records_nothing() -> None:
-    Order.create("o-1")
-
-    async def main() -> None:
-        async with Order.confirm_payment.astart("o-1") as ctx:
-            Order.confirm_payment.ignore("o-1", reason="wrong", even_running=True)
-            with pytest.raises(LockLostError, match="wrong"):
-                await ctx.extend_lock()
-            assert ctx.lock_lost
-
-    with pytest.raises(LockLostError, match="wrong"):
-        asyncio.run(main())
-    assert Order.get_task("o-1").state == Order.confirm_payment.ignored
 
 
 class Spans(Hook):

@@ -19,7 +19,7 @@ from pynamodb_tracker.testing import StoppedClock
 from tests.apscheduler import jobs
 from tests.apscheduler.jobs import at, due, modify, new_job, new_store
 from tests.support.engines import only_moto
-from tests.support.rows import client
+from tests.support.rows import client, put
 from tests.support.shop import AppTask
 
 pytestmark = [pytest.mark.usefixtures("table", "clock"), only_moto]
@@ -140,10 +140,10 @@ def test_a_row_that_was_changed_by_hand_is_not_loaded() -> None:
     key = {"task_id": {"S": "apscheduler#default"}, "use_case_id": {"S": "#aps#job#j-1"}}
     time = {"N": str(store._table.job("j-1").next - 1)}  # type: ignore[union-attr,operator]  # it is there, and due
     item = {**client(AppTask).get_item(TableName=AppTask.Meta.table_name, Key=key)["Item"], "next": time}
-    client(AppTask).put_item(TableName=AppTask.Meta.table_name, Item=item)
+    put(AppTask, item)
     assert store.get_all_jobs() == []
     assert "another time than its state" in str(store.unloadable()["j-1"])
-    client(AppTask).put_item(TableName=AppTask.Meta.table_name, Item=key)
+    put(AppTask, key)
     assert store.get_all_jobs() == []
     store.remove_all_jobs()
 
@@ -154,7 +154,7 @@ def test_a_state_under_another_id_is_not_loaded() -> None:
     job = store._table.job("j-1")
     assert job is not None
     key = {"task_id": {"S": "apscheduler#default"}, "use_case_id": {"S": "#aps#job#j-2"}}
-    client(AppTask).put_item(TableName=AppTask.Meta.table_name, Item={**key, **job.dump()})
+    put(AppTask, {**key, **job.dump()})
     with pytest.raises(ValueError, match="the item of job 'j-2' has the state of 'j-1'"):
         store.lookup_job("j-2")
 

@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.shop import Context, ShopTask
-from tests.support.engines import Engine, Moto
+from tests.support.engines import empty_tables, opened
 
-
-@pytest.fixture(scope="module")
-def memory() -> Iterator[Engine]:
-    """Make the table once for each module: a new one needs a new client, and AWS mocked again."""
-    with Moto.of([ShopTask]) as tables:
-        yield tables
-
-
-@pytest.fixture
-def clock(memory: Engine, stopped_clock: StoppedClock) -> Iterator[StoppedClock]:
-    """Open the shop, and return its clock."""
-    yield stopped_clock
-    memory.empty()
+engine, clock = opened(ShopTask, scope="module"), empty_tables
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from pynamodb.exceptions import UpdateError
 from pynamodb_tracker import ExecutionContext, Signal, Step, Task, UseCase
 from pynamodb_tracker.testing import StoppedClock
 
-__all__ = ["REQUEST", "Broken", "Context", "Order", "ShopTask", "no_access", "ship"]
+__all__ = ["REQUEST", "Broken", "Context", "Order", "ShopTask", "ignored", "no_access", "ready", "ship", "states"]
 
 REQUEST = "8f507cfc-xmpl-4697-b07a-ac58fc914c95"
 
@@ -61,3 +61,20 @@ def ship(ctx: ExecutionContext[Order], event: Any) -> None:
 def no_access(*_: object, **__: object) -> Any:
     """Be what `start` is where the table refuses every write."""
     raise UpdateError("AccessDeniedException: not authorized to perform dynamodb:UpdateItem")
+
+
+def ready(*task_ids: str) -> None:
+    """Create orders that are ready to ship; one if there is no id."""
+    for task_id in task_ids or ("o-1",):
+        Order.create(task_id, state=Order.ship.pending)
+
+
+def ignored() -> None:
+    """Create an order, and ignore it."""
+    ready()
+    Order.ship.ignore("o-1", reason="cancelled")
+
+
+def states(*task_ids: str) -> list[str]:
+    """Return the states of these orders."""
+    return [str(Order.get_task(task_id).state) for task_id in task_ids]

@@ -13,7 +13,7 @@ import pytest
 from pynamodb_tracker import AsyncContext
 from pynamodb_tracker.aws_lambda import handles, retry_handler
 from tests.aws_lambda.events import bare, sqs
-from tests.aws_lambda.shop import REQUEST, Broken, Context, Order, ShopTask
+from tests.aws_lambda.shop import REQUEST, Broken, Context, Order, ShopTask, ready
 from tests.support.recorder import recorded
 
 name: ContextVar[str] = ContextVar("name", default="nobody")
@@ -31,11 +31,6 @@ async def handler(ctx: AsyncContext[Order], event: Any) -> dict[str, Any]:
         raise Broken(event["broken"])
     ctx.task.label = f"label by {name.get()}"
     return {"attempt": ctx.attempt}
-
-
-def ready(*task_ids: str) -> None:
-    for task_id in task_ids:
-        Order.create(task_id, state=Order.ship.pending)
 
 
 def test_an_async_function_is_awaited_and_what_it_returns_is_stored_and_answered(context: Context) -> None:

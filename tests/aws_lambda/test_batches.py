@@ -12,20 +12,11 @@ from pynamodb_tracker import ExecutionContext, TaskAlreadySucceededError, TaskNo
 from pynamodb_tracker.aws_lambda import Replies, UnreadableEventError, handles
 from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.events import bare, fifo, kinesis, names, sqs
-from tests.aws_lambda.shop import Context, Order, ship
+from tests.aws_lambda.shop import Context, Order, ready, ship, states
 
 handler = handles(Order.ship, task_id="order_id")(ship)
 
 BROKEN = {"broken": "no paper"}
-
-
-def ready(*task_ids: str) -> None:
-    for task_id in task_ids:
-        Order.create(task_id, state=Order.ship.pending)
-
-
-def states(*task_ids: str) -> list[str]:
-    return [str(Order.get_task(task_id).state) for task_id in task_ids]
 
 
 def test_every_message_runs_its_task(context: Context) -> None:

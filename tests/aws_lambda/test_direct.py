@@ -22,7 +22,7 @@ from pynamodb_tracker import (
 from pynamodb_tracker.aws_lambda import Invocation, Replies, UnreadableEventError, handles
 from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.events import bare, eventbridge
-from tests.aws_lambda.shop import REQUEST, Broken, Context, Order, ship
+from tests.aws_lambda.shop import REQUEST, Broken, Context, Order, ignored, ready, ship
 from tests.support.workers import FrozenError, die
 
 DONE = {"task_id": "o-1", "use_case_id": "order", "state": "deliver pending"}
@@ -36,10 +36,6 @@ def label_in(result: Invocation[Order]) -> str | None:
     return result.task.label if result.task else None
 
 
-def ready(task_id: str = "o-1") -> None:
-    Order.create(task_id, state=Order.ship.pending)
-
-
 def succeeded() -> None:
     Order.create("o-1", state=Order.ship.succeeded)
 
@@ -51,11 +47,6 @@ def locked() -> None:
 
 def not_ready() -> None:
     Order.create("o-1")
-
-
-def ignored() -> None:
-    ready()
-    Order.ship.ignore("o-1", reason="cancelled")
 
 
 def missing() -> None:

@@ -25,7 +25,7 @@ from pynamodb_tracker.aws_lambda import Invocation, Replies, UnreadableEventErro
 from pynamodb_tracker.aws_lambda.queue import Queue
 from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.events import bare, function_url, http_api, load_balancer, rest_api
-from tests.aws_lambda.shop import Broken, Context, Order, no_access
+from tests.aws_lambda.shop import Broken, Context, Order, ignored, no_access, ready
 from tests.support.workers import die
 
 Event = dict[str, Any]
@@ -40,10 +40,6 @@ def print_label(_ctx: ExecutionContext[Order], event: Any) -> dict[str, str]:
 
 
 handler = handles(Order.ship, task_id="body.order_id", store_result=True, must_match="body.size")(print_label)
-
-
-def ready() -> None:
-    Order.create("o-1", state=Order.ship.pending)
 
 
 def body_of(response: Event) -> Any:
@@ -101,11 +97,6 @@ def too_early() -> None:
 
 def missing() -> None:
     pass
-
-
-def ignored() -> None:
-    ready()
-    Order.ship.ignore("o-1", reason="cancelled")
 
 
 def ignored_before() -> None:

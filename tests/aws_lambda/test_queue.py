@@ -27,7 +27,7 @@ takes = handles(Order.ship, task_id="task_id")(ship)
 
 
 @pytest.fixture(scope="module")
-def sqs_client(memory: Engine) -> Iterator[Any]:  # noqa: ARG001 - moto is on while the shop is open
+def sqs_client(engine: Engine) -> Iterator[Any]:  # noqa: ARG001 - moto is on while the shop is open
     client = boto3.client("sqs", region_name="us-east-1")
     yield client
     client.close()

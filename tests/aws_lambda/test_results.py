@@ -17,15 +17,11 @@ from pynamodb_tracker import (
 )
 from pynamodb_tracker.aws_lambda import Invocation, Replies, UnreadableEventError, handles
 from tests.aws_lambda.events import bare, eventbridge, names, sqs
-from tests.aws_lambda.shop import Broken, Context, Order
+from tests.aws_lambda.shop import Broken, Context, Order, ignored, ready
 from tests.support.rows import nested
 from tests.support.workers import die
 
 LABEL = {"label": "L-1"}
-
-
-def ready(task_id: str = "o-1") -> None:
-    Order.create(task_id, state=Order.ship.pending)
 
 
 def work(_ctx: object, event: Any) -> dict[str, str]:
@@ -133,11 +129,6 @@ def test_without_a_value_both_answers_are_the_state(context: Context) -> None:
 def locked() -> None:
     ready()
     die(Order.ship, "o-1")
-
-
-def ignored() -> None:
-    ready()
-    Order.ship.ignore("o-1", reason="cancelled")
 
 
 def mismatched() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from tests.aws_lambda.events import bare, eventbridge, fifo, function_url, http_api, kinesis, rest_api, sqs, stream
 from tests.aws_lambda.runtime import Answer, Runtime
-from tests.aws_lambda.shop import Order, ShopTask
+from tests.aws_lambda.shop import Order, ShopTask, states
 from tests.aws_lambda.test_batches import BROKEN, ready
 from tests.aws_lambda.test_http import handler as by_body
 from tests.engine.engine import Engine
@@ -62,10 +62,6 @@ def deployed(tables: Tables, functions: Callable[[str], Runtime]) -> Iterator[Ca
     """Return a function that returns the process of a handler, and empty the table in the end."""
     yield functions
     tables.empty()
-
-
-def states(*task_ids: str) -> list[str]:
-    return [str(Order.get_task(task_id).state) for task_id in task_ids]
 
 
 def test_a_direct_caller_is_answered_and_its_errors_have_the_names_of_the_classes(

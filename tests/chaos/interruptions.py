@@ -1,17 +1,24 @@
-"""Interrupts at random moments: python -m tests.chaos.interruptions --count N --seed N; ends with 1 on a violation.
+"""Interrupts and cancels at random moments: python -m tests.chaos.interruptions --count N --seed N [--cancel].
 
-Processes run tasks through a proxy that delays each request, while a thread of each interrupts its main thread: by
-Ctrl-C, by an exception or a SystemExit of a signal handler, and by one that is set for the thread. Afterwards, once the
-last request has arrived, each run is compared with its row:
+It ends with 1 on a violation. Tasks run through a proxy that delays each request and loses some answers.
 
-- a finished block is recorded as a success, or a line of the log says that it is not;
-- a task is in progress only if the error has a note, or the log a line, that says that it may be locked;
-- no attempt is lost: what the run did is what the row says, or a note or a line says otherwise.
+- Without --cancel, processes run blocking tasks, and a thread of each interrupts its main thread: by Ctrl-C, by an
+  exception or a SystemExit of a signal handler, and by one that is set for the thread.
+- With --cancel, many asyncio tasks of one process run, and each is cancelled, some of them again and again.
+
+Once the last request has arrived, each run is compared with its row:
+
+- a finished block is recorded as a success, or a note or a line of the log says that it is not;
+- a task is in progress only if a note or a line says that it may be locked;
+- no attempt is lost: the row says what the run did, or a note or a line says otherwise;
+- a cancelled run that has not finished is released: its task is pending, and no attempt is spent;
+- a cancel is never swallowed, and none leaves from a run that nobody cancelled.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import contextlib
 import ctypes
 import logging
@@ -23,7 +30,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
@@ -31,12 +38,28 @@ from typing import Any
 from pynamodb_tracker.batch.batch import TaskAttempt
 from tests.conftest import prepare_process
 from tests.engine.actions import Action, Delay, DropResponse
-from tests.engine.engine import start
+from tests.engine.engine import Engine, start
 from tests.engine.proxy import Proxy
 from tests.support.operations import Boom
 from tests.support.orders import close, orders
 
-__all__ = ["KINDS", "SCENARIOS", "Attempt", "Interrupted", "problems"]
+__all__ = [
+    "ASYNC_BLOCKS",
+    "BLOCKS",
+    "Attempt",
+    "Found",
+    "Interrupted",
+    "aperform",
+    "cancel_at_random",
+    "create",
+    "delayed",
+    "ended",
+    "found",
+    "logged",
+    "notes_of",
+    "perform",
+    "problems",
+]
 
 LONGEST_DELAY = 0.06
 """Seconds by which the proxy delays a request at most."""
@@ -45,12 +68,31 @@ SETTLED = 1.0
 """Seconds after which the last request of all has arrived."""
 
 LONGEST_RUN = 0.15
-"""Seconds within which most runs end; an interrupt comes at any time until then."""
+"""Seconds within which most blocking runs end; an interrupt comes at any time until then."""
 
-HELD = "confirm in_progress"
+LONGEST_ASYNC_RUN = 0.3
+"""Seconds within which half of the asyncio runs end; a cancel comes at any time until then."""
+
+AT_ONCE = 20
+"""How many asyncio runs are on their way at the same time."""
 
 AT_MOST = 900.0
 """Seconds after which a process that has not ended is ended."""
+
+PROCESSES = 4
+
+ENDED = {
+    "fail": "Boom",
+    "child": "CancelledError",
+    "child after a cancel": "CancelledError",
+    "timeout": "TimeoutError",
+    "refused": "TaskAlreadySucceededError",
+}
+"""By block: what it ends with if nobody cancels it; all others succeed."""
+
+HELD = "confirm in_progress"
+FAILED = "confirm failed"
+DONE = "ship pending"
 
 
 class Interrupted(Exception):  # noqa: N818 - a user's own
@@ -62,12 +104,17 @@ class Attempt:
     """What is known about one run, apart from its row."""
 
     task_id: str
-    scenario: str
+    block: str
     kind: str
-    shots: int = 0
-    """How many interrupts have arrived."""
+    """How it is interrupted: one of KINDS, or a cancel."""
+    before: str = "confirm pending"
+    """The state of the task before the run."""
+    strikes: int = 0
+    """How many interrupts or cancels have arrived before the run ended."""
     entered: bool = False
     finished: bool = False
+    raised: str = ""
+    """The type of the exception that a coroutine raised by itself, and the run recorded or was about to record."""
     error: str = ""
     """The type of the exception that left, nothing if none did."""
     notes: list[str] = field(default_factory=list)
@@ -84,7 +131,109 @@ class Found:
     errors: list[str]
 
 
-# The blocks. Each says when it has been entered, and when it has finished.
+def found(order: Any, task_id: str) -> Found:
+    """Read the row."""
+    row = order.get_task(task_id)
+    return Found(str(row.state), row.attempt, [failure.type for failure in row.errors])
+
+
+def create(order: Any, attempt: Attempt) -> None:
+    """Create the task of an attempt."""
+    if attempt.block == "refused":
+        attempt.before = DONE
+    order.create(attempt.task_id, state=order.ship.pending if attempt.before == DONE else None)
+
+
+def notes_of(error: BaseException | None) -> Iterator[str]:
+    """Yield the notes of an exception, and of those that it followed."""
+    while error is not None:
+        yield from getattr(error, "__notes__", ())
+        error = error.__cause__ or error.__context__
+
+
+class Lines(logging.Handler):
+    """Keeps what the log says about the task of each attempt."""
+
+    def __init__(self, attempts: list[Attempt]) -> None:
+        super().__init__(logging.WARNING)
+        self._attempts = attempts
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep a line."""
+        line = record.getMessage()
+        for attempt in self._attempts:
+            if repr(attempt.task_id) in line or getattr(record, "task_id", "") == attempt.task_id:
+                attempt.lines.append(line)
+
+
+@contextlib.contextmanager
+def logged(attempts: list[Attempt]) -> Iterator[None]:
+    """Keep what the log says about these attempts."""
+    log, lines = logging.getLogger("pynamodb_tracker"), Lines(attempts)
+    log.addHandler(lines)
+    try:
+        yield
+    finally:
+        log.removeHandler(lines)
+
+
+def delayed(draw: random.Random) -> Callable[[str, object, int], Action]:
+    """Return the rule of a network that delays every request, and loses one answer in a hundred."""
+
+    def rule(_target: str, _body: object, _ordinal: int) -> Action:
+        return DropResponse() if draw.random() < 0.01 else Delay(draw.uniform(0, LONGEST_DELAY))
+
+    return rule
+
+
+def problems(attempt: Attempt, row: Found) -> Iterator[str]:
+    """Yield what a run and its row, taken together, break."""
+    told = [*attempt.notes, *attempt.lines]
+    is_cancelled = attempt.kind == "cancel"
+    if attempt.finished and row.state != DONE and not (told if is_cancelled else attempt.lines):
+        yield "a finished block is not recorded, and nothing says so"
+    if row.state == HELD and not any("locked" in line or "taken over" in line for line in told):
+        yield "the task is locked, and nothing says so"
+    if is_cancelled:
+        yield from _swallowed(attempt)
+    if not told:
+        yield from (_untold_after_a_cancel if is_cancelled else _untold_after_an_interrupt)(attempt, row)
+
+
+def _untold_after_an_interrupt(attempt: Attempt, row: Found) -> Iterator[str]:
+    if not attempt.entered and (row.state, row.attempt) != ("confirm pending", 0):
+        yield "the block was not entered, and the attempt was not given back"
+    is_stop = attempt.kind in {"ctrl-c", "exit"}  # which releases the task
+    if attempt.entered and not attempt.finished and row.state == "confirm pending" and not is_stop:
+        yield "an attempt that ended with an exception was not counted"
+    if row.state == FAILED and (row.attempt, len(row.errors)) != (1, 1):
+        yield "a failure was recorded, and its attempt or its error is missing"
+    if not attempt.strikes and attempt.block != "fail" and row.state != DONE:
+        yield "nothing interrupted the run, and it did not succeed"
+
+
+def _swallowed(attempt: Attempt) -> Iterator[str]:
+    cleaned_up = attempt.block == "tidy" and attempt.error == attempt.raised  # which its own request kept it from
+    if attempt.strikes and attempt.error != "CancelledError" and not cleaned_up:
+        yield f"a cancel was swallowed: {attempt.error or 'nothing'} left"
+    if not attempt.strikes and attempt.error == "CancelledError" and attempt.raised != "CancelledError":
+        yield "a cancel left from a task that nobody cancelled"
+
+
+def _untold_after_a_cancel(attempt: Attempt, row: Found) -> Iterator[str]:
+    if row.state == FAILED and (row.attempt, row.errors) != (1, [attempt.raised]):
+        yield "a failure was recorded that is not the block's own"
+    if attempt.raised and row.state != FAILED:
+        yield "the block failed by itself, and that is not recorded"
+    is_committed = attempt.block == "transaction" and row.state == DONE  # before the cancel took effect
+    is_as_before = (row.state, row.attempt, row.errors) == (attempt.before, 0, [])
+    if not (attempt.finished or attempt.raised or is_committed or is_as_before):
+        yield "a cancelled run was not released"
+    if not attempt.strikes and attempt.error != (attempt.raised or ENDED.get(attempt.block, "")):
+        yield f"nobody cancelled the run, and {attempt.error or 'nothing'} left"
+
+
+# Blocking runs, which are interrupted.
 
 
 def plain(_ctx: Any) -> None:
@@ -118,9 +267,7 @@ def failing(_ctx: Any) -> None:
     raise Boom("it broke")
 
 
-Block = Callable[[Any], None]
-
-SCENARIOS: dict[str, Block] = {
+BLOCKS: dict[str, Callable[[Any], None]] = {
     "plain": plain,
     "save": saving,
     "extend": extending,
@@ -136,15 +283,15 @@ SCENARIOS: dict[str, Block] = {
 KINDS = ("ctrl-c", "handler", "exit", "thread")
 
 
-def perform(order: Any, attempt: Attempt, block: Block) -> None:
-    """Run the block on the task, in the way of the scenario."""
+def perform(order: Any, attempt: Attempt) -> None:
+    """Run the block on the task."""
 
     def function(ctx: Any) -> None:
         attempt.entered = True
-        block(ctx)
+        BLOCKS[attempt.block](ctx)
         attempt.finished = True
 
-    match attempt.scenario:
+    match attempt.block:
         case "run":
             order.confirm.run(attempt.task_id, function)
         case "batch":  # as batches, workers and handlers of Lambda do
@@ -152,8 +299,8 @@ def perform(order: Any, attempt: Attempt, block: Block) -> None:
             one.execute(order.confirm.start, function)
             if one.error is not None:
                 raise one.error
-        case scenario:
-            with order.confirm.start(attempt.task_id, heartbeat=scenario == "heartbeat") as ctx:
+        case block:
+            with order.confirm.start(attempt.task_id, heartbeat=block == "heartbeat") as ctx:
                 function(ctx)
 
 
@@ -184,7 +331,7 @@ class Gun(threading.Thread):
 
     def _fire(self) -> None:
         if self._attempt.kind == "thread":
-            self._attempt.shots += 1
+            self._attempt.strikes += 1
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._target), ctypes.py_object(Interrupted))
         else:
             signal.pthread_kill(self._target, SIGNALS[self._attempt.kind])
@@ -206,23 +353,20 @@ class Range:
         for number in ERRORS:
             signal.signal(number, self.handle)
         sys.unraisablehook = lambda _: None  # what is raised in the callback of a weak reference changes nothing
-        log = logging.getLogger("pynamodb_tracker")
-        log.propagate = False
-        log.addHandler(Lines(self))
 
     def handle(self, number: int, _frame: object) -> None:
         """Raise what the signal means, if a run is to be interrupted."""
         if self.gun is not None and self.gun.is_armed:
-            self.attempts[-1].shots += 1
+            self.attempts[-1].strikes += 1
             raise ERRORS[signal.Signals(number)]
 
     def interrupt(self, task_id: str) -> None:
         """Run a task, and interrupt it at a random moment, one time in ten twice."""
-        scenario = self.random.choice(list(SCENARIOS))
+        block = self.random.choice(list(BLOCKS))
         kind = self.random.choice(KINDS)
-        if (scenario, kind) == ("heartbeat", "thread"):
-            kind = "handler"  # a thread that starts has the id of the one that starts it, which then waits for ever
-        attempt = Attempt(task_id, scenario, kind)
+        if (block, kind) == ("heartbeat", "thread"):
+            kind = "handler"  # a thread that starts has the id of the one that starts it, which then waits forever
+        attempt = Attempt(task_id, block, kind)
         self.attempts.append(attempt)
         self.direct.create(task_id)
         moments = [self.random.uniform(0, LONGEST_RUN)]
@@ -238,7 +382,7 @@ class Range:
         gun = self.gun = Gun(attempt, moments)
         try:
             gun.start()
-            perform(self.order, attempt, SCENARIOS[attempt.scenario])
+            perform(self.order, attempt)
         except BaseException as error:  # noqa: BLE001 - whatever it is
             gun.is_armed = False
             attempt.error = type(error).__name__
@@ -248,96 +392,36 @@ class Range:
             gun.stop()
 
 
-def notes_of(error: BaseException | None) -> Iterator[str]:
-    """Yield the notes of an exception, and of those that it followed."""
-    while error is not None:
-        yield from getattr(error, "__notes__", ())
-        error = error.__cause__ or error.__context__
-
-
-class Lines(logging.Handler):
-    """Keeps what the log says, with the last attempt."""
-
-    def __init__(self, of: Range) -> None:
-        super().__init__(logging.WARNING)
-        self._range = of
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Keep a line."""
-        for attempt in self._range.attempts[-3:]:
-            if repr(attempt.task_id) in record.getMessage() or getattr(record, "task_id", "") == attempt.task_id:
-                attempt.lines.append(record.getMessage())
-
-
-def problems(attempt: Attempt, found: Found) -> Iterator[str]:
-    """Yield what a run and its row, taken together, break."""
-    told = [*attempt.notes, *attempt.lines]
-    is_done, is_held = found.state == "ship pending", found.state == HELD
-    if attempt.finished and not is_done and not attempt.lines:
-        yield "a finished block is not recorded, and no line of the log says so"
-    if is_held and not any("locked" in line or "taken over" in line for line in told):
-        yield "the task is locked, and nothing says so"
-    if told:
-        return
-    counted = found.attempt
-    if not attempt.entered and (found.state, counted) != ("confirm pending", 0):
-        yield "the block was not entered, and the attempt was not given back"
-    if attempt.entered and not attempt.finished and found.state == "confirm pending" and attempt.kind != "ctrl-c":
-        yield "an attempt that ended with an exception was not counted"
-    if found.state == "confirm failed" and (counted, len(found.errors)) != (1, 1):
-        yield "a failure was recorded, and its attempt or its error is missing"
-    if not attempt.shots and attempt.scenario != "fail" and not is_done:
-        yield "nothing interrupted the run, and it did not succeed"
-
-
 def shoot(endpoints: tuple[str, str], table: str, seed: str, count: int, answer: Connection) -> None:
     """Be one process: run tasks until that many were interrupted, and send what is known about each."""
     prepare_process()
+    logging.lastResort = None
     of, struck, number = Range(*endpoints, table, seed), 0, 0
-    while struck < count:
-        of.interrupt(f"{seed}-{number}")
-        struck += of.attempts[-1].shots > 0
-        number += 1
+    with logged(of.attempts):
+        while struck < count:
+            of.interrupt(f"{seed}-{number}")
+            struck += of.attempts[-1].strikes > 0
+            number += 1
     of.gun = None
     answer.send(of.attempts)
 
 
-def run(count: int, seed: int, processes: int) -> tuple[list[tuple[Attempt, Found]], list[str]]:
-    """Have that many runs interrupted; return what is known about each, and what was broken."""
-    engine, spawn = start(), multiprocessing.get_context("spawn")
-    delays = random.Random(seed)
-
-    def delayed(_target: str, _body: object, _ordinal: int) -> Action:
-        return DropResponse() if delays.random() < 0.01 else Delay(delays.uniform(0, LONGEST_DELAY))
-
-    try:
-        table = f"interrupts-{seed}"
-        order = orders(engine.endpoint, table)
-        order.create_table(wait=True)
-        with Proxy(engine.endpoint) as proxy, contextlib.ExitStack() as stack:
-            proxy.rule = delayed
-            answers = []
-            for number in range(processes):
-                answer, sender = spawn.Pipe(duplex=False)
-                share = count // processes + (number < count % processes)
-                own = ((proxy.endpoint, engine.endpoint), table, f"{seed}-{number}", share, sender)
-                process = spawn.Process(target=shoot, args=own, daemon=True)
-                process.start()
-                sender.close()
-                stack.callback(process.kill)
-                answers.append(answer)
-            attempts = [attempt for answer in answers for attempt in _received(answer)]
-            time.sleep(SETTLED)
-            rows = [(attempt, _found(order, attempt.task_id)) for attempt in attempts]
-        close(order)
-    finally:
-        engine.stop()
-    broken = [
-        f"{problem}\n    {attempt}\n    {found}" for attempt, found in rows for problem in problems(attempt, found)
-    ]
-    if sum(attempt.shots > 0 for attempt in attempts) < count:
-        broken.append(f"fewer than {count} runs were interrupted: a process has not answered")
-    return rows, broken
+def interrupt_at_random(engine: Engine, proxy: Proxy, table: str, count: int, seed: int) -> list[Attempt]:
+    """Have processes run tasks until that many were interrupted."""
+    spawn, answers = multiprocessing.get_context("spawn"), []
+    with contextlib.ExitStack() as stack:
+        for number in range(PROCESSES):
+            answer, sender = spawn.Pipe(duplex=False)
+            share = count // PROCESSES + (number < count % PROCESSES)
+            own = ((proxy.endpoint, engine.endpoint), table, f"{seed}-{number}", share, sender)
+            process = spawn.Process(target=shoot, args=own, daemon=True)
+            process.start()
+            sender.close()
+            stack.callback(process.kill)
+            answers.append(answer)
+        attempts = [attempt for answer in answers for attempt in _received(answer)]
+        time.sleep(SETTLED)
+        return attempts
 
 
 def _received(answer: Connection) -> list[Attempt]:
@@ -347,9 +431,171 @@ def _received(answer: Connection) -> list[Attempt]:
         return []
 
 
-def _found(order: Any, task_id: str) -> Found:
-    row = order.get_task(task_id)
-    return Found(str(row.state), row.attempt, [failure.type for failure in row.errors])
+# Runs on an event loop, which are cancelled.
+
+
+async def aplain(_ctx: Any) -> None:
+    await asyncio.sleep(0)
+
+
+async def asaving(ctx: Any) -> None:
+    ctx.task.note = "half way"
+    await ctx.save()
+    ctx.task.note = "done"
+
+
+async def aextending(ctx: Any) -> None:
+    await ctx.extend_lock()
+
+
+async def abooking(ctx: Any) -> None:
+    async with ctx.transaction(succeed=True):
+        ctx.task.note = "booked"
+
+
+async def checking(ctx: Any) -> None:
+    async with ctx.transaction():
+        await asyncio.sleep(0)
+
+
+async def alarge(ctx: Any) -> None:
+    ctx.task.data["scan"] = "page " * 10_000
+
+
+async def afailing(_ctx: Any) -> None:
+    raise Boom("it broke")
+
+
+async def tidying(ctx: Any) -> None:
+    """Tidy up when cancelled, which takes a request, and let the cancel leave."""
+    try:
+        await asyncio.sleep(0.01)
+    except asyncio.CancelledError:
+        ctx.task.note = "cancelled"
+        await ctx.save()
+        raise
+
+
+async def losing_a_child(_ctx: Any) -> None:
+    """End by a cancel that is the block's own affair."""
+    child = asyncio.ensure_future(asyncio.sleep(60))
+    await asyncio.sleep(0)
+    child.cancel()
+    await child
+
+
+async def timing_out(_ctx: Any) -> None:
+    async with asyncio.timeout(0):
+        await asyncio.sleep(60)
+
+
+ASYNC_BLOCKS: dict[str, Callable[[Any], Awaitable[None]]] = {
+    "plain": aplain,
+    "save": asaving,
+    "extend": aextending,
+    "transaction": abooking,
+    "check": checking,
+    "large": alarge,
+    "fail": afailing,
+    "tidy": tidying,
+    "child": losing_a_child,
+    "child after a cancel": losing_a_child,
+    "timeout": timing_out,
+    "heartbeat": aplain,
+    "run": aplain,
+    "refused": aplain,
+}
+
+
+async def aperform(order: Any, attempt: Attempt) -> None:
+    """Run the block on the task."""
+    task = asyncio.current_task()
+    assert task is not None
+    if attempt.block == "child after a cancel":  # which the program has caught, and not taken back
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(0)
+        if attempt.strikes:
+            raise asyncio.CancelledError
+    before = task.cancelling()
+
+    async def function(ctx: Any) -> None:
+        attempt.entered = True
+        try:
+            await ASYNC_BLOCKS[attempt.block](ctx)
+        except BaseException as error:
+            if not (isinstance(error, asyncio.CancelledError) and task.cancelling() > before):
+                attempt.raised = type(error).__name__
+            raise
+        attempt.finished = True
+
+    if attempt.block == "run":
+        await order.confirm.arun(attempt.task_id, function)
+        return
+    async with order.confirm.astart(attempt.task_id, heartbeat=attempt.block == "heartbeat") as ctx:
+        await function(ctx)
+
+
+async def ended(task: asyncio.Task[None], attempt: Attempt) -> None:
+    """Wait for the end of a run, and keep what left."""
+    try:
+        await asyncio.shield(task)
+    except BaseException as error:  # noqa: BLE001 - whatever it is
+        attempt.error = type(error).__name__
+        attempt.notes = list(notes_of(error))
+
+
+async def _cancelled(order: Any, attempt: Attempt, moments: list[float]) -> None:
+    """Run a task, and cancel it at these moments."""
+    task = asyncio.ensure_future(aperform(order, attempt))
+    for moment in moments:
+        await asyncio.wait([task], timeout=moment)
+        attempt.strikes += task.cancel()
+    await ended(task, attempt)
+
+
+async def cancel_at_random(order: Any, direct: Any, count: int, draw: random.Random) -> list[Attempt]:
+    """Run tasks, many at a time, until that many were cancelled at a random moment, one in five up to three times."""
+    attempts: list[Attempt] = []
+
+    async def work() -> None:
+        while sum(attempt.strikes > 0 for attempt in attempts) < count:
+            attempt = Attempt(f"{count}-{len(attempts)}", draw.choice(list(ASYNC_BLOCKS)), "cancel")
+            attempts.append(attempt)
+            again = [draw.uniform(0, 0.1) for _ in range(draw.choice((0,) * 8 + (1, 2)))]
+            await asyncio.to_thread(create, direct, attempt)
+            await _cancelled(order, attempt, [draw.uniform(0, LONGEST_ASYNC_RUN), *again])
+
+    with logged(attempts):
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(AT_ONCE, count)):
+                group.create_task(work())
+    return attempts
+
+
+def run(count: int, seed: int, *, cancel: bool) -> tuple[list[tuple[Attempt, Found]], list[str]]:
+    """Have that many runs interrupted or cancelled; return what is known about each, and what was broken."""
+    engine, draw = start(), random.Random(seed)
+    try:
+        table = f"interrupts-{seed}"
+        order = orders(engine.endpoint, table)
+        order.create_table(wait=True)
+        with Proxy(engine.endpoint) as proxy:
+            proxy.rule = delayed(draw)
+            if cancel:
+                behind = orders(proxy.endpoint, table)
+                attempts = asyncio.run(cancel_at_random(behind, order, count, draw))
+                close(behind)
+            else:
+                attempts = interrupt_at_random(engine, proxy, table, count, seed)
+            rows = [(attempt, found(order, attempt.task_id)) for attempt in attempts]
+        close(order)
+    finally:
+        engine.stop()
+    broken = [f"{problem}\n    {attempt}\n    {row}" for attempt, row in rows for problem in problems(attempt, row)]
+    if sum(attempt.strikes > 0 for attempt in attempts) < count:
+        broken.append(f"fewer than {count} runs were interrupted: a process has not answered")
+    return rows, broken
 
 
 def main() -> int:
@@ -357,26 +603,26 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tests.chaos.interruptions", description=(__doc__ or "").partition(":")[0]
     )
-    parser.add_argument("--count", type=int, default=2000, help="how many runs are interrupted")
+    parser.add_argument("--count", type=int, default=500, help="how many runs are interrupted")
     parser.add_argument("--seed", type=int, default=0, help="drawn unless given")
-    parser.add_argument("--processes", type=int, default=4)
+    parser.add_argument("--cancel", action="store_true", help="cancel asyncio tasks")
     parser.add_argument("--verbose", action="store_true", help="print what is said about tasks that stay locked")
     told = parser.parse_args()
     prepare_process()
+    logging.lastResort = None
     seed = told.seed or secrets.randbelow(10**9) + 1
     sys.stdout.write(f"seed {seed}\n")
     begun = time.monotonic()
-    rows, broken = run(told.count, seed, told.processes)
-    states = Counter(found.state for _, found in rows)
-    struck = Counter(attempt.kind for attempt, _ in rows if attempt.shots)
-    silent = sum(1 for attempt, _ in rows if attempt.lines or attempt.notes)
+    rows, broken = run(told.count, seed, cancel=told.cancel)
+    states = Counter(row.state for _, row in rows)
+    struck = Counter(attempt.kind for attempt, _ in rows if attempt.strikes)
     sys.stdout.write(
         f"{len(rows)} runs in {time.monotonic() - begun:.0f} s; interrupted: {dict(struck)}; "
-        f"finished blocks: {sum(attempt.finished for attempt, _ in rows)}; with a note or a line: {silent}\n"
-        f"states: {dict(states)}\n"
+        f"finished blocks: {sum(attempt.finished for attempt, _ in rows)}; with a note or a line: "
+        f"{sum(bool(attempt.lines or attempt.notes) for attempt, _ in rows)}\nstates: {dict(states)}\n"
     )
-    for attempt, found in rows if told.verbose else ():
-        if found.state == HELD:
+    for attempt, row in rows if told.verbose else ():
+        if row.state == HELD:
             sys.stdout.write(f"{attempt}\n")
     for problem in broken:
         sys.stdout.write(f"VIOLATION: {problem}\n")

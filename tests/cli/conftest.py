@@ -11,10 +11,9 @@ import pytest
 import typer.main
 import typer.testing
 
-from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.testing.tables import OneAtATime
 from tests.cli.shop import BoundTask, OtherTask, StoreTask
-from tests.support.engines import Engine, Moto
+from tests.support.engines import empty_tables, opened
 
 
 @pytest.fixture(scope="package", autouse=True)
@@ -42,15 +41,4 @@ def _as_on_aws() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="package")
-def engine() -> Iterator[Engine]:
-    """Open the tables once."""
-    with Moto.of([StoreTask, OtherTask, BoundTask]) as engine:
-        yield engine
-
-
-@pytest.fixture
-def store(engine: Engine, stopped_clock: StoppedClock) -> Iterator[StoppedClock]:
-    """Give the test empty tables, and a clock that it moves."""
-    yield stopped_clock
-    engine.empty()
+engine, store = opened(StoreTask, OtherTask, BoundTask), empty_tables

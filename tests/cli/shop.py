@@ -32,6 +32,7 @@ from pynamodb_tracker import (
     FindBy,
     GiveUp,
     Signal,
+    State,
     Step,
     Task,
     UseCase,
@@ -50,6 +51,7 @@ __all__ = [
     "Sample",
     "StoreTask",
     "charge",
+    "counted",
     "dawdle",
     "go_on",
     "later",
@@ -270,3 +272,9 @@ async def later(ctx: AsyncContext[Order]) -> None:
 
 
 NUMBER = 5
+
+
+def counted() -> dict[str, int]:
+    """Return how many orders each state has."""
+    counts: dict[State[Order], int] = Order.counts()
+    return {str(state): number for state, number in counts.items() if number}

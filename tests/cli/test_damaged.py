@@ -11,23 +11,13 @@ import pytest
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import run
 from tests.cli.shop import Order, refuse
+from tests.support.rows import change, keys, remove
 
 AMOUNT = {"amount": {"S": "much"}}
 ATTEMPT = {"attempt": {"S": "first"}}
 ERRORS = {"errors": {"L": [{"S": "oh"}]}}
 TIME = {"update_time": {"S": "yesterday"}}
 DATA = {"data": {"S": "{"}}
-
-
-def damage(task_id: str, values: dict[str, Any]) -> None:
-    """Store attributes as nobody can read them."""
-    Order.tracker.connection().connection.client.update_item(
-        TableName="store",
-        Key={"task_id": {"S": task_id}, "use_case_id": {"S": "order"}},
-        UpdateExpression="SET " + ", ".join(f"#{name} = :{name}" for name in values),
-        ExpressionAttributeNames={f"#{name}": name for name in values},
-        ExpressionAttributeValues={f":{name}": value for name, value in values.items()},
-    )
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +32,7 @@ def failed(store: StoppedClock) -> StoppedClock:
 
 
 def test_a_list_has_every_task_and_says_what_cannot_be_read() -> None:
-    damage("u-1", AMOUNT)
+    change(Order, "u-1", **AMOUNT)
     ended = run("list", "pay.failed")
     assert ended.code == 1
     assert [line.split()[0] for line in ended.lines] == ["task", "u-0", "u-1", "u-2"]
@@ -60,7 +50,7 @@ def test_a_list_has_every_task_and_says_what_cannot_be_read() -> None:
 
 @pytest.mark.parametrize("values", [ATTEMPT, TIME])
 def test_a_task_without_its_own_attributes_hides_no_other(values: dict[str, Any]) -> None:
-    damage("u-1", values)
+    change(Order, "u-1", **values)
     ended = run("list", "pay.failed")
     assert (ended.code, [line.split()[0] for line in ended.lines]) == (1, ["task", "u-0", "u-2"])
     assert ended.err.startswith(f"u-1  cannot be read: {next(iter(values))} (")
@@ -69,7 +59,7 @@ def test_a_task_without_its_own_attributes_hides_no_other(values: dict[str, Any]
 
 @pytest.mark.parametrize(("values", "tasks"), [(AMOUNT, 3), (ERRORS, 3), (DATA, 3), (TIME, 2)])
 def test_errors_need_no_attribute_of_the_user(values: dict[str, Any], tasks: int) -> None:
-    damage("u-1", values)
+    change(Order, "u-1", **values)
     ended = run("errors", "--json")
     assert (ended.code, [group["tasks"] for group in json.loads(ended.out)]) == (1, [tasks])
     assert ended.err.startswith("u-1  cannot be read: update_time (" if tasks < 3 else "")
@@ -80,7 +70,7 @@ def test_errors_need_no_attribute_of_the_user(values: dict[str, Any], tasks: int
 def test_what_is_stuck_is_listed(failed: StoppedClock, values: dict[str, Any], *, stuck: bool) -> None:
     Order.pay.start("u-1").__enter__()
     failed.advance(timedelta(hours=1))
-    damage("u-1", values)
+    change(Order, "u-1", **values)
     ended = run("stuck")
     assert (ended.code, ended.lines[-1].startswith("u-1")) == (1, stuck)
     assert (ended.err == "") == stuck
@@ -89,7 +79,7 @@ def test_what_is_stuck_is_listed(failed: StoppedClock, values: dict[str, Any], *
 @pytest.mark.parametrize("values", [AMOUNT, ATTEMPT, ERRORS, TIME, DATA])
 def test_show_shows_what_can_be_read(values: dict[str, Any]) -> None:
     (name,) = values
-    damage("u-1", values)
+    change(Order, "u-1", **values)
     ended = run("show", "u-1")
     text = " ".join(ended.out.split())
     assert (ended.code, ended.err) == (1, "")
@@ -106,7 +96,7 @@ def test_show_shows_what_can_be_read(values: dict[str, Any]) -> None:
 def test_an_export_has_the_others_whole_and_says_which_is_missing(
     values: dict[str, Any], state: tuple[str, ...]
 ) -> None:
-    damage("u-1", values)
+    change(Order, "u-1", **values)
     ended = run("export", *state)
     assert (ended.code, [json.loads(line)["task_id"] for line in sorted(ended.lines)]) == (1, ["u-0", "u-2"])
     assert [line.partition(" (")[0] for line in ended.err.splitlines()] == [
@@ -119,10 +109,9 @@ def test_an_export_has_the_others_whole_and_says_which_is_missing(
 def test_an_export_gets_past_data_that_is_not_whole(state: tuple[str, ...]) -> None:
     for number in range(5):
         Order.create(f"w-{number}", state=Order.pay.failed, data={"text": "x" * 5000})
-    client = Order.tracker.connection().connection.client
-    for item in client.scan(TableName="store")["Items"]:
-        if item["task_id"]["S"] == "w-2" and item["use_case_id"]["S"] != "order":
-            client.delete_item(TableName="store", Key={name: item[name] for name in ("task_id", "use_case_id")})
+    for key in [*keys(Order)]:
+        if key["task_id"]["S"] == "w-2" and key["use_case_id"]["S"] != "order":
+            remove(Order, key)
     ended = run("export", *state)
     lines = {line["task_id"]: line for line in map(json.loads, ended.lines)}
     assert (ended.code, sorted(lines)) == (1, ["u-0", "u-1", "u-2", "w-0", "w-1", "w-3", "w-4"])
@@ -136,7 +125,7 @@ def test_an_export_gets_past_data_that_is_not_whole(state: tuple[str, ...]) -> N
     "order", [("delete", "--yes"), ("ignore", "pay", "--reason", "x"), ("reopen", "pay")], ids=" ".join
 )
 def test_an_order_for_several_tasks_ends_with_the_last_of_them(values: dict[str, Any], order: tuple[str, ...]) -> None:
-    damage("u-1", values)
+    change(Order, "u-1", **values)
     ended = run(*order, "u-0", "u-1", "u-2")
     assert [line.partition(":")[0] for line in ended.lines if "u-1" not in line] == ["u-0", "u-2"]
     assert (ended.code == 0) == (not ended.err)
@@ -155,7 +144,7 @@ def test_an_order_for_several_tasks_ends_with_the_last_of_them(values: dict[str,
 )
 @pytest.mark.parametrize("options", [(), ("--json",)], ids=["text", "json"])
 def test_a_damaged_rule_request_or_trace_hides_nothing_else(damaged: dict[str, Any], options: tuple[str, ...]) -> None:
-    damage("u-1", damaged)
+    change(Order, "u-1", **damaged)
     ended = run("show", "u-1", *options)
     assert ended.code == 1
     assert next(iter(damaged)) in ended.out

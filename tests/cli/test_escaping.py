@@ -44,7 +44,7 @@ def put(task_id: str, status: str, time: str) -> None:
         "note": {"S": EVIL + "\nnote"},
         "data": {"S": '{"\\u001b[31m\u2028key\x9b": ["\\u001b[2J", "\x9b31m"]}'},
     }
-    Order.tracker.connection().connection.client.put_item(TableName="store", Item=item)
+    put(Order, item)
 
 
 def test_no_command_lets_stored_text_reach_the_terminal(store: StoppedClock, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import APP, read, run
 from tests.cli.shop import Order
-from tests.support.rows import client, keys
+from tests.support.rows import change, keys, remove
 
 pytestmark = pytest.mark.usefixtures("store")
 
@@ -22,7 +22,7 @@ def members(*task_ids: str) -> None:
 
 def lose(task_id: str) -> None:
     """Delete a task past the library."""
-    client(Order).delete_item(TableName="store", Key=Order.tracker.key(task_id))
+    remove(Order, Order.tracker.key(task_id))
 
 
 def test_a_group_is_shown_with_its_turn_its_data_and_who_waits() -> None:
@@ -60,11 +60,7 @@ def test_a_group_whose_turn_is_with_a_task_that_is_gone_is_found_and_repaired(st
 def test_a_turn_that_is_with_a_damaged_task_is_left_there(store: StoppedClock) -> None:
     members("o-1", "o-2")
     store.advance(timedelta(seconds=1))
-    change = {"UpdateExpression": "SET #status = :no", "ExpressionAttributeNames": {"#status": "status"}}
-    values = {":no": {"S": "paid"}}
-    client(Order).update_item(
-        TableName="store", Key=Order.tracker.key("o-1"), ExpressionAttributeValues=values, **change
-    )
+    change(Order, "o-1", status={"S": "paid"})
     assert "damaged tasks: status" in run("doctor", "--rows").out
     assert "Order 'o-1' cannot be read: status" in run("group", "customer-7", "--repair").err
 

@@ -11,9 +11,8 @@ from contextlib import suppress
 
 import pytest
 
-from pynamodb_tracker import State
 from tests.cli.server import Environment, on_server, started
-from tests.cli.shop import Order, go_on, stalling
+from tests.cli.shop import Order, counted, go_on, stalling
 from tests.engine.engine import Engine
 from tests.support.processes import until
 
@@ -34,11 +33,6 @@ def server(dynamodb: Engine) -> Iterator[Environment]:
 def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     out, err = process.communicate(timeout=120)
     return process.returncode, out, err
-
-
-def counted() -> dict[str, int]:
-    counts: dict[State[Order], int] = Order.counts()
-    return {str(state): number for state, number in counts.items() if number}
 
 
 @pytest.mark.parametrize(("threads", "number"), [(1, signal.SIGINT), (6, signal.SIGTERM), (6, signal.SIGHUP)])

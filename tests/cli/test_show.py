@@ -212,14 +212,7 @@ def test_a_finished_task_tells_until_when_it_is_kept() -> None:
 @pytest.mark.usefixtures("store")
 def test_a_state_that_no_step_declares_is_shown() -> None:
     Order.create("o-1")
-    client = Order.tracker.connection().connection.client
-    client.update_item(
-        TableName="store",
-        Key={"task_id": {"S": "o-1"}, "use_case_id": {"S": "order"}},
-        UpdateExpression="SET #status = :status",
-        ExpressionAttributeNames={"#status": "status"},
-        ExpressionAttributeValues={":status": {"N": "77"}},
-    )
+    change(Order, "o-1", status={"N": "77"})
     assert "unknown.77 next nothing: no step declares its state" in shown()
 
 

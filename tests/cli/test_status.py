@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.command import read, run
 from tests.cli.shop import Invoice, Order
-from tests.support.rows import park
+from tests.support.rows import change, park
 
 pytestmark = pytest.mark.usefixtures("store")
 
@@ -64,16 +64,7 @@ def test_one_task_among_very_many_has_a_bar() -> None:
 
 def test_states_that_no_step_declares_are_counted() -> None:
     Invoice.create("i-1", state=Invoice.send.ignored)
-    key = {"task_id": {"S": "i-1"}, "use_case_id": {"S": "invoice"}}
-    client = Invoice.tracker.connection().connection.client
-    values = {":status": {"N": "77"}, ":key": {"S": "invoice#77#0"}}
-    client.update_item(
-        TableName="store",
-        Key=key,
-        UpdateExpression="SET #status = :status, status_key = :key",
-        ExpressionAttributeNames={"#status": "status"},
-        ExpressionAttributeValues=values,
-    )
+    change(Invoice, "i-1", status={"N": "77"}, status_key={"S": "invoice#77#0"})
     of = "tests.cli.shop:Invoice"
     assert re.search(r"unknown\.77 +1", run("status", of=of).out)
     assert run("list", "unknown.77", of=of).lines[1].startswith("i-1 ")

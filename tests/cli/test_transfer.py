@@ -16,7 +16,7 @@ from pynamodb_tracker.step.state import all_tasks
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import Ended, run
 from tests.cli.shop import Order, Sample
-from tests.support.rows import change, park
+from tests.support.rows import change, park, stored
 
 SAMPLE = "tests.cli.shop:Sample"
 KNOWN = (
@@ -476,11 +476,9 @@ DIGITS = (
 """Numbers of up to 38 digits, which is the most that DynamoDB stores."""
 
 
-def stored(task_id: str) -> dict[str, Any]:
+def numbers_of(task_id: str) -> dict[str, Any]:
     """Return the stored form of the user's attributes of a sample."""
-    client = Sample.tracker.connection().connection.client
-    key = {"task_id": {"S": task_id}, "use_case_id": {"S": "sample"}}
-    item: dict[str, Any] = client.get_item(TableName="other", Key=key)["Item"]
+    item = stored(Sample, task_id)
     return {name: item[name] for name in ("weights", "parts", "place", "extra", "data", "name", "ratio")}
 
 
@@ -489,30 +487,22 @@ def test_export_and_load_keep_every_digit() -> None:
     numbers = {f"n{at}": {"N": text} for at, text in enumerate(DIGITS)}
     texts = ",".join(f'"é{at}":{text}' for at, text in enumerate(DIGITS))
     Sample.create("s-1", name="x")
-    client = Sample.tracker.connection().connection.client
-    key = {"task_id": {"S": "s-1"}, "use_case_id": {"S": "sample"}}
-    values = {
-        "weights": {"NS": list(DIGITS)},
-        "parts": {"L": [*numbers.values(), {"M": numbers}]},
-        "place": {"M": numbers},
-        "extra": {"S": f"{{{texts}}}"},
-        "data": {"S": f'{{"all":[{{{texts}}}],"round":1.50}}'},
-        "ratio": {"N": DIGITS[0]},
-    }
-    for name, value in values.items():
-        client.update_item(
-            TableName="other",
-            Key=key,
-            UpdateExpression="SET #name = :value",
-            ExpressionAttributeNames={"#name": name},
-            ExpressionAttributeValues={":value": value},
-        )
-    before = stored("s-1")
+    change(
+        Sample,
+        "s-1",
+        weights={"NS": list(DIGITS)},
+        parts={"L": [*numbers.values(), {"M": numbers}]},
+        place={"M": numbers},
+        extra={"S": f"{{{texts}}}"},
+        data={"S": f'{{"all":[{{{texts}}}],"round":1.50}}'},
+        ratio={"N": DIGITS[0]},
+    )
+    before = numbers_of("s-1")
     exported = run("export", of=SAMPLE)
     assert (exported.code, exported.lines[0].count(DIGITS[0])) == (0, 7)
     Sample.delete_task("s-1")
     assert load(exported.out, of=SAMPLE).code == 0
-    after = stored("s-1")
+    after = numbers_of("s-1")
     assert sorted(map(Decimal, after["weights"]["NS"])) == sorted(map(Decimal, before["weights"]["NS"]))
     del after["weights"], before["weights"]
     assert after == before

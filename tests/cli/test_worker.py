@@ -21,14 +21,14 @@ import pytest
 from botocore.exceptions import ClientError
 from pynamodb.exceptions import QueryError
 
-from pynamodb_tracker import State, Tally, Worker
+from pynamodb_tracker import Tally, Worker
 from pynamodb_tracker.cli.commands import worker as working
 from pynamodb_tracker.step.definition import StepDefinition
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import read
 from tests.cli.command import run_untimed as run
 from tests.cli.server import Environment, on_server
-from tests.cli.shop import Invoice, Order, StoreTask, go_on, stalling
+from tests.cli.shop import Invoice, Order, StoreTask, counted, go_on, stalling
 from tests.demo.command import environment
 from tests.engine.engine import Engine
 from tests.support.engines import Dynoxide
@@ -46,11 +46,6 @@ posix = pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
 
 def idle(*arguments: str, of: str = STORE) -> Any:
     return run("worker", *arguments, "--until-idle", of=of)
-
-
-def counted() -> dict[str, int]:
-    counts: dict[State[Order], int] = Order.counts()
-    return {str(state): number for state, number in counts.items() if number}
 
 
 # What it runs, and what it tells.

@@ -1,4 +1,4 @@
-"""The use cases of the golden rows: what each version that wrote them could declare."""
+"""The use cases of the golden rows."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from datetime import timedelta
 
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 
-from pynamodb_tracker import Step, Task, UseCase
+from pynamodb_tracker import ConcurrencyLimit, Signal, Step, Task, UseCase
 
-__all__ = ["AppTask", "Nightly", "Order", "Parcel", "Piece", "Receipt", "remind"]
+__all__ = ["AppTask", "Nightly", "Order", "Parcel", "Payout", "Piece", "Receipt", "Sale", "remind"]
 
 
 class AppTask(Task):
     """The table."""
 
     class Meta:
-        """Its endpoint is given where another process declares it."""
+        """The script that writes the rows gives its endpoint."""
 
-        table_name = os.environ.get("COMPAT_TABLE", "compat")
+        table_name = "compat"
         region = "us-east-1"
         host = os.environ.get("TRACKER_TEST_ENDPOINT")
 
@@ -45,7 +45,7 @@ class Parcel(AppTask):
 
 
 class Receipt(AppTask):
-    """Those that have succeeded are kept for a century, so that the table of a test does not delete them."""
+    """Successful tasks stay for a century, so the table of a test does not delete them."""
 
     use_case_id = UseCase("receipt", keep_for=timedelta(days=36500))
 
@@ -53,7 +53,7 @@ class Receipt(AppTask):
 
 
 class Piece(AppTask):
-    """Others wait for it."""
+    """Other tasks wait for it."""
 
     use_case_id = UseCase("piece")
 
@@ -66,6 +66,27 @@ class Nightly(AppTask):
     use_case_id = UseCase("nightly")
 
     report = Step(100)
+
+
+class Sale(AppTask):
+    """It waits for a signal, has a branch step, can be paused, and gives up by age."""
+
+    use_case_id = UseCase("sale", pausable=True)
+
+    check = Step(100, give_up_after=timedelta(days=1))
+    pay = Step(200)
+    ship = Step(300)
+    refund = Step(900, branch=True)
+
+    paid = Signal()
+
+
+class Payout(AppTask):
+    """Two of its tasks run at once, and its flow is counted."""
+
+    use_case_id = UseCase("payout", count_transitions=True)
+
+    pay = Step(100, concurrency_limit=ConcurrencyLimit("bank", 2))
 
 
 def remind(task_id: str) -> None:

@@ -1,4 +1,4 @@
-"""Rows as each version has really written them: this version loads, runs, queries, exports, checks and shows them."""
+"""Rows that each release has written: this version loads, runs, queries, exports, checks and shows them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from pynamodb_tracker.model.child_list import children_of
 from pynamodb_tracker.testing import local_table, stopped_clock
 from pynamodb_tracker.web import dashboard
 from tests.cli.command import run
-from tests.compat.declared import AppTask, Nightly, Order, Parcel, Piece, Receipt, remind
-from tests.compat.declared_since_0_9 import Payout, Sale
+from tests.compat.declared import AppTask, Nightly, Order, Parcel, Payout, Piece, Receipt, Sale, remind
 from tests.compat.write import WRITTEN, done
 from tests.support.engines import quick_sessions
 from tests.support.rows import put
@@ -38,8 +37,8 @@ STATES = {
     "delivered": Order.deliver.succeeded,
 }
 HOUR = timedelta(hours=1)
-LATER = {"merged", "parent", "answered"}
-"""The orders of the versions that know requests, joins and results."""
+OTHERS = {"merged", "parent", "answered"}
+"""The orders whose state does not show in their name."""
 
 
 def as_binary(item: dict[str, Any]) -> dict[str, Any]:
@@ -47,43 +46,36 @@ def as_binary(item: dict[str, Any]) -> dict[str, Any]:
     return {name: {"B": bytes.fromhex(value["B"]["hex"])} if "B" in value else value for name, value in item.items()}
 
 
-@pytest.fixture(params=FILES, ids=[file.stem for file in FILES])
-def later(request: pytest.FixtureRequest) -> Iterator[bool]:
-    """Put the rows of one version into a table, an hour later; say whether it knew requests, groups and rules."""
+@pytest.fixture(params=FILES, ids=[file.stem for file in FILES], autouse=True)
+def table(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Put the rows of a release into a table. It is an hour later."""
     items = [as_binary(json.loads(line)) for line in request.param.read_text(encoding="utf-8").splitlines()]
-    with quick_sessions(), local_table(AppTask), stopped_clock(WRITTEN + timedelta(hours=1)):
+    with quick_sessions(), local_table(AppTask), stopped_clock(WRITTEN + HOUR):
         for item in items:
             put(AppTask, item)
-        yield any(item["task_id"]["S"] == "nightly" for item in items)
+        yield
 
 
-def test_every_task_is_read_in_its_state_with_what_is_stored_off_row(*, later: bool) -> None:
+def test_every_task_is_read_in_its_state_with_what_is_stored_off_row() -> None:
     assert {name: Order.get_task(name).state for name in STATES} == STATES
     assert Order.get_task("new").data == {"customer": "new"}
     assert Order.get_task("large").data["lines"][2999] == "line 2999" * 9
-    kept = ["0: ", "1: ", "2: "] if later else ["2: "]  # the complete ones of format 1 are in items that nobody reads
-    assert [failure.message[:3] for failure in Order.get_task("log").errors] == kept
+    assert [failure.message[:3] for failure in Order.get_task("log").errors] == ["0: ", "1: ", "2: "]
     assert Order.get_task("failed").last_error == "ConnectionError: the bank does not respond"
     assert Order.get_task("delivered").tracking_no == "T-delivered"
     assert Receipt.get_task("kept").state == Receipt.send.succeeded
-    if later:
-        assert Order.confirm.result(Order.get_task("answered")) == {"paid": True}
-        assert Order.get_task("merged").state == Order.confirm.in_progress
+    assert Order.confirm.result(Order.get_task("answered")) == {"paid": True}
+    assert Order.get_task("merged").state == Order.confirm.in_progress
 
 
-def test_a_job_is_loaded_as_it_was_added(*, later: bool) -> None:
+def test_a_job_is_loaded_as_it_was_added() -> None:
     store = DynamoDBJobStore(AppTask, serializer=JSONSerializer(allow=["tests.compat.declared"]))
     store.start(None, "default")
     jobs = [(job.id, job.func, job.args, job.next_run_time.year) for job in store.get_all_jobs()]
-    assert jobs == ([("remind", remind, ("o-1",), 2100)] if later else [])
+    assert jobs == [("remind", remind, ("o-1",), 2100)]
 
 
-SINCE_0_9 = pytest.mark.parametrize("later", [FILES[0]], indirect=True, ids=["0.9.0"])
-
-
-@SINCE_0_9
-@pytest.mark.usefixtures("later")
-def test_what_0_9_has_added_is_read() -> None:
+def test_signals_checkpoints_branches_pauses_and_rules_are_read() -> None:
     assert {task.task_id: str(task.state) for task in Sale.scan(Sale.use_case_id == "sale")} == {
         **dict.fromkeys(["awaits", "paid"], "pay pending"),
         **dict.fromkeys(["postponed", "parts"], "check failed"),
@@ -110,9 +102,7 @@ def test_what_0_9_has_added_is_read() -> None:
     assert (last.outcome, last.ended, Nightly.get_task("changed").last_run) == ("succeeded", WRITTEN, None)
 
 
-@SINCE_0_9
-@pytest.mark.usefixtures("later")
-def test_what_0_9_has_added_runs_to_its_end() -> None:
+def test_signals_checkpoints_branches_pauses_and_rules_are_used() -> None:
     receipts: list[object] = []
 
     def check(ctx: ExecutionContext[Sale]) -> None:
@@ -135,47 +125,46 @@ def test_what_0_9_has_added_runs_to_its_end() -> None:
     assert Nightly.get_task("changed").repeat == Repeat.every(2 * HOUR)
 
 
-def test_queries_find_every_task_of_a_state(*, later: bool) -> None:
+def test_queries_find_every_task_of_a_state() -> None:
     for state in set(STATES.values()):
-        found = {task.task_id for task in state.query()} - LATER
+        found = {task.task_id for task in state.query()} - OTHERS
         assert found == {name for name, each in STATES.items() if each == state}
     assert {task.task_id for task in Parcel.sort.pending.query()} == {f"p-{number}" for number in range(4)}
-    assert (Nightly.report.pending.count() > 0) == later
+    assert Nightly.report.pending.count() > 0
 
 
-def test_what_is_due_runs_to_its_end(*, later: bool) -> None:
-    for _ in range(3):  # a place that format 2 wrote first lacks the step, so each call runs one task of its group
+def test_what_is_due_runs_to_its_end() -> None:
+    for _ in range(3):
         for step in (Piece.make, Order.confirm, Order.ship, Order.deliver, Parcel.sort, Receipt.send, Nightly.report):
             report = step.run_all(lambda _: None)
             assert not report.failed, (step, report)
-    names = set(STATES) - {"ignored", "set-aside", "log"} | (LATER if later else set())
+    names = set(STATES) - {"ignored", "set-aside", "log"} | OTHERS
     assert {Order.get_task(name).state for name in names} == {Order.deliver.succeeded}
     assert {task.task_id for task in Order.confirm.ignored.query()} == {"ignored", "set-aside", "log"}
     Order.confirm.reopen("log")
     Order.confirm.run("log", lambda _: None)
-    if later:
-        assert {Piece.get_task(name).state for name in ("g-1", "g-2", "g-3")} == {Piece.make.succeeded}
-        following = Nightly.get_task("hourly").occurrence
-        assert following
-        assert following > WRITTEN + timedelta(hours=1)
+    assert {Piece.get_task(name).state for name in ("g-1", "g-2", "g-3")} == {Piece.make.succeeded}
+    following = Nightly.get_task("hourly").occurrence
+    assert following
+    assert following > WRITTEN + HOUR
 
 
-def test_the_doctor_finds_nothing_wrong(*, later: bool) -> None:
-    assert [finding for finding in examine_rows(AppTask) if "decided" not in str(finding)] == [], later
+def test_the_doctor_finds_nothing_wrong() -> None:
+    assert [finding for finding in examine_rows(AppTask) if "decided" not in str(finding)] == []
 
 
-def test_an_export_is_whole_and_the_same_as_the_table(*, later: bool) -> None:
+def test_an_export_is_whole_and_the_same_as_the_table() -> None:
     of = "tests.compat.declared:Order"
     exported = run("export", of=of)
     assert exported.code == 0, exported.err
     lines = [json.loads(line) for line in exported.out.splitlines()]
-    assert {line["task_id"] for line in lines} == set(STATES) | (LATER if later else set())
+    assert {line["task_id"] for line in lines} == set(STATES) | OTHERS
     name = AppTask.Meta.table_name
     assert run("compare", name, name, of=of).code == 0
 
 
-def test_the_page_shows_every_task(*, later: bool) -> None:
+def test_the_page_shows_every_task() -> None:
     client = TestClient(dashboard(AppTask, user=lambda _: "ada"))
     paths = ["/", "/Order/", "/Order/errors", *(f"/Order/task?id={name}" for name in STATES)]
-    paths += ["/Nightly/task?id=nightly", "/Piece/task?id=g-2", "/Order/task?id=merged"] if later else []
+    paths += ["/Nightly/task?id=nightly", "/Piece/task?id=g-2", "/Order/task?id=merged"]
     assert {path: client.get(path).status_code for path in paths} == dict.fromkeys(paths, 200)

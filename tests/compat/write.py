@@ -1,7 +1,7 @@
 """Write the golden rows of this version to stdout: `python -m tests.compat.write`, with TRACKER_TEST_ENDPOINT set.
 
-The files in rows/ are such outputs, each of the version that it is named after. They are never edited. What a later
-version adds has a file of its own. Run it in a checkout at /app, because tracebacks name the path.
+Each file in rows/ is the output of the release in its name. Nobody edits it after that release. Run the script in a
+checkout at /app, because tracebacks name the path.
 """
 
 from __future__ import annotations
@@ -9,15 +9,18 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import suppress
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pynamodb_tracker
-from pynamodb_tracker import GiveUp, Task
-from pynamodb_tracker.testing import stopped_clock
-from tests.compat.declared import AppTask, Nightly, Order, Parcel, Piece, Receipt
+from apscheduler.schedulers.background import BackgroundScheduler
 
-WRITTEN = datetime(2026, 11, 1, tzinfo=timezone.utc)  # noqa: UP017 - as the versions had it
+from pynamodb_tracker import GiveUp, Repeat, RetryLater
+from pynamodb_tracker.apscheduler import DynamoDBJobStore, JSONSerializer
+from pynamodb_tracker.testing import stopped_clock
+from tests.compat.declared import AppTask, Nightly, Order, Parcel, Payout, Piece, Receipt, Sale
+from tests.support.rows import all_rows
+
+WRITTEN = datetime(2026, 11, 1, tzinfo=UTC)
 
 
 def done(step: Any, task_id: str, **changes: Any) -> None:
@@ -33,20 +36,12 @@ def failed(step: Any, task_id: str, error: Exception) -> None:
         raise error
 
 
-def first_format() -> None:
-    """Write a task in each state, and what is stored off-row."""
-    for name in (
-        "new",
-        "confirmed",
-        "shipped",
-        "delivered",
-        "failed",
-        "ignored",
-        "set-aside",
-        "running",
-        "large",
-        "log",
-    ):
+ORDERS = ("new", "confirmed", "shipped", "delivered", "failed", "ignored", "set-aside", "running", "large", "log")
+
+
+def write_states() -> None:
+    """Write a task in each state, and large values."""
+    for name in ORDERS:
         Order.create(name, amount=4200, data={"customer": name})
     for name in ("confirmed", "shipped", "delivered"):
         done(Order.confirm, name)
@@ -66,14 +61,11 @@ def first_format() -> None:
     Order.confirm.start("running").__enter__()  # and its worker dies
 
 
-def second_format() -> None:
-    """Write what merges, repeats, follows, waits and has a group."""
-    from pynamodb_tracker import Repeat  # noqa: PLC0415 - the first versions had none
-
-    create: Any = Order.create_or_merge
-    create("merged", amount=1)
+def write_queues() -> None:
+    """Write tasks that merge, repeat, follow another one, wait for children, or have a group."""
+    Order.create_or_merge("merged", amount=1)
     Order.confirm.start("merged").__enter__()
-    create("merged", amount=2)  # is a request: a run follows the one that is under way
+    Order.create_or_merge("merged", amount=2)  # asks for another run after this one
     Nightly.create_or_merge("nightly", repeat=Repeat.cron("0 2 * * *", tz="Europe/Berlin"))
     Nightly.create_or_merge("hourly", repeat=Repeat.every(timedelta(hours=1)))
     done(Nightly.report, "hourly")
@@ -88,14 +80,10 @@ def second_format() -> None:
     Order.create("answered")
     with Order.confirm.start("answered", must_match={"amount": 1}) as ctx:
         ctx.store_result({"paid": True})
-    job()
 
 
-def since_0_9() -> None:
-    """Write what awaits answers, is postponed, done in parts, cancelled, limited or paused, branches, has two rules."""
-    from pynamodb_tracker import Repeat, RetryLater  # noqa: PLC0415 - the first versions had none
-    from tests.compat.declared_since_0_9 import Payout, Sale  # noqa: PLC0415 - the same
-
+def write_features() -> None:
+    """Write tasks with signals, checkpoints, branches and two rules, and postponed, cancelled and paused ones."""
     for name in ("awaits", "paid", "early", "postponed", "parts", "aside", "ended", "cancelled"):
         Sale.create(name)
     for name in ("awaits", "paid"):
@@ -120,26 +108,15 @@ def since_0_9() -> None:
     Nightly.create_or_merge("changed", repeat=Repeat.every(timedelta(hours=2)))  # is its rule after that run
 
 
-def job() -> None:
+def write_job() -> None:
     """Write a job of APScheduler."""
-    from apscheduler.schedulers.background import BackgroundScheduler  # noqa: PLC0415
-
-    from pynamodb_tracker.apscheduler import DynamoDBJobStore, JSONSerializer  # noqa: PLC0415 - the same
-
     scheduler = BackgroundScheduler(timezone="UTC")
     store = DynamoDBJobStore(AppTask, serializer=JSONSerializer(allow=["tests.compat.declared"]))
     scheduler.add_jobstore(store)
     scheduler.start(paused=True)
-    due = datetime(2100, 1, 1, tzinfo=timezone.utc)  # noqa: UP017 - as above
+    due = datetime(2100, 1, 1, tzinfo=UTC)
     scheduler.add_job("tests.compat.declared:remind", "date", run_date=due, id="remind", args=["o-1"])
     scheduler.shutdown()
-
-
-def items() -> list[dict[str, Any]]:
-    """Return the whole table, in the form of DynamoDB."""
-    client = AppTask._get_connection().connection.client
-    found = client.scan(TableName=AppTask.Meta.table_name, ConsistentRead=True)["Items"]
-    return sorted(found, key=lambda item: (item["task_id"]["S"], item["use_case_id"]["S"]))
 
 
 def binary(value: object) -> object:
@@ -150,15 +127,14 @@ def binary(value: object) -> object:
 
 if __name__ == "__main__":
     if not __file__.startswith("/app/"):
-        sys.exit("put the checkout at /app: what is written here names its path, for ever")
+        sys.exit("put the checkout at /app: tracebacks in the rows name its path")
     if AppTask.exists():
         AppTask.delete_table()
     AppTask.create_table(wait=True)
     with stopped_clock(WRITTEN):
-        first_format()
-        if hasattr(Task, "create_or_merge"):
-            second_format()
-        if hasattr(pynamodb_tracker, "Signal"):
-            since_0_9()
-    for item in items():
+        write_states()
+        write_queues()
+        write_job()
+        write_features()
+    for item in sorted(all_rows(AppTask), key=lambda item: (item["task_id"]["S"], item["use_case_id"]["S"])):
         sys.stdout.write(json.dumps(item, sort_keys=True, default=binary) + "\n")

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from pynamodb.connection.base import Connection
 
 from tests.support.blocking import CLIENTS, START, through_asyncio
 from tests.support.engines import ENGINES, Dynoxide, Engine, Moto, chosen
-from tests.support.network import Network
+from tests.support.network import network
 from tests.support.shop import AppTask
 
 if TYPE_CHECKING:
     from pynamodb_tracker import Task
     from pynamodb_tracker.clock import StoppedClock
+
+__all__ = ["client", "clock", "engine", "network", "table"]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -62,15 +63,3 @@ def table(engine: Engine, clock: StoppedClock) -> Iterator[type[Task]]:  # noqa:
     """Give the test empty tables on each engine, and a stopped clock."""
     yield engine.tables[0]
     engine.empty()
-
-
-@pytest.fixture
-def network(monkeypatch: pytest.MonkeyPatch) -> Network:
-    """Put a network between the library and the engine that lets everything through until its `rule` is set."""
-    network = Network()
-
-    def dispatch(connection: Connection, operation_name: str, operation_kwargs: Any) -> Any:
-        return network.dispatch(connection, operation_name, operation_kwargs)
-
-    monkeypatch.setattr(Connection, "dispatch", dispatch)
-    return network

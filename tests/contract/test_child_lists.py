@@ -15,7 +15,7 @@ from pynamodb_tracker import ExecutionContext, Step, UseCase
 from pynamodb_tracker.model.child_list import children_of
 from tests.contract.test_joins import unheard_once
 from tests.support.recorder import recorded
-from tests.support.rows import client, keys
+from tests.support.rows import client, keys, put
 from tests.support.shop import AppTask
 from tests.support.workers import succeed
 
@@ -193,7 +193,7 @@ def test_a_list_that_is_damaged_names_nobody_and_the_next_one_takes_its_place() 
     Box.split.run("c", creating("a", wait_until=True))
     too_long = b" " * 6_000_000 + b'[["a","note to list"]]'
     for content in (b"no list", *map(zlib.compress, (b"[" * 100_000, b'[["a"]]', too_long))):
-        client(AppTask).put_item(TableName=AppTask.Meta.table_name, Item={**stored_list(), "piece": {"B": content}})
+        put(AppTask, {**stored_list(), "piece": {"B": content}})
         assert listed() == ([], 1)
     Box.check.run("c", creating("b"))
     assert listed() == (["b"], 1)

@@ -21,7 +21,7 @@ from pynamodb_tracker import (
 )
 from tests.support.network import Answer, Network, Request, before, error, passing, silent, unheard, unreached
 from tests.support.recorder import recorded
-from tests.support.rows import change, client, index_entries, stored
+from tests.support.rows import all_rows, change, client, index_entries, remove, stored
 from tests.support.shop import AppTask
 from tests.support.workers import Broken, die, fail, succeed
 
@@ -211,7 +211,7 @@ def test_large_data_of_a_task_that_begins_anew_is_kept_for_ever() -> None:
     Index.create("i-1", data={"text": [str(number) for number in range(2_000)]})
     finish()
     assert ask("a").effect == "restarted"
-    items = client(Index).scan(TableName=Index.Meta.table_name, ConsistentRead=True)["Items"]
+    items = [*all_rows(Index)]
     assert len(items) == 2
     assert not [item for item in items if "expire_time" in item]
     assert Index.get_task("i-1").data["text"][-1] == "1999"
@@ -220,11 +220,11 @@ def test_large_data_of_a_task_that_begins_anew_is_kept_for_ever() -> None:
 def test_large_data_of_a_task_that_did_not_begin_anew_expires_as_before(network: Network) -> None:
     Index.create("i-1", data={"text": [str(number) for number in range(2_000)]})
     finish()
-    before_call = client(Index).scan(TableName=Index.Meta.table_name, ConsistentRead=True)["Items"]
+    before_call = [*all_rows(Index)]
     network.rule = refuse_updates
     with pytest.raises(TaskNotReadyError):
         ask("a")
-    after = client(Index).scan(TableName=Index.Meta.table_name, ConsistentRead=True)["Items"]
+    after = [*all_rows(Index)]
     assert [item["expire_time"] for item in after] == [item["expire_time"] for item in before_call]
 
 
@@ -232,7 +232,7 @@ def test_a_task_whose_large_data_has_expired_begins_anew_without_it() -> None:
     Index.create("i-1", data={"text": [str(number) for number in range(2_000)]})
     finish()
     chunk = {"task_id": {"S": "i-1"}, "use_case_id": {"S": "index#data#A#0"}}
-    client(Index).delete_item(TableName=Index.Meta.table_name, Key=chunk)  # as time to live does
+    remove(Index, chunk)  # as time to live does
     done = ask("a")
     assert (done.effect, done.task.data, Index.get_task("i-1").data) == ("restarted", {}, {})
 
@@ -262,7 +262,7 @@ def test_an_ignored_task_that_expires_is_kept_as_long_as_if_it_had_been_ignored_
         publish = Step(20)
 
     def ends() -> set[str | None]:
-        items = client(Short).scan(TableName=Short.Meta.table_name, ConsistentRead=True)["Items"]
+        items = [*all_rows(Short)]
         assert len(items) == 2
         return {item.get("expire_time", {}).get("N") for item in items}
 

@@ -13,7 +13,7 @@ import pytest
 from pynamodb_tracker import Step, TaskAlreadyExistsError, UseCase
 from tests.support.network import Network, before
 from tests.support.recorder import recorded
-from tests.support.rows import client, stored
+from tests.support.rows import remove, stored
 from tests.support.shop import AppTask
 from tests.support.workers import die, succeed
 
@@ -136,9 +136,7 @@ def test_a_row_that_is_claimed_again_before_that_is_not_replaced(
 def test_a_row_that_is_deleted_before_that_is_created(expired: dict[str, Any], network: Network, way: str) -> None:
     def delete() -> None:
         key = {name: expired[name] for name in ("task_id", "use_case_id")}
-        before_second(
-            network, OPERATION[way], lambda: client(AppTask).delete_item(TableName=AppTask.Meta.table_name, Key=key)
-        )
+        before_second(network, OPERATION[way], lambda: remove(AppTask, key))
 
     if way == "ctx.create":
         Shop.create("s-1")

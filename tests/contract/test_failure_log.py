@@ -11,7 +11,7 @@ import pytest
 from pynamodb_tracker import ExecutionContext, GiveUp, RetryLater, Step, UseCase
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.recorder import recorded
-from tests.support.rows import client, item_bytes, stored
+from tests.support.rows import all_rows, client, item_bytes, stored
 from tests.support.shop import AppTask
 
 pytestmark = pytest.mark.usefixtures("table", "clock")
@@ -144,11 +144,11 @@ def test_errors_end_with_the_task_and_stay_when_it_is_reopened() -> None:
     fail("a" * 1500)
     with Payout.pay.start("p-1", skip_error=True):
         raise GiveUp("b" * 1500)
-    items = client(AppTask).scan(TableName=AppTask.Meta.table_name)["Items"]
+    items = [*all_rows(AppTask)]
     (newest,) = (item for item in items if item["use_case_id"]["S"] == "payout#errors")
     assert newest["expire_time"] == stored(Payout, "p-1")["expire_time"]
     Payout.pay.reopen("p-1")
-    items = client(AppTask).scan(TableName=AppTask.Meta.table_name)["Items"]
+    items = [*all_rows(AppTask)]
     assert not [item for item in items if "expire_time" in item]
     assert [error.message[0] for error in Payout.get_task("p-1").errors] == ["a", "b"]
 

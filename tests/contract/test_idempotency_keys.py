@@ -13,7 +13,7 @@ import pytest
 from pynamodb_tracker import GiveUp, Repeat, Step, UseCase
 from pynamodb_tracker.aws_lambda import handles
 from tests.cli.command import run as command
-from tests.support.rows import change, client, put, stored
+from tests.support.rows import change, put, remove, stored
 from tests.support.shop import AppTask
 from tests.support.workers import Broken, succeed
 
@@ -100,7 +100,7 @@ def anew() -> None:
 def expire() -> None:
     """Remove the row past the library, as time to live does."""
     key = {name: stored(Charge, "c-1")[name] for name in ("task_id", "use_case_id")}
-    client(Charge).delete_item(TableName=Charge.Meta.table_name, Key=key)
+    remove(Charge, key)
 
 
 def replicate() -> None:

@@ -19,7 +19,7 @@ import pynamodb_tracker
 from pynamodb_tracker.dynamodb.connection import SharedConnection
 from pynamodb_tracker.testing import tables
 from pynamodb_tracker.transitions import lock as lock_module
-from tests.chaos.interruptions import SCENARIOS, Attempt, Found, Interrupted, notes_of, perform, problems
+from tests.chaos.interruptions import BLOCKS, Attempt, Interrupted, found, logged, notes_of, perform, problems
 from tests.support.engines import Engine, Moto, quick_session
 from tests.support.orders import orders
 
@@ -60,38 +60,24 @@ class Tracer:
         return self.trace
 
 
-class Lines(logging.Handler):
-    """Keeps what the log says."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-        self.lines: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Keep a line."""
-        self.lines.append(record.getMessage())
-
-
 def struck(order: Any, scenario: str, number: int, error: type[BaseException]) -> tuple[bool, list[str]]:
     """Run a task with an error at that line; return whether there was such a line, and which promises were broken."""
     kind = "ctrl-c" if error is KeyboardInterrupt else "handler"
     attempt = Attempt(f"{scenario}-{error.__name__}-{number}", scenario, kind)
     order.create(attempt.task_id)
-    tracer, lines, log = Tracer(number, error), Lines(), logging.getLogger("pynamodb_tracker")
-    log.addHandler(lines)
-    try:
-        with tracer:
-            perform(order, attempt, SCENARIOS[scenario])
-    except BaseException as left:  # noqa: BLE001 - whatever it is
-        attempt.error, attempt.notes = type(left).__name__, list(notes_of(left))
-        del left
-    row = order.get_task(attempt.task_id)
-    if row.state == order.confirm.in_progress:
-        gc.collect()  # of the run that was left without its end
-    log.removeHandler(lines)
-    attempt.shots, attempt.lines = int(tracer.left <= 0), lines.lines
-    found = Found(str(row.state), row.attempt, [failure.type for failure in row.errors])
-    return tracer.left <= 0, [f"{number}: {each}: {attempt}, {found}" for each in problems(attempt, found)]
+    tracer = Tracer(number, error)
+    with logged([attempt]):
+        try:
+            with tracer:
+                perform(order, attempt)
+        except BaseException as left:  # noqa: BLE001 - whatever it is
+            attempt.error, attempt.notes = type(left).__name__, list(notes_of(left))
+            del left
+        row = found(order, attempt.task_id)
+        if row.state == str(order.confirm.in_progress):
+            gc.collect()  # of the run that was left without its end
+    attempt.strikes = int(tracer.left <= 0)
+    return tracer.left <= 0, [f"{number}: {each}: {attempt}, {row}" for each in problems(attempt, row)]
 
 
 @pytest.fixture(scope="module")
@@ -107,12 +93,12 @@ def all_problems(
     order: Any, scenario: str, error: type[BaseException], stride: int, first: int = 1
 ) -> tuple[int, list[str]]:
     """Return the number of lines of a run, and which promises an error at one line of so many breaks."""
-    number, found = first, list[str]()
+    number, broken = first, list[str]()
     while True:  # until the run ends before it comes to that line
-        was_struck, broken = struck(order, scenario, number, error)
+        was_struck, more = struck(order, scenario, number, error)
         if not was_struck:
-            return number, found
-        found += broken
+            return number, broken
+        broken += more
         number += stride
 
 
@@ -172,7 +158,7 @@ def test_an_error_after_a_function_has_returned_is_raised_after_its_success_is_r
     order: Any, monkeypatch: pytest.MonkeyPatch, scenario: str, error: type[BaseException]
 ) -> None:
     for number in range(1, 13):
-        monkeypatch.setitem(SCENARIOS, scenario, after_return(number))
+        monkeypatch.setitem(BLOCKS, scenario, after_return(number))
         assert struck(order, scenario, 10_000 + number, error) == (True, [])
 
 
@@ -188,7 +174,7 @@ def main() -> int:
     declared = orders("", "interrupted")
     declared.Meta.host = None
     with Moto.of([declared.__mro__[1]]):
-        for scenario in SCENARIOS:
+        for scenario in BLOCKS:
             for error in (KeyboardInterrupt, Interrupted, SystemExit):
                 number, broken = all_problems(declared, scenario, error, int(sys.argv[1]))
                 sys.stdout.write("\n".join([f"{scenario} {error.__name__}: {number} lines", *broken, ""]))

@@ -22,7 +22,7 @@ from pynamodb_tracker import (
 )
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.recorder import recorded
-from tests.support.rows import client, stored
+from tests.support.rows import client, put, remove, stored
 from tests.support.shop import AppTask, Order, Receipt
 
 pytestmark = pytest.mark.usefixtures("table", "clock")
@@ -203,7 +203,7 @@ def test_chunks_of_an_earlier_task_whose_clock_was_ahead_are_overwritten() -> No
     key = {"task_id": {"S": "o-1"}, "use_case_id": {"S": "order#data#A#0"}}
     version = "9999-01-01T00:00:00.000000+0000/0000000001/000001"
     item = {**key, "version": {"S": version}, "content": {"B": b"old"}}
-    client(AppTask).put_item(TableName=AppTask.Meta.table_name, Item=item)
+    put(AppTask, item)
     write(LARGE)
     assert Order.get_task("o-1").data == LARGE
 
@@ -319,7 +319,7 @@ def test_a_reader_that_is_overtaken_reads_the_row_again(monkeypatch: pytest.Monk
 def test_deleted_chunks_are_an_error_and_not_an_empty_dictionary() -> None:
     Order.create("o-1", data=LARGE)
     key = {"task_id": {"S": "o-1"}, "use_case_id": {"S": "order#data#A#0"}}
-    client(AppTask).delete_item(TableName=AppTask.Meta.table_name, Key=key)
+    remove(AppTask, key)
     task = Order.get_task("o-1")
     with pytest.raises(TrackerError, match="is incomplete"):
         len(task.data)

@@ -27,7 +27,7 @@ from pynamodb_tracker.worker.task_team import TaskTeam
 from pynamodb_tracker.worker.team import Team
 from tests.support.processes import until as poll_until
 from tests.support.recorder import Requests, recorded
-from tests.support.rows import client, put
+from tests.support.rows import all_rows, put, remove
 from tests.support.workers import FrozenError
 
 bank = ConcurrencyLimit("bank", 2)
@@ -79,7 +79,7 @@ def mine() -> LimitSlots:
 
 def held() -> list[str]:
     """Return the keys of the slots that somebody has."""
-    items = client(BankTask).scan(TableName=BankTask.Meta.table_name, ConsistentRead=True)["Items"]
+    items = [*all_rows(BankTask)]
     return [item["task_id"]["S"] for item in items if item["use_case_id"]["S"] == "#limit" and "worker" in item]
 
 
@@ -508,7 +508,7 @@ def test_a_slot_that_another_program_has_deleted_is_lost_at_once(clock: StoppedC
     assert slot is not None
     clock.advance(USED_FOR)
     key = {"task_id": {"S": "bank#00"}, "use_case_id": {"S": "#limit"}}
-    client(BankTask).delete_item(TableName=BankTask.Meta.table_name, Key=key)
+    remove(BankTask, key)
     mine().renew()
     assert not slot.is_held
 

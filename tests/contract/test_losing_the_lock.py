@@ -17,27 +17,11 @@ from tests.support.workers import Broken, FrozenError, die, fail, succeed
 if TYPE_CHECKING:
     from pynamodb_tracker.clock import StoppedClock
 
-pytestmark = pytest.mark.usefixtures("table")
+pytestmark = pytest.mark.usefixtures("client", "table")
 
 OVER = timedelta(minutes=5, seconds=3)
 
 Ctx = ExecutionContext[Order]
-
-
-def lost_to_a_success() -> None:
-    succeed(Order.confirm_payment, "o-1")
-
-
-def lost_to_a_failure() -> None:
-    fail(Order.confirm_payment, "o-1")
-
-
-def lost_to_one_that_still_runs() -> None:
-    die(Order.confirm_payment, "o-1")
-
-
-def lost_to_a_release() -> None:
-    fail(Order.confirm_payment, "o-1", KeyboardInterrupt())
 
 
 def lost_to_two_others() -> None:
@@ -45,37 +29,33 @@ def lost_to_two_others() -> None:
     die(Order.ship, "o-1")
 
 
-def lost_to_a_person() -> None:
-    Order.confirm_payment.ignore("o-1", reason="stuck")
-
-
 def lost_to_a_person_who_reopened_it() -> None:
     Order.confirm_payment.ignore("o-1", reason="stuck")
     Order.confirm_payment.reopen("o-1")
 
 
-def deleted() -> None:
-    Order.delete_task("o-1")
-
-
-def created_anew() -> None:
+def created_again() -> None:
     Order.delete_task("o-1")
     Order.create("o-1", amount=1)
 
 
-LOSSES = [
-    lost_to_a_success,
-    lost_to_a_failure,
-    lost_to_one_that_still_runs,
-    lost_to_a_release,
-    lost_to_two_others,
-    lost_to_a_person,
-    lost_to_a_person_who_reopened_it,
-    deleted,
-    created_anew,
-]
+Loss = Callable[[], object]
 
-Loss = Callable[[], None]
+LOSSES: dict[str, Loss] = {
+    "a success": lambda: succeed(Order.confirm_payment, "o-1"),
+    "a failure": lambda: fail(Order.confirm_payment, "o-1"),
+    "one that still runs": lambda: die(Order.confirm_payment, "o-1"),
+    "a release": lambda: fail(Order.confirm_payment, "o-1", KeyboardInterrupt()),
+    "two others": lost_to_two_others,
+    "a person": lambda: Order.confirm_payment.ignore("o-1", reason="stuck"),
+    "a person who reopened it": lost_to_a_person_who_reopened_it,
+    "a deletion": lambda: Order.delete_task("o-1"),
+    "a deletion and a new task": created_again,
+}
+TYPICAL = {name: LOSSES[name] for name in ("one that still runs", "a deletion and a new task")}
+
+each_loss = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+each_typical_loss = pytest.mark.parametrize("loss", TYPICAL.values(), ids=TYPICAL)
 
 
 @pytest.fixture
@@ -98,17 +78,13 @@ def row() -> object:
     return [(task.status, task.attempt, task.fence, task.amount, task.data, task.errors) for task in tasks]
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-def test_the_end_of_a_block_that_lost_its_lock_is_an_error(loss: Loss, lose: Lose) -> None:
+@each_loss
+def test_nothing_of_a_block_that_lost_its_lock_is_saved_and_its_end_is_an_error(loss: Loss, lose: Lose) -> None:
     Order.create("o-1", amount=1)
-    with pytest.raises(LockLostError, match=r"confirm_payment of Order 'o-1'"), Order.confirm_payment.start("o-1"):
-        lose(loss)
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-def test_nothing_of_a_block_that_lost_its_lock_is_saved(loss: Loss, lose: Lose) -> None:
-    Order.create("o-1", amount=1)
-    with pytest.raises(LockLostError), Order.confirm_payment.start("o-1") as ctx:
+    with (
+        pytest.raises(LockLostError, match=r"confirm_payment of Order 'o-1'"),
+        Order.confirm_payment.start("o-1") as ctx,
+    ):
         ctx.task.amount = 2
         ctx.task.data["late"] = True
         lose(loss)
@@ -116,23 +92,17 @@ def test_nothing_of_a_block_that_lost_its_lock_is_saved(loss: Loss, lose: Lose) 
     assert row() == before
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-def test_a_failure_of_a_block_that_lost_its_lock_is_not_recorded(loss: Loss, lose: Lose) -> None:
-    Order.create("o-1", amount=1)
-    with pytest.raises(Broken), Order.confirm_payment.start("o-1"):
-        lose(loss)
-        before = row()
-        raise Broken
-    assert row() == before
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-def test_the_exception_of_a_block_that_lost_its_lock_propagates_with_a_note(loss: Loss, lose: Lose) -> None:
+@each_loss
+def test_a_failure_of_a_block_that_lost_its_lock_is_not_recorded_and_propagates_with_a_note(
+    loss: Loss, lose: Lose
+) -> None:
     Order.create("o-1", amount=1)
     error = Broken("of the block")
     with pytest.raises(Broken) as caught, Order.confirm_payment.start("o-1"):
         lose(loss)
+        before = row()
         raise error
+    assert row() == before
     assert caught.value is error
     assert "lost" in error.__notes__[0]
 
@@ -141,12 +111,12 @@ def test_an_exception_that_takes_no_note_propagates_unchanged_from_a_block_that_
     Order.create("o-1")
     error = FrozenError("of the block")
     with pytest.raises(FrozenError) as caught, Order.confirm_payment.start("o-1"):
-        lose(lost_to_a_success)
+        lose(LOSSES["a success"])
         raise error
     assert caught.value is error
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@each_typical_loss
 def test_save_in_a_block_that_lost_its_lock_is_an_error_and_saves_nothing(loss: Loss, lose: Lose) -> None:
     Order.create("o-1", amount=1)
     with pytest.raises(LockLostError), Order.confirm_payment.start("o-1") as ctx:
@@ -157,7 +127,7 @@ def test_save_in_a_block_that_lost_its_lock_is_an_error_and_saves_nothing(loss: 
     assert row() == before
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@each_typical_loss
 def test_extend_lock_in_a_block_that_lost_its_lock_is_an_error(loss: Loss, lose: Lose) -> None:
     Order.create("o-1", amount=1)
     with pytest.raises(LockLostError), Order.confirm_payment.start("o-1") as ctx:
@@ -167,7 +137,7 @@ def test_extend_lock_in_a_block_that_lost_its_lock_is_an_error(loss: Loss, lose:
     assert row() == before
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@each_typical_loss
 def test_ctrl_c_in_a_block_that_lost_its_lock_releases_nothing(loss: Loss, lose: Lose) -> None:
     Order.create("o-1", amount=1)
     with pytest.raises(KeyboardInterrupt), Order.confirm_payment.start("o-1"):
@@ -180,20 +150,20 @@ def test_ctrl_c_in_a_block_that_lost_its_lock_releases_nothing(loss: Loss, lose:
 def test_a_lost_lock_is_not_suppressed_by_skip_error(lose: Lose) -> None:
     Order.create("o-1")
     with pytest.raises(LockLostError), Order.confirm_payment.start("o-1", skip_error=True):
-        lose(lost_to_a_success)
+        lose(LOSSES["a success"])
 
 
 def test_an_exception_that_could_not_be_recorded_is_not_suppressed_by_skip_error(lose: Lose) -> None:
     Order.create("o-1")
     with pytest.raises(Broken), Order.confirm_payment.start("o-1", skip_error=True):
-        lose(lost_to_a_success)
+        lose(LOSSES["a success"])
         raise Broken
 
 
 def test_the_error_of_a_lost_lock_carries_the_row_as_it_was_found(lose: Lose) -> None:
     Order.create("o-1")
     with pytest.raises(LockLostError) as caught, Order.confirm_payment.start("o-1"):
-        lose(lost_to_one_that_still_runs)
+        lose(LOSSES["one that still runs"])
     assert caught.value.task_id == "o-1"
     assert caught.value.task is not None
     assert (caught.value.task.state, caught.value.task.fence) == (Order.confirm_payment.in_progress, 2)

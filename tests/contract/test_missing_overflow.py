@@ -12,7 +12,7 @@ from pynamodb_tracker import LockLostError, Task, TrackerError
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.network import Answer, Network, Request
 from tests.support.recorder import recorded
-from tests.support.rows import client, keys, put
+from tests.support.rows import client, keys, put, remove
 from tests.support.shop import AppTask, Order
 from tests.support.workers import Broken, fail
 
@@ -24,7 +24,7 @@ LARGE = {"text": "x" * 5_000}
 def tear(kind: str) -> None:
     """Delete the off-row items of that kind."""
     for key in [key for key in keys(AppTask) if f"#{kind}" in key["use_case_id"]["S"]]:
-        client(AppTask).delete_item(TableName=AppTask.Meta.table_name, Key=key)
+        remove(AppTask, key)
 
 
 @pytest.mark.parametrize(

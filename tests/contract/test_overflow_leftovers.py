@@ -8,7 +8,7 @@ import pytest
 from pynamodb.attributes import UnicodeAttribute
 
 from pynamodb_tracker import Report, Step, UseCase
-from tests.support.rows import client, keys, put
+from tests.support.rows import keys, put, remove
 from tests.support.shop import AppTask, Order, Parcel
 
 pytestmark = pytest.mark.usefixtures("table", "clock")
@@ -28,7 +28,7 @@ class Shipment(AppTask):
 
 def delete_the_row() -> None:
     """Delete the row of an order alone, as a delete does that is cut short."""
-    client(AppTask).delete_item(TableName=AppTask.Meta.table_name, Key=Order.tracker.key("o-1"))
+    remove(AppTask, Order.tracker.key("o-1"))
 
 
 def test_leftovers_of_an_interrupted_delete_are_deleted_with_the_use_case() -> None:

@@ -18,7 +18,7 @@ from pynamodb_tracker import GiveUp, Step, TaskAlreadySucceededError, TaskIgnore
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.network import SKIPPED_OCCURRENCES, Network, before, error, passing, throttled
 from tests.support.recorder import recorded
-from tests.support.rows import client, stored
+from tests.support.rows import client, remove, stored
 from tests.support.shop import AppTask, Receipt
 from tests.support.workers import Broken, die, fail
 
@@ -137,7 +137,7 @@ def time_to_live() -> None:
     for item in off_row_items():
         if "expire_time" in item:
             key = {name: item[name] for name in ("task_id", "use_case_id")}
-            client(AppTask).delete_item(TableName=AppTask.Meta.table_name, Key=key)
+            remove(AppTask, key)
 
 
 def give_up(error: str = "no use") -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import re
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Future
 from typing import Any
 
 import pytest
 
 from pynamodb_tracker import Worker
+from tests.contract.test_bound_functions import logged
 from tests.support.shop import Order
 from tests.support.workers import fail
 
@@ -30,15 +31,6 @@ def produce(_ctx: object) -> Iterator[int]:
 
 async def produce_later(_ctx: object) -> AsyncIterator[int]:
     yield 1
-
-
-def logged(function: Callable[[Any], object]) -> Callable[[Any], object]:
-    """Wrap a function as a decorator does that knows nothing of coroutines."""
-
-    def wrapper(ctx: object) -> object:
-        return function(ctx)
-
-    return wrapper
 
 
 class Later:

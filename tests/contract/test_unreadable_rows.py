@@ -15,7 +15,7 @@ from pynamodb.attributes import Attribute
 from pynamodb_tracker import Step, TaskAlreadyExistsError, TrackerError, UseCase, ValueNotStorableError
 from tests.contract.odd_rows import Odd
 from tests.contract.odd_values import columns, nothing
-from tests.support.rows import change, client, nested, stored
+from tests.support.rows import change, nested, stored
 from tests.support.shop import AppTask
 from tests.support.workers import die
 
@@ -283,12 +283,7 @@ def test_an_attempt_on_a_damaged_row_ends_and_does_not_stop_others(name: str, va
 @columns("name")(["attempt", "status"])
 def test_a_row_without_a_required_attribute_does_not_stop_others(name: str) -> None:
     Odd.create_many(["bad", "good"])
-    client(Odd).update_item(
-        TableName=Odd.Meta.table_name,
-        Key=Odd.tracker.key("bad"),
-        UpdateExpression="REMOVE #name",
-        ExpressionAttributeNames={"#name": name},
-    )
+    change(Odd, "bad", **{name: None})
     report = Odd.work.run_all(nothing)
     assert report.succeeded == ["good"]
     assert f"{name} (it is missing)" in str(report.refused["bad"])

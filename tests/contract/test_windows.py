@@ -7,40 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pynamodb_tracker import BoundStep, RetryLater, Step, UseCase
+from pynamodb_tracker import BoundStep, RetryLater
+from tests.contract.test_querying import MINUTE, SHARDS, Case, Single, create_in_turn, ids
 from tests.support.recorder import recorded
-from tests.support.shop import AppTask, Parcel
+from tests.support.shop import Parcel
 from tests.support.workers import fail, succeed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("table")
-
-MINUTE = timedelta(minutes=1)
-
-
-class Letter(AppTask):
-    use_case_id = UseCase("letter in a window")
-
-    sort = Step(10)
-
-
-SHARDS: list[Any] = [pytest.param(Letter, id="1 shard"), pytest.param(Parcel, id="5 shards")]
-Case = type[Letter] | type[Parcel]
-
-
-def ids(tasks: Iterable[Any]) -> list[str]:
-    return [task.task_id for task in tasks]
-
-
-def create_in_turn(case: Case, clock: StoppedClock, count: int = 12) -> None:
-    """Create tasks a minute apart."""
-    for number in range(count):
-        case.create(f"t-{number:02}")
-        clock.advance(MINUTE)
 
 
 @pytest.mark.parametrize("case", SHARDS)
@@ -55,35 +31,35 @@ def test_a_window_begins_at_since_and_ends_before_until(case: Case, clock: Stopp
 
 @pytest.mark.parametrize("moment", [timedelta(microseconds=-1), timedelta(0), timedelta(microseconds=1)])
 def test_a_window_is_exact_to_the_microsecond(moment: timedelta, clock: StoppedClock) -> None:
-    Letter.create("t-1")
+    Single.create("t-1")
     bound = clock.now() + moment
-    assert ids(Letter.sort.pending.query(since=bound)) == (["t-1"] if moment <= timedelta(0) else [])
-    assert ids(Letter.sort.pending.query(until=bound)) == (["t-1"] if moment > timedelta(0) else [])
+    assert ids(Single.sort.pending.query(since=bound)) == (["t-1"] if moment <= timedelta(0) else [])
+    assert ids(Single.sort.pending.query(until=bound)) == (["t-1"] if moment > timedelta(0) else [])
 
 
 def test_a_window_is_about_when_a_task_came_into_the_state_not_about_when_it_is_due(clock: StoppedClock) -> None:
     begin = clock.now()
-    Letter.create("early", due_time=begin + timedelta(days=30))
+    Single.create("early", due_time=begin + timedelta(days=30))
     clock.advance(MINUTE)
-    Letter.create("late", due_time=begin + timedelta(days=1))
-    assert ids(Letter.sort.pending.query(since=begin + MINUTE)) == ["late"]
-    assert ids(Letter.sort.pending.query(until=begin + MINUTE)) == ["early"]
+    Single.create("late", due_time=begin + timedelta(days=1))
+    assert ids(Single.sort.pending.query(since=begin + MINUTE)) == ["late"]
+    assert ids(Single.sort.pending.query(until=begin + MINUTE)) == ["early"]
 
 
 def test_failures_of_a_window_come_in_the_order_in_which_they_are_due(clock: StoppedClock) -> None:
-    Letter.create_many(["soon", "later", "old"])
-    fail(Letter.sort, "old", RetryLater(timedelta(days=3)))
+    Single.create_many(["soon", "later", "old"])
+    fail(Single.sort, "old", RetryLater(timedelta(days=3)))
     clock.advance(timedelta(days=1))
-    fail(Letter.sort, "later", RetryLater(timedelta(hours=9)))
-    fail(Letter.sort, "soon", RetryLater(timedelta(hours=1)))
-    assert ids(Letter.sort.failed.query(since=clock.now() - MINUTE)) == ["soon", "later"]
-    assert ids(Letter.sort.failed.query()) == ["soon", "later", "old"]
+    fail(Single.sort, "later", RetryLater(timedelta(hours=9)))
+    fail(Single.sort, "soon", RetryLater(timedelta(hours=1)))
+    assert ids(Single.sort.failed.query(since=clock.now() - MINUTE)) == ["soon", "later"]
+    assert ids(Single.sort.failed.query()) == ["soon", "later", "old"]
 
 
 def test_a_window_of_another_zone_is_the_same_window(clock: StoppedClock) -> None:
-    Letter.create("t-1")
+    Single.create("t-1")
     local = clock.now().astimezone()
-    assert ids(Letter.sort.pending.query(since=local, until=local + MINUTE)) == ["t-1"]
+    assert ids(Single.sort.pending.query(since=local, until=local + MINUTE)) == ["t-1"]
 
 
 @pytest.mark.parametrize("latest_due_first", [False, True])
@@ -98,37 +74,37 @@ def test_a_window_can_be_limited_and_reversed(
     assert ids(Parcel.sort.pending.query(**window, limit=limit, latest_due_first=latest_due_first)) == expected
 
 
-def finished_in_turn(clock: StoppedClock, step: BoundStep[Letter], count: int = 12) -> None:
+def finished_in_turn(clock: StoppedClock, step: BoundStep[Single], count: int = 12) -> None:
     for number in range(count):
-        Letter.create(f"t-{number:02}")
+        Single.create(f"t-{number:02}")
         succeed(step, f"t-{number:02}")
         clock.advance(MINUTE)
 
 
 def test_a_query_since_reads_only_the_entries_since_then(clock: StoppedClock) -> None:
-    create_in_turn(Letter, clock)
+    create_in_turn(Single, clock)
     with recorded() as requests:
-        assert len(list(Letter.sort.pending.query(since=clock.now() - 3 * MINUTE))) == 3
+        assert len(list(Single.sort.pending.query(since=clock.now() - 3 * MINUTE))) == 3
     assert requests.entries_read == 3
 
 
 def test_a_query_of_finished_tasks_reads_only_the_window(clock: StoppedClock) -> None:
-    finished_in_turn(clock, Letter.sort)
+    finished_in_turn(clock, Single.sort)
     window: dict[str, Any] = {"since": clock.now() - 6 * MINUTE, "until": clock.now() - 3 * MINUTE}
     with recorded() as requests:
-        assert ids(Letter.sort.succeeded.query(**window)) == ["t-06", "t-07", "t-08"]
+        assert ids(Single.sort.succeeded.query(**window)) == ["t-06", "t-07", "t-08"]
     assert requests.entries_read <= 4
 
 
 def test_the_count_of_a_window_of_finished_tasks_reads_only_the_window(clock: StoppedClock) -> None:
-    finished_in_turn(clock, Letter.sort)
+    finished_in_turn(clock, Single.sort)
     with recorded() as requests:
-        assert Letter.sort.succeeded.count(until=clock.now() - 9 * MINUTE) == 3
+        assert Single.sort.succeeded.count(until=clock.now() - 9 * MINUTE) == 3
     assert requests.entries_read <= 4
 
 
 def test_a_limited_window_whose_beginning_is_long_ago_does_not_read_it_all(clock: StoppedClock) -> None:
-    create_in_turn(Letter, clock)
+    create_in_turn(Single, clock)
     with recorded() as requests:
-        assert len(list(Letter.sort.pending.query(since=clock.now() - 9 * MINUTE, limit=2))) == 2
+        assert len(list(Single.sort.pending.query(since=clock.now() - 9 * MINUTE, limit=2))) == 2
     assert requests.entries_read <= 3

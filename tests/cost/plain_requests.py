@@ -13,7 +13,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from pynamodb_tracker import GiveUp, RetryLater, TaskNotStartableError
+from pynamodb_tracker.exceptions import TaskError
 from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.testing import StoppedClock, stopped_clock
 from tests.support.engines import Moto
@@ -108,6 +111,22 @@ def progress(_: StoppedClock) -> None:
             transaction.update(Order("o-2", "order"), [Order.amount.set(2)])
 
 
+def refusals(_: StoppedClock) -> None:
+    """Be refused a second create, a start with and without its reason, a reopening and a deletion."""
+    Order.create("o-1", state=Order.ship.pending)
+    die(Order.ship, "o-1")
+    for refused in (
+        lambda: Order.create("o-1"),
+        lambda: Order.ship.run("o-1", print),
+        lambda: Order.ship.run("o-1", print, detailed_error=False),
+        lambda: Order.confirm_payment.run("o-2", print),
+        lambda: Order.confirm_payment.reopen("o-1"),
+        lambda: Order.delete_task("o-1"),
+    ):
+        with pytest.raises(TaskError):
+            refused()
+
+
 def batch(_: StoppedClock) -> None:
     """Find what is due, and run it."""
     Order.create_many(["o-1", "o-2"])
@@ -130,6 +149,7 @@ LIVES: dict[str, Callable[[StoppedClock], None]] = {
         release,
         takeover,
         progress,
+        refusals,
         batch,
     )
 }

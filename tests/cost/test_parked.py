@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 
 from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.worker.poller import StepPoller
-from tests.support.engines import Engine, Moto
+from tests.support.engines import opened
 from tests.support.recorder import Requests, recorded
 from tests.support.rows import client, stored
 from tests.support.shop import AppTask, Order
@@ -21,10 +20,7 @@ NEVER = "9999-12-31T23:59:59.999999+0000"
 _MOST_WRITES = 25
 
 
-@pytest.fixture
-def engine() -> Iterator[Engine]:
-    with Moto.of([AppTask]) as engine:
-        yield engine
+engine = opened(AppTask, scope="function")
 
 
 def park(number: int) -> None:

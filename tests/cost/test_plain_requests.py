@@ -7,14 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cost.plain_requests import LIVES, in_file, sent
-from tests.support.engines import Engine, Moto
+from tests.support.engines import Engine, opened
 from tests.support.shop import AppTask
 
-
-@pytest.fixture(scope="module")
-def engine() -> Iterator[Engine]:
-    with Moto.of([AppTask]) as engine:
-        yield engine
+engine = opened(AppTask, scope="module")
 
 
 @pytest.fixture

@@ -1,22 +1,19 @@
-"""How many requests things take, counted on their way."""
+"""How many requests bulk operations, queries and views take. plain_requests.txt has those of single tasks."""
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from pynamodb_tracker import TaskNotStartableError
 from pynamodb_tracker.dynamodb import write_batcher
 from pynamodb_tracker.presentation.children import family_of
 from pynamodb_tracker.presentation.task_facts import read_task
 from pynamodb_tracker.testing import StoppedClock
 from tests.engine.engine import Engine
 from tests.engine.proxy import Proxy
-from tests.support.fixtures import Frozen
 from tests.support.proxy_rules import targets
 
 pytestmark = pytest.mark.usefixtures("stopped_clock")
@@ -24,60 +21,6 @@ pytestmark = pytest.mark.usefixtures("stopped_clock")
 
 def since(proxy: Proxy, before: int) -> list[str]:
     return targets(proxy)[before:]
-
-
-def test_a_create_is_1_request_and_a_run_is_2(order: Any, proxy: Proxy) -> None:
-    order.create("o")
-    with order.confirm.start("o") as ctx:
-        ctx.task.note = "confirmed"
-
-    assert targets(proxy) == ["PutItem", "UpdateItem", "UpdateItem"]
-
-
-@pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt])
-def test_a_failing_run_is_2_requests_and_so_is_a_released_one(
-    order: Any, proxy: Proxy, error: type[BaseException]
-) -> None:
-    order.create("o")
-    before = len(proxy.log)
-
-    with pytest.raises(error), order.confirm.start("o"):
-        raise error
-
-    assert since(proxy, before) == ["UpdateItem", "UpdateItem"]
-
-
-@pytest.mark.parametrize(("detailed", "requests"), [(True, ["UpdateItem", "GetItem"]), (False, ["UpdateItem"])])
-def test_a_refused_start_is_2_requests_and_1_without_detail(
-    order: Any, proxy: Proxy, freeze: Callable[..., Frozen], *, detailed: bool, requests: list[str]
-) -> None:
-    order.create("o")
-    freeze(order.confirm, "o")
-    before = len(proxy.log)
-
-    with contextlib.suppress(TaskNotStartableError):
-        order.confirm.run("o", lambda _: None, detailed_error=detailed)
-
-    assert since(proxy, before) == requests
-
-
-def test_a_second_create_is_1_request(order: Any, proxy: Proxy) -> None:
-    order.create("o")
-
-    report = order.create_many(["o"])
-
-    assert list(report.refused) == ["o"]
-    assert targets(proxy) == ["PutItem", "PutItem"]
-
-
-def test_a_reopen_is_1_request_and_an_ignore_is_2(order: Any, proxy: Proxy) -> None:
-    order.create("o")
-    before = len(proxy.log)
-
-    order.confirm.ignore("o", reason="cancelled")
-    order.confirm.reopen("o")
-
-    assert since(proxy, before) == ["GetItem", "UpdateItem", "UpdateItem"]
 
 
 def test_bulk_operations_send_25_writes_in_a_request(order: Any, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:

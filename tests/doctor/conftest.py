@@ -72,15 +72,5 @@ def local(engine: AsMade) -> Iterator[type[Task]]:
         yield table
 
 
-@pytest.fixture
-def described(engine: AsMade) -> Iterator[type[Task]]:
-    """Make a table on moto alone, for tests that write down what DynamoDB answers."""
-    with _restored(ShopTask, engine) as table:
-        yield table
-
-
-@pytest.fixture
-def described_archive(engine: AsMade) -> Iterator[type[Task]]:
-    """Make the same with a use case that has `keep_for`."""
-    with _restored(ArchiveTask, engine) as table:
-        yield table
+described, described_archive = shop, archive
+"""The same on moto alone, for tests that write down what DynamoDB answers."""

@@ -14,7 +14,7 @@ from tests.infra.operations import row
 from tests.infra.permissions import Record
 from tests.infra.shop import LETTERS, Freight, Letter, Parcel, Payout, ShopTask, refuse
 from tests.infra.worker_operations import IN_TWO_PIECES, LARGE
-from tests.support.rows import client
+from tests.support.rows import remove
 from tests.support.workers import die
 
 MOVED = (
@@ -90,7 +90,7 @@ def find_that_the_data_of_an_ignored_task_has_gone(record: Record) -> None:
     Parcel.create("o-3", data=IN_TWO_PIECES)
     Parcel.pack.ignore("o-3", reason="cancelled")
     piece = {"task_id": {"S": "o-3"}, "use_case_id": {"S": "parcel#data#A#0"}}
-    client(ShopTask).delete_item(TableName=ShopTask.Meta.table_name, Key=piece)  # as time to live does
+    remove(ShopTask, piece)  # as time to live does
     with record, pytest.raises(TaskNotFoundError, match="its data is gone"):
         Parcel.pack.reopen("o-3")
 
@@ -119,7 +119,7 @@ def repair_a_group(record: Record) -> None:
         Letter.create(f"g-{number}", group="customer-7")
     for task_id in ("g-0", "g-1"):
         key = {"task_id": {"S": task_id}, "use_case_id": {"S": "letter"}}
-        client(ShopTask).delete_item(TableName=ShopTask.Meta.table_name, Key=key)
+        remove(ShopTask, key)
     with record:
         assert Letter.group("customer-7").repair() == "g-2"
 

@@ -85,7 +85,8 @@ def main() -> None:
         ]
         live()
         found = [{**record, "eventSourceARN": arn} for record in records(engine.endpoint, arn, **_KEYS)]
-        FILE.write_text(json.dumps({"Records": found}, indent=1, default=as_delivered) + "\n", encoding="utf-8")
+        lines = ",\n".join(json.dumps(record, default=as_delivered) for record in found)
+        FILE.write_text(f'{{"Records": [\n{lines}\n]}}\n', encoding="utf-8")
     finally:
         engine.stop()
 

@@ -28,7 +28,7 @@ from tests.infra.operations import row
 from tests.infra.permissions import Record
 from tests.infra.shop import LETTERS, Freight, Letter, Parcel, Payout, ShopTask, Stock, pack, refuse
 from tests.support.network import error
-from tests.support.rows import client
+from tests.support.rows import remove
 from tests.support.through import Dispatch, through
 
 LARGE = {"text": [str(number) for number in range(1_000)]}
@@ -101,7 +101,7 @@ def find_that_the_data_of_a_finished_task_has_gone(record: Record) -> None:
     Parcel.create("p-5", data=IN_TWO_PIECES, state=Parcel.send.pending)
     Parcel.send.run("p-5", pack)
     piece = {"task_id": {"S": "p-5"}, "use_case_id": {"S": "parcel#data#A#0"}}
-    client(ShopTask).delete_item(TableName=ShopTask.Meta.table_name, Key=piece)  # as time to live does
+    remove(ShopTask, piece)  # as time to live does
     with record, pytest.raises(TaskNotFoundError, match="its data is gone"):
         Parcel.send.run("p-5", pack, also_from=(Parcel.send.succeeded,))
 
@@ -226,7 +226,7 @@ def hand_on_the_turn_of_a_group(record: Record) -> None:
     with record, Letter.post.start("g-0") as ctx:
         ctx.group.data["posted"] = ctx.task.task_id
     lost = {"task_id": {"S": "g-2"}, "use_case_id": {"S": "letter"}}
-    client(ShopTask).delete_item(TableName=ShopTask.Meta.table_name, Key=lost)  # as a person may
+    remove(ShopTask, lost)  # as a person may
     with record:
         Letter.post.run("g-1", pack)
     assert Letter.group("customer-7").turn == "g-3"

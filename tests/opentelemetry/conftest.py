@@ -16,7 +16,7 @@ from opentelemetry.trace import Tracer
 
 from pynamodb_tracker.opentelemetry import instrument
 from tests.opentelemetry.shop import ShopTask
-from tests.support.engines import Engine, Moto
+from tests.support.engines import Engine, opened
 
 
 class Telemetry:
@@ -71,11 +71,7 @@ class Telemetry:
         self.meters.shutdown()
 
 
-@pytest.fixture(scope="package")
-def engine() -> Iterator[Engine]:
-    """Open the tables once."""
-    with Moto.of([ShopTask]) as engine:
-        yield engine
+engine = opened(ShopTask)
 
 
 @pytest.fixture

@@ -3,17 +3,12 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from opentelemetry import trace
-from opentelemetry.trace import SpanContext, StatusCode
+from opentelemetry.trace import StatusCode
 
 from pynamodb_tracker import AsyncContext
 from tests.opentelemetry.conftest import Telemetry
 from tests.opentelemetry.shop import Order, Parcel
-from tests.opentelemetry.test_spans import context_of
-
-
-def current() -> SpanContext:
-    return trace.get_current_span().get_span_context()
+from tests.opentelemetry.test_spans import context_of, current
 
 
 def test_concurrent_runs_of_one_loop_have_their_own_span_each_and_leave_none(telemetry: Telemetry) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import pytest
-from pynamodb.connection.base import Connection
 from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker.dynamodb import batch_execute, write_batcher
@@ -36,16 +35,10 @@ PATIENCE = 12
 """Batches in which everything must have been done."""
 
 
-@pytest.fixture
-def network(monkeypatch: pytest.MonkeyPatch) -> Network:
-    network = Network()
-
-    def dispatch(connection: Connection, operation_name: str, operation_kwargs: Any) -> Any:
-        return network.dispatch(connection, operation_name, operation_kwargs)
-
-    monkeypatch.setattr(Connection, "dispatch", dispatch)
+@pytest.fixture(autouse=True)
+def unknown_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget what the library knows about the engine."""
     monkeypatch.setattr(batch_execute, "_known", WeakKeyDictionary())
-    return network
 
 
 @pytest.fixture

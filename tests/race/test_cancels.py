@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.chaos.cancellations import cancel_at_random, delayed, found, problems
+from tests.chaos.interruptions import cancel_at_random, delayed, found, problems
 from tests.engine.actions import PASS, After
 from tests.engine.proxy import Proxy
 from tests.support.proxy_rules import in_turn, targets
@@ -17,7 +17,7 @@ from tests.support.proxy_rules import in_turn, targets
 pytestmark = pytest.mark.race
 
 CANCELS = 60
-"""How many runs are cancelled; python -m tests.chaos.cancellations takes any number."""
+"""How many runs are cancelled; python -m tests.chaos.interruptions --cancel takes any number."""
 
 
 def test_runs_that_are_cancelled_at_random_are_released_or_recorded(order: Any, rival: Any, proxy: Proxy) -> None:

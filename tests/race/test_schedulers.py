@@ -13,8 +13,7 @@ import pytest
 from apscheduler.triggers.interval import IntervalTrigger
 
 from tests.engine.engine import Engine
-from tests.support.bad_network import started_together
-from tests.support.processes import until
+from tests.support.processes import started_together, until
 from tests.support.scheduler_process import SchedulerWorker, scheduler_on
 
 pytestmark = pytest.mark.race

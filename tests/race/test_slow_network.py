@@ -227,31 +227,21 @@ def test_clients_are_built_one_after_the_other_from_one_session(
 
 
 @pytest.mark.usefixtures("stopped_clock")
-def test_a_claim_whose_answers_are_all_lost_is_released(worker: Worker, rival: Any, proxy: Proxy) -> None:
-    order = worker()
-    order.create("o")
-    proxy.rule = times(DropResponse(), number=2)
-
-    with pytest.raises(UpdateError) as error:
-        order.confirm.run("o", lambda _: pytest.fail("the block runs"))
-
-    assert "was released" in error.value.__notes__[0]
-    assert rival.confirm.run("o", lambda ctx: (ctx.attempt, ctx.task.fence)) == (1, 2)
-
-
-@pytest.mark.usefixtures("stopped_clock")
-def test_a_claim_that_never_arrived_differs_from_one_that_locked_the_task(
-    worker: Worker, rival: Any, proxy: Proxy
+@pytest.mark.parametrize(
+    ("action", "note", "fence"), [(DropResponse(), "was released", 2), (DropRequest(), "was not locked", 1)], ids=str
+)
+def test_a_claim_without_an_answer_is_released_if_it_locked_the_task(
+    worker: Worker, rival: Any, proxy: Proxy, *, action: Action, note: str, fence: int
 ) -> None:
     order = worker()
     order.create("o")
-    proxy.rule = times(DropRequest(), number=2)
+    proxy.rule = times(action, number=2)
 
     with pytest.raises(UpdateError) as error:
         order.confirm.run("o", lambda _: pytest.fail("the block runs"))
 
-    assert "was not locked" in error.value.__notes__[0]
-    assert rival.confirm.run("o", lambda ctx: (ctx.attempt, ctx.task.fence)) == (1, 1)
+    assert note in error.value.__notes__[0]
+    assert rival.confirm.run("o", lambda ctx: (ctx.attempt, ctx.task.fence)) == (1, fence)
 
 
 @pytest.mark.usefixtures("stopped_clock")

@@ -8,9 +8,8 @@ from typing import Any
 
 from pynamodb_tracker import TaskFormatError
 from pynamodb_tracker.clock import NEVER
-from tests.engine.actions import PASS
 from tests.race.traces_of_commands import later_version
-from tests.support.world import World, taken
+from tests.support.world import World
 
 TOGETHER = "TransactWriteItems"
 
@@ -41,14 +40,6 @@ def never_starts(world: World) -> bool:
     return bool(world.task.due_time == NEVER and not world.task.waits)
 
 
-def last_two_at_once(world: World) -> bool:
-    """Return whether nobody makes a task due whose last two children succeed at once."""
-    begin(world, "o/1", "o/2")
-    world.goes_wrong(partial(end, world.theirs, "o/2"), target=TOGETHER)
-    end(world.mine, "o/1")
-    return never_starts(world)
-
-
 def one_more_child(world: World) -> bool:
     """Return whether a task starts without a child that was added after it was read with one left."""
     begin(world, "o/1")
@@ -58,29 +49,6 @@ def one_more_child(world: World) -> bool:
         wait_for(world.theirs, "o/1", "o/2", also_from=[world.theirs.ship.ignored])
 
     world.goes_wrong(add, target=TOGETHER)
-    end(world.mine, "o/1")
-    return bool(world.task.waits is None)
-
-
-def reopened_after_the_look(world: World) -> bool:
-    """Return whether nobody makes a task due that was ignored when its last child read it, and waits again since."""
-    begin(world, "o/1")
-    world.theirs.ship.ignore("o", reason="not now")
-    world.goes_wrong(partial(world.theirs.ship.reopen, "o"), target=TOGETHER)
-    end(world.mine, "o/1")
-    return never_starts(world)
-
-
-def next_life(world: World) -> bool:
-    """Return whether a child of an earlier life of a task counts in its next one."""
-    begin(world, "o/1")
-
-    def live_again() -> None:
-        world.theirs.delete_task("o")
-        world.theirs.create("o")
-        wait_for(world.theirs, "o/2")
-
-    world.goes_wrong(live_again, target=TOGETHER)
     end(world.mine, "o/1")
     return bool(world.task.waits is None)
 
@@ -128,29 +96,3 @@ def counted_for_a_later_version(world: World) -> bool:
     with contextlib.suppress(TaskFormatError):
         end(world.mine, "o/1")
     return "waits" not in world.theirs.tracker.connection().get_item("o", world.theirs.tracker.use_case.name)["Item"]
-
-
-def reopened_while_it_waits(world: World) -> bool:
-    """Return whether a task that waits starts because it was ignored and reopened."""
-    begin(world, "o/1")
-    world.hire().ship.ignore("o", reason="not now")  # without a time to live, which reopen would look for
-    world.mine.ship.reopen("o")
-    return taken(world.mine.ship)
-
-
-def reopened_as_the_last_one_ends(world: World) -> bool:
-    """Return whether nobody makes a task due whose last child succeeds while it is reopened."""
-    begin(world, "o/1")
-    world.hire().ship.ignore("o", reason="not now")  # as above
-    world.goes_wrong(PASS, partial(end, world.theirs, "o/1"))
-    world.mine.ship.reopen("o")
-    return never_starts(world)
-
-
-def waits_again_as_the_last_one_ends(world: World) -> bool:
-    """Return whether nobody makes a task due whose last child succeeds while the step that created it does so again."""
-    begin(world, "o/1")
-    world.theirs.ship.ignore("o", reason="again")
-    world.goes_wrong(PASS, partial(end, world.theirs, "o/1"), target=TOGETHER)
-    wait_for(world.mine, "o/1", also_from=[world.mine.ship.ignored])
-    return never_starts(world)

@@ -23,16 +23,6 @@ def taken_early(world: World) -> bool:
     return taken(world.mine.confirm)
 
 
-def late_claim(world: World) -> bool:
-    """Return whether a late copy of a claim, whose run has failed since, locks the task without a worker."""
-    late = Hold()
-    world.mine.create("o")
-    world.goes_wrong(late)
-    fail(world.mine.confirm)
-    arrive(world.proxy, late)
-    return bool(world.task.state == world.mine.confirm.in_progress and world.task.attempt == 2)
-
-
 def late_claim_after_another_worker(world: World) -> bool:
     """Return whether a late copy does so after a second worker's failure: a different token need not be a later one."""
     late = Hold()

@@ -9,16 +9,14 @@ from typing import Any
 
 from pynamodb_tracker import (
     GiveUp,
-    SignalAlreadyReceivedError,
     TaskFormatError,
     TaskNotReadyError,
     TaskNotStartableError,
 )
 from pynamodb_tracker.clock import NEVER
-from tests.engine.actions import PASS, Hold
+from tests.engine.actions import PASS
 from tests.race.traces_of_commands import later_version
 from tests.race.traces_of_joins import end
-from tests.support.proxy_rules import arrive
 from tests.support.world import World, taken
 
 TOGETHER = "TransactWriteItems"
@@ -38,14 +36,6 @@ def never_starts(world: World) -> bool:
     """Return whether a task waits although nothing is left to wait for."""
     task = world.task
     return bool(task.due_time == NEVER and not (task.waits or task.awaits))
-
-
-def signalled_as_it_begins_to_wait(world: World) -> bool:
-    """Return whether nobody makes a task due whose signal comes while the success is recorded that waits for it."""
-    world.mine.create("o")
-    world.goes_wrong(PASS, partial(world.theirs.paid.send, "o", 1))
-    wait_for(world.mine, "paid")
-    return not taken(world.mine.ship)
 
 
 def wait_past_limit(world: World) -> None:
@@ -99,16 +89,6 @@ def child_and_signal_at_once(world: World) -> bool:
     return never_starts(world)
 
 
-def two_senders(world: World) -> bool:
-    """Return whether the second one of two different signals replaces the first one."""
-    world.mine.create("o")
-    world.mine.approved.send("o", 1)
-    world.goes_wrong(PASS, partial(world.theirs.paid.send, "o", "first"))
-    with contextlib.suppress(SignalAlreadyReceivedError):
-        world.mine.paid.send("o", "second")
-    return bool(world.task.paid.value != "first")
-
-
 def two_early_senders(world: World) -> bool:
     """Return whether the first signal is lost if another one comes to a row without any at the same time."""
     world.mine.create("o")
@@ -124,18 +104,6 @@ def asked_for_before_it_is_stored(world: World) -> bool:
     world.goes_wrong(PASS, partial(wait_for, world.theirs, "paid"))
     world.mine.paid.send("o", 1)
     return not taken(world.theirs.ship)
-
-
-def limit_passes_meanwhile(world: World) -> bool:
-    """Return whether a signal moves the due time of a task in progress, which the limit has started since."""
-    wait_past_limit(world)
-    lives = world.freeze(world.theirs.ship, "o")
-    before = world.task.due_time
-    world.mine.paid.send("o", 1)
-    moved = world.task.due_time != before
-    with contextlib.suppress(TaskNotReadyError):
-        lives.wake()
-    return bool(moved)
 
 
 def ignored_then_reopened(world: World) -> bool:
@@ -167,32 +135,10 @@ def reopened_as_the_signal_comes(world: World) -> bool:
     return never_starts(world)
 
 
-def late_signal_of_an_earlier_life(world: World) -> bool:
-    """Return whether a late copy of a signal reaches a task that was deleted, and created again."""
-    late = Hold()
-    world.mine.create("o", wait_for=world.mine.paid)
-    world.goes_wrong(late)
-    world.mine.paid.send("o", "old")
-    world.theirs.delete_task("o")
-    world.theirs.create("o", wait_for=world.theirs.paid)
-    arrive(world.proxy, late)
-    return world.task.paid is not None
-
-
 def starts_over(order: Any) -> None:
     """Lead the task to its end, and begin it anew."""
     end(order, "o")
     order.create_or_merge("o")
-
-
-def signal_of_an_earlier_round(world: World) -> bool:
-    """Return whether a signal is stored in the next round of a task, which has begun since it was read."""
-    world.mine.create("o")
-    before = world.task.creation
-    world.goes_wrong(PASS, partial(starts_over, world.theirs))
-    with contextlib.suppress(TaskNotStartableError):
-        world.mine.paid.send("o", "old", round=before)
-    return world.task.paid is not None
 
 
 def signal_in_an_earlier_round(world: World) -> bool:

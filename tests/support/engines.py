@@ -8,7 +8,7 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from typing import Any
+from typing import Any, Literal
 from unittest import mock
 
 import botocore.session
@@ -19,7 +19,7 @@ from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.dynamodb.models import dynamodb_backends
 
 from pynamodb_tracker import Task
-from pynamodb_tracker.testing import local_table
+from pynamodb_tracker.testing import StoppedClock, local_table
 from tests.engine.dynoxide import PATH_VARIABLE
 from tests.engine.engine import VARIABLE
 from tests.support.quick_moto import hurry
@@ -31,8 +31,10 @@ __all__ = [
     "Engine",
     "Moto",
     "chosen",
+    "empty_tables",
     "only_dynoxide",
     "only_moto",
+    "opened",
     "quick_session",
     "quick_sessions",
     "values",
@@ -149,6 +151,24 @@ class Dynoxide(Engine):
             elif rows:
                 writes = [{"DeleteRequest": {"Key": key}} for key in rows]
                 client(table).batch_write_item(RequestItems={table.Meta.table_name: writes})
+
+
+def opened(*tables: type[Task], scope: Literal["function", "module", "package"] = "package") -> Any:
+    """Return the fixture `engine` that opens these tables in memory once for its scope."""
+
+    @pytest.fixture(scope=scope)
+    def engine() -> Iterator[Engine]:
+        with Moto.of(tables) as engine:
+            yield engine
+
+    return engine
+
+
+@pytest.fixture
+def empty_tables(engine: Engine, stopped_clock: StoppedClock) -> Iterator[StoppedClock]:
+    """Give the test the tables, empty, and a clock that it moves."""
+    yield stopped_clock
+    engine.empty()
 
 
 def _close(table: type[Task]) -> None:

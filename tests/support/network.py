@@ -19,6 +19,7 @@ __all__ = [
     "before",
     "cancelled",
     "error",
+    "network",
     "passing",
     "silent",
     "throttled",
@@ -50,6 +51,18 @@ class Network:
     def dispatch(self, connection: Connection, operation: str, request: Request) -> Answer:
         """Send a request as the rule says."""
         return self.rule(operation, request, lambda: self.original(connection, operation, request))
+
+
+@pytest.fixture
+def network(monkeypatch: pytest.MonkeyPatch) -> Network:
+    """Put a network between the library and the engine that lets everything through until its `rule` is set."""
+    network = Network()
+
+    def dispatch(connection: Connection, operation_name: str, operation_kwargs: Any) -> Any:
+        return network.dispatch(connection, operation_name, operation_kwargs)
+
+    monkeypatch.setattr(Connection, "dispatch", dispatch)
+    return network
 
 
 @contextmanager

@@ -14,9 +14,11 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-__all__ = ["Crew", "Worker", "crew", "has_ended", "until"]
+__all__ = ["Crew", "Worker", "crew", "has_ended", "started_together", "until"]
+
+W = TypeVar("W", bound="Worker")
 
 TIMEOUT = 120.0
 """Seconds after which a worker that says nothing fails the test."""
@@ -147,3 +149,17 @@ def is_running(pid: int) -> bool:
         return False
     stat = Path(f"/proc/{pid}/stat")
     return not (stat.exists() and stat.read_text().rpartition(")")[2].split()[0] == "Z")
+
+
+@contextlib.contextmanager
+def started_together(kind: type[W], settings: dict[str, Any], commands: Sequence[list[str]]) -> Iterator[list[W]]:
+    """Start a process for each command, let all begin at once, and end them with the test."""
+    with contextlib.ExitStack() as stack:
+        started = [kind(settings, *command) for command in commands]
+        for each in started:
+            stack.callback(each.end)
+        for each in started:
+            assert each.hear() == "ready"
+        for each in started:
+            each.go()
+        yield started

@@ -9,7 +9,19 @@ from typing import Any
 from pynamodb_tracker import Task
 from pynamodb_tracker.clock import NEVER, stamp
 
-__all__ = ["change", "client", "index_entries", "item_bytes", "keys", "nested", "park", "put", "stored"]
+__all__ = [
+    "all_rows",
+    "change",
+    "client",
+    "index_entries",
+    "item_bytes",
+    "keys",
+    "nested",
+    "park",
+    "put",
+    "remove",
+    "stored",
+]
 
 Item = dict[str, Any]
 
@@ -19,15 +31,20 @@ def client(table: type[Task]) -> Any:
     return table._get_connection().connection.client
 
 
-def keys(table: type[Task]) -> Iterator[Item]:
-    """Yield the key of every row."""
+def all_rows(table: type[Task]) -> Iterator[Item]:
+    """Yield every row as it is stored."""
     request: Item = {"TableName": table.Meta.table_name, "ConsistentRead": True}
     while True:
         answer = client(table).scan(**request)
-        yield from ({name: item[name] for name in ("task_id", "use_case_id")} for item in answer["Items"])
+        yield from answer["Items"]
         if not (start := answer.get("LastEvaluatedKey")):
             return
         request["ExclusiveStartKey"] = start
+
+
+def keys(table: type[Task]) -> Iterator[Item]:
+    """Yield the key of every row."""
+    return ({name: item[name] for name in ("task_id", "use_case_id")} for item in all_rows(table))
 
 
 def stored(use_case: type[Task], task_id: str) -> Item:
@@ -48,6 +65,11 @@ def change(use_case: type[Task], task_id: str, **attributes: Item | None) -> Non
     """Store other values in a row; None removes one."""
     item = {**stored(use_case, task_id), **attributes}
     put(use_case, {name: value for name, value in item.items() if value is not None})
+
+
+def remove(table: type[Task], key: Item) -> None:
+    """Delete a row."""
+    client(table).delete_item(TableName=table.Meta.table_name, Key=key)
 
 
 def park(use_case: type[Task], task_id: str, waits: int, until: datetime = NEVER) -> None:

@@ -18,7 +18,7 @@ import botocore.session
 __all__ = ["leave_processes_out", "leave_requests_out", "measured", "measuring", "unmeasured"]
 
 _TESTS = Path(__file__).parents[1]
-FOLDERS = ("chaos", "compat", "infra", "machine", "model", "peer", "race")
+FOLDERS = ("chaos", "compat", "infra", "machine", "model", "race")
 """Tests of races, of faults and of many steps in a row, which run lines that the contract runs anyway."""
 
 

@@ -5,9 +5,9 @@ import pynamodb.connection.base
 
 from pynamodb_tracker import cli
 from tests.chaos import workers_on_loops
-from tests.support import forked, heartbeat_process, merge_process, worker_process
+from tests.support import forked, heartbeat_process, worker_process
 
-__all__ = ["cli", "forked", "heartbeat_process", "merge_process", "worker_process", "workers_on_loops"]
+__all__ = ["cli", "forked", "heartbeat_process", "worker_process", "workers_on_loops"]
 
 SESSION = botocore.session.get_session()
 SESSION.create_client("dynamodb", region_name="us-east-1").close()  # its descriptions of AWS are read here

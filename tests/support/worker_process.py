@@ -11,9 +11,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from pynamodb.exceptions import PynamoDBException
-
-from pynamodb_tracker import AsyncWorker, TaskNotFoundError, TaskNotStartableError
+from pynamodb_tracker import AsyncWorker, TaskNotStartableError
 from tests.support.orders import orders
 
 PATIENCE = 60.0
@@ -150,18 +148,6 @@ def _ordered(order: Callable[..., Any], task_id: str, **options: str) -> str:
 def tell(line: str) -> None:
     """Say something to the test."""
     print(line, flush=True)  # noqa: T201 - the test reads it
-
-
-def exists(model: Any, task_id: str) -> bool:
-    """Return whether there is this task, however often the network has to be asked."""
-    while True:
-        try:
-            model.get_task(task_id)
-        except TaskNotFoundError:
-            return False
-        except PynamoDBException:
-            continue
-        return True
 
 
 def obey(model: Any, command: Callable[..., Any], *arguments: str) -> None:

@@ -12,7 +12,7 @@ from pynamodb_tracker import Task
 from pynamodb_tracker.control import flow
 from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.web import dashboard, decisions
-from tests.support.engines import Engine, Moto
+from tests.support.engines import empty_tables, opened
 from tests.web.shop import Order, ShopTask
 
 OWN = {"Sec-Fetch-Site": "same-origin"}
@@ -27,18 +27,7 @@ def slices_of(monkeypatch: pytest.MonkeyPatch, tasks: int) -> None:
     monkeypatch.setattr(decisions, "SLICE_SECONDS", -1)
 
 
-@pytest.fixture(scope="package")
-def engine() -> Iterator[Engine]:
-    """Open the tables once."""
-    with Moto.of([ShopTask]) as engine:
-        yield engine
-
-
-@pytest.fixture
-def shop(engine: Engine, stopped_clock: StoppedClock) -> Iterator[StoppedClock]:
-    """Give the test empty tables, and a clock that it moves."""
-    yield stopped_clock
-    engine.empty()
+engine, shop = opened(ShopTask), empty_tables
 
 
 @pytest.fixture

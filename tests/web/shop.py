@@ -122,3 +122,9 @@ def fill(clock: StoppedClock, tasks: int, *, seed: int = 1, hours: float = 3) ->
         Refund.create(f"r-{number}")
     Refund.pay_back.run_all(fate, limit=5)
     Nightly.create("nightly", repeat=Repeat.every(timedelta(hours=24)))
+
+
+def failed(*task_ids: str) -> None:
+    """Create orders whose shipping has failed."""
+    for task_id in task_ids:
+        Order.create(task_id, state=Order.ship.failed)

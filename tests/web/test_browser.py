@@ -19,7 +19,7 @@ from pynamodb_tracker.web.words import visible
 from tests.support.rows import change
 from tests.web.browser import Visitor, chromium, serving
 from tests.web.conftest import slices_of
-from tests.web.shop import CarrierError, Nightly, Order, Refund, ShopTask, leave
+from tests.web.shop import CarrierError, Nightly, Order, Refund, ShopTask, failed, leave
 from tests.web.test_views import HOSTILE, every_state, fail
 
 if TYPE_CHECKING:
@@ -89,11 +89,6 @@ def schedules_and_pauses(monkeypatch: pytest.MonkeyPatch, counted: None) -> None
     Order.create("o-approval", wait_for=Order.approved)
     monkeypatch.setattr(Order.use_case_id, "pausable", True)
     Order.ship.pause(until=None, reason="w" * 300, by="ada")
-
-
-def failed(*task_ids: str) -> None:
-    for task_id in task_ids:
-        Order.create(task_id, state=Order.ship.failed)
 
 
 def test_times_are_shown_in_the_zone_of_the_viewer_and_in_utc_in_their_titles(visit: Visit, shop: StoppedClock) -> None:

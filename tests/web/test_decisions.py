@@ -17,16 +17,11 @@ from pynamodb_tracker import ExecutionContext, Report, Status
 from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.web import ActionRequest, decisions
 from tests.web.conftest import Open, slices_of
-from tests.web.shop import CarrierError, Order, leave
+from tests.web.shop import CarrierError, Order, failed, leave
 from tests.web.test_views import text_of
 
 ODD = ["a/b?c#d&e=f%2F+g", "two\nlines", " spaces ", "é\u202e"]
 """Ids that a form could change on its way."""
-
-
-def failed(*task_ids: str) -> None:
-    for task_id in task_ids:
-        Order.create(task_id, state=Order.ship.failed)
 
 
 def fields_of(page: Any, form: str) -> dict[str, list[str]]:

@@ -224,12 +224,7 @@ def test_what_is_hidden_is_not_told_by_an_error_nor_by_a_group(open_page: Open, 
 
     Refund.create("r-1", group="g", valid_until=shop.now())
     Refund.pay_back.run("r-1", share)
-    dynamodb(Refund).update_item(
-        TableName=Refund.Meta.table_name,
-        Key={"task_id": {"S": "r-1"}, "use_case_id": {"S": "refund"}},
-        UpdateExpression="SET valid_until = :text",
-        ExpressionAttributeValues={":text": {"S": "4711"}},
-    )
+    change(Refund, "r-1", valid_until={"S": "4711"})
     paths = ["/Refund/task?id=r-1", "/Refund/group?name=g"]
     seen, client = open_page(), open_page(hide={"valid_until", "data"})
     assert [("4711" in page or "Ada" in page) for page in (seen.get(path).text for path in paths)] == [True, True]
@@ -243,13 +238,7 @@ def test_what_is_hidden_is_not_told_by_an_error_nor_by_a_group(open_page: Open, 
 @pytest.mark.usefixtures("shop")
 def test_data_that_is_deeper_than_python_walks_is_shown_to_a_depth(open_page: Open) -> None:
     Order.create("o-1")
-    dynamodb(Order).update_item(
-        TableName=Order.Meta.table_name,
-        Key={"task_id": {"S": "o-1"}, "use_case_id": {"S": "order"}},
-        UpdateExpression="SET #d = :text",
-        ExpressionAttributeNames={"#d": "data"},
-        ExpressionAttributeValues={":text": {"S": '{"a":' * 700 + "1" + "}" * 700}},
-    )
+    change(Order, "o-1", data={"S": '{"a":' * 700 + "1" + "}" * 700})
     page = open_page().get("/Order/task?id=o-1")
     assert (page.status_code, page.text.count("&#34;a&#34;"), "…" in page.text) == (200, 100, True)
 
@@ -313,12 +302,7 @@ def test_a_task_of_a_group_leads_to_the_tasks_that_wait_for_their_turn(open_page
 @pytest.mark.usefixtures("shop")
 def test_a_damaged_task_is_shown_with_what_can_be_read(open_page: Open) -> None:
     Order.create("o-1", amount=5, state=Order.ship.failed)
-    dynamodb(Order).update_item(
-        TableName=Order.Meta.table_name,
-        Key={"task_id": {"S": "o-1"}, "use_case_id": {"S": "order"}},
-        UpdateExpression="SET amount = :text, create_time = :text",
-        ExpressionAttributeValues={":text": {"S": "<b>five"}},
-    )
+    change(Order, "o-1", amount={"S": "<b>five"}, create_time={"S": "<b>five"})
     client = open_page()
     page = client.get("/Order/task?id=o-1")
     assert page.status_code == 200
@@ -331,13 +315,7 @@ def test_a_damaged_task_is_shown_with_what_can_be_read(open_page: Open) -> None:
 @pytest.mark.usefixtures("shop")
 def test_a_state_that_no_step_declares_is_shown_as_unknown(open_page: Open) -> None:
     Order.create("o-1")
-    dynamodb(Order).update_item(
-        TableName=Order.Meta.table_name,
-        Key={"task_id": {"S": "o-1"}, "use_case_id": {"S": "order"}},
-        UpdateExpression="SET #s = :code, status_key = :key",
-        ExpressionAttributeNames={"#s": "status"},
-        ExpressionAttributeValues={":code": {"N": "77"}, ":key": {"S": "order#77#0"}},
-    )
+    change(Order, "o-1", status={"N": "77"}, status_key={"S": "order#77#0"})
     client = open_page()
     assert "unknown 77" in text_of(client.get("/Order/task?id=o-1"))
     assert "Nothing: no step declares its state" in text_of(client.get("/Order/task?id=o-1"))

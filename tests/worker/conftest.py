@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from pynamodb_tracker.testing import StoppedClock
-from tests.support.engines import Engine, Moto
+from tests.support.engines import empty_tables, opened
+from tests.support.network import network
 from tests.support.untraced import measured
 from tests.worker.shop import ShopTask
+
+__all__ = ["engine", "network", "processes", "shop"]
 
 
 @pytest.fixture(scope="package", autouse=True)
@@ -19,15 +21,4 @@ def processes() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
-def memory() -> Iterator[Engine]:
-    """Make the table once for each module: what a new table costs is a client, and AWS mocked anew."""
-    with Moto.of([ShopTask]) as tables:
-        yield tables
-
-
-@pytest.fixture
-def shop(memory: Engine, stopped_clock: StoppedClock) -> Iterator[StoppedClock]:
-    """Open the shop, and return the clock."""
-    yield stopped_clock
-    memory.empty()
+engine, shop = opened(ShopTask, scope="module"), empty_tables

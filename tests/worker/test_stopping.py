@@ -11,7 +11,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from pynamodb.connection.base import Connection
 
 from pynamodb_tracker import ExecutionContext, LockLostError, Tally, Worker, clock, transitions
 from pynamodb_tracker.execution.run import Run
@@ -75,18 +74,6 @@ def hung(function: Hanging, **options: Any) -> Iterator[Worker]:
         for thread in threading.enumerate():
             if thread.name.startswith("pynamodb_tracker worker"):
                 thread.join(WAIT)
-
-
-@pytest.fixture
-def network(monkeypatch: pytest.MonkeyPatch) -> Network:
-    """Put a network between the library and the table that lets everything through until its `rule` is set."""
-    network = Network()
-
-    def dispatch(connection: Connection, operation_name: str, operation_kwargs: Any) -> Any:
-        return network.dispatch(connection, operation_name, operation_kwargs)
-
-    monkeypatch.setattr(Connection, "dispatch", dispatch)
-    return network
 
 
 @pytest.fixture

@@ -1,5 +1,0 @@
-"""The fixtures of these tests: see tests/support/fixtures.py."""
-
-from tests.support.fixtures import freeze, name, new_worker, order, quick_sdk, rival, session, table
-
-__all__ = ["freeze", "name", "new_worker", "order", "quick_sdk", "rival", "session", "table"]
