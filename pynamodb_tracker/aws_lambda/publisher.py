@@ -22,10 +22,8 @@ from pynamodb_tracker.dynamodb.retries import ending_with, slept_before_retry
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.model.failure import ABANDONED, Failure
 from pynamodb_tracker.model.failure_log import failures_in_row
-from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.model.row_state import readable_value
+from pynamodb_tracker.model.row import TaskRow, readable
 from pynamodb_tracker.status import END, Status
-from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 
 log = logging.getLogger("pynamodb_tracker")
@@ -126,8 +124,8 @@ class _Transition:
             "to": self.after,
             "attempt": self.attempt,
             "time": self.time.isoformat(timespec="microseconds"),
-            "last_error": readable_value(self.row, "last_error") if self.what in _WITH_ERROR else None,
-            "trace": readable_value(self.row, "trace"),
+            "last_error": self.row.last_error if self.what in _WITH_ERROR else None,
+            "trace": self.row.trace,
         }
 
 
@@ -196,28 +194,28 @@ def _transition_of(model: type[Task], record: Mapping[str, Any]) -> Iterator[_Tr
     images = change.get("OldImage"), change.get("NewImage")
     if (images[0] is None) != (name == "INSERT") or (images[1] is None) != (name == "REMOVE"):
         raise UnreadableEventError("a record lacks an image: the stream needs the view type NEW_AND_OLD_IMAGES")
-    old, new = (None if image is None else model.from_raw_data(image) for image in images)
+    old, new = (None if image is None else readable(model.from_raw_data(image)) for image in images)
     row = cast("Task", new or old)
-    what, step = _CAME_OR_WENT.get(name, ""), _state(row).step
+    what, step = _CAME_OR_WENT.get(name, ""), row.state.step
     if old is not None and new is not None:
-        if all(readable_value(old, each) == readable_value(new, each) for each in _MOVED):
+        if all(getattr(old, each) == getattr(new, each) for each in _MOVED):
             return
         what, step = _what_became(old, new)
-    time = readable_value(row, "update_time")
+    time = row.attribute_values.get("update_time") or clock.now()
     if new is None:
         time = datetime.fromtimestamp(change["ApproximateCreationDateTime"], UTC)
         if record.get("userIdentity", {}).get("principalId") == "dynamodb.amazonaws.com":
             what = "expired"
-    was_running = old is not None and _state(old).status is Status.IN_PROGRESS
+    was_running = old is not None and old.state.status is Status.IN_PROGRESS
     yield _Transition(
         id=change["SequenceNumber"],
         step=step or "unknown",
         what=what,
-        time=time or clock.now(),
+        time=time,
         row=row,
-        before=None if old is None else str(_state(old)),
-        after=None if new is None else str(_state(new)),
-        attempt=readable_value(old if old and was_running and what != "in_progress" else row, "attempt"),
+        before=None if old is None else str(old.state),
+        after=None if new is None else str(new.state),
+        attempt=(old if old and was_running and what != "in_progress" else row).attempt,
     )
 
 
@@ -226,7 +224,7 @@ def _what_became(old: Task, new: Task) -> tuple[str, str]:
 
     A success is seen by the state that was left, because the row is at the next step already.
     """
-    before, after, entry = _state(old), _state(new), _new_entry(old, new)
+    before, after, entry = old.state, new.state, _new_entry(old, new)
     if after.status is Status.IN_PROGRESS:
         return "in_progress", after.step
     if entry is not None:
@@ -235,7 +233,7 @@ def _what_became(old: Task, new: Task) -> tuple[str, str]:
     if after.status in (Status.FAILED, Status.IGNORED):
         return str(after.status), before.step
     if before.status is Status.IN_PROGRESS:
-        stays = before.step == after.step and readable_value(old, "round") == readable_value(new, "round")
+        stays = before.step == after.step and old.round == new.round
         return "released" if stays and after.code != END else "succeeded", before.step
     if before.status in (Status.FAILED, Status.IGNORED):
         return "reopened", after.step
@@ -247,9 +245,3 @@ def _new_entry(old: Task, new: Task) -> Failure | None:
     known = {(entry.step, entry.attempt, entry.time, entry.type) for entry in failures_in_row(old)}
     newest = [each for each in failures_in_row(new)[-1:] if each.type != ABANDONED]  # the next attempt stores that
     return next((each for each in newest if (each.step, each.attempt, each.time, each.type) not in known), None)
-
-
-def _state(row: Task) -> State[Any]:
-    """Return the state of a row; one without a step if no step declares its code, or it cannot be read."""
-    code = readable_value(row, "status")
-    return row.state if code is not None else State(type(row), "", None, 0, row.use_case_id)

@@ -21,7 +21,6 @@ from pynamodb_tracker.dynamodb.retries import deadline, slept_before_retry
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.model.row_state import readable_value
 
 log = logging.getLogger("pynamodb_tracker")
 
@@ -81,7 +80,7 @@ class Queue:
     def _tenant(self, task: TaskRow) -> str | None:
         """Return whose message it is: a fair queue lets no tenant delay the others; None for a tenant of its own."""
         if self.message_group is None:
-            return cast("str | None", readable_value(task, "group"))
+            return cast("str | None", task.group)
         try:
             found = self.message_group(task)
             if not isinstance(found, str | None):

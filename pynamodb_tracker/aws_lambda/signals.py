@@ -28,7 +28,6 @@ from pynamodb_tracker.exceptions import (
 )
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.model.signals import ReceivedSignal, check_label
 from pynamodb_tracker.step.signal import BoundSignal
 
@@ -207,9 +206,9 @@ class _Sender(Generic[T]):
     def _woken_by(self, result: Invocation[Any]) -> ReceivedSignal | None:
         """Return the signal that counts if the task is due by it, and was not started since."""
         task: Any = result.task
-        if readable_value(task, "awaits") or readable_value(task, "waits"):
+        if task.awaits or task.waits:
             return None
-        first: ReceivedSignal | None = (readable_value(task, "signals") or {}).get(self.signal.name)
+        first: ReceivedSignal | None = (task.signals or {}).get(self.signal.name)
         is_pending = any(task.status == codes.pending for codes in task.tracker.steps)
         return first if first is not None and is_pending and task.due_time == first.time else None
 

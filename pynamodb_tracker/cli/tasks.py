@@ -13,7 +13,7 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.cli.command import FOUND
 from pynamodb_tracker.cli.terminal import Cell, styled, warn
 from pynamodb_tracker.control.item import Pause
-from pynamodb_tracker.model.row import damages_of
+from pynamodb_tracker.model.row import damages_of, readable
 from pynamodb_tracker.presentation.errors import one_line
 from pynamodb_tracker.presentation.overview import Number
 from pynamodb_tracker.presentation.task_facts import is_abandoned, name_of
@@ -98,23 +98,10 @@ def held_back(pauses: Iterable[Pause], limits: Iterable[Use]) -> Iterator[Text]:
 
 # Damaged tasks: those with attributes that are stored otherwise than declared.
 
-_NOT_IN_TABLES = frozenset(
-    {
-        *("errors", "creation", "unfinished", "saves", "round", "again", "asked", "asked_by", "creator", "parent"),
-        *(
-            "repeat",
-            "occurrence",
-            "occurrence_count",
-            "extra_time",
-            "last_run",
-            "trace",
-            "group",
-            "group_number",
-            "starts",
-        ),
-    }
+_IN_TABLES = frozenset(
+    {"status", "attempt", "due_time", "create_time", "update_time", "lock_expire_time", "worker", "last_error"}
 )
-"""Attributes of the tracker's own that no table shows."""
+"""The attributes that tables show: a task with damage to one of them is in no table."""
 
 
 class Damaged:
@@ -128,17 +115,17 @@ class Damaged:
         self._any = False
 
     def reported(self, tasks: Iterable[Task]) -> Iterator[Task]:
-        """Yield all the tasks, and report what cannot be read of them."""
-        for task in tasks:
+        """Yield all the tasks, as far as they can be read, and report the damages."""
+        for task in map(readable, tasks):
             self.read += 1
             unread = damages_of(task)
-            if unread and (self._own_too or _is_hidden(task, unread)):
+            if unread and (self._own_too or not _IN_TABLES.isdisjoint(unread)):
                 self.report(task.task_id, unread)
             yield task
 
     def readable(self, tasks: Iterable[Task]) -> Iterator[Task]:
-        """Yield the tasks that a table can show, and report the others, too."""
-        return (task for task in self.reported(tasks) if not _is_hidden(task, damages_of(task)))
+        """Yield the tasks that a table shows, and report the others, too."""
+        return (task for task in self.reported(tasks) if _IN_TABLES.isdisjoint(damages_of(task)))
 
     def report(self, task_id: str, unread: Mapping[str, Exception]) -> None:
         """Print what cannot be read of a task."""
@@ -150,7 +137,3 @@ class Damaged:
         """Exit with 1 if a task was damaged."""
         if self._any:
             raise typer.Exit(FOUND)
-
-
-def _is_hidden(task: Task, unread: Mapping[str, Exception]) -> bool:
-    return not unread.keys().isdisjoint(task.tracker_attributes - _NOT_IN_TABLES)

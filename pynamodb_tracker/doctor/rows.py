@@ -13,8 +13,7 @@ from pynamodb_tracker.exceptions import TaskError
 from pynamodb_tracker.model.child_list import awaited_tasks
 from pynamodb_tracker.model.data import unread_data
 from pynamodb_tracker.model.references import parse, reference_to, round_of
-from pynamodb_tracker.model.row import TaskRow, damages_of, has_later_format, load
-from pynamodb_tracker.model.row_state import readable_value, readable_values
+from pynamodb_tracker.model.row import TaskRow, damages_of, has_later_format, load, readable
 from pynamodb_tracker.status import END
 from pynamodb_tracker.step.signal import signals_in
 from pynamodb_tracker.task.find_by import find_bys
@@ -76,20 +75,19 @@ def examine_rows(model: type[Task]) -> list[Finding]:
     children, parked, asked = Counter[str](), list[TaskRow](), list[TaskRow]()
     groups: dict[tuple[type[TaskRow], str], TaskRow] = {}
     damaged, unknown = defaultdict[str, list[str]](list), list[str]()
-    for row in model.scan(consistent_read=True):
-        values = readable_values(row)
+    for row in map(readable, model.scan(consistent_read=True)):
         for name, why in _damages_of(row):
             damaged[name].append(f"{row.use_case_id} {row.task_id!r} ({why})")
-        if parent := values.get("parent"):
-            children[parent] += 1
-        if values.get("waits") and values.get("due_time") == clock.NEVER and values.get("update_time", begun) < begun:
+        if row.parent:
+            children[row.parent] += 1
+        if row.waits and row.due_time == clock.NEVER and row.attribute_values.get("update_time", begun) < begun:
             stored = row._row_state.stored
-            parked.append(load(type(row), {name: stored[name] for name in _KEPT if name in stored}))
-            if values.get("starts") and (group := values.get("group")) and row._bound_steps:
-                groups.setdefault((type(row), group), row)
+            parked.append(readable(load(type(row), {name: stored[name] for name in _KEPT if name in stored})))
+            if row.starts and row.group and row._bound_steps:
+                groups.setdefault((type(row), row.group), row)
         if names := _undeclared(row):
             unknown.append(f"{row.use_case_id} {row.task_id!r} ({', '.join(sorted(names))})")
-        if "again" in row._row_state.stored and values.get("status") == END:
+        if "again" in row._row_state.stored and row.status == END:
             asked.append(row)
     parked = [row for row in parked if children[reference_to(row)] < awaited_tasks(row) and _is_unchanged(row)]
     still = [f"{model.__name__}.group({name!r})" for model, name in groups if needs_repair(model, name)]
@@ -147,18 +145,17 @@ def _damages_of(row: TaskRow) -> Iterator[tuple[str, object]]:
         except TaskError as error:
             damaged["data"] = error.__cause__
     try:
-        parse(readable_values(row).get("parent", reference_to(row)))
+        parse(row.attribute_values.get("parent", reference_to(row)))
     except ValueError as error:
         damaged["parent"] = error
     for name, why in damaged.items():
         yield row.get_attributes()[name].attr_name, why
-    status, key = readable_value(row, "status"), readable_value(row, "status_key")
-    if status is None:
+    if "status" in damaged:
         return
-    if status != END and not any(status in codes.own for codes in row.tracker.steps):
-        yield "status", f"no step of {type(row).__name__} declares {status}"
-    elif key is not None and key not in row.tracker.use_case.status_keys(status):
-        yield "status_key", f"{key!r} is not the one of {row.tracker.name_of(status)}"
+    if row.status != END and not any(row.status in codes.own for codes in row.tracker.steps):
+        yield "status", f"no step of {type(row).__name__} declares {row.status}"
+    elif "status_key" in row.attribute_values and row.status_key not in row.tracker.use_case.status_keys(row.status):
+        yield "status_key", f"{row.status_key!r} is not the one of {row.tracker.name_of(row.status)}"
 
 
 def _damaged(name: str, found: Sequence[str]) -> Finding:
@@ -178,13 +175,13 @@ def _undeclared(row: TaskRow) -> set[str]:
     """Return the signals that a task awaits, and that its class does not declare."""
     if not row._bound_steps or has_later_format(row):
         return set()
-    return {*(readable_value(row, "awaits") or ())} - {each.stored_name for each in signals_in(type(row))}
+    return {*(row.awaits or ())} - {each.stored_name for each in signals_in(type(row))}
 
 
 def _is_unchanged(row: TaskRow) -> bool:
     """Return whether a task still waits for as many as before; a child that was created since has changed that."""
     try:
-        now = type(row).get(row.task_id, row.use_case_id, consistent_read=True)
+        now = readable(type(row).get(row.task_id, row.use_case_id, consistent_read=True))
     except type(row).DoesNotExist:
         return False
     return (now.waits, round_of(now)) == (row.waits, round_of(row))

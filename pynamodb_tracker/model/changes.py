@@ -18,7 +18,7 @@ from pynamodb_tracker.exceptions import ValueNotStorableError
 from pynamodb_tracker.model.data import EMPTY_DATA, DataAttribute
 from pynamodb_tracker.model.overflow import MAX_BYTES
 from pynamodb_tracker.model.row import TaskRow, load
-from pynamodb_tracker.model.row_state import ValuesWithUnreadable, readable_values, unreadable_in
+from pynamodb_tracker.model.row_state import ValuesWithUnreadable, unreadable_in
 from pynamodb_tracker.model.serialization import rewritten, same, serialized
 
 T = TypeVar("T", bound=TaskRow)
@@ -94,7 +94,7 @@ def read_again(row: TaskRow, names: Iterable[str]) -> None:
 def as_stored(row: T) -> T:
     """Return a copy of a row without what was assigned to it and not saved."""
     copy = load(type(row), row._row_state.stored)
-    values = readable_values(row)
+    values = row.attribute_values
     copy.attribute_values.update({name: values[name] for name in row.tracker_attributes if name in values})
     return copy
 

@@ -18,8 +18,7 @@ from pynamodb_tracker.dynamodb.connection import Item, get_items
 from pynamodb_tracker.model.hydration import rows_of_table
 from pynamodb_tracker.model.overflow import CHUNK, VERSION, RowKey, key_beside
 from pynamodb_tracker.model.references import reference_to
-from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.model.row_state import readable_value
+from pynamodb_tracker.model.row import TaskRow, readable
 
 _MOST_BYTES = 4096
 """Bytes of the names, compressed."""
@@ -69,8 +68,8 @@ def keys_in(item: Item) -> list[RowKey]:
 
 def awaited_tasks(row: TaskRow) -> int:
     """Return for how many children a task waits; its turn in a group is none of them."""
-    waits = readable_value(row, "waits") or 0
-    return max(waits - (readable_value(row, "starts") is not None), 0)
+    waits = row.waits or 0
+    return max(waits - (row.starts is not None), 0)
 
 
 def children_of(parents: Sequence[TaskRow], *, most: int | None = None) -> dict[RowKey, Children]:
@@ -85,12 +84,12 @@ def children_of(parents: Sequence[TaskRow], *, most: int | None = None) -> dict[
     lists = {_owner(item): item for item in get_items(model.tracker.connection(), [list_key(key) for key in waiting])}
     named = {key: keys_in(lists.get(key, {})) for key in waiting}
     wanted = list(dict.fromkeys(child for keys in named.values() for child in keys))[:most]
-    found = rows_of_table(model, wanted)
+    found = {key: readable(row) for key, row in rows_of_table(model, wanted).items()}
     children = {}
     for key, row in waiting.items():
         reference = reference_to(row)
         tasks = [found[child] for child in named[key] if child in found]
-        tasks = [task for task in tasks if readable_value(task, "parent") == reference]
+        tasks = [task for task in tasks if task.parent == reference]
         children[key] = Children(tasks, max(awaited_tasks(row) - len(tasks), 0))
     return children
 

@@ -31,7 +31,7 @@ from pynamodb_tracker.dynamodb.limits import item_size, value_size
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.failure import Failure, cut, from_map, to_map
 from pynamodb_tracker.model.overflow import CHUNK, VERSION, life_of
-from pynamodb_tracker.model.row_state import read_failure_log, readable_value
+from pynamodb_tracker.model.row_state import raw_value, read_failure_log
 
 log = logging.getLogger("pynamodb_tracker")
 
@@ -95,8 +95,8 @@ class ErrorsAttribute(Attribute[list[Failure]]):
 
 def failures_in_row(instance: Any) -> list[Failure]:
     """Return the failures that are in memory, without a request; none if they cannot be read."""
-    failures: list[Failure] = readable_value(instance, "errors") or []
-    return failures
+    failures = raw_value(instance, "errors")
+    return failures if isinstance(failures, list) else []
 
 
 def has_log(instance: Any) -> bool:
@@ -106,17 +106,16 @@ def has_log(instance: Any) -> bool:
 
 def needs_log(instance: Any) -> bool:
     """Return whether the failures in memory are truncated, and the log item has not been read."""
-    return (
-        not instance._row_state.failures_whole and readable_value(instance, "errors") is not None and has_log(instance)
-    )
+    is_whole = instance._row_state.failures_whole or not isinstance(raw_value(instance, "errors"), list)
+    return not is_whole and has_log(instance)
 
 
 def fill(instance: Any, item: Item | None) -> None:
     """Give a row the failures of its log item, unless an earlier task of that id has left it; None if there is none."""
     logged: list[Failure] = []
     problem: object = "it is missing"
-    create_time: datetime | None = readable_value(instance, "create_time")  # None in a part of a row
-    life = life_of(create_time) if create_time is not None else ""
+    create_time = raw_value(instance, "create_time")
+    life = life_of(create_time) if isinstance(create_time, datetime) else ""  # not in a part of a row
     try:
         if item is not None and item[VERSION][STRING].startswith(life):
             logged, problem = unpacked(item), None

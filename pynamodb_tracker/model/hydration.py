@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
 from typing import TypeVar
 
-from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import get_items
 from pynamodb_tracker.dynamodb.retries import slept_before_retry
 from pynamodb_tracker.exceptions import TaskError
 from pynamodb_tracker.model import failure_log
 from pynamodb_tracker.model.data import LeftOut, unread_data
 from pynamodb_tracker.model.overflow import Pointer, RowKey, by_key, chunk_keys, item_key, key_of, log_key, texts_in
-from pynamodb_tracker.model.row import TaskRow, load
-from pynamodb_tracker.model.row_state import mark_unreadable, readable_value
+from pynamodb_tracker.model.row import TaskRow, has_expired, load, readable
+from pynamodb_tracker.model.row_state import mark_unreadable
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -27,6 +25,11 @@ def rows(model: type[T], task_ids: Iterable[str]) -> dict[str, T]:
     keys = [model.tracker.key(task_id) for task_id in dict.fromkeys(task_ids)]
     found = (load(model, item) for item in get_items(model.tracker.connection(), keys))
     return {row.task_id: row for row in found}
+
+
+def rows_to_show(model: type[T], task_ids: Iterable[str]) -> dict[str, T]:
+    """Read rows by task id in the same way, as far as they can be read."""
+    return {task_id: readable(row) for task_id, row in rows(model, task_ids).items()}
 
 
 def rows_of_table(model: type[T], keys: Iterable[RowKey]) -> dict[RowKey, T]:
@@ -83,9 +86,8 @@ def fill_each(found: Iterable[T]) -> dict[RowKey, T]:
 
 def _mark_incomplete(row: TaskRow) -> None:
     """Make every access to the data of a row raise, because a chunk is missing, damaged, or has another version."""
-    expire_time: datetime | None = readable_value(row, "expire_time")
-    expired = expire_time is not None and expire_time <= clock.now()
-    why = f"its time to live ended at {expire_time}" if expired else "was a chunk deleted by other means?"
+    expired = has_expired(row)
+    why = f"its time to live ended at {row.expire_time}" if expired else "was a chunk deleted by other means?"
     raised = TaskError(
         f"the data of {type(row).__name__} {row.task_id!r} is incomplete: at least one of its overflow chunks is "
         f"missing, damaged, or has another version; {why}",

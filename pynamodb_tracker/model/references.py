@@ -10,7 +10,6 @@ from pynamodb_tracker import instrumentation, strict_json
 from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.model.failure import cut
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.model.schema import SEPARATOR
 
 log = logging.getLogger("pynamodb_tracker")
@@ -37,7 +36,7 @@ def round_of(row: TaskRow) -> str:
 
     It is empty for a row that was created before creations had tokens.
     """
-    return readable_value(row, "round") or readable_value(row, "creation") or ""
+    return row.round or row.creation or ""
 
 
 def reference_to(row: TaskRow) -> str:
@@ -82,7 +81,7 @@ def text_of_new_trace(
 
     None if there is neither. An entry that is given stays as it is; if the entries of hooks do not fit, none is stored.
     """
-    inherited = (None if creator is None else readable_value(creator, "trace")) or {}
+    inherited = (None if creator is None else creator.trace) or {}
     plain = None if given is None and creator is None else trace_text(inherited if given is None else given, by)
     entries = instrumentation.trace_of(model.tracker.use_case.name, task_id, given or ())
     if not entries:

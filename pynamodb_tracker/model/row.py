@@ -21,9 +21,11 @@ from pynamodb_tracker.model.data import DataAttribute
 from pynamodb_tracker.model.failure_log import ErrorsAttribute
 from pynamodb_tracker.model.row_state import (
     PartialValues,
+    ReadableValues,
     RowState,
+    ValuesWithUnreadable,
     mark_unreadable,
-    readable_value,
+    raw_value,
     unreadable_error,
     unreadable_in,
 )
@@ -215,15 +217,15 @@ class TaskRow(Model):
 
         A task that waits no longer than until some time says so: "3 tasks, or until 2026-01-31 12:00:00 UTC".
         """
-        waits, awaits = readable_value(self, "waits"), readable_value(self, "awaits")
-        due_time = readable_value(self, "due_time")
-        is_pending = any(readable_value(self, "status") == codes.pending for codes in self.tracker.steps)
+        waits, awaits = self.waits, self.awaits
+        due_time: datetime | None = self.due_time
+        is_pending = any(self.status == codes.pending for codes in self.tracker.steps)
         if not ((waits or awaits) and due_time and is_pending and due_time > clock.now()):
             return None
         parts = []
-        if readable_value(self, "starts") is not None:
+        if self.starts is not None:
             waits = waits - 1
-            parts.append(f"its turn in group {readable_value(self, 'group')}")
+            parts.append(f"its turn in group {self.group}")
             if not (waits or awaits):
                 return parts[0]
         if awaits:
@@ -254,7 +256,7 @@ class TaskRow(Model):
             model = table.use_cases.get(data["use_case_id"]["S"], table.owner)  # type: ignore[assignment]
         row = load(model, data)
         if row._states and not data.keys() >= _IN_EVERY_ROW:  # noqa: SLF001 - an item of no use case may be anything
-            described = f"{model.__name__} {readable_value(row, 'task_id')!r}"
+            described = f"{model.__name__} {raw_value(row, 'task_id')!r}"
             vars(row)["attribute_values"] = PartialValues(row.attribute_values, described, cls.tracker_attributes)
         return row  # type: ignore[return-value]  # the row decides which class it is
 
@@ -364,22 +366,28 @@ class Membership(Enum):
 
 def membership_of(row: TaskRow) -> Membership:
     """Return where a task is in its group."""
-    if readable_value(row, "group") is None:
+    if row.group is None:
         return Membership.NONE
-    if readable_value(row, "starts") is not None:
+    if row.starts is not None:
         return Membership.QUEUE if row.waits == 1 else Membership.QUEUE_AND_OTHERS
     return Membership.ENDED if row.tracker.ends_at(row.status) else Membership.TURN
 
 
 def has_later_format(row: TaskRow) -> bool:
     """Return whether a later version of the library wrote the row in a format that this one does not know."""
-    return (readable_value(row, "format_version") or 0) > LATEST_FORMAT
+    return (row.format_version or 0) > LATEST_FORMAT
 
 
 def format_of(row: TaskRow) -> int:
     """Return the format of a row that is to be merged into, repeats, or waits: signals may come to it meanwhile."""
-    has_answers = bool(row.tracker.awaited) or (readable_value(row, "format_version") or 0) >= SIGNALS_FORMAT
+    has_answers = bool(row.tracker.awaited) or (row.format_version or 0) >= SIGNALS_FORMAT
     return SIGNALS_FORMAT if has_answers else FORMAT
+
+
+def has_expired(row: TaskRow) -> bool:
+    """Return whether a row is past its time to live: DynamoDB deletes it up to days later."""
+    expire_time: datetime | None = readable(row).expire_time
+    return expire_time is not None and expire_time <= clock.now()
 
 
 def may_expire(row: TaskRow) -> bool:
@@ -402,6 +410,22 @@ def later_format_error(row: TaskRow, operation: str) -> TaskFormatError:
     )
 
 
+def readable(row: T) -> T:
+    """Return a row as far as it can be read: the same row, or a copy without damages to the tracker's own attributes.
+
+    These have no value in the copy. The user's own attributes still raise when they are accessed. Code that looks at
+    rows which it has not checked passes them through this once, and then says `row.lock`.
+    """
+    values = row.attribute_values
+    if not isinstance(values, ValuesWithUnreadable) or isinstance(values, ReadableValues):
+        return row
+    damages = {name: error for name, error in unreadable_in(row).items() if name in row.tracker_attributes}
+    left = {name: value for name, value in values.items() if name not in damages}
+    view = copy(row)
+    vars(view)["attribute_values"] = ReadableValues(left, damages)
+    return view
+
+
 def check_tracker_attributes(row: T) -> T:
     """Return the row if all of the tracker's own attributes can be read; otherwise raise a TaskError.
 
@@ -420,11 +444,13 @@ def check_tracker_attributes(row: T) -> T:
 
 def damages_of(row: TaskRow) -> dict[str, Exception]:
     """Return which attributes of a whole row cannot be read, or are missing and needed by the tracker; and why."""
-    return unreadable_in(row) | {name: ValueError("it is missing") for name in _missing_in(row)}
+    unreadable = unreadable_in(row)
+    missing = (name for name in _missing_in(readable(row)) if name not in unreadable)
+    return {**unreadable, **{name: ValueError("it is missing") for name in missing}}
 
 
 def _missing_in(row: TaskRow) -> list[str]:
-    values, status = row.attribute_values, readable_value(row, "status")
+    values, status = row.attribute_values, row.status
     missing = [name for name in _REQUIRED if name not in values]
     if "status_key" not in values and status != END:  # no query would find it
         missing.append("status_key")

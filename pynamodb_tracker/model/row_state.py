@@ -93,30 +93,27 @@ class PartialValues(ValuesWithUnreadable):
         )
 
 
+class ReadableValues(ValuesWithUnreadable):
+    """The attribute values of a row without the tracker's own ones that cannot be read: these have no value."""
+
+    def __init__(self, values: Mapping[str, Any], damages: Mapping[str, Exception]) -> None:
+        super().__init__(values)
+        self.damages = damages
+        """Why they cannot be read, by attribute."""
+
+
 def raw_value(row: AttributeContainer, name: str) -> Any:
     """Return the value of an attribute as it is held in memory, without raising; None if there is none."""
     return dict.get(row.attribute_values, name)
 
 
-def readable_values(row: AttributeContainer) -> dict[str, Any]:
-    """Return the attribute values of a row, without those that cannot be read."""
-    values = row.attribute_values
-    if isinstance(values, ValuesWithUnreadable):
-        return {name: value for name, value in values.items() if not isinstance(value, Unreadable)}
-    return values
-
-
-def readable_value(row: AttributeContainer, name: str) -> Any:
-    """Return the value of an attribute; None if it cannot be read."""
-    value = raw_value(row, name)
-    return None if isinstance(value, Unreadable) else value
-
-
-def unreadable_in(row: AttributeContainer) -> dict[str, Exception]:
+def unreadable_in(row: AttributeContainer) -> Mapping[str, Exception]:
     """Return the attributes of a row that cannot be read, and why."""
-    if not isinstance(row.attribute_values, ValuesWithUnreadable):
+    values = row.attribute_values
+    if not isinstance(values, ValuesWithUnreadable):
         return {}
-    return {name: value.error for name, value in row.attribute_values.items() if isinstance(value, Unreadable)}
+    known = values.damages if isinstance(values, ReadableValues) else {}
+    return {**known, **{name: value.error for name, value in values.items() if isinstance(value, Unreadable)}}
 
 
 def unreadable_error(model: type, task_id: str, found: Mapping[str, Exception]) -> TaskError:

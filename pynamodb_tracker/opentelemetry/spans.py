@@ -19,7 +19,6 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from pynamodb_tracker.instrumentation import Hook, RunDetails
 from pynamodb_tracker.model.failure import cut, message_of, scrubbed, type_of
-from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.opentelemetry import names
 
 _MAX_DESCRIPTION = 200
@@ -55,7 +54,7 @@ class Spans(Hook):
 
     def on_start(self, run: RunDetails) -> AbstractContextManager[object]:
         """Start the span as of the time of the claim; it is the current one in the block."""
-        origin = _span_context_in(readable_value(run.task, "trace"))
+        origin = _span_context_in(run.task.trace)
         parent, linked = self._relatives(run, origin)
         destination = names.destination(run.use_case_id, run.step)
         span = self._tracer.start_span(
@@ -96,7 +95,7 @@ class Spans(Hook):
         if origin is None:
             return None, None
         # The runs of a task that repeats would all become part of one trace, for years.
-        if not self._adopt or readable_value(run.task, "repeat") is not None:
+        if not self._adopt or run.task.repeat is not None:
             return None, origin
         around = trace.get_current_span().get_span_context()
         if around.trace_id == origin.trace_id:

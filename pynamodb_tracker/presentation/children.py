@@ -9,10 +9,9 @@ from typing import Any
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.side_by_side import side_by_side
 from pynamodb_tracker.model.child_list import Children, awaited_tasks, children_of
-from pynamodb_tracker.model.hydration import rows
+from pynamodb_tracker.model.hydration import rows_to_show
 from pynamodb_tracker.model.overflow import RowKey
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.presentation.task_facts import GAVE_UP, UNKNOWN, name_of
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
@@ -42,8 +41,8 @@ class Child:
     @classmethod
     def of(cls, row: TaskRow) -> Child:
         """Return what is shown of a row, also of one whose use case this program does not declare."""
-        if not isinstance(row, Task) or not row.tracker.steps or readable_value(row, "status") is None:
-            return cls(row.use_case_id, row.task_id, f"{UNKNOWN}.{readable_value(row, 'status')}", needs_person=False)
+        if not isinstance(row, Task) or not row.tracker.steps:
+            return cls(row.use_case_id, row.task_id, f"{UNKNOWN}.{row.status or 0}", needs_person=False)
         return cls(row.use_case_id, row.task_id, name_of(row.state), row.state.status is Status.IGNORED)
 
     @property
@@ -116,7 +115,7 @@ def blocked_among(waiting: Mapping[BoundStep[Any], Sequence[str]]) -> list[Block
     if not steps:
         return []
     ids = list(steps)[:_MOST_WAITING]
-    parents = rows(next(iter(waiting)).model, ids)
+    parents = rows_to_show(next(iter(waiting)).model, ids)
     families = _families([parents[task_id] for task_id in ids if task_id in parents], _MOST_OF_THEM)
     return [Blocked(steps[task_id], task_id, each) for (task_id, _), each in families.items() if each.blockers]
 

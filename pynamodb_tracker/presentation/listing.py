@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from pynamodb_tracker.model.hydration import rows
-from pynamodb_tracker.model.row_state import readable_value
+from pynamodb_tracker.model.hydration import rows_to_show
 from pynamodb_tracker.presentation.errors import error_pattern
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.index_page import IndexEntry
@@ -95,8 +94,5 @@ def find(what: Filter, cursor: str | None = None, *, limit: int, most_searched: 
 
 
 def _running(model: type[Task], entries: Sequence[IndexEntry]) -> dict[str, Running]:
-    found = rows(model, [entry.task_id for entry in entries])
-    return {
-        task_id: Running(readable_value(row, "worker"), readable_value(row, "lock_expire_time"))
-        for task_id, row in found.items()
-    }
+    found = rows_to_show(model, [entry.task_id for entry in entries])
+    return {task_id: Running(row.worker, row.lock_expire_time) for task_id, row in found.items()}

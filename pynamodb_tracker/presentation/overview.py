@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pynamodb_tracker import clock
 from pynamodb_tracker.control.item import Pause, in_force
 from pynamodb_tracker.dynamodb.side_by_side import side_by_side
-from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row import TaskRow, readable
 from pynamodb_tracker.presentation.children import Blocked, blocked_among
 from pynamodb_tracker.presentation.task_facts import is_abandoned, is_branch
 from pynamodb_tracker.presentation.text import span
@@ -302,7 +302,7 @@ def _count(state: State[Any]) -> Number:
 def _left_behind(step: BoundStep[Any], first: dict[State[Any], datetime]) -> list[Task]:
     if first.get(step.in_progress, clock.now()) >= clock.now():
         return []
-    return [task for task in step.in_progress.query(limit=_MOST_ROWS, with_data=False) if is_abandoned(task)]
+    return [*filter(is_abandoned, map(readable, step.in_progress.query(limit=_MOST_ROWS, with_data=False)))]
 
 
 def _waiting(step: BoundStep[Any], pending: Number) -> tuple[Number, list[str]]:

@@ -11,8 +11,7 @@ from typing import Any
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.side_by_side import side_by_side
-from pynamodb_tracker.model.hydration import rows
-from pynamodb_tracker.model.row_state import readable_value
+from pynamodb_tracker.model.hydration import rows_to_show
 from pynamodb_tracker.presentation.task_facts import is_abandoned
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.state import State
@@ -44,7 +43,7 @@ class WorkerView:
 
     def add(self, task: Task) -> None:
         """Count a task in progress."""
-        claimed, expires = readable_value(task, "update_time"), readable_value(task, "lock_expire_time")
+        claimed, expires = task.update_time, task.lock_expire_time
         is_expired = is_abandoned(task)
         self.tasks += 1
         self.steps[task.state] += 1
@@ -83,7 +82,7 @@ def find_running(models: Sequence[type[Task]], worker: str | None = None) -> Run
     found: dict[str | None, WorkerView] = {}
     for each in side_by_side(lambda each: _in_progress(*each), ids.items()):
         for task in each:
-            name = readable_value(task, "worker")
+            name = task.worker
             if worker is None or (name or "").startswith(worker):
                 found.setdefault(name, WorkerView(name)).add(task)
     workers = sorted(found.values(), key=lambda each: (-each.expired, -each.tasks, each.worker or ""))
@@ -91,5 +90,5 @@ def find_running(models: Sequence[type[Task]], worker: str | None = None) -> Run
 
 
 def _in_progress(model: type[Task], ids: list[str]) -> list[Task]:
-    tasks = [task for task in rows(model, ids).values() if task.state.status is Status.IN_PROGRESS]
-    return sorted(tasks, key=lambda task: readable_value(task, "update_time") or clock.NEVER)
+    tasks = [task for task in rows_to_show(model, ids).values() if task.state.status is Status.IN_PROGRESS]
+    return sorted(tasks, key=lambda task: task.attribute_values.get("update_time", clock.NEVER))

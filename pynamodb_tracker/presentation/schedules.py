@@ -12,10 +12,9 @@ from typing import Any
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.side_by_side import side_by_side
-from pynamodb_tracker.model.hydration import rows
+from pynamodb_tracker.model.hydration import rows_to_show
 from pynamodb_tracker.model.repeat import LastRun, Repeat
-from pynamodb_tracker.model.row_state import readable_value
-from pynamodb_tracker.presentation.task_facts import last_run_in_words, last_run_of, what_comes_next
+from pynamodb_tracker.presentation.task_facts import last_run_in_words, what_comes_next
 from pynamodb_tracker.presentation.text import age
 from pynamodb_tracker.presentation.times import length
 from pynamodb_tracker.status import Status
@@ -80,13 +79,13 @@ def find_schedules(model: type[Task]) -> Schedules:
         found = [entry.task_id for part in parts for entry in part.tasks]
         is_all = is_all and left > 0 and len(found) <= left and all(part.cursor is None for part in parts)
         ids += found[: max(left, 0)]
-    repeating = (task for task in rows(model, ids).values() if "repeat" in task._row_state.stored)
+    repeating = (task for task in rows_to_show(model, ids).values() if "repeat" in task._row_state.stored)
     schedules = sorted(map(_schedule, repeating), key=lambda each: (each.due_time or clock.NEVER, each.task.task_id))
     return Schedules(schedules, is_all)
 
 
 def _schedule(task: Task) -> Schedule:
-    rule: Repeat | None = readable_value(task, "repeat")
+    rule = task.repeat
     step = task._bound_steps.get(task.state.step or "")
     waits = task.state.status in (Status.PENDING, Status.FAILED)
     return Schedule(
@@ -94,9 +93,9 @@ def _schedule(task: Task) -> Schedule:
         task.state,
         "it cannot be read" if rule is None else in_words(rule),
         "" if rule is None else rule.expression,
-        last_run_of(task),
+        task.last_run,
         what_comes_next(task, step),
-        readable_value(task, "due_time") if waits else None,
+        task.due_time if waits else None,
     )
 
 

@@ -16,13 +16,11 @@ from pynamodb_tracker.arguments import check_task_id
 from pynamodb_tracker.dynamodb.connection import endpoint_of
 from pynamodb_tracker.exceptions import LockLostError, TaskNotFoundError
 from pynamodb_tracker.model import hydration
-from pynamodb_tracker.model.again import PendingRequest
 from pynamodb_tracker.model.data import DataAttribute
 from pynamodb_tracker.model.references import Reference, parse
-from pynamodb_tracker.model.repeat import LastRun, Repeat
+from pynamodb_tracker.model.repeat import LastRun
 from pynamodb_tracker.model.round_records import DoneParts, first_failure, round_of_runs
-from pynamodb_tracker.model.row import Membership, TaskRow, damages_of, membership_of
-from pynamodb_tracker.model.row_state import readable_value
+from pynamodb_tracker.model.row import Membership, TaskRow, damages_of, membership_of, readable
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.errors import one_line
 from pynamodb_tracker.presentation.text import between, count, moment, stamp
@@ -74,16 +72,16 @@ def is_branch(model: type[TaskRow], step: str) -> bool:
 
 
 def read_task(model: type[Task], task_id: str) -> Task:
-    """Return a task with all of it that can be read, which `get_task` refuses; a TaskNotFoundError if there is none."""
+    """Return a task as far as it can be read, also one that `get_task` refuses; TaskNotFoundError if there is none."""
     found = hydration.fill(model, hydration.rows(model, [check_task_id(task_id)]))
     if task_id not in found:
         raise TaskNotFoundError(f"there is no {model.__name__} {task_id!r}", task_id=task_id)
-    return found[task_id]
+    return readable(found[task_id])
 
 
 def is_abandoned(task: Task) -> bool:
     """Return whether a worker left the task behind: its lock has expired, and the clock margin has passed."""
-    expires: datetime | None = readable_value(task, "lock_expire_time")
+    expires: datetime | None = task.lock_expire_time
     in_progress = task.state.status is Status.IN_PROGRESS
     return in_progress and expires is not None and expires < clock.now() - task.tracker.margin
 
@@ -128,7 +126,7 @@ def task_as_json(task: Task, *, with_data: bool = False) -> dict[str, Any]:
     """Return a task for programs; damaged attributes are None, and listed under `unread`."""
     unread = damages_of(task)
     attributes = attributes_of(task, unread, with_data=with_data)
-    own = {"last_error": readable_value(task, "last_error"), **relations_as_json(task)}
+    own = {"last_error": task.last_error, **relations_as_json(task)}
     found = {**summary_as_json(task), **_with_times(own), "attributes": attributes}
     return found | ({"unread": {name: one_line(error) for name, error in unread.items()}} if unread else {})
 
@@ -136,9 +134,8 @@ def task_as_json(task: Task, *, with_data: bool = False) -> dict[str, Any]:
 def summary_as_json(task: Task) -> dict[str, Any]:
     """Return what every task has: its id, state, attempts, times, worker and lock."""
     names = ("attempt", "fence", "create_time", "update_time", "due_time", "worker", "lock_expire_time", "expire_time")
-    state = UNKNOWN if readable_value(task, "status") is None else name_of(task.state)
-    own = {name: readable_value(task, name) for name in names}
-    return {"task_id": task.task_id, "state": state, **_with_times(own)}
+    own = {name: getattr(task, name) for name in names}
+    return {"task_id": task.task_id, "state": name_of(task.state), **_with_times(own)}
 
 
 def _with_times(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -162,7 +159,7 @@ def relations_as_json(task: Task) -> dict[str, Any]:
         "trace",
         "postponed",
     )
-    found = {name: readable_value(task, name) for name in names} | {"waits_for": task.waits_for}
+    found = {name: getattr(task, name) for name in names} | {"waits_for": task.waits_for}
     found |= {"repeat": rule_of(task), "again": asked_again(task), **signals_of(task)}
     found |= {"skipped_steps": skipped_steps(task) or None, "parts_done": parts_done(task) or None}
     found["last_run"] = last_run_as_json(task)
@@ -176,7 +173,7 @@ def relations_as_json(task: Task) -> dict[str, Any]:
 
 def signals_of(task: Task) -> dict[str, Any]:
     """Return the signals that a task awaits, and those that it has got, as JSON has them."""
-    awaits, signals = readable_value(task, "awaits"), readable_value(task, "signals")
+    awaits, signals = task.awaits, task.signals
     found: dict[str, Any] = {"awaits": sorted(awaits)} if awaits else {}
     if signals:
         found["signals"] = {
@@ -192,17 +189,17 @@ def round_of_task(task: Task) -> dict[str, Any]:
 
     That one begins with another occurrence when it is loaded.
     """
-    if readable_value(task, "repeat") is not None:
+    if task.repeat is not None:
         return {}
     names = {str(codes.pending): codes.step for codes in task.tracker.steps}
     once: dict[str, dict[str, Any]] = {}
     for (number, part), text in _done_parts(task).items():
         if number in names:
             once.setdefault(names[number], {})[part] = exact_json.loads(text)
-    found = {"once": once, "skipped_steps": skipped_steps(task), "postponed": readable_value(task, "postponed")}
-    if (cancelled := readable_value(task, "cancel_time")) is not None:
-        found["cancel_time"] = stamp(cancelled)
-    first = readable_value(task, "first_failure")
+    found = {"once": once, "skipped_steps": skipped_steps(task), "postponed": task.postponed}
+    if task.cancel_time is not None:
+        found["cancel_time"] = stamp(task.cancel_time)
+    first = task.first_failure
     numbers = (codes.pending for codes in task.tracker.steps if codes.step == task.state.step)
     if (time := next((first_failure(first, number, round_of_runs(task)) for number in numbers), None)) is not None:
         found["first_failure"] = stamp(time)
@@ -211,11 +208,10 @@ def round_of_task(task: Task) -> dict[str, Any]:
 
 def relations_in_words(task: Task) -> Iterator[tuple[str, str]]:
     """Yield the same for people, with a label for each."""
-    if (group := readable_value(task, "group")) is not None:
-        yield "group", f"{group}, {_MEMBERS[membership_of(task)]}"
+    if task.group is not None:
+        yield "group", f"{task.group}, {_MEMBERS[membership_of(task)]}"
     yield from _rule_in_words(task)
-    again: PendingRequest | None = readable_value(task, "again")
-    if again is not None:
+    if (again := task.again) is not None:
         if again.asks_for_run:
             with_what = ", with " + ", ".join(again.attributes) if again.attributes else ""
             yield "asked again", f"due {moment(again.due_time)}, after this run{with_what}"
@@ -225,17 +221,17 @@ def relations_in_words(task: Task) -> Iterator[tuple[str, str]]:
     for label, name in (("created by", "creator"), ("child of", "parent")):
         if (other := _referred(task, name)) is not None:
             yield label, f"{other.use_case} {other.task_id}"
-    for name, text in (readable_value(task, "trace") or {}).items():
+    for name, text in (task.trace or {}).items():
         yield "trace", f"{name}: {text}"
 
 
 def _of_round_in_words(task: Task) -> Iterator[tuple[str, str]]:
     """Yield what runs, and people, have left of this round of a task."""
-    if (cancelled := readable_value(task, "cancel_time")) is not None:
+    if (cancelled := task.cancel_time) is not None:
         yield "cancelled", f"{moment(cancelled)}; only reopen lets it start again"
-    if (postponed := readable_value(task, "postponed")) is not None:
+    if (postponed := task.postponed) is not None:
         yield "postponed", f"{postponed:,} times, without using up an attempt"
-    if (released := readable_value(task, "release_count")) is not None:
+    if (released := task.release_count) is not None:
         yield "released", f"{count(released, 'time')} as its worker stopped, without using up an attempt"
     if done := parts_done(task):
         yield "parts done", f"{', '.join(done)}; a reopen with clear_checkpoints repeats them"
@@ -245,20 +241,20 @@ def _of_round_in_words(task: Task) -> Iterator[tuple[str, str]]:
 
 def signals_in_words(task: Task) -> Iterator[tuple[str, str]]:
     """Yield the signals that a task has got, by their names."""
-    for name, signal in (readable_value(task, "signals") or {}).items():
+    for name, signal in (task.signals or {}).items():
         who = "" if signal.by is None else f" by {signal.by}"
         yield name, f"answered{who}, {between(signal.time)}: {exact_json.dumps(signal.value, ensure_ascii=False)}"
 
 
 def _rule_in_words(task: Task) -> Iterator[tuple[str, str]]:
     """Yield by which rule it repeats, for when it is due, and how its last round has ended."""
-    if (repeat := readable_value(task, "repeat")) is not None:
+    if (repeat := task.repeat) is not None:
         yield "repeats", str(repeat)
-        yield "occurrence", str(readable_value(task, "occurrence"))
-    if (extra := readable_value(task, "extra_time")) is not None:
+        yield "occurrence", str(task.occurrence)
+    if (extra := task.extra_time) is not None:
         yield "extra run", f"due {moment(extra)}, before its next occurrence"
-    if (last := last_run_of(task)) is not None:
-        yield "last run", last_run_in_words(last)
+    if task.last_run is not None:
+        yield "last run", last_run_in_words(task.last_run)
 
 
 _MEMBERS = {
@@ -273,13 +269,13 @@ _MEMBERS = {
 
 def skipped_steps(task: Task) -> list[str]:
     """Return the steps that runs of this round of a task have passed over."""
-    numbers = readable_value(task, "skipped_steps") or ()
+    numbers = task.skipped_steps or ()
     return [codes.step for codes in task.tracker.steps if codes.pending in numbers]
 
 
 def parts_done(task: Task) -> list[str]:
     """Return the parts of the task's step whose results are stored."""
-    status = readable_value(task, "status")
+    status = task.status
     numbers = [
         str(codes.pending)
         for codes in task.tracker.steps
@@ -290,19 +286,12 @@ def parts_done(task: Task) -> list[str]:
 
 def _done_parts(task: Task) -> Mapping[tuple[str, str], str]:
     """Return the results of the parts that runs of this round have done, as JSON."""
-    return DoneParts.read(readable_value(task, "once"), round_of_runs(task)).results
+    return DoneParts.read(task.once, round_of_runs(task)).results
 
 
 def rule_of(task: Task) -> Any:
     """Return the rule by which a task repeats, as JSON has it; None if it does not repeat."""
-    repeat: Repeat | None = readable_value(task, "repeat")
-    return None if repeat is None else exact_json.loads(repeat.to_json())
-
-
-def last_run_of(task: Task) -> LastRun | None:
-    """Return how the last round of a task that repeats has ended, as far as its row says so."""
-    last: LastRun | None = readable_value(task, "last_run")
-    return last
+    return None if task.repeat is None else exact_json.loads(task.repeat.to_json())
 
 
 def last_run_in_words(last: LastRun) -> str:
@@ -315,7 +304,7 @@ def last_run_in_words(last: LastRun) -> str:
 
 def last_run_as_json(task: Task) -> dict[str, Any] | None:
     """Return the same for programs."""
-    if (last := last_run_of(task)) is None:
+    if (last := task.last_run) is None:
         return None
     occurrence = None if last.occurrence is None else last.occurrence.isoformat()
     return {**asdict(last), "occurrence": occurrence, "due": stamp(last.due), "ended": stamp(last.ended)}
@@ -323,8 +312,7 @@ def last_run_as_json(task: Task) -> dict[str, Any] | None:
 
 def asked_again(task: Task) -> dict[str, Any] | None:
     """Return the request that arrived while the task could not take it; None if there is none."""
-    again: PendingRequest | None = readable_value(task, "again")
-    if again is None:
+    if (again := task.again) is None:
         return None
     due = {"due_time": stamp(again.due_time)} if again.asks_for_run else {}
     rule = {} if again.repeat is None else {"repeat": exact_json.loads(again.repeat.to_json())}
@@ -335,7 +323,7 @@ def asked_again(task: Task) -> dict[str, Any] | None:
 
 def _referred(task: Task, name: str) -> Reference | None:
     """Return the task that an attribute refers to; None if it refers to none."""
-    text = readable_value(task, name)
+    text = getattr(task, name)
     try:
         return None if text is None else parse(text)
     except ValueError:

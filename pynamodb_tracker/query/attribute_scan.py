@@ -8,13 +8,14 @@ from datetime import UTC, datetime, timedelta
 from itertools import chain, islice
 from typing import Any, Generic, TypeVar
 
+from pynamodb.constants import NUMBER
+
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import MOST_KEYS, Item, pages
 from pynamodb_tracker.model import hydration
 from pynamodb_tracker.model.overflow import key_of
-from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.model.row_state import readable_value
-from pynamodb_tracker.query.state_scan import PAGE, Window, is_kept, with_data_of
+from pynamodb_tracker.model.row import TaskRow, has_expired
+from pynamodb_tracker.query.state_scan import PAGE, Window, with_data_of
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -92,7 +93,8 @@ class AttributeScan(Generic[T]):
         """Return whether the row still is what the index has, is in the wanted state, and not past its time to live."""
         stored = row._row_state.stored
         moved = any(stored.get(name) != entry[name] for name in (self.key, "create_time"))
-        return not moved and self.code in (None, readable_value(row, "status")) and is_kept(row)
+        is_in_state = self.code is None or stored.get("status") == {NUMBER: str(self.code)}
+        return not moved and is_in_state and not has_expired(row)
 
     def _read(self, limit: int | None) -> Iterator[Item]:
         table, tracker = self.model.tracker.connection(), self.model.tracker

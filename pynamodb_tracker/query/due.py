@@ -17,8 +17,7 @@ from pynamodb_tracker.dynamodb.connection import Item, read_page
 from pynamodb_tracker.dynamodb.side_by_side import side_by_side
 from pynamodb_tracker.model import hydration
 from pynamodb_tracker.model.failure_log import failures_in_row
-from pynamodb_tracker.model.row import StatusIndex, TaskRow
-from pynamodb_tracker.model.row_state import readable_value
+from pynamodb_tracker.model.row import StatusIndex, TaskRow, readable
 from pynamodb_tracker.query.state_scan import INDEX, Position, SeenIds, StateScan, Window, position
 from pynamodb_tracker.status import Codes
 
@@ -67,7 +66,7 @@ class DueTasks(Generic[T]):
         rows = heapq.merge(*waiting, self._abandoned(with_data=with_data), key=_position_of)
         seen = SeenIds()
         return islice(
-            (row for row in rows if self._matches(readable_value(row, "last_error")) and seen.is_new(row.task_id)),
+            (row for row in rows if self._matches(row._row_state.stored) and seen.is_new(row.task_id)),
             limit,
         )
 
@@ -127,7 +126,7 @@ class DueTasks(Generic[T]):
 
     def _waiting_positions(self, entries: Iterator[Item]) -> Iterator[Position]:
         for entry in self._while_it_goes_on(entries):
-            if self._matches(entry.get("last_error", {}).get("S")):
+            if self._matches(entry):
                 yield position(entry)
 
     def _abandoned(self, *, with_data: bool) -> Iterator[T]:
@@ -139,7 +138,7 @@ class DueTasks(Generic[T]):
             self.model, self.codes.in_progress, self.window, latest=expired, with_data=with_data, shard=self.shard
         )
         for row in self._while_it_goes_on(scan.rows()):
-            expire_time: datetime | None = readable_value(row, "lock_expire_time")
+            expire_time: datetime | None = readable(row).lock_expire_time
             if expire_time is None or expire_time < expired:  # without one, the row is damaged: its claim says so
                 yield row
 
@@ -149,7 +148,7 @@ class DueTasks(Generic[T]):
         if self._abandoned_rows is None:
             self._abandoned_rows = self._abandoned(with_data=False)
         for row in self._abandoned_rows:
-            if self._matches(readable_value(row, "last_error")):
+            if self._matches(row._row_state.stored):
                 self._abandoned_positions.append(_position_of(row))
                 yield self._abandoned_positions[-1]
 
@@ -162,8 +161,12 @@ class DueTasks(Generic[T]):
     def _is_wanted(self, code: int) -> bool:
         return not self.only or code in self.only
 
-    def _matches(self, error: str | None) -> bool:
-        return not self.error_contains or self.error_contains.casefold() in (error or "").casefold()
+    def _matches(self, item: Item) -> bool:
+        """Return whether a row, or its entry in the index, has the wanted error."""
+        return (
+            not self.error_contains
+            or self.error_contains.casefold() in item.get("last_error", {}).get("S", "").casefold()
+        )
 
 
 def _position_of(row: TaskRow) -> Position:
@@ -178,7 +181,7 @@ def given_up(model: type[T], steps: Collection[str], window: Window, most: int) 
     """
     keys = model.tracker.use_case.status_keys(model.tracker.steps[0].pending)
     searched = side_by_side(partial(_with_an_error, model, window, -(-most // len(keys))), keys)
-    found = hydration.rows(model, (task_id for task_ids, _ in searched for task_id in task_ids))
+    found = hydration.rows_to_show(model, (task_id for task_ids, _ in searched for task_id in task_ids))
     return [row for row in found.values() if _gave_up_at(row) in steps], all(is_all for _, is_all in searched)
 
 
@@ -210,11 +213,10 @@ def _with_an_error(model: type[TaskRow], window: Window, most: int, status_key: 
 def _gave_up_at(row: TaskRow) -> str | None:
     """Return the step at which the row gave up its last occurrence; None if a command has moved it since."""
     first, failures = row.tracker.steps[0], failures_in_row(row)
-    values = (readable_value(row, name) for name in ("status", "attempt"))
-    if (*values,) != (first.pending, 0) or not (readable_value(row, "repeat") and readable_value(row, "last_error")):
+    if (row.status, row.attempt) != (first.pending, 0) or not (row.repeat and row.last_error):
         return None
     if not failures:  # the row had no room for the failure
         return first.step
     last = failures[-1]
-    is_newest = last.time == readable_value(row, "update_time")
+    is_newest = last.time == row.update_time
     return last.step if is_newest and last.type not in _COMMANDS else None

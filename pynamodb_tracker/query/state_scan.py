@@ -23,8 +23,7 @@ from pynamodb_tracker.dynamodb.side_by_side import side_by_side
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.model import hydration
 from pynamodb_tracker.model.data import unread_data
-from pynamodb_tracker.model.row import StatusIndex, TaskRow
-from pynamodb_tracker.model.row_state import readable_value
+from pynamodb_tracker.model.row import StatusIndex, TaskRow, has_expired
 from pynamodb_tracker.model.serialization import TimeAttribute
 
 T = TypeVar("T", bound=TaskRow)
@@ -294,13 +293,7 @@ def _is_as_indexed(row: TaskRow, entry: Item) -> bool:
     stored = row._row_state.stored
     # Where the entries lack what rows have, the index is not the declared one: no row would agree.
     moved = any(stored.get(name) != (entry[name] if name in stored else None) for name in ("status", "due_time"))
-    return not moved and is_kept(row)
-
-
-def is_kept(row: TaskRow) -> bool:
-    """Return whether the row is not past its time to live."""
-    expire_time: datetime | None = readable_value(row, "expire_time")
-    return expire_time is None or expire_time > clock.now()
+    return not moved and not has_expired(row)
 
 
 def _indexed_row(entry: Item, rows: Mapping[str, T]) -> T | None:

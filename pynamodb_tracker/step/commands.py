@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 from pynamodb_tracker import arguments, clock, transitions
 from pynamodb_tracker.aio.lazy import awaited
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.model.row_state import readable_value
 
 if TYPE_CHECKING:
     from pynamodb_tracker.batch.batch import Report
@@ -111,7 +110,7 @@ class StepCommands(Generic[T]):
         def reopen_one(task_id: str, due: datetime | None) -> Literal["succeeded"]:
             due = arguments.check_time("due_times", due)
             row = reopen(self._definition.statements, task_id, by, due, clear_checkpoints=clear_checkpoints)
-            if due is not None and (readable_value(row, "due_time") or due) <= clock.now() < due:
+            if due is not None and row.due_time <= clock.now() < due:
                 at_once.append(task_id)
             return "succeeded"
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from pynamodb_tracker.dynamodb.connection import Item
-from pynamodb_tracker.model.row import TaskRow, load
-from pynamodb_tracker.model.row_state import readable_value
+from pynamodb_tracker.model.row import TaskRow, load, readable
 
 _NAMES = ("attempt", "create_time", "update_time", "due_time", "last_error")
 
@@ -32,8 +31,8 @@ class IndexEntry:
     @classmethod
     def of(cls, entry: Item) -> IndexEntry:
         """Return the readable values of a stored entry."""
-        row = load(TaskRow, entry)
-        return cls(entry["task_id"]["S"], *(readable_value(row, name) for name in _NAMES))
+        row = readable(load(TaskRow, entry))
+        return cls(entry["task_id"]["S"], *(getattr(row, name) for name in _NAMES))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, TypeVar, overload
 from pynamodb_tracker.aio.lazy import awaited
 from pynamodb_tracker.arguments import check_task_id, shown
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.model.signals import ReceivedSignal, SignalName, check_label
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ class Signal:
         """Return what can be sent, or what a task has got."""
         if instance is None:
             return BoundSignal(owner, self.stored_name)
-        return (readable_value(instance, "signals") or {}).get(self.stored_name)
+        return (instance.signals or {}).get(self.stored_name)
 
 
 def signals_in(model: type) -> Sequence[Signal]:

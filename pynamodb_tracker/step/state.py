@@ -16,7 +16,6 @@ from pynamodb_tracker.arguments import check_flags, check_key, check_limit, chec
 from pynamodb_tracker.clock import stamp
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.query import Count
 from pynamodb_tracker.status import Status
 
@@ -276,7 +275,7 @@ def waiting_in(state: State[T], since: datetime | None, until: datetime | None) 
     for row in scan.rows():
         if row._row_state.stored["due_time"]["S"] <= now:
             return
-        if readable_value(row, "waits") or readable_value(row, "awaits"):
+        if {"waits", "awaits"} & row._row_state.stored.keys():
             yield row
 
 

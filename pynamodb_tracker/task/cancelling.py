@@ -13,7 +13,6 @@ from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.model.child_list import children_of
 from pynamodb_tracker.model.references import parse, reference_to
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.model.row_state import readable_value
 
 T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
 
@@ -57,7 +56,7 @@ def cancel(
     done = _cancel_one(model, task_id, reason, by, even_in_group=even_in_group)
     task, is_first, running = cast("tuple[Any, bool, bool]", done)
     found, report = None, CancelledChildren()
-    if parent := readable_value(task, "parent"):
+    if parent := task.parent:
         with suppress(ValueError):  # a damaged reference names nobody; `doctor --rows` finds it
             found = parse(parent)
     level = [task] if children else []

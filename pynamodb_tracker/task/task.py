@@ -27,7 +27,8 @@ from pynamodb_tracker.arguments import (
 )
 from pynamodb_tracker.exceptions import TaskNotFoundError
 from pynamodb_tracker.model import hydration
-from pynamodb_tracker.model.row_state import readable_value, unreadable_in
+from pynamodb_tracker.model.row import readable
+from pynamodb_tracker.model.row_state import unreadable_in
 from pynamodb_tracker.model.signals import check_signal
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step import BoundStep, State
@@ -65,22 +66,21 @@ class Task(GuardedRow, metaclass=TaskMeta):
         _states: ClassVar[Mapping[int, State[Any]]]
 
     def __repr__(self) -> str:
-        task_id, status, attempt = (readable_value(self, name) for name in ("task_id", "status", "attempt"))
-        damaged = ", ".join(unreadable_in(self))
+        row, damaged = readable(self), ", ".join(unreadable_in(self))
         note = f", unreadable: {damaged}" if damaged else ""
-        if status is None:  # damaged, or not read from a table, or only a part of it
-            return f"<{type(self).__name__} {task_id!r}{note}>"
-        state = self._states.get(status, f"unknown {status}")
-        return f"<{type(self).__name__} {task_id!r} {state}, attempt {attempt}{note}>"
+        if "status" not in row.attribute_values:  # damaged, or not read from a table, or only a part of it
+            return f"<{type(self).__name__} {row.task_id!r}{note}>"
+        state = self._states.get(row.status, f"unknown {row.status}")
+        return f"<{type(self).__name__} {row.task_id!r} {state}, attempt {row.attempt}{note}>"
 
     if TYPE_CHECKING:
         group: GroupOf  # the attribute of the row, which is also called on the class
 
     @property
     def state(self) -> State[Self]:
-        """The state of the task; its `status` is None if no step declares the code."""
+        """The state of the task; its `status` is None if no step declares the code, which is 0 if it is missing."""
         known = self._states.get(self.status)
-        return State(type(self), "", None, self.status, self.use_case_id) if known is None else known
+        return State(type(self), "", None, self.status or 0, self.use_case_id) if known is None else known
 
     def to_dict(self) -> dict[str, Any]:
         """Return the task as JSON has it, for the response of a web service: id, state, times, and your own attributes.

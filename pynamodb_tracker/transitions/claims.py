@@ -19,8 +19,7 @@ from pynamodb_tracker.exceptions import TaskError, TaskNotStartableError, Tracke
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.failure import add_note
 from pynamodb_tracker.model.failure_log import failures_in_row
-from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, has_later_format, load
-from pynamodb_tracker.model.row_state import readable_value
+from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, has_later_format, load, readable
 from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.transitions import features, refusals
 from pynamodb_tracker.transitions.commands import spend
@@ -107,15 +106,17 @@ def claim(
     tries = _Tries(payload, new, creates=creates, on_time=on_time)
     try:
         claim = _claim(statements, task_id, tries, lock_for, detailed=detailed, also_from=also_from)
+        try:
+            check_tracker_attributes(claim.task)
+        except TaskError as damaged:
+            claim = Claim(statements, readable(claim.task), claim.token, claim.before)
+            _note_takeover(claim)
+            persist(claim, partial(fail, Journal(claim), error=damaged, delay=timedelta(0), final=False))
+            raise
         if "repeat" in claim.task._row_state.stored:
             claim = _at_latest_occurrence(claim)
         _note_takeover(claim)
         journal = Journal(claim)
-        try:
-            check_tracker_attributes(claim.task)
-        except TaskError as damaged:
-            persist(claim, partial(fail, journal, error=damaged, delay=timedelta(0), final=False))
-            raise
         if not features.NAMES.isdisjoint(claim.task._row_state.stored):
             features.load(claim.task)
         return journal  # noqa: TRY300 - an exception of a signal handler is like one that a request raises
@@ -180,15 +181,15 @@ def _row_met(statements: StepStatements[T], task_id: str, item: Item | None, *, 
 
 
 def _is_worth_reading(statements: StepStatements[T], item: Item | None, tries: _Tries) -> bool:
-    """Return whether a refusal without details may be due to a copy of this claim, or to a clock that is behind."""
+    """Return whether a refusal without details may be due to a copy of this claim, or to a clock that is behind.
+
+    Raise a TaskError if the row is damaged.
+    """
     if item is None:
         return False
-    row = load(statements.model, item)
-    token, attempt = readable_value(row, "lock"), readable_value(row, "attempt")
-    if token is None or attempt is None:
-        return False
+    row = loaded(statements.model, item)
     can_start = refusals.is_startable(row, statements.codes, clock.now(), on_time=tries.on_time)
-    is_behind = attempt < statements.max_attempts and can_start and token > tries.tokens[-1]
+    is_behind = row.attempt < statements.max_attempts and can_start and (row.lock or "") > tries.tokens[-1]
     return refusals.is_held_by(row, statements.codes, tries.tokens) or is_behind
 
 
@@ -220,7 +221,7 @@ def _note_takeover(claim: Claim[T]) -> None:
     if not claim.took_over:
         return
     task, codes = claim.task, claim.statements.codes
-    died = task if claim.before is None else load(claim.statements.model, claim.before)
+    died = task if claim.before is None else readable(load(claim.statements.model, claim.before))
     claim.abandoned = refusals.abandoned_attempts(died, codes, clock.now())
     if claim.before is None:  # the response was lost, and with it what the row said of that attempt
         claim.abandoned = claim.abandoned[:-1]
@@ -303,7 +304,7 @@ def _undo(statements: StepStatements[T], task_id: str, tries: _Tries, *, until: 
             with ending_by(until):
                 persist(claim, partial(release, Journal(claim), begun=False))
             outcome = "was locked by this call, and was released"
-        if has_later_format(row) or (readable_value(row, "lock") is not None and row.lock >= max(tokens)):
+        if has_later_format(row) or (row.lock or "") >= max(tokens):
             return outcome
         if not refusals.is_free(row):
             return None
@@ -327,9 +328,9 @@ def _next(
             raise error
         return None  # the token was lower than the row's, or the row has changed since
     if row.status in also_from:
-        if readable_value(row, "cancel_time") is not None:
+        if row.cancel_time is not None:
             raise refusals.cancelled(row, operation)
-        if readable_value(row, "group") is not None and row.tracker.ends_at(row.status):
+        if row.group is not None and row.tracker.ends_at(row.status):
             raise refusals.in_group(row, operation, "its turn has passed: reopen lets an ignored one enter at the end")
         if refusals.is_due(row, now, on_time=on_time):
             return row.status

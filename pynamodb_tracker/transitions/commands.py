@@ -16,7 +16,6 @@ from pynamodb_tracker.model.failure import Failure, scrubbed
 from pynamodb_tracker.model.failure_log import failures_in_row, for_row, has_log
 from pynamodb_tracker.model.overflow import version_outside_run
 from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, load, may_expire
-from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.status import END
 from pynamodb_tracker.transitions import features
@@ -130,7 +129,7 @@ def cancel(
     meant, was_running, tries = None, False, 2 * len(steps) + 4
     for _ in range(tries):
         found = get(steps[0].model, task_id)
-        if parent is not None and (found is None or readable_value(found, "parent") != parent):
+        if parent is not None and (found is None or found.parent != parent):
             return None
         row = _checked(steps[0], found, task_id, "cancel")
         check_life(row, meant, "cancel")
@@ -155,7 +154,7 @@ def cancel(
 
 def _mark_cancelled(statements: StepStatements[T], row: T) -> T | None:
     """Note that a task was cancelled that is ignored already, and return it; None if it has changed."""
-    if readable_value(row, "cancel_time") is not None:
+    if row.cancel_time is not None:
         return row
     mark = statements.mark_cancelled(row, clock.now(), new_token(above=row.lock))
     try:

@@ -14,7 +14,6 @@ from pynamodb.expressions.operand import Path
 from pynamodb_tracker import clock
 from pynamodb_tracker.model.overflow import CHUNK, VERSION
 from pynamodb_tracker.model.row import LATEST_FORMAT, Membership, TaskRow, membership_of
-from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.status import END, Codes
 from pynamodb_tracker.transitions.prepared import slot
 
@@ -418,6 +417,6 @@ def seen_values(row: TaskRow) -> dict[str, str]:
         **life_seen(row),
     }
     if membership_of(row) is not Membership.NONE:
-        waits = readable_value(row, "waits") or 0
+        waits = row.waits or 0
         values |= {"seen_number": str(row.group_number), "seen_waits": str(waits)}
     return values

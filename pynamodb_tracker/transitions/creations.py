@@ -23,8 +23,8 @@ from pynamodb_tracker.exceptions import (
 )
 from pynamodb_tracker.model.changes import Changes, check_row_size, raise_if_invalid
 from pynamodb_tracker.model.references import text_of_new_trace
-from pynamodb_tracker.model.row import FORMAT, PLAIN_FORMAT, TaskRow, load
-from pynamodb_tracker.model.row_state import readable_value, unreadable_in
+from pynamodb_tracker.model.row import FORMAT, PLAIN_FORMAT, TaskRow, has_expired, load, readable
+from pynamodb_tracker.model.row_state import unreadable_in
 from pynamodb_tracker.model.serialization import serialized
 from pynamodb_tracker.transitions.lock import new_token
 from pynamodb_tracker.transitions.overflow_writes import chunks_of_new_row
@@ -93,7 +93,7 @@ def create(
             put(task)
         except Refused as refused:
             found = existing(model, task_id, refused)
-            if found is not None and readable_value(found, "creation") == task.row.creation:
+            if found is not None and readable(found).creation == task.row.creation:
                 # This call's own, which was sent twice; in a group, perhaps with another number the second time.
                 return task.row if group is None else found
             if replaces_expired(task, found):
@@ -111,15 +111,11 @@ def create(
 
 
 def replaces_expired(task: NewTask[Any], found: TaskRow | None) -> bool:
-    """Return whether a new task that was refused can be put over the row that was found, or in its place.
-
-    DynamoDB deletes a row up to days after it has expired; queries leave it out until then.
-    """
+    """Return whether a new task that was refused can be put over the row that was found, or in its place."""
     before, task.over = task.over, None
     if found is None:
         return before is not None  # it was deleted since
-    expire_time: datetime | None = readable_value(found, "expire_time")
-    if expire_time is not None and expire_time <= clock.now():
+    if has_expired(found):
         task.over = found
     return task.over is not None
 

@@ -23,8 +23,7 @@ from pynamodb_tracker.exceptions import TaskAlreadyExistsError, ValueNotStorable
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.failure import type_of
 from pynamodb_tracker.model.references import parse, reference_to
-from pynamodb_tracker.model.row import FORMAT, TaskRow, format_of, load
-from pynamodb_tracker.model.row_state import readable_value
+from pynamodb_tracker.model.row import FORMAT, TaskRow, format_of, load, readable
 from pynamodb_tracker.status import END
 from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions.child_lists import ChildList
@@ -96,12 +95,13 @@ class FollowUps(Participant, Generic[T]):
     """What one run of a task, or what its being ignored, creates."""
 
     def __init__(self, task: T, step: str, next_code: Callable[[], int] = lambda: END) -> None:
+        task = readable(task)  # a damaged one that is ignored creates its tasks, too
         self._task = self._row = task
         self._next_code = next_code
         self._step = step
         self._named = f"{step} of {type(task).__name__} {task.task_id!r}"
         self._creator = reference_to(task)
-        self._by = f"{task.use_case_id}/{task.task_id}/{step}/{readable_value(task, 'fence')}"
+        self._by = f"{task.use_case_id}/{task.task_id}/{step}/{task.fence}"
         self.child_list: ChildList | None = None
         """The list of those that the next step was to wait for, if there is any."""
         self.wait_until: datetime | None = None
@@ -206,7 +206,7 @@ class FollowUps(Participant, Generic[T]):
     @property
     def _most_with_success(self) -> int:
         """How many actions the transaction of the success takes for them."""
-        return _MOST_WITH_SUCCESS - (0 if readable_value(self._task, "group") is None else _FOR_OWN_GROUP)
+        return _MOST_WITH_SUCCESS - (0 if self._task.group is None else _FOR_OWN_GROUP)
 
     @classmethod
     def of_success(cls, run: Journal[Any], row: TaskRow) -> FollowUps[Any] | None:
@@ -232,7 +232,7 @@ class FollowUps(Participant, Generic[T]):
         One that exists already, put by an earlier success in this round, has counted, or is among those for which the
         row waits.
         """
-        children, waits = sum(each.waits for each in self._left), readable_value(self._row, "waits")
+        children, waits = sum(each.waits for each in self._left), self._row.waits
         if not (self.child_list or self.wait_until) or not (children or waits):
             return
         success.due = self.wait_until or clock.NEVER
@@ -276,7 +276,7 @@ class FollowUps(Participant, Generic[T]):
                 is_refused = True
                 new = follow_up.task.row
                 found = get(type(new), new.task_id) if reason.raw_item is None else load(type(new), reason.raw_item)
-                is_own = found is not None and readable_value(found, "creator") == self._creator
+                is_own = found is not None and readable(found).creator == self._creator
                 if not is_own and replaces_expired(follow_up.task, found):
                     follow_up.build()
                 elif found is not None:  # otherwise it was deleted since, and has to be created
@@ -287,7 +287,7 @@ class FollowUps(Participant, Generic[T]):
 
     def _check_creator(self, follow_up: FollowUp, found: TaskRow) -> None:
         """Raise a TaskAlreadyExistsError if a task that exists is no follow-up of this one."""
-        new, creator = follow_up.task.row, readable_value(found, "creator")
+        new, creator = follow_up.task.row, readable(found).creator
         if creator == self._creator:
             return
         raise TaskAlreadyExistsError(
@@ -315,6 +315,7 @@ class FollowUpsOfIgnored(FollowUps[T], OptionalParticipant):
     def __init__(self, when_ignored: WhenIgnored, step: str, task: T) -> None:
         """Call the user's function, which adds what it creates; nothing is created if it raises."""
         super().__init__(task, step)
+        self._given = task
         self.problems: list[str] = []
         """Why some or all of it is not created."""
         self.interrupt: BaseException | None = None
@@ -329,7 +330,7 @@ class FollowUpsOfIgnored(FollowUps[T], OptionalParticipant):
     def _collect(self, when_ignored: WhenIgnored) -> BaseException | None:
         """Call the user's function, and return what it raises; what it has added is then taken back."""
         try:
-            when_ignored(self._task, self.create)
+            when_ignored(self._given, self.create)
         except KeyboardInterrupt:
             raise
         except BaseException as raised:  # noqa: BLE001 - after any error, the task is recorded as ignored

@@ -10,8 +10,7 @@ from pynamodb_tracker.dynamodb.connection import Refused, get_items, send
 from pynamodb_tracker.dynamodb.retries import TRIES, slept_before_retry
 from pynamodb_tracker.dynamodb.transact_write import transact_write
 from pynamodb_tracker.model.group_records import row_key
-from pynamodb_tracker.model.row import TaskRow, load
-from pynamodb_tracker.model.row_state import readable_value
+from pynamodb_tracker.model.row import TaskRow, load, readable
 from pynamodb_tracker.transitions.groups import TURN, GroupChange, read_queue
 from pynamodb_tracker.transitions.participants import Action, is_busy
 
@@ -63,12 +62,11 @@ def _if_ended(model: type[TaskRow], name: str, task_id: str) -> Action | None:
     key = model.tracker.key(task_id)
     condition, item = TaskRow.task_id.does_not_exist(), next(get_items(model.tracker.connection(), [key]), None)
     if item is not None:
-        row = load(model, item)
-        status, creation = readable_value(row, "status"), readable_value(row, "creation")
-        if status is None or creation is None:
+        row = readable(load(model, item))
+        if None in (row.status, row.creation):
             return None
-        if item.get("group") == {STRING: name} and "starts" not in item and not model.tracker.ends_at(status):
+        if item.get("group") == {STRING: name} and "starts" not in item and not model.tracker.ends_at(row.status):
             return None
-        condition = (TaskRow.status == status) & (TaskRow.creation == creation)
+        condition = (TaskRow.status == row.status) & (TaskRow.creation == row.creation)
     check = model.tracker.connection().get_operation_kwargs("", "", condition=condition)
     return {"ConditionCheck": {**check, "Key": key}}

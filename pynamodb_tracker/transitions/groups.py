@@ -36,7 +36,6 @@ from pynamodb_tracker.model.group_records import (
 )
 from pynamodb_tracker.model.overflow import GROUP_OF, by_key
 from pynamodb_tracker.model.row import Membership, TaskRow, membership_of
-from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.status import END
 from pynamodb_tracker.transitions.group_members import Entrant, NewMember
 from pynamodb_tracker.transitions.lock import Journal
@@ -340,7 +339,7 @@ class Groups(Participant):
 
         The own write has to require that the task did not get its turn since it was read.
         """
-        if readable_value(row, "starts") is not None:
+        if row.starts is not None:
             self._places.append(_leave_place(type(row), row.group, row.group_number))
         else:
             self.of(type(row), row.group).leaving = row.task_id

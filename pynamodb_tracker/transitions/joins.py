@@ -16,14 +16,14 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import send
 from pynamodb_tracker.exceptions import TaskError
 from pynamodb_tracker.model.references import parse, round_of
-from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, load
-from pynamodb_tracker.model.row_state import readable_value
+from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import END
 from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions.lock import Journal
 from pynamodb_tracker.transitions.participants import Action, MadeDue, Participant, Reason
 from pynamodb_tracker.transitions.prepared import PreparedWrite, fill
 from pynamodb_tracker.transitions.refusals import check_format
+from pynamodb_tracker.transitions.statements import loaded
 from pynamodb_tracker.transitions.transition import Transition
 
 T = TypeVar("T", bound=TaskRow)
@@ -74,8 +74,8 @@ class Parent(Participant):
 
     @classmethod
     def of_deletion(cls, row: TaskRow) -> Parent | None:
-        """Count the deletion, unless the reference is damaged."""
-        return None if readable_value(row, "parent") is None else cls(row)
+        """Count the deletion."""
+        return cls(row)
 
     def change(self, success: Transition) -> None:
         """Remove the reference, so that the child counts once."""
@@ -102,7 +102,7 @@ class Parent(Participant):
         values = {
             "seen_round": self._reference.round,
             "seen_status": str(row.status),
-            "seen_awaits": sorted(readable_value(row, "awaits") or ()),
+            "seen_awaits": sorted(row.awaits or ()),
             "due": clock.stamp(due),
         }
         return [{"Update": {"TableName": self._table.table_name, **write.request(self._key, values)}}]
@@ -121,5 +121,5 @@ class Parent(Participant):
     def _read(self) -> TaskRow | None:
         """Read the parent as a row of the table: this program may not declare its use case."""
         item = send(self._table, "GetItem", {"Key": self._key, "ConsistentRead": True}).get("Item")
-        row: TaskRow | None = check_tracker_attributes(load(self._owner, item)) if item else None
+        row: TaskRow | None = loaded(self._owner, item) if item else None
         return row

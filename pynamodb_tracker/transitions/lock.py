@@ -23,8 +23,7 @@ from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.changes import Changes, mark_saved, read_again
 from pynamodb_tracker.model.failure import Failure
 from pynamodb_tracker.model.overflow import free_slot
-from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.model.row_state import readable_values
+from pynamodb_tracker.model.row import TaskRow, readable
 from pynamodb_tracker.transitions.participants import MadeDue, Participant
 from pynamodb_tracker.transitions.statements import StepStatements
 from pynamodb_tracker.transitions.transition import Transition
@@ -110,9 +109,7 @@ class Claim(Generic[T]):
         """The row's `lock` must still have this value for anything of this run to be recorded."""
         self.abandoned: Sequence[Failure] = ()
         """The attempts before this one that ended without a result, and that `errors` of the row does not have yet."""
-        values = task.attribute_values  # if one is missing that every row has, the attempt fails
-        if type(values) is not dict:
-            values = readable_values(task)
+        values = readable(task).attribute_values  # if one is missing that every row has, the attempt fails
         task._row_state.claimed = task._row_state.stored, {**values}
         self.expire_time: datetime = values["lock_expire_time"]
         """Until when this worker may assume that it holds the task; `extended` moves it."""

@@ -26,15 +26,14 @@ from pynamodb_tracker.model.again import PendingRequest
 from pynamodb_tracker.model.changes import Changes, changes_of, check_row_size, raise_if_invalid
 from pynamodb_tracker.model.failure import add_note
 from pynamodb_tracker.model.repeat import Repeat
-from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, format_of, load
-from pynamodb_tracker.model.row_state import readable_value
+from pynamodb_tracker.model.row import TaskRow, format_of, load
 from pynamodb_tracker.status import END
 from pynamodb_tracker.transitions import repeats
 from pynamodb_tracker.transitions.creations import new_task, put, replaces_expired, tracked
 from pynamodb_tracker.transitions.lock import new_token
 from pynamodb_tracker.transitions.overflow_retention import expire_again, keep, renew
 from pynamodb_tracker.transitions.refusals import check_format, in_group, kept_changing
-from pynamodb_tracker.transitions.statements import StepStatements, get
+from pynamodb_tracker.transitions.statements import StepStatements, get, loaded
 from pynamodb_tracker.transitions.transition import Constant, Stored, without_payloads
 
 T = TypeVar("T", bound=TaskRow)
@@ -162,7 +161,7 @@ class Merge(Generic[T]):
         if repeated and before is not None:
             self._unheard = before.creation, before.asked or 0
         model = self._statements.model
-        return get(model, self._new.row.task_id) if item is None else check_tracker_attributes(load(model, item))
+        return get(model, self._new.row.task_id) if item is None else loaded(model, item)
 
     def _settled(self, row: T | None) -> Merged[T] | None:
         """Return what was done if the row has what this call asks for: another copy of a request was applied."""
@@ -195,13 +194,13 @@ class Merge(Generic[T]):
             put(self._new)
             return Merged(self._new.row, self._effect)
         check_format(row, _OPERATION)
-        if readable_value(row, "group") is not None:
+        if row.group is not None:
             raise in_group(row, _OPERATION, "a task of a group runs once: create one for each request")
         if row.status == END:
             return self._begin_anew(row)
         codes = self._statements.codes
         waits = row.status in (codes.pending, codes.failed, codes.ignored)
-        if waits and readable_value(row, "again") is None and "once" not in row._row_state.stored:
+        if waits and row.again is None and "once" not in row._row_state.stored:
             return self._merge_into_row(row)
         return self._ask_again(row)
 
@@ -211,7 +210,7 @@ class Merge(Generic[T]):
         due = self._due_for(row) if self._asks_for_run else None
         if self._repeat is not None or row.repeat is not None:
             of_rule, due = repeats.merged(row, self._repeat, due, clock.now())
-            changes, due = {**changes, **of_rule}, None if readable_value(row, "awaits") else due
+            changes, due = {**changes, **of_rule}, None if row.awaits else due
         if not changes and due is None:
             return self._merged_with(row)
         check_row_size(row, {attribute.attr_name: value for attribute, value in changes.values()})
@@ -219,7 +218,7 @@ class Merge(Generic[T]):
 
     def _due_for(self, row: T) -> datetime | None:
         """Return the due time that a waiting row gets; None if it keeps its own, as one that is to be retried does."""
-        if row.status != self._statements.codes.pending or readable_value(row, "awaits") is not None:
+        if row.status != self._statements.codes.pending or "awaits" in row._row_state.stored:
             return None
         due: datetime = max(self._new.row.due_time, row.update_time)
         if self._debounce:
@@ -246,7 +245,7 @@ class Merge(Generic[T]):
 
         One that repeats has none: if it went, the next start of a program would create it anew, not ignored.
         """
-        if readable_value(row, "expire_time") is None:
+        if row.expire_time is None:
             return {}
         expiry = None if self._repeat is not None else row.tracker.expiry_of(row.status, clock.now())
         attribute = cast("Attribute[Any]", TaskRow.expire_time)
@@ -255,7 +254,7 @@ class Merge(Generic[T]):
     def _pending_after(self, row: T) -> tuple[PendingRequest | None, PendingRequest]:
         """Return what waits in `again`, and that with what this call asks for."""
         due = self._new.row.due_time if self._asks_for_run else clock.NEVER
-        before: PendingRequest | None = readable_value(row, "again")
+        before = row.again
         rule = self._rule_after(row, None if before is None else before.repeat)
         trace = self._trace if self._asks_for_run else None
         if before is None:
@@ -276,7 +275,7 @@ class Merge(Generic[T]):
         self._effect = "restarted"
         due, changes = self._new.row.due_time, self._own
         text = self._trace
-        if readable_value(row, "again") is not None:  # the success of a worker that does not know `again`
+        if row.again is not None:  # the success of a worker that does not know `again`
             _, again = self._pending_after(row)
             due, changes, text = again.due_time, again.changes(row.tracker.own_attributes), again.trace
         if self._repeat is not None or row.repeat is not None:

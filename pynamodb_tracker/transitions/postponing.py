@@ -8,7 +8,6 @@ from typing import Any
 from pynamodb_tracker.model.failure import Failure
 from pynamodb_tracker.model.round_records import first_failure, first_failure_text
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.transitions.lock import Claim, Journal
 from pynamodb_tracker.transitions.participants import Participant
 from pynamodb_tracker.transitions.transition import Transition
@@ -41,12 +40,12 @@ class Postponing(Participant):
         values: dict[str, Any] = {}
         if give_up_after is not None:
             step_and_round = claim.statements.codes.pending, claim.round
-            first = first_failure(readable_value(claim.task, "first_failure"), *step_and_round)
+            first = first_failure(claim.task.first_failure, *step_and_round)
             if first is None:
                 values["first_failure"] = first_failure_text(failure.time, *step_and_round)
             elif failure.time - first > give_up_after:
                 return {}, True, True
-        postponed = readable_value(claim.task, "postponed") or 0
+        postponed = claim.task.postponed or 0
         counted = counted or postponed >= _MOST
         if not counted:
             values["postponed"] = postponed + 1

@@ -24,7 +24,6 @@ from pynamodb_tracker.exceptions import (
 from pynamodb_tracker.model.failure import ABANDONED, Failure, add_note
 from pynamodb_tracker.model.failure_log import failures_in_row
 from pynamodb_tracker.model.row import TaskRow, has_later_format, later_format_error
-from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.status import END, Codes
 from pynamodb_tracker.transitions.lock import Claim, Journal
 from pynamodb_tracker.transitions.statements import StepStatements
@@ -53,11 +52,11 @@ def is_abandoned(row: TaskRow, codes: Codes, now: datetime) -> bool:
 def abandoned_attempts(row: TaskRow, codes: Codes, now: datetime) -> list[Failure]:
     """Return the entries for the attempt at an abandoned row, and for those before it that ended without a result."""
     known = {(each.step, each.attempt) for each in failures_in_row(row) if each.type == ABANDONED}
-    fences: list[int] = readable_value(row, "unfinished") or []
-    fence, attempt = readable_value(row, "fence") or 0, readable_value(row, "attempt") or 0
-    expired: datetime | None = readable_value(row, "lock_expire_time")
+    fences: list[int] = row.unfinished or []
+    fence, attempt = row.fence or 0, row.attempt or 0
+    expired: datetime | None = row.lock_expire_time
     at = "" if expired is None else f"; its lock expired at {clock.in_words(expired)}"
-    found = [Failure(codes.step, attempt, now, readable_value(row, "worker") or "", ABANDONED, f"{_NO_RESULT}{at}")]
+    found = [Failure(codes.step, attempt, now, row.worker or "", ABANDONED, f"{_NO_RESULT}{at}")]
     while (fence := fence - 1) in fences and (attempt := attempt - 1) > 0 and (codes.step, attempt) not in known:
         found.insert(0, Failure(codes.step, attempt, now, "", ABANDONED, _NO_RESULT))
     return found
@@ -248,10 +247,9 @@ def lost(claim: Claim[T], operation: str, found: TaskRow | None) -> LockLostErro
     if found is None:
         now_is = "the task was deleted"
     else:
-        now_is = f"it is {found.tracker.name_of(found.status)}, last claimed by {readable_value(found, 'worker')}"
-        claim_time = readable_value(task, "update_time") or found.update_time
+        now_is = f"it is {found.tracker.name_of(found.status)}, last claimed by {found.worker}"
         for entry in failures_in_row(found):
-            if entry.type in ("unlocked", "ignored") and entry.time >= claim_time:
+            if entry.type in ("unlocked", "ignored") and entry.time >= task.update_time:
                 now_is = f"{entry.worker} {entry.type} the task ({entry.message})"
                 advice = "" if entry.time < claim.expire_time else advice
     return LockLostError(

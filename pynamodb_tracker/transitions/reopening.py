@@ -13,7 +13,6 @@ from pynamodb_tracker.dynamodb.error_codes import is_invalid
 from pynamodb_tracker.model.failure import Failure
 from pynamodb_tracker.model.failure_log import for_row
 from pynamodb_tracker.model.row import Membership, TaskRow, load, membership_of
-from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.transitions.commands import read
 from pynamodb_tracker.transitions.group_members import ReopenedMember
 from pynamodb_tracker.transitions.groups import Groups, enter
@@ -125,7 +124,7 @@ def _enter_again(
         entering.due = waits_until(row) if has_turn else clock.NEVER
         entering.add(group_number=number, **({"once": None} if clear_checkpoints else {}))
         if not has_turn:
-            entering.add(starts=now, waits=(readable_value(row, "waits") or 0) + 1)
+            entering.add(starts=now, waits=(row.waits or 0) + 1)
         return statements.as_action(statements.moved(entering, row.task_id, now), row.task_id)
 
     groups, member = Groups(), ReopenedMember(row, codes.pending, now, own)

@@ -22,7 +22,6 @@ from pynamodb_tracker.model.again import PendingRequest
 from pynamodb_tracker.model.changes import Changes
 from pynamodb_tracker.model.repeat import LastRun, Occurrence, Repeat
 from pynamodb_tracker.model.row import FORMAT, TaskRow
-from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.status import END
 from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions.lock import Claim, Journal, new_token
@@ -60,7 +59,7 @@ def next_turn(row: TaskRow, now: datetime, asked: PendingRequest | None = None) 
 
 def turn_when_reopened(row: TaskRow, now: datetime) -> Turn | None:
     """Return the turn of an ignored task that is reopened: the next one, without missed ones; None if there is none."""
-    occurrence, number, repeat = row.occurrence, readable_value(row, "occurrence_count"), row.repeat
+    occurrence, number, repeat = row.occurrence, row.occurrence_count, row.repeat
     if occurrence is None or repeat is None:
         return None
     if occurrence > now:
@@ -76,10 +75,8 @@ def pin(claim: Claim[Any]) -> Transition | None:
     takeover moves it if the dead worker would have done that first, and has not: it died before its block.
     """
     row, before = claim.task, claim.before or claim.task._row_state.stored
-    rule: Repeat | None = readable_value(row, "repeat")
-    occurrence, number = readable_value(row, "occurrence"), readable_value(row, "occurrence_count")
-    claimed: datetime | None = readable_value(row, "update_time")
-    if rule is None or occurrence is None or claimed is None or rule.missed == "all" or _extra_time(row) is not None:
+    rule, occurrence, number, claimed = row.repeat, row.occurrence, row.occurrence_count, row.update_time
+    if rule is None or occurrence is None or rule.missed == "all" or row.extra_time is not None:
         return None
     codes = claim.statements.codes
     was_held = before["status"] == {NUMBER: str(codes.in_progress)}
@@ -154,7 +151,7 @@ class NextRound(Participant):
     @classmethod
     def after_last_failure(cls, row: TaskRow, now: datetime, claim: Claim[Any] | None) -> Transition | None:
         """Return what leads a task that repeats to its next turn, unless its rule stops then."""
-        if readable_value(row, "repeat") is None:
+        if row.repeat is None:
             return None
         return _after_failure(row if claim is None else _row_now(claim), now)
 
@@ -171,10 +168,9 @@ def _row_now(claim: Claim[Any]) -> TaskRow:
 
 def _after_failure(row: TaskRow, now: datetime) -> Transition | None:
     """Return what the last failure of a task leads to: the next turn; None if the task is to be ignored."""
-    repeat: Repeat | None = readable_value(row, "repeat")
-    if repeat is None or repeat.stop_on_failure:
+    if row.repeat is None or row.repeat.stop_on_failure:
         return None
-    again = readable_value(row, "again")  # it stays for the next success, which may be sooner for its sake
+    again = row.again  # it stays for the next success, which may be sooner for its sake
     asked = None if again is None else _time_of(again)
     turn = _earlier_turn(_next_occurrence(row, now, None), asked, None)
     return None if turn is None else begun_again(row, turn)
@@ -182,7 +178,7 @@ def _after_failure(row: TaskRow, now: datetime) -> Transition | None:
 
 def last_run(row: TaskRow, outcome: str, attempt: int, ended: datetime, created: int = 0) -> dict[str, Any]:
     """Return what the write that ends a round keeps of it; nothing if the task does not repeat."""
-    occurrence, extra = readable_value(row, "occurrence"), _extra_time(row)
+    occurrence, extra = row.occurrence, row.extra_time
     due = extra or occurrence
     if due is None:
         return {}
@@ -192,7 +188,7 @@ def last_run(row: TaskRow, outcome: str, attempt: int, ended: datetime, created:
 def begun_again(row: TaskRow, turn: Turn) -> Transition:
     """Return what leads a task to a turn at its first step: another round of its life, with any payload."""
     begun = Transition("next round", row.tracker.steps[0].pending, due=turn.due)
-    begun.add(round=new_token(above=readable_value(row, "lock")), **WAITS, **of_round(row), **turn.values)
+    begun.add(round=new_token(above=row.lock), **WAITS, **of_round(row), **turn.values)
     begun.changes = without_payloads(row)
     return begun
 
@@ -236,14 +232,14 @@ def rule_since(row: TaskRow, repeat: Repeat, now: datetime) -> Repeat:
     before, occurrence = row.repeat, row.occurrence
     if before is not None and _has_same_times(repeat, before):
         return replace(repeat, since=before.since)
-    if occurrence is None or _extra_time(row) is not None or occurrence > now + row.tracker.margin:
+    if occurrence is None or row.extra_time is not None or occurrence > now + row.tracker.margin:
         return repeat.begun(now)
     return repeat.begun(max(now, occurrence + _SECOND))
 
 
 def _turn_by_other_rule(row: TaskRow, rule: Repeat, first: Occurrence, due: datetime | None) -> Turn:
     """Return the turn of a row that gets a rule while it waits; it stays due if somebody has asked for that."""
-    codes, was_asked_for = row.tracker.steps[0], row.repeat is None or _extra_time(row) is not None
+    codes, was_asked_for = row.tracker.steps[0], row.repeat is None or row.extra_time is not None
     if row.status == codes.pending:
         asked = due or (row.due_time if was_asked_for else None)
         if asked is not None and asked < first.time:
@@ -253,14 +249,9 @@ def _turn_by_other_rule(row: TaskRow, rule: Repeat, first: Occurrence, due: date
     return turn._replace(due=row.due_time)  # noqa: SLF001 - what a named tuple calls its public method
 
 
-def _extra_time(row: TaskRow) -> datetime | None:
-    time: datetime | None = readable_value(row, "extra_time")
-    return time
-
-
 def _is_at_occurrence(row: TaskRow, now: datetime) -> bool:
     """Return whether the row is due for its occurrence, or has failed at it."""
-    if row.occurrence is None or _extra_time(row) is not None:
+    if row.occurrence is None or row.extra_time is not None:
         return False
     codes = row.tracker.steps[0]
     return row.status == codes.failed or (row.status == codes.pending and row.due_time <= now + row.tracker.margin)
@@ -271,17 +262,12 @@ def _has_same_times(repeat: Repeat, other: Repeat | None) -> bool:
 
 
 def _next_occurrence(row: TaskRow, now: datetime, rule: Repeat | None) -> Occurrence | None:
-    before: Repeat | None = readable_value(row, "repeat")
-    if rule is not None and rule.since is not None and not _has_same_times(rule, before):
+    if rule is not None and rule.since is not None and not _has_same_times(rule, row.repeat):
         return rule.after(rule.since - _SECOND, None, now)
-    occurrence, number, rule = (
-        readable_value(row, "occurrence"),
-        readable_value(row, "occurrence_count"),
-        rule or before,
-    )
+    occurrence, number, rule = row.occurrence, row.occurrence_count, rule or row.repeat
     if occurrence is None or rule is None:
         return None
-    if _extra_time(row) is not None:  # the turn that came before the occurrence has ended
+    if row.extra_time is not None:  # the turn that came before the occurrence has ended
         return Occurrence(occurrence, number)
     return rule.after(occurrence, number, now)
 

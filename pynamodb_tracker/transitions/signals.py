@@ -27,7 +27,6 @@ from pynamodb_tracker.exceptions import (
 )
 from pynamodb_tracker.model.references import round_of
 from pynamodb_tracker.model.row import SIGNALS_FORMAT, TaskRow
-from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.model.signals import ReceivedSignal, check_label, value_text
 from pynamodb_tracker.status import END
 from pynamodb_tracker.transitions import conditions as when
@@ -85,7 +84,7 @@ class Awaits(Participant):
         The attempt is released then.
         """
         awaits: Awaits = cls._of_run(run)
-        answered, claim = (readable_value(row, "signals") or {}).keys(), run.claim
+        answered, claim = (row.signals or {}).keys(), run.claim
         awaits._missing = awaits.names - answered
         awaits._limit = awaits.until or getattr(run.additions.get("follow_ups"), "wait_until", None)
         if came := awaits._claimed & answered:
@@ -110,7 +109,7 @@ class Awaits(Participant):
     def _of_run(cls, run: Journal[Any]) -> Awaits:
         """Return what the run has asked for, with what its claimed row still awaited."""
         awaits: Awaits = run.additions.setdefault("awaits", cls())  # it stays, although a signal removes the attribute
-        awaits._claimed = (readable_value(run.claim.task, "awaits") or frozenset()) - awaits.names
+        awaits._claimed = (run.claim.task.awaits or frozenset()) - awaits.names
         return awaits
 
     def change(self, success: Transition) -> None:
@@ -211,13 +210,12 @@ def send(
         else:
             return Sent(loaded(model, stored), _EFFECTS[form])
         row = _of_round(model, task_id, name, row, of_round)
-        first = (readable_value(row, "signals") or {}).get(name)
+        first = (row.signals or {}).get(name)
         if first is not None:
             return Sent(row, _EFFECTS[form] if first.token == token else _repeated(row, name, first, text, key))
         form, now = _next_form(row, name), max(clock.now(), row.update_time)
-        creation = readable_value(row, "creation")
-        if creation is not None and token < creation:  # this clock is behind that of the program that created it
-            token = new_token(above=creation)
+        if token < (row.creation or ""):  # this clock is behind that of the program that created it
+            token = new_token(above=row.creation)
     raise TaskNotReadyError(
         f"cannot send {name} to {model.__name__} {task_id!r}: it changed {number + 1} times meanwhile; try again",
         task_id=task_id,
@@ -230,7 +228,7 @@ def _of_round(model: type[T], task_id: str, name: str, row: T | None, of_round: 
     if row is None:
         raise TaskNotFoundError(f"cannot {operation} {task}: there is no such task", task_id=task_id)
     check_format(row, operation)
-    if of_round is None and readable_value(row, "round") is not None:
+    if of_round is None and "round" in row._row_state.stored:
         raise TypeError(
             f"cannot {operation} {task}: it has started over, and the signal may be that of an earlier round; give "
             "the callback ctx.round, and send(..., round=...)"
@@ -260,18 +258,18 @@ def _repeated(row: TaskRow, name: str, first: ReceivedSignal, text: str, key: st
 def _next_form(row: TaskRow, name: str) -> str:
     """Return how the signal is to be stored in the row that refused it, or raise why that is not possible."""
     described = f"cannot send {name} to {type(row).__name__} {row.task_id!r}"
-    awaits = readable_value(row, "awaits") or frozenset()
+    awaits = row.awaits or frozenset()
     if name in awaits:
-        if awaits != {name} or readable_value(row, "waits") is not None:
+        if awaits != {name} or "waits" in row._row_state.stored:
             return "more"
         is_pending = any(row.status == codes.pending for codes in row.tracker.steps)
         return "last" if is_pending and row.due_time in {clock.NEVER, row.wait_until} else "late"
     if row.status == END:
         raise TaskAlreadySucceededError(f"{described}: it has succeeded", task_id=row.task_id, task=row)
-    if readable_value(row, "again") is not None:
+    if "again" in row._row_state.stored:
         raise TaskNotReadyError(
             f"{described}: another run of it is asked for, which has no round yet; try again once that has begun",
             task_id=row.task_id,
             task=row,
         )
-    return "first" if readable_value(row, "signals") is None else "early"
+    return "early" if "signals" in row._row_state.stored else "first"

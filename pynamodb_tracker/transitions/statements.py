@@ -26,7 +26,6 @@ from pynamodb_tracker.model.row import (
     load,
     membership_of,
 )
-from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.status import END, Codes
 from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions.conditions import Guard, life_seen, seen_values
@@ -197,9 +196,7 @@ class StepStatements(StepWrites[T]):
 
     def shut_out(self, row: T, token: str) -> Transition:
         """Raise the token of a task that no worker holds, so that a claim still on its way is refused."""
-        shut_out = Transition(
-            "shut out", None, when.seen(), when.lock_seen(is_there=readable_value(row, "lock") is not None)
-        )
+        shut_out = Transition("shut out", None, when.seen(), when.lock_seen(is_there=row.lock is not None))
         shut_out.add(seen={**seen_values(row), "seen_lock": row.lock}, lock=token)
         return shut_out
 
@@ -305,7 +302,7 @@ class StepStatements(StepWrites[T]):
 
         It goes on to wait for other tasks, if it did. Its number, and its turn or its place, are still to be added.
         """
-        waits = readable_value(row, "waits") is not None
+        waits = row.waits is not None
         enter = Transition("enter again", self.codes.pending, when.at(self.codes.ignored), when.later_token())
         enter.add(
             when.waits_seen(is_there=waits),
@@ -313,7 +310,7 @@ class StepStatements(StepWrites[T]):
             when.membership_seen(Membership.ENDED),
             when.same_life(),
         )
-        enter.seen = {**seen_values(row), "seen_awaits": sorted(readable_value(row, "awaits") or ())}
+        enter.seen = {**seen_values(row), "seen_awaits": sorted(row.awaits or ())}
         appended = None if entry is None else Appended(entry, is_first=True)
         return self._reopened(enter, token, kept=kept, entry=appended)
 
@@ -359,7 +356,7 @@ class StepStatements(StepWrites[T]):
     def mark_cancelled(self, row: T, now: datetime, token: str) -> Transition:
         """Note that a task was cancelled that was ignored already; its errors and times stay."""
         mark = Transition("mark cancelled", None, when.as_read())
-        mark.add(when.lock_seen(is_there=readable_value(row, "lock") is not None), when.known_format())
+        mark.add(when.lock_seen(is_there=row.lock is not None), when.known_format())
         mark.add(seen={**seen_values(row), "seen_lock": row.lock}, cancel_time=now, lock=token)
         mark.returns_row = True
         return mark
@@ -421,7 +418,7 @@ def _waiting_as_seen(row: TaskRow | None) -> Sequence[Guard]:
     """
     if row is None or not is_parked(row):
         return when.waits_for_none(), when.awaits_seen(is_there=False)
-    return (when.waits_for_signals() if readable_value(row, "waits") is None else when.waits_for_others(),)
+    return (when.waits_for_others() if "waits" in row._row_state.stored else when.waits_for_signals(),)
 
 
 def is_parked(row: TaskRow) -> bool:

@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Any
 
 from pynamodb_tracker.model.references import round_of
-from pynamodb_tracker.model.row_state import readable_value, unreadable_in
 from pynamodb_tracker.presentation.children import Family, family_of
 from pynamodb_tracker.presentation.overview import pauses_at
 from pynamodb_tracker.presentation.task_facts import (
@@ -98,7 +97,7 @@ class TaskView:
     @property
     def may_cancel(self) -> bool:
         """Whether it has not ended, so that it can be cancelled at whichever step it is."""
-        return self.step is not None and readable_value(self.task, "cancel_time") is None
+        return self.step is not None and self.task.cancel_time is None
 
     @property
     def may_reopen(self) -> bool:
@@ -116,8 +115,6 @@ def view(model: type[Task], task_id: str, *, hide: frozenset[str], known: Mappin
     """Read a task with all of it that can be read; `known` are the use cases of the page by their stored names."""
     task = read_task(model, task_id)
     facts = task_as_json(task, with_data=True)
-    for missing in unreadable_in(task):  # they are in `facts`: let them read as None
-        del task.attribute_values[missing]
     state, others = task.state, {"created by": facts.get("creator"), "child of": facts.get("parent")}
     ended = task.tracker.ends_at(state.code) and state.status is Status.SUCCEEDED
     family = family_of(task)
@@ -175,7 +172,7 @@ def _events(task: Task) -> list[Event]:
 def _path(task: Task, step: BoundStep[Any] | None) -> list[Place]:
     """Return the steps of the use case, and where the task is."""
     names, left_out = list(task._bound_steps), skipped_steps(task)
-    model, never_ran = type(task), readable_value(task, "fence") == 0
+    model, never_ran = type(task), task.fence == 0
     is_done = task.state.status is Status.SUCCEEDED
     at = len(names) if is_done else names.index(step.name) if step is not None else -1
     status = (task.state.status or "").replace("_", " ")

@@ -12,8 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pynamodb_tracker.doctor import NotExaminedError, examine
-from pynamodb_tracker.model.hydration import rows
-from pynamodb_tracker.model.row_state import readable_value
+from pynamodb_tracker.model.hydration import rows_to_show
+from pynamodb_tracker.model.row import readable
 from pynamodb_tracker.presentation import listing
 from pynamodb_tracker.presentation.overview import MOST, Overview, look
 from pynamodb_tracker.presentation.passing import find_passing
@@ -71,7 +71,7 @@ def _found_by(model: type[Task], text: str) -> Iterator[Task]:
     """Return the newest tasks that have the value of an attribute that `customer=c-7` names; none for an id."""
     try:
         index, value = find_by_text(model, text)
-        return index.query(value, newest_first=True, limit=_MOST_IDS)
+        return map(readable, index.query(value, newest_first=True, limit=_MOST_IDS))
     except ValueError:  # it is an id
         return iter(())
 
@@ -280,7 +280,7 @@ class Views:
         with page.metered(model) as spent:
             of = model.group(name)
             turn, waiting, data = of.turn, of.waiting(limit=_MOST_SHOWN + 1), of.data
-            ends = rows(model, [each for each in (turn, *waiting[:1]) if each is not None])
+            ends = rows_to_show(model, [each for each in (turn, *waiting[:1]) if each is not None])
         return page.show(
             request,
             "group.html",
@@ -291,7 +291,7 @@ class Views:
             holder=ends.get(turn or ""),
             waiting=waiting[:_MOST_SHOWN],
             is_all=len(waiting) <= _MOST_SHOWN,
-            first=readable_value(ends[waiting[0]], "create_time") if waiting and waiting[0] in ends else None,
+            first=ends[waiting[0]].create_time if waiting and waiting[0] in ends else None,
             data=HIDDEN if data and "data" in page.settings.hide else without(data, page.settings.hide),
         )
 
@@ -306,12 +306,12 @@ class Views:
         with page.metered(*models) as spent:
             for model in models:
                 found += [
-                    FoundTask(model, task.task_id, task.state, readable_value(task, "update_time"))
-                    for task in rows(model, possible).values()
+                    FoundTask(model, task.task_id, task.state, task.update_time)
+                    for task in rows_to_show(model, possible).values()
                 ]
                 for text in asked:
                     found += [
-                        FoundTask(model, task.task_id, task.state, readable_value(task, "update_time"), text)
+                        FoundTask(model, task.task_id, task.state, task.update_time, text)
                         for task in _found_by(model, text)
                     ]
             groups = [model for model in models if len(possible) == 1 and model.group(possible[0]).turn is not None]

@@ -15,8 +15,7 @@ from pynamodb_tracker.dynamodb.connection import SharedConnection
 from pynamodb_tracker.dynamodb.retries import ending_by, latest_response
 from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.events import bare, sqs
-from tests.aws_lambda.shop import Context, Order, no_access, ship
-from tests.aws_lambda.test_batches import ready
+from tests.aws_lambda.shop import Context, Order, no_access, ready, ship
 
 handler = handles(Order.ship, task_id="order_id")(ship)
 

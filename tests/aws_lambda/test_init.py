@@ -16,8 +16,7 @@ from pynamodb_tracker.dynamodb import backoff
 from pynamodb_tracker.dynamodb.connection import SharedConnection
 from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.events import bare
-from tests.aws_lambda.shop import Context, Order, ShopTask, ship
-from tests.aws_lambda.test_batches import ready
+from tests.aws_lambda.shop import Context, Order, ShopTask, ready, ship
 
 URL = "https://sqs.us-east-1.amazonaws.com/123456789012/orders"
 

@@ -9,8 +9,7 @@ import pytest
 from pynamodb_tracker import ExecutionContext, Step, TaskAlreadyExistsError, UseCase
 from pynamodb_tracker.aws_lambda import handles, retry_handler
 from tests.aws_lambda.events import bare, names, sqs
-from tests.aws_lambda.shop import Context, Order, ShopTask
-from tests.aws_lambda.test_batches import ready
+from tests.aws_lambda.shop import Context, Order, ShopTask, ready
 from tests.aws_lambda.test_retry import NOTHING, SCHEDULE
 
 

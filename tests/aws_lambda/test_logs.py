@@ -14,8 +14,8 @@ from pynamodb_tracker import ExecutionContext, TaskLockedError
 from pynamodb_tracker.aws_lambda import UnreadableEventError, handles
 from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.events import bare, fifo, names, sqs
-from tests.aws_lambda.shop import REQUEST, Broken, Context, Order, ship
-from tests.aws_lambda.test_batches import BROKEN, ready
+from tests.aws_lambda.shop import REQUEST, Broken, Context, Order, ready, ship
+from tests.aws_lambda.test_batches import BROKEN
 from tests.support.workers import die
 
 handler = handles(Order.ship, task_id="order_id")(ship)

@@ -16,8 +16,8 @@ from pynamodb_tracker.aws_lambda import EmfHook, UnreadableEventError, handles
 from pynamodb_tracker.instrumentation import add_hook
 from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.events import bare, sqs
-from tests.aws_lambda.shop import Context, Order, ShopTask, no_access, ship
-from tests.aws_lambda.test_batches import BROKEN, ready
+from tests.aws_lambda.shop import Context, Order, ShopTask, no_access, ready, ship
+from tests.aws_lambda.test_batches import BROKEN
 from tests.support.workers import die
 
 AT_START = ("Started", "TakenOver")

@@ -18,8 +18,7 @@ from pynamodb_tracker.aws_lambda import handles, retry_handler
 from pynamodb_tracker.aws_lambda.queue import Queue
 from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.events import fifo, sqs
-from tests.aws_lambda.shop import Context, Order, ship
-from tests.aws_lambda.test_batches import ready, states
+from tests.aws_lambda.shop import Context, Order, ready, ship, states
 from tests.aws_lambda.test_retry import NOTHING, SCHEDULE
 from tests.support.engines import Engine
 

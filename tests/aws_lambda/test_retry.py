@@ -19,8 +19,7 @@ from pynamodb_tracker.aws_lambda import retry_handler
 from pynamodb_tracker.batch.candidates import Feed
 from pynamodb_tracker.query import DueTasks, StateScan
 from pynamodb_tracker.testing import StoppedClock
-from tests.aws_lambda.shop import REQUEST, Broken, Context, Order, no_access
-from tests.aws_lambda.test_batches import ready, states
+from tests.aws_lambda.shop import REQUEST, Broken, Context, Order, no_access, ready, states
 
 NOTHING = {**asdict(Tally()), "sent": 0, "out_of_time": False}
 SCHEDULE = {"version": "0", "detail-type": "Scheduled Event", "source": "aws.events", "detail": {}}
@@ -350,10 +349,10 @@ def test_the_time_is_looked_at_while_nothing_is_found(clock: StoppedClock, monke
     seen = []
     matches = DueTasks._matches
 
-    def slowly(due: DueTasks[Any], error: str | None) -> bool:
-        seen.append(error)
+    def slowly(due: DueTasks[Any], item: Any) -> bool:
+        seen.append(item)
         clock.advance(timedelta(seconds=1))
-        return matches(due, error)
+        return matches(due, item)
 
     monkeypatch.setattr(DueTasks, "_matches", slowly)
     done = retry_handler(Order.ship, label, error_contains="ink")(SCHEDULE, Context(clock, 20))

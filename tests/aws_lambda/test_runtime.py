@@ -15,8 +15,8 @@ import pytest
 
 from tests.aws_lambda.events import bare, eventbridge, fifo, function_url, http_api, kinesis, rest_api, sqs, stream
 from tests.aws_lambda.runtime import Answer, Runtime
-from tests.aws_lambda.shop import Order, ShopTask, states
-from tests.aws_lambda.test_batches import BROKEN, ready
+from tests.aws_lambda.shop import Order, ShopTask, ready, states
+from tests.aws_lambda.test_batches import BROKEN
 from tests.aws_lambda.test_http import handler as by_body
 from tests.engine.engine import Engine
 from tests.support.engines import Dynoxide

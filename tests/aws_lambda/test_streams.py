@@ -10,8 +10,8 @@ from pynamodb_tracker import ExecutionContext
 from pynamodb_tracker.aws_lambda import UnreadableEventError, handles
 from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.events import bare, kinesis, names, stream
-from tests.aws_lambda.shop import Broken, Context, Order, ship
-from tests.aws_lambda.test_batches import BROKEN, ready, states
+from tests.aws_lambda.shop import Broken, Context, Order, ready, ship, states
+from tests.aws_lambda.test_batches import BROKEN
 
 by_data = handles(Order.ship, task_id="order_id")(ship)
 

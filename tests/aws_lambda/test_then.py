@@ -13,8 +13,8 @@ from pynamodb_tracker.aws_lambda import Replies, handles, retry_handler
 from pynamodb_tracker.aws_lambda.queue import Queue
 from pynamodb_tracker.testing import StoppedClock, kafka_event
 from tests.aws_lambda.events import bare, fifo, names, sqs
-from tests.aws_lambda.shop import Context, Order, ShopTask, ship
-from tests.aws_lambda.test_batches import BROKEN, ready, states
+from tests.aws_lambda.shop import Context, Order, ShopTask, ready, ship, states
+from tests.aws_lambda.test_batches import BROKEN
 from tests.aws_lambda.test_queue import answers, bodies, client, failed, received, sqs_client, url
 from tests.aws_lambda.test_retry import NOTHING, SCHEDULE, label
 

@@ -11,8 +11,8 @@ from pynamodb_tracker import ExecutionContext, TrackerError
 from pynamodb_tracker.aws_lambda import Replies, UnreadableEventError, handles, retry_handler
 from pynamodb_tracker.testing import StoppedClock, dynamodb_event
 from tests.aws_lambda.events import bare, kafka, kinesis, names, s3, sns, sqs
-from tests.aws_lambda.shop import Broken, Context, Order, ship
-from tests.aws_lambda.test_batches import BROKEN, ready, states
+from tests.aws_lambda.shop import Broken, Context, Order, ready, ship, states
+from tests.aws_lambda.test_batches import BROKEN
 
 KEY = "Records.0.s3.object.key"
 

@@ -14,8 +14,8 @@ from pynamodb_tracker import ExecutionContext
 from pynamodb_tracker.aws_lambda import Replies, UnreadableEventError, handles, retry_handler
 from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.events import bare, fifo, kafka, kinesis, names, sqs
-from tests.aws_lambda.shop import Broken, Context, Order, no_access, ship
-from tests.aws_lambda.test_batches import BROKEN, ready, states
+from tests.aws_lambda.shop import Broken, Context, Order, no_access, ready, ship, states
+from tests.aws_lambda.test_batches import BROKEN
 
 handler = handles(Order.ship, task_id="order_id")(ship)
 

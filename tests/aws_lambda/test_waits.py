@@ -11,8 +11,7 @@ from pynamodb_tracker import TaskNotReadyError
 from pynamodb_tracker.aws_lambda import Replies, handles
 from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.events import bare, fifo, http_api, names, sqs
-from tests.aws_lambda.shop import Context, Order, ship
-from tests.aws_lambda.test_batches import ready
+from tests.aws_lambda.shop import Context, Order, ready, ship
 from tests.support.rows import change, park
 
 handler = handles(Order.ship, task_id="order_id")(ship)

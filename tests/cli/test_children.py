@@ -9,6 +9,7 @@ import pytest
 
 from tests.cli.command import run
 from tests.cli.shop import Order
+from tests.support.rows import change
 
 if TYPE_CHECKING:
     from pynamodb_tracker import ExecutionContext
@@ -64,3 +65,11 @@ def test_status_and_stuck_name_what_is_blocked_until_somebody_decides() -> None:
     assert run("stuck").code == 0
     assert "blocked" not in run("status").out
     assert "blocked_by" not in json.loads(run("show", "o-1", "--json").out)
+
+
+@pytest.mark.usefixtures("blocked")
+def test_damaged_children_are_shown_as_far_as_they_can_be_read() -> None:
+    change(Order, "o-1/a", parent={"N": "1"})
+    change(Order, "o-1/b", status={"S": "paid"})
+    text = " ".join(run("show", "o-1").out.split())
+    assert "waits for order o-1/b: unknown.0 waits for 1 task more" in text

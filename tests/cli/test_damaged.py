@@ -66,7 +66,10 @@ def test_errors_need_no_attribute_of_the_user(values: dict[str, Any], tasks: int
     assert bool(ended.err) == (tasks < 3)
 
 
-@pytest.mark.parametrize(("values", "stuck"), [(AMOUNT, True), ({"lock_expire_time": {"S": "soon"}}, False)])
+@pytest.mark.parametrize(
+    ("values", "stuck"),
+    [(AMOUNT, True), ({"fence": {"S": "x"}}, True), ({"lock_expire_time": {"S": "soon"}}, False)],
+)
 def test_what_is_stuck_is_listed(failed: StoppedClock, values: dict[str, Any], *, stuck: bool) -> None:
     Order.pay.start("u-1").__enter__()
     failed.advance(timedelta(hours=1))
@@ -74,6 +77,7 @@ def test_what_is_stuck_is_listed(failed: StoppedClock, values: dict[str, Any], *
     ended = run("stuck")
     assert (ended.code, ended.lines[-1].startswith("u-1")) == (1, stuck)
     assert (ended.err == "") == stuck
+    assert len(json.loads(run("stuck", "--json").out)) == stuck
 
 
 @pytest.mark.parametrize("values", [AMOUNT, ATTEMPT, ERRORS, TIME, DATA])

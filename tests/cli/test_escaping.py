@@ -17,13 +17,13 @@ from pynamodb_tracker.presentation.text import escaped
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import Screen, run, run_on
 from tests.cli.shop import Order
-from tests.support.rows import change
+from tests.support.rows import change, put
 
 EVIL = "\x1b[2J\x1b]0;title\x07\x9b31m\u202e\r\x08\x85\u2028"
 STATES = {"idle": "10", "busy": "11", "bad": "12", "out": "13", "gone": "77", "done": "1000"}
 
 
-def put(task_id: str, status: str, time: str) -> None:
+def put_hostile(task_id: str, status: str, time: str) -> None:
     """Store a row with hostile text wherever another program could have put it."""
     failure = {name: {"S": EVIL + name} for name in ("step", "worker", "type", "message", "traceback")}
     item: dict[str, Any] = {
@@ -50,7 +50,7 @@ def put(task_id: str, status: str, time: str) -> None:
 def test_no_command_lets_stored_text_reach_the_terminal(store: StoppedClock, tmp_path: Path) -> None:
     time = store.now().strftime("%Y-%m-%dT%H:%M:%S.%f+0000")
     for task_id, status in STATES.items():
-        put(task_id, status, time)
+        put_hostile(task_id, status, time)
     store.advance(timedelta(hours=1))
     path = tmp_path / "orders.jsonl"
     path.write_text('{"task_id": "\\u001b[2J\u2028", "note": "\\u009b31m", "amount": "\\u001b[2J"}\n')

@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -61,8 +62,17 @@ def error_of(call: Callable[[str], object], task_id: str) -> BaseException | Non
     return None
 
 
+def refuse(_ctx: object) -> None:
+    raise ConnectionError("no")
+
+
 def start(task_id: str) -> None:
     with Parcel.pack.start(task_id):
+        pass
+
+
+def start_without_details(task_id: str) -> None:
+    with Parcel.pack.start(task_id, detailed_error=False):
         pass
 
 
@@ -77,7 +87,7 @@ def run_blocking(task_id: str) -> None:
     Parcel.pack.run(task_id, ignored)
 
 
-@pytest.mark.parametrize(("call", "stride"), [(start, 1), (run_blocking, 3), (arun, 3)])  # they claim in one way
+@pytest.mark.parametrize(("call", "stride"), [(start, 1), (start_without_details, 1), (run_blocking, 3), (arun, 3)])
 def test_a_damaged_task_is_refused_with_its_name_and_the_attribute(call: Callable[[str], object], stride: int) -> None:
     check(mismatch(damage, error_of(call, damage.task_id)) for damage in DAMAGES[::stride])
     assert [error_of(call, task_id) for task_id in HEALTHY] == [None] * len(HEALTHY)
@@ -90,6 +100,15 @@ def test_a_batch_runs_the_healthy_ones_and_names_the_others(threads: int) -> Non
     assert sorted(report.failed + report.ignored) == [damage.task_id for damage in DAMAGES if damage.fails]
     found = [damage for damage in DAMAGES if not (damage.is_hidden or damage.fails)]
     check(mismatch(damage, report.refused.get(damage.task_id)) for damage in found)
+
+
+def test_no_damaged_task_is_left_in_progress_when_its_attempts_are_used_up(clock: StoppedClock) -> None:
+    for _ in range(2):
+        Parcel.pack.run_all(refuse)
+        clock.advance(timedelta(hours=2))
+    left = [each for each in DAMAGES if stored(Parcel, each.task_id).get("status") == {"N": "11"}]
+    check(each.task_id for each in left if not each.was_running)
+    assert stored(Parcel, "repeat hostile 0")["status"] == {"N": "13"}
 
 
 def work(kind: str, ran: set[str]) -> None:
@@ -171,8 +190,13 @@ def test_a_command_about_a_damaged_task_does_what_it_does_or_names_the_attribute
 
 def test_the_page_shows_every_task_and_what_cannot_be_read() -> None:
     client = TestClient(dashboard(DepotTask, user=lambda _: "ada"))
-    for path in ("/", "/Parcel/", "/Parcel/errors", "/Parcel/tasks?step=pack&state=pending"):
+    tasks = ("/Parcel/tasks?step=pack&state=pending", "/Parcel/tasks?step=pack&state=in_progress")
+    for path in ("/", "/workers", "/Parcel/", "/Parcel/errors", "/Parcel/schedules", *tasks):
         assert client.get(path).status_code == 200, path
+    ids = [damage.task_id for damage in DAMAGES if not damage.is_hidden]
+    for at in range(0, len(ids), 20):
+        found = client.get("/find.json", params={"id": "\n".join(ids[at : at + 20])}).json()["found"]
+        assert [task["task_id"] for task in found] == ids[at : at + 20]
 
     def problem(damage: Damage) -> str | None:
         page = client.get("/Parcel/task", params={"id": damage.task_id})
@@ -183,7 +207,8 @@ def test_the_page_shows_every_task_and_what_cannot_be_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["list pack.pending --limit 200", "list pack.in_progress", "errors", "stuck", "status"]
+    "command",
+    ["list pack.pending --limit 200", "list pack.in_progress", "errors", "stuck", "status", "workers", "schedules"],
 )
 def test_the_command_line_lists_the_healthy_tasks(command: str) -> None:
     ended = run(*command.split(), of=CLASS)
@@ -202,7 +227,9 @@ def test_the_command_line_shows_every_task_and_what_cannot_be_read() -> None:
     exported = run("export", of=CLASS)
     lines = [json.loads(line)["task_id"] for line in exported.lines]
     assert set(HEALTHY) <= set(lines)
-    assert {damage.task_id for damage in DAMAGES if damage.is_unreadable}.isdisjoint(lines)
+    unreadable = [damage.task_id for damage in DAMAGES if damage.is_unreadable]
+    assert set(unreadable).isdisjoint(lines)
+    check(task_id for task_id in unreadable if f"{task_id}  cannot be read: " not in exported.err)
 
 
 def test_the_doctor_lists_every_damaged_row_and_no_other() -> None:

@@ -180,6 +180,16 @@ def test_the_id_of_another_task_fails_the_attempt(create: Callable[[], None], sa
     assert (task.state, task.errors[-1].type) == (PAY.failed, "TaskAlreadyExistsError")
 
 
+def test_the_id_of_a_damaged_task_fails_the_attempt() -> None:
+    by_nobody()
+    change(Bill, "o-1/bill", creator={"N": "1"})
+    Order.create("o-1")
+    with pytest.raises(TaskAlreadyExistsError, match="cannot create Bill 'o-1/bill': it exists"):
+        with PAY.start("o-1") as ctx:
+            ctx.create(Bill, "o-1/bill", amount=2)
+    assert Order.get_task("o-1").state == PAY.failed
+
+
 def test_a_follow_up_that_is_gone_after_it_was_refused_is_created() -> None:
     Order.create("o-1")
     with PAY.start("o-1") as ctx:

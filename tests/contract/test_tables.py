@@ -115,7 +115,7 @@ def test_an_index_of_keys_finds_tasks_too() -> None:
 def test_what_an_index_of_keys_lacks_is_not_taken_for_absent() -> None:
     Refund.create("r-1", city="Ulm")
     found: Any = next(iter(ShopTask.by_city.query("Ulm")))
-    for name in ("state", "status", "attempt", "worker", "to_json"):
+    for name in ("state", "status", "attempt", "worker", "waits_for", "to_json"):
         with pytest.raises(TaskError, match=r"Refund 'r-1' was read without \w+: .* get_task or refresh\(\)"):
             getattr(found, name)()
     assert (repr(found), found.reason, found.city) == ("<Refund 'r-1'>", None, "Ulm")

@@ -13,6 +13,7 @@ import pytest
 from pynamodb.attributes import Attribute
 
 from pynamodb_tracker import Step, TaskAlreadyExistsError, TrackerError, UseCase, ValueNotStorableError
+from pynamodb_tracker.model.row import damages_of, readable
 from tests.contract.odd_rows import Odd
 from tests.contract.odd_values import columns, nothing
 from tests.support.rows import change, nested, stored
@@ -207,6 +208,28 @@ def test_a_value_that_does_not_read_back_creates_no_task() -> None:
     assert sum(Losing.counts().values()) == 0
 
 
+@columns("name", "value")([("waits", {"S": "x"}), ("awaits", {"S": "paid"}), ("due_time", {"S": "0000"})])
+def test_what_a_task_waits_for_is_not_taken_for_nothing_if_it_cannot_be_read(name: str, value: Any) -> None:
+    Odd.create("o-1")
+    change(Odd, "o-1", **{name: value})
+    (task,) = Odd.scan()
+    with pytest.raises(TrackerError, match=f"'o-1' cannot be read: {name}"):
+        task.waits_for  # noqa: B018 - it raises
+
+
+def test_a_row_as_far_as_it_can_be_read_has_no_value_for_damaged_attributes_of_the_tracker() -> None:
+    Odd.create("o-1", text="x")
+    change(Odd, "o-1", number=UNREADABLE["number"], worker={"N": "1"})
+    (task,) = Odd.scan()
+    view = readable(task)
+    assert (view.text, view.worker, readable(view) is view) == ("x", None, True)
+    assert damages_of(view).keys() == damages_of(task).keys() == {"number", "worker"}
+    assert repr(view).endswith(", unreadable: worker, number>")
+    for row, name in ((task, "worker"), (task, "number"), (view, "number")):
+        with pytest.raises(TrackerError, match=f"'o-1' cannot be read: {name}"):
+            getattr(row, name)
+
+
 def test_a_create_meets_a_row_whose_creation_cannot_be_read() -> None:
     Odd.create("o-1")
     change(Odd, "o-1", creation={"N": "1"})
@@ -233,6 +256,16 @@ BROKEN: dict[str, Any] = {
 
 
 @columns("name")([*BROKEN])
+def test_an_attribute_of_the_tracker_that_cannot_be_read_is_not_taken_for_absent(name: str) -> None:
+    Odd.create("o-1")
+    change(Odd, "o-1", **{name: BROKEN[name]})
+    (task,) = Odd.work.pending.query()
+    with pytest.raises(TrackerError, match=f"'o-1' cannot be read: {name}"):
+        getattr(task, name)
+    assert (task.task_id, task.attempt) == ("o-1", 0)
+
+
+@columns("name")([*BROKEN])
 def test_a_damaged_abandoned_row_does_not_stop_others(name: str, clock: StoppedClock) -> None:
     Odd.create_many(["bad", "good"])
     for task_id in ("bad", "good"):
@@ -240,7 +273,9 @@ def test_a_damaged_abandoned_row_does_not_stop_others(name: str, clock: StoppedC
     Odd.create("waits")
     change(Odd, "bad", **{name: BROKEN[name]})
     clock.advance(timedelta(hours=1))
-    assert set(Odd.work.run_all(nothing).succeeded) >= {"good", "waits"}
+    succeeded = set(Odd.work.run_all(nothing).succeeded)
+    assert succeeded >= {"good", "waits"}
+    assert ("bad" in succeeded) == (name in {"worker", "update_time"})  # the claim writes these
 
 
 @columns("name")(["create_time", "errors", "creation"])

@@ -152,6 +152,16 @@ def test_a_damaged_row_is_ignored_all_the_same(name: str) -> None:
     assert Alert.get_task("f-1/alert").state == Alert.send.pending
 
 
+def test_damaged_data_of_a_damaged_row_is_not_taken_for_no_data() -> None:
+    Flight.create("f-1", data={"a": 1})
+    change(Flight, "f-1", trace={"BOOL": True}, data={"N": "5"})
+    with pytest.raises(TaskError), Flight.board.start("f-1"):
+        pass
+    assert stored(Flight, "f-1")["status"] == {"N": str(Flight.board.ignored.code)}
+    with pytest.raises(TaskNotFoundError):
+        Alert.get_task("f-1/alert")
+
+
 @pytest.mark.parametrize("by_person", [False, True])
 def test_its_errors_are_whole(by_person: Any) -> None:
     Flight.create("f-1")

@@ -133,10 +133,11 @@ def test_orders_that_do_not_end_where_they_should_are_reported(monkeypatch: pyte
 
 
 def test_the_demo_ends_soon_after_it_is_told_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
-    stopped, looks = threading.Event(), []
+    stopped, looks = threading.Event(), list[object]()
 
     def stop(*_: object) -> None:
-        looks.append(stopped.set())
+        looks.append(_)
+        stopped.set()
 
     monkeypatch.setattr(pipeline, "accident_of", stop)
     with pytest.raises(KeyboardInterrupt):

@@ -72,6 +72,16 @@ def test_a_task_that_waits_for_tasks_that_are_gone_is_found_and_the_advice_frees
     assert examine_rows(DeskTask) == []
 
 
+def test_a_damaged_task_that_waits_is_listed_and_does_not_end_the_check(clock: StoppedClock) -> None:
+    waiting(clock)
+    lose("l-1/2")
+    change(Letter, "l-1", round={"N": "1"})
+    assert [finding.subject for finding in examine_rows(DeskTask)] == [
+        "damaged tasks: round",
+        "tasks that wait for others",
+    ]
+
+
 def test_a_task_whose_children_end_during_the_scan_is_not_reported(
     clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

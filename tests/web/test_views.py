@@ -301,14 +301,16 @@ def test_a_task_of_a_group_leads_to_the_tasks_that_wait_for_their_turn(open_page
 
 @pytest.mark.usefixtures("shop")
 def test_a_damaged_task_is_shown_with_what_can_be_read(open_page: Open) -> None:
-    Order.create("o-1", amount=5, state=Order.ship.failed)
-    change(Order, "o-1", amount={"S": "<b>five"}, create_time={"S": "<b>five"})
+    Order.create("o-1", amount=5, customer="c-1", state=Order.ship.failed)
+    five = {"S": "<b>five"}
+    change(Order, "o-1", amount=five, create_time=five, update_time=five)
     client = open_page()
     page = client.get("/Order/task?id=o-1")
     assert page.status_code == 200
     assert "amount cannot be read" in text_of(page)
     assert "create_time cannot be read" in text_of(page)
-    for path in ("/Order/", "/Order/errors", "/Order/tasks?step=ship&state=failed", "/find?id=o-1%0Ax"):
+    found = ("/find?id=o-1%0Ax", "/find?id=customer%3Dc-1%0Ax")
+    for path in ("/Order/", "/Order/errors", "/Order/tasks?step=ship&state=failed", *found):
         assert client.get(path).status_code == 200, path
 
 

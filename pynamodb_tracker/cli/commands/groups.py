@@ -6,7 +6,6 @@ import typer
 
 from pynamodb_tracker.cli import command, terminal
 from pynamodb_tracker.cli import options as opt
-from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.task_facts import name_of
 from pynamodb_tracker.presentation.text import escaped
@@ -35,7 +34,8 @@ def group(
             of.repair()
         turn, waiting = of.turn, of.waiting()
         has_it = None if turn is None else next(iter(model.get_many([turn])), None)
-        is_stuck = _is_over(has_it) if turn is not None else bool(waiting)
+        is_over = has_it is None or has_it.tracker.ends_at(has_it.state.code)
+        is_stuck = is_over if turn is not None else bool(waiting)
         state = "idle" if turn is None else "gone" if has_it is None else name_of(has_it.state)
         if as_json:
             found = {"group": group_name, "turn": turn, "state": state, "data": of.data, "waiting": waiting}
@@ -56,8 +56,3 @@ def group(
 def _named(model: type[Task], name: str) -> Any:
     with command.refusing(ValueError):
         return model.group(name)
-
-
-def _is_over(task: Task | None) -> bool:
-    """Return whether a task that has the turn has ended, or is gone."""
-    return task is None or task.tracker.ends_at(readable_value(task, "status") or 0)

@@ -14,8 +14,7 @@ from pynamodb_tracker.cli import command, tasks, terminal
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.terminal import styled
 from pynamodb_tracker.exceptions import TaskNotFoundError
-from pynamodb_tracker.model.row import Membership, membership_of
-from pynamodb_tracker.model.row_state import readable_value, unreadable_in
+from pynamodb_tracker.model.row import Membership, membership_of, readable
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.children import Family, family_of, find_blocked
 from pynamodb_tracker.presentation.errors import ErrorGroup, ErrorGroups
@@ -88,7 +87,7 @@ def list_tasks(
             most_read = None if error_contains else asked
             found = of.query(since=since, until=until, latest_due_first=latest_due, limit=most_read, with_data=False)
         like = (error_contains or "").casefold()
-        found = (task for task in found if like in (readable_value(task, "last_error") or "").casefold())
+        found = (task for task in map(readable, found) if like in (task.last_error or "").casefold())
         _print(found, status, most, f"{_no_task(since, until, error_contains)} of {whose} {is_what}", as_json=as_json)
 
 
@@ -354,8 +353,6 @@ def show(
     with command.use_cases(name, use_case_name) as models:
         task = _read(models, task_id)
         found, family = task_as_json(task, with_data=True), family_of(task)
-        for missing in unreadable_in(task):  # they are in `found`, and the row is only shown: let them read as None
-            del task.attribute_values[missing]
         if as_json:
             failures = [asdict(each) | {"time": stamp(each.time)} for each in task.errors]
             terminal.say_json({**found, **(family.as_json() if family else {}), "errors": failures})

@@ -9,7 +9,6 @@ from pynamodb_tracker.cli.command import CannotRunError, refusing, use_case
 from pynamodb_tracker.cli.task_files import TOO_DEEP
 from pynamodb_tracker.cli.terminal import say
 from pynamodb_tracker.model.references import round_of
-from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.task_facts import name_of
 from pynamodb_tracker.presentation.text import escaped
@@ -57,10 +56,7 @@ def signal(
     with use_case(name, use_case_name) as model:
         with refusing(TypeError, ValueError):
             awaited = signal_named(model, signal_name)
-            if (
-                of_round is None
-                and readable_value(found := model.get_task(task_id, with_data=False), "round") is not None
-            ):
+            if of_round is None and (found := model.get_task(task_id, with_data=False)).round is not None:
                 raise CannotRunError(
                     f"{escaped(task_id)} has started over: add --round {round_of(found)} if the signal is meant for "
                     "what it does now"

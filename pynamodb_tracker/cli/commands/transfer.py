@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import filterfalse
 from types import SimpleNamespace
 from typing import Annotated, Any
 
@@ -23,8 +24,7 @@ from pynamodb_tracker.cli.tasks import Damaged
 from pynamodb_tracker.cli.terminal import Progress, progress, say, warn, write
 from pynamodb_tracker.exceptions import LockLostError, TaskAlreadyExistsError, TaskNotFoundError, TrackerError
 from pynamodb_tracker.model import hydration
-from pynamodb_tracker.model.row import damages_of
-from pynamodb_tracker.model.row_state import readable_value
+from pynamodb_tracker.model.row import damages_of, has_expired
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.errors import one_line
 from pynamodb_tracker.presentation.task_facts import (
@@ -241,7 +241,7 @@ def _found(
     model: type[Task], state: str | None, since: datetime | None, until: datetime | None, damaged: Damaged
 ) -> Iterator[Task]:
     if state is None:
-        return _unexpired(model)
+        return filterfalse(has_expired, all_tasks(model))
     if state == "-":
         return _with_ids(model, command.ids_in(["-"]), damaged)
     return command.state_named(model, state).query(since=since, until=until)
@@ -255,15 +255,6 @@ def _with_ids(model: type[Task], ids: Iterator[str], damaged: Damaged) -> Iterat
         if not found:
             damaged.report(task_id, {"task": ValueError("it does not exist")})
         yield from found.values()
-
-
-def _unexpired(model: type[Task]) -> Iterator[Task]:
-    """Yield every task of the use case once, without those whose time to live has passed."""
-    now = clock.now()
-    for task in all_tasks(model):
-        expires: datetime | None = readable_value(task, "expire_time")
-        if expires is None or expires > now:
-            yield task
 
 
 def _line(model: type[Task], task: Task, damaged: Damaged) -> dict[str, Any] | None:
@@ -286,7 +277,7 @@ def _line(model: type[Task], task: Task, damaged: Damaged) -> dict[str, Any] | N
     starts: datetime | None = task.starts
     if starts is not None and starts > clock.now():
         due = {"due_time": stamp(starts)}
-    if readable_value(task, "awaits"):
+    if task.awaits:
         limit: datetime | None = task.wait_until
         due = {} if limit is None else {"due_time": stamp(limit)}
     further = {
