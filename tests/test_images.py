@@ -87,7 +87,7 @@ def test_the_picture_of_waiting_has_an_arrow_for_each_way_that_tasks_take(
 
     def look(_ctx: object = None) -> None:
         for model, history in found.items():
-            history += [(task.state.status, bool(task.waits)) for task in model.get_many(["w"])]
+            history += [(task.state.status, bool(task.blockers)) for task in model.get_many(["w"])]
 
     def split(ctx: ExecutionContext[Whole]) -> None:
         look()

@@ -335,7 +335,9 @@ class InvocationAttempt(TaskAttempt[Any]):
         if any(task.status == codes.ignored for codes in task.tracker.steps):  # at a step before this one
             return "ignored"
         return (
-            "waits" if task.status == self.codes.pending and (task.waits or task.awaits or task.repeat) else "not_ready"
+            "waits"
+            if task.status == self.codes.pending and (task.blockers or task.awaited_signals or task.repeat)
+            else "not_ready"
         )
 
     @property

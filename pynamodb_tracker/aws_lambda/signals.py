@@ -206,7 +206,7 @@ class _Sender(Generic[T]):
     def _woken_by(self, result: Invocation[Any]) -> ReceivedSignal | None:
         """Return the signal that counts if the task is due by it, and was not started since."""
         task: Any = result.task
-        if task.awaits or task.waits:
+        if task.awaited_signals or task.blockers:
             return None
         first: ReceivedSignal | None = (task.signals or {}).get(self.signal.name)
         is_pending = any(task.status == codes.pending for codes in task.tracker.steps)

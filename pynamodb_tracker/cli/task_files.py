@@ -230,7 +230,7 @@ class LineReader:
 
     def _known(self) -> list[str]:
         return [
-            *("task_id", "state", "due_time", "group", "repeat", "trace", "awaits", "signals"),
+            *("task_id", "state", "due_time", "group", "repeat", "trace", "awaited_signals", "signals"),
             *OF_ROUND,
             *self.model.tracker.own_attributes,
         ]
@@ -241,8 +241,8 @@ class LineReader:
 
 
 _NOT_LOADED = {
-    "waits": "nothing would end the wait of a loaded task: load it without waits, with a due_time, or leave it out",
-    "again": "load it without again, and then ask for it with create --merge",
+    "blockers": "nothing would end the wait of a loaded task: load it without waits, with a due_time, or leave it out",
+    "queued": "load it without again, and then ask for it with create --merge",
 }
 """What `export` writes of a task that a task of a file cannot have."""
 
@@ -259,12 +259,12 @@ _ANSWER = {"value", "by", "time", "key"}
 
 _OF_JSON: dict[str, tuple[Callable[[Any], bool], str]] = {
     "trace": (lambda _: True, ""),
-    "awaits": (lambda value: bool(value) and _is_list_of_text(value), 'is no list of signals, as in ["paid"]'),
+    "awaited_signals": (lambda value: bool(value) and _is_list_of_text(value), 'is no list of signals, as in ["paid"]'),
     "signals": (
         lambda value: _has_objects(value) and all(each.keys() <= _ANSWER for each in value.values()),
         'has no signals, as in {"paid": {"value": 1, "by": "ada"}}',
     ),
-    "once": (_has_objects, 'has no results of parts, as in {"ship": {"charge": "c-7"}}'),
+    "checkpoints": (_has_objects, 'has no results of parts, as in {"ship": {"charge": "c-7"}}'),
     "skipped_steps": (_is_list_of_text, 'is no list of steps, as in ["ship"]'),
     "postponed": (lambda value: type(value) is int and value > 0, "is no number above 0"),
 }

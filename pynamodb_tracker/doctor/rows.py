@@ -20,7 +20,7 @@ from pynamodb_tracker.task.find_by import find_bys
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.transitions.group_repair import needs_repair
 
-_KEPT = ("task_id", "use_case_id", "creation", "round", "waits", "starts")
+_KEPT = ("task_id", "use_case_id", "creation", "round", "blockers", "turn_due_time")
 """What is kept of a task that waits for others, until the scan has read them."""
 
 _NAMED = 5
@@ -80,14 +80,14 @@ def examine_rows(model: type[Task]) -> list[Finding]:
             damaged[name].append(f"{row.use_case_id} {row.task_id!r} ({why})")
         if row.parent:
             children[row.parent] += 1
-        if row.waits and row.due_time == clock.NEVER and row.attribute_values.get("update_time", begun) < begun:
+        if row.blockers and row.due_time == clock.NEVER and row.attribute_values.get("update_time", begun) < begun:
             stored = row._row_state.stored
             parked.append(readable(load(type(row), {name: stored[name] for name in _KEPT if name in stored})))
-            if row.starts and row.group and row._bound_steps:
+            if row.turn_due_time and row.group and row._bound_steps:
                 groups.setdefault((type(row), row.group), row)
         if names := _undeclared(row):
             unknown.append(f"{row.use_case_id} {row.task_id!r} ({', '.join(sorted(names))})")
-        if "again" in row._row_state.stored and row.status == END:
+        if "queued" in row._row_state.stored and row.status == END:
             asked.append(row)
     parked = [row for row in parked if children[reference_to(row)] < awaited_tasks(row) and _is_unchanged(row)]
     still = [f"{model.__name__}.group({name!r})" for model, name in groups if needs_repair(model, name)]
@@ -175,7 +175,7 @@ def _undeclared(row: TaskRow) -> set[str]:
     """Return the signals that a task awaits, and that its class does not declare."""
     if not row._bound_steps or has_later_format(row):
         return set()
-    return {*(row.awaits or ())} - {each.stored_name for each in signals_in(type(row))}
+    return {*(row.awaited_signals or ())} - {each.stored_name for each in signals_in(type(row))}
 
 
 def _is_unchanged(row: TaskRow) -> bool:
@@ -184,7 +184,7 @@ def _is_unchanged(row: TaskRow) -> bool:
         now = readable(type(row).get(row.task_id, row.use_case_id, consistent_read=True))
     except type(row).DoesNotExist:
         return False
-    return (now.waits, round_of(now)) == (row.waits, round_of(row))
+    return (now.blockers, round_of(now)) == (row.blockers, round_of(row))
 
 
 def _names_of(rows: Sequence[TaskRow]) -> list[str]:

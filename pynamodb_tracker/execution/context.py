@@ -305,11 +305,11 @@ class ExecutionContext(BlockContext[T_co]):
 
     def _store_part(self, name: str, result: object) -> str:
         with self._writing("store a part of"):
-            text: str = self._journal.additions["once"].store(name, result)
+            text: str = self._journal.additions["checkpoints"].store(name, result)
             return text
 
     def _end_part(self, name: str) -> None:
-        self._journal.additions["once"].end(name)
+        self._journal.additions["checkpoints"].end(name)
 
     def extend_lock(self, lock_for: timedelta | None = None) -> None:
         """Hold the task until `lock_for` from now, by default as long as it was started for; never shorter than before.
@@ -377,7 +377,7 @@ class ExecutionContext(BlockContext[T_co]):
     def wait_until(self, time: datetime | timedelta) -> None:
         """Let the next step start at that time, or so long from now, even if it still waits for tasks created here.
 
-        It is due earlier once all of them have succeeded; `ctx.task.waits` says then how many have not. Nothing is
+        It is due earlier once all of them have succeeded; `ctx.task.blockers` says then how many have not. Nothing is
         sent, and nothing changes without a `create(..., wait=True)` or a `wait_for`. ValueError at the last step.
 
         Examples:
@@ -391,7 +391,7 @@ class ExecutionContext(BlockContext[T_co]):
             if journal.next_code == END:
                 raise ValueError(f"{claim} leads to the end, and no step after it can wait")
             until = self._limit(time, "time")
-            _check_limit(until, journal.additions.get("awaits"), "until")
+            _check_limit(until, journal.additions.get("awaited_signals"), "until")
             follow_ups_of(journal).wait_until = until
 
     def wait_for(self, response: SignalName[Any], *, until: datetime | timedelta | None = None) -> None:
@@ -411,13 +411,13 @@ class ExecutionContext(BlockContext[T_co]):
             if journal.next_code == END:
                 raise ValueError(f"{claim} leads to the end, and no step after it can wait for {name}")
             limit = None if until is None else self._limit(until, "until")
-            awaits: Awaits = journal.additions.get("awaits") or Awaits()
+            awaits: Awaits = journal.additions.get("awaited_signals") or Awaits()
             if limit is not None:
                 _check_limit(limit, journal.additions.get("follow_ups"), "wait_until")
                 _check_limit(limit, awaits, "until")
                 awaits.until = limit
             awaits.names |= {name}
-            journal.additions["awaits"] = awaits
+            journal.additions["awaited_signals"] = awaits
 
     def go_to(self, step: StepOfTask) -> None:
         """Let the success of this run lead to a later step, or to a branch, such as `Order.refund`; nothing is sent.
@@ -451,7 +451,7 @@ class ExecutionContext(BlockContext[T_co]):
             additions = self._journal.additions
             if additions.get("target", code) != code:
                 raise ValueError(f"{self._claim} cannot lead to {name}: it has chosen another target; choose one")
-            follow_ups, awaits = additions.get("follow_ups"), additions.get("awaits")
+            follow_ups, awaits = additions.get("follow_ups"), additions.get("awaited_signals")
             waits_for_signals = awaits is not None and awaits.names  # a transaction that failed leaves one without any
             if code == END and (waits_for_signals or (follow_ups and (follow_ups.child_list or follow_ups.wait_until))):
                 raise ValueError(f"{self._claim} cannot lead to the end: the next step is to wait, and there is none")

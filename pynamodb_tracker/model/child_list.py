@@ -68,8 +68,8 @@ def keys_in(item: Item) -> list[RowKey]:
 
 def awaited_tasks(row: TaskRow) -> int:
     """Return for how many children a task waits; its turn in a group is none of them."""
-    waits = row.waits or 0
-    return max(waits - (row.starts is not None), 0)
+    waits = row.blockers or 0
+    return max(waits - (row.turn_due_time is not None), 0)
 
 
 def children_of(parents: Sequence[TaskRow], *, most: int | None = None) -> dict[RowKey, Children]:

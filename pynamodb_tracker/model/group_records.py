@@ -42,7 +42,7 @@ class Place(NamedTuple):
     number: int
     """Its number in the order of the group."""
     task_id: str
-    starts: datetime
+    turn_due_time: datetime
     """When the task may start once it has its turn."""
     status: int
     """The code of its state, which it keeps while it waits; 0 if it is not stored."""
@@ -108,7 +108,7 @@ def _place(number: str, item: Item) -> Place:
     return Place(
         int(number),
         item["member"][STRING],
-        clock.parse(item["starts"][STRING]),
+        clock.parse(item["turn_due_time"][STRING]),
         int(item.get("code", {}).get(NUMBER, 0)),
         item.get("creation", {}).get(STRING, ""),
     )
@@ -120,7 +120,7 @@ def stored_place(use_case: str, name: str, place: Place) -> Item:
         **place_key(use_case, name, place.number),
         GROUP_OF: {STRING: use_case},
         "member": {STRING: place.task_id},
-        "starts": {STRING: clock.stamp(place.starts)},
+        "turn_due_time": {STRING: clock.stamp(place.turn_due_time)},
         "code": {NUMBER: str(place.status)},
         "creation": {STRING: place.creation},
     }
@@ -129,7 +129,9 @@ def stored_place(use_case: str, name: str, place: Place) -> Item:
 def is_waiting_at(item: Mapping[str, Any], name: str, number: int) -> bool:
     """Return whether a stored row is that of a task that waits at this place: it has not ended, or entered again."""
     return (
-        "starts" in item and item.get("group") == {STRING: name} and item.get("group_number") == {NUMBER: str(number)}
+        "turn_due_time" in item
+        and item.get("group") == {STRING: name}
+        and item.get("group_number") == {NUMBER: str(number)}
     )
 
 

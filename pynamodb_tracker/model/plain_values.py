@@ -20,7 +20,7 @@ from pynamodb_tracker.model.row_state import raw_value
 _TRACKERS = ("attempt", "due_time", "create_time", "update_time")
 """What a caller may know of the tracker's own attributes: not who works on a task, and not what went wrong."""
 
-_IF_ANY = ("waits", "waits_for", "occurrence")
+_IF_ANY = ("blockers", "waits_for", "occurrence")
 """The same of a task that waits for others, or repeats."""
 
 

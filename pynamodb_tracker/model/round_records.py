@@ -48,7 +48,7 @@ class DoneParts(NamedTuple):
     @property
     def item(self) -> dict[str, Any]:
         """The same in the form of DynamoDB's API."""
-        attribute: Any = TaskRow.once
+        attribute: Any = TaskRow.checkpoints
         return {attribute.attr_type: attribute.serialize(self.stored)}
 
 

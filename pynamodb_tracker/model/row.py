@@ -62,7 +62,7 @@ A later version writes a higher number into a row when this version would misrea
 """
 
 
-OF_ROUND = frozenset({"first_failure", "once", "skipped_steps", "postponed"})
+OF_ROUND = frozenset({"first_failure", "checkpoints", "skipped_steps", "postpone_count"})
 """The attributes that belong to a round, and are removed by each write that starts the task over."""
 
 
@@ -131,7 +131,7 @@ class TaskRow(Model):
     """Fences of claims that never finished, by which a finish finds out whether it was applied."""
     release_count = IntegerAttribute(null=True)
     """How often the task was released without counting the attempt, since its last success or reopen; none for zero."""
-    postponed = IntegerAttribute(null=True)
+    postpone_count = IntegerAttribute(null=True)
     """How often it was postponed without counting the attempt, since its last success or reopen; none for zero."""
     first_failure = UnicodeAttribute(null=True)
     """When it first failed at a step with `give_up_after`; then the number of that step, and the round."""
@@ -149,23 +149,23 @@ class TaskRow(Model):
     """The format in which the row is stored; rows from before it was stored have none."""
     round = TokenAttribute(null=True)
     """The token of what started the task over; until then, `creation` tells this round of the task from others."""
-    once = PartsAttribute(null=True)
+    checkpoints = PartsAttribute(null=True)
     """The results of the parts of runs that `ctx.checkpoint` has stored, in this round."""
     skipped_steps = FencesAttribute(null=True)
     """The numbers of the steps that runs of this round have passed over."""
-    again = PendingRequestAttribute(null=True)
+    queued = PendingRequestAttribute(null=True)
     """Requests that arrived during a run, merged: their due time and attributes, as they are stored."""
-    asked = IntegerAttribute(null=True)
+    request_count = IntegerAttribute(null=True)
     """How often `create_or_merge` wrote to the row."""
-    asked_by = TextsAttribute(null=True)
+    request_tokens = TextsAttribute(null=True)
     """The tokens of the last of these writes, by which one whose response got lost is recognized."""
     creator = UnicodeAttribute(null=True)
     """The task whose run created this one, and the round that it was in."""
     parent = UnicodeAttribute(null=True)
     """The task that waits for the success of this one, and the round that it was in; none once that has counted."""
-    waits = IntegerAttribute(null=True)
+    blockers = IntegerAttribute(null=True)
     """How many other tasks this one waits for."""
-    awaits = NamesAttribute(null=True)
+    awaited_signals = NamesAttribute(null=True)
     """Which signals from outside it waits for."""
     signals = SignalsAttribute(null=True)
     """The signals that it has got in this round, by name."""
@@ -175,7 +175,7 @@ class TaskRow(Model):
     """The group whose tasks run one at a time, in order."""
     group_number = IntegerAttribute(null=True)
     """The task's place in the order of its group; a task that is reopened after its end enters with a new number."""
-    starts = cast("Attribute[datetime | None]", TimeAttribute(null=True))
+    turn_due_time = cast("Attribute[datetime | None]", TimeAttribute(null=True))
     """When it may start once it has its turn in the group; only while it waits for that."""
     repeat = RepeatAttribute(null=True)
     """The rule by which the task is due again after its end."""
@@ -217,13 +217,13 @@ class TaskRow(Model):
 
         A task that waits no longer than until some time says so: "3 tasks, or until 2026-01-31 12:00:00 UTC".
         """
-        waits, awaits = self.waits, self.awaits
+        waits, awaits = self.blockers, self.awaited_signals
         due_time: datetime | None = self.due_time
         is_pending = any(self.status == codes.pending for codes in self.tracker.steps)
         if not ((waits or awaits) and due_time and is_pending and due_time > clock.now()):
             return None
         parts = []
-        if self.starts is not None:
+        if self.turn_due_time is not None:
             waits = waits - 1
             parts.append(f"its turn in group {self.group}")
             if not (waits or awaits):
@@ -327,9 +327,9 @@ _IN_EVERY_ROW = frozenset(_REQUIRED)
 """Their stored names, which are the same."""
 
 _REQUIRED_WITH = {
-    "again": ("asked",),
+    "queued": ("request_count",),
     "group": ("group_number",),
-    "starts": ("group", "waits"),
+    "turn_due_time": ("group", "blockers"),
 }
 """The attributes that a row has if it has another one."""
 
@@ -368,8 +368,8 @@ def membership_of(row: TaskRow) -> Membership:
     """Return where a task is in its group."""
     if row.group is None:
         return Membership.NONE
-    if row.starts is not None:
-        return Membership.QUEUE if row.waits == 1 else Membership.QUEUE_AND_OTHERS
+    if row.turn_due_time is not None:
+        return Membership.QUEUE if row.blockers == 1 else Membership.QUEUE_AND_OTHERS
     return Membership.ENDED if row.tracker.ends_at(row.status) else Membership.TURN
 
 

@@ -147,20 +147,20 @@ def relations_as_json(task: Task) -> dict[str, Any]:
     names = (
         "group",
         "group_number",
-        "starts",
-        "waits",
+        "turn_due_time",
+        "blockers",
         "waits_for",
         "wait_until",
         "occurrence",
         "occurrence_count",
         "extra_time",
-        "asked",
+        "request_count",
         "cancel_time",
         "trace",
-        "postponed",
+        "postpone_count",
     )
     found = {name: getattr(task, name) for name in names} | {"waits_for": task.waits_for}
-    found |= {"repeat": rule_of(task), "again": asked_again(task), **signals_of(task)}
+    found |= {"repeat": rule_of(task), "queued": asked_again(task), **signals_of(task)}
     found |= {"skipped_steps": skipped_steps(task) or None, "parts_done": parts_done(task) or None}
     found["last_run"] = last_run_as_json(task)
     if (occurrence := found["occurrence"]) is not None:
@@ -173,8 +173,8 @@ def relations_as_json(task: Task) -> dict[str, Any]:
 
 def signals_of(task: Task) -> dict[str, Any]:
     """Return the signals that a task awaits, and those that it has got, as JSON has them."""
-    awaits, signals = task.awaits, task.signals
-    found: dict[str, Any] = {"awaits": sorted(awaits)} if awaits else {}
+    awaits, signals = task.awaited_signals, task.signals
+    found: dict[str, Any] = {"awaited_signals": sorted(awaits)} if awaits else {}
     if signals:
         found["signals"] = {
             name: {"value": each.value, "time": stamp(each.time)}
@@ -196,7 +196,7 @@ def round_of_task(task: Task) -> dict[str, Any]:
     for (number, part), text in _done_parts(task).items():
         if number in names:
             once.setdefault(names[number], {})[part] = exact_json.loads(text)
-    found = {"once": once, "skipped_steps": skipped_steps(task), "postponed": task.postponed}
+    found = {"checkpoints": once, "skipped_steps": skipped_steps(task), "postponed": task.postpone_count}
     if task.cancel_time is not None:
         found["cancel_time"] = stamp(task.cancel_time)
     first = task.first_failure
@@ -211,7 +211,7 @@ def relations_in_words(task: Task) -> Iterator[tuple[str, str]]:
     if task.group is not None:
         yield "group", f"{task.group}, {_MEMBERS[membership_of(task)]}"
     yield from _rule_in_words(task)
-    if (again := task.again) is not None:
+    if (again := task.queued) is not None:
         if again.asks_for_run:
             with_what = ", with " + ", ".join(again.attributes) if again.attributes else ""
             yield "asked again", f"due {moment(again.due_time)}, after this run{with_what}"
@@ -229,7 +229,7 @@ def _of_round_in_words(task: Task) -> Iterator[tuple[str, str]]:
     """Yield what runs, and people, have left of this round of a task."""
     if (cancelled := task.cancel_time) is not None:
         yield "cancelled", f"{moment(cancelled)}; only reopen lets it start again"
-    if (postponed := task.postponed) is not None:
+    if (postponed := task.postpone_count) is not None:
         yield "postponed", f"{postponed:,} times, without using up an attempt"
     if (released := task.release_count) is not None:
         yield "released", f"{count(released, 'time')} as its worker stopped, without using up an attempt"
@@ -286,7 +286,7 @@ def parts_done(task: Task) -> list[str]:
 
 def _done_parts(task: Task) -> Mapping[tuple[str, str], str]:
     """Return the results of the parts that runs of this round have done, as JSON."""
-    return DoneParts.read(task.once, round_of_runs(task)).results
+    return DoneParts.read(task.checkpoints, round_of_runs(task)).results
 
 
 def rule_of(task: Task) -> Any:
@@ -312,7 +312,7 @@ def last_run_as_json(task: Task) -> dict[str, Any] | None:
 
 def asked_again(task: Task) -> dict[str, Any] | None:
     """Return the request that arrived while the task could not take it; None if there is none."""
-    if (again := task.again) is None:
+    if (again := task.queued) is None:
         return None
     due = {"due_time": stamp(again.due_time)} if again.asks_for_run else {}
     rule = {} if again.repeat is None else {"repeat": exact_json.loads(again.repeat.to_json())}

@@ -275,7 +275,7 @@ def waiting_in(state: State[T], since: datetime | None, until: datetime | None) 
     for row in scan.rows():
         if row._row_state.stored["due_time"]["S"] <= now:
             return
-        if {"waits", "awaits"} & row._row_state.stored.keys():
+        if {"blockers", "awaited_signals"} & row._row_state.stored.keys():
             yield row
 
 

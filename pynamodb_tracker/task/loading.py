@@ -18,7 +18,7 @@ from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.transitions.lock import new_token
 
-OF_ROUND = ("once", "skipped_steps", "postponed", "first_failure", "cancel_time")
+OF_ROUND = ("checkpoints", "skipped_steps", "postpone_count", "first_failure", "cancel_time")
 """What runs, and people, have left of the round that a task is in."""
 
 
@@ -32,12 +32,12 @@ def load_task(
     due_time: datetime | None = None,
     **arguments: Any,
 ) -> Task:
-    """Create a task from what `export` writes; with `awaits`, `due_time` is until when it waits."""
+    """Create a task from what `export` writes; with `awaited_signals`, `due_time` is until when it waits."""
     left = {name: arguments.pop(name) for name in OF_ROUND if name in arguments}
     if not (awaits or signals or left):
         return model.create(task_id, due_time=due_time, **arguments)
     if "repeat" in arguments or ("group" in arguments and (awaits or signals)):
-        names = ", ".join([*(["awaits"] if awaits else []), *(["signals"] if signals else []), *left])
+        names = ", ".join([*(["awaited_signals"] if awaits else []), *(["signals"] if signals else []), *left])
         raise ValueError(f"a task that is loaded with a group or a rule has no {names}: leave out one of both")
     for name in (*awaits, *(signals or {})):
         signal_named(model, name)
@@ -58,19 +58,19 @@ def _of_round(model: type[Task], state: State[Any] | None, left: Mapping[str, An
     """Return what is left of a round as the row of a new task stores it, whose creation begins that round."""
     creation = new_token()
     also: Item = {"creation": {STRING: creation}}
-    if once := left.get("once"):
+    if once := left.get("checkpoints"):
         parts = {
             (str(_number_of(model, step)), part): result_text(result)
             for step, results in once.items()
             for part, result in results.items()
         }
-        also["once"] = DoneParts(creation, parts).item
+        also["checkpoints"] = DoneParts(creation, parts).item
     if steps := left.get("skipped_steps"):
         also["skipped_steps"] = {
             LIST: [{NUMBER: str(number)} for number in sorted(_number_of(model, s) for s in steps)]
         }
-    if "postponed" in left:
-        also["postponed"] = {NUMBER: str(left["postponed"])}
+    if "postpone_count" in left:
+        also["postpone_count"] = {NUMBER: str(left["postpone_count"])}
     if "first_failure" in left:
         number = _number_of(model, next(iter(model._bound_steps)) if state is None else state.step)
         also["first_failure"] = {STRING: first_failure_text(left["first_failure"], number, creation)}

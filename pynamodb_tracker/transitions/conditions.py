@@ -137,13 +137,13 @@ def not_cancelled() -> Condition:
 @guard
 def no_request_pending() -> Condition:
     """Require that nobody has asked for another run of the task since this one began."""
-    return TaskRow.again.does_not_exist()
+    return TaskRow.queued.does_not_exist()
 
 
 @guard
 def requests_as_seen(*, is_there: bool = True) -> Condition:
     """Require that nobody has asked for another run since the row was read."""
-    asked = TaskRow.asked
+    asked = TaskRow.request_count
     return asked == slot(asked, "seen_asked") if is_there else asked.does_not_exist()
 
 
@@ -162,19 +162,19 @@ def cannot_take(codes: Codes) -> Condition:
 @guard
 def has_no_parts() -> Condition:
     """Require that no part of a run is stored: another request must not be answered with what an earlier one did."""
-    return TaskRow.once.does_not_exist()
+    return TaskRow.checkpoints.does_not_exist()
 
 
 @guard
 def has_parts() -> Condition:
     """Require that a part of a run is stored, so that the row cannot take a request, and nobody has asked since."""
-    return TaskRow.once.exists() & (TaskRow.status < END) & no_request_pending().condition
+    return TaskRow.checkpoints.exists() & (TaskRow.status < END) & no_request_pending().condition
 
 
 @guard
 def keeps_request() -> Condition:
     """Require that a request still waits for the success of the last step."""
-    return TaskRow.again.exists() & (TaskRow.status < END)
+    return TaskRow.queued.exists() & (TaskRow.status < END)
 
 
 @guard
@@ -224,31 +224,31 @@ def has_no_time_to_live() -> Condition:
 @guard
 def waits_for_none() -> Condition:
     """Require that the task waits for no other task."""
-    return TaskRow.waits.does_not_exist()
+    return TaskRow.blockers.does_not_exist()
 
 
 @guard
 def waits_for_signals() -> Condition:
     """Require that the task awaits signals: the last of them makes it due."""
-    return TaskRow.awaits.exists()
+    return TaskRow.awaited_signals.exists()
 
 
 @guard
 def waits_for_others() -> Condition:
     """Require that the task waits for other tasks: the last of them makes it due."""
-    return TaskRow.waits.exists()
+    return TaskRow.blockers.exists()
 
 
 @guard
 def waits_for_more() -> Condition:
     """Require that the task waits for more than one task: the count of the last one has to make it due."""
-    return TaskRow.waits > 1
+    return TaskRow.blockers > 1
 
 
 @guard
 def waits_for_one() -> Condition:
     """Require that the task waits for one task only; none is put or has ended since that was read."""
-    return TaskRow.waits <= 1
+    return TaskRow.blockers <= 1
 
 
 @guard
@@ -283,19 +283,23 @@ def membership_seen(membership: Membership) -> Condition:
     same: Condition = TaskRow.group_number == slot(TaskRow.group_number, "seen_number")
     if membership in {Membership.TURN, Membership.ENDED}:
         return same
-    return same & TaskRow.starts.exists() & (TaskRow.waits == slot(TaskRow.waits, "seen_waits"))
+    return same & TaskRow.turn_due_time.exists() & (TaskRow.blockers == slot(TaskRow.blockers, "seen_waits"))
 
 
 @guard
 def waits_seen(*, is_there: bool) -> Condition:
     """Require that the task waits for as many others as when it was read."""
-    return TaskRow.waits == slot(TaskRow.waits, "seen_waits") if is_there else TaskRow.waits.does_not_exist()
+    return TaskRow.blockers == slot(TaskRow.blockers, "seen_waits") if is_there else TaskRow.blockers.does_not_exist()
 
 
 @guard
 def awaits_seen(*, is_there: bool) -> Condition:
     """Require that the task awaits the same signals as when it was read."""
-    return TaskRow.awaits == slot(TaskRow.awaits, "seen_awaits") if is_there else TaskRow.awaits.does_not_exist()
+    return (
+        TaskRow.awaited_signals == slot(TaskRow.awaited_signals, "seen_awaits")
+        if is_there
+        else TaskRow.awaited_signals.does_not_exist()
+    )
 
 
 @guard
@@ -313,19 +317,19 @@ def no_signals() -> Condition:
 @guard
 def awaits_only(name: str) -> Condition:
     """Require that this signal is all that the task waits for."""
-    return (TaskRow.awaits == {name}) & TaskRow.waits.does_not_exist()
+    return (TaskRow.awaited_signals == {name}) & TaskRow.blockers.does_not_exist()
 
 
 @guard
 def awaits_more(name: str) -> Condition:
     """Require that the task awaits this signal, and waits for something else."""
-    return TaskRow.awaits.contains(name) & (~(TaskRow.awaits == {name}) | TaskRow.waits.exists())
+    return TaskRow.awaited_signals.contains(name) & (~(TaskRow.awaited_signals == {name}) | TaskRow.blockers.exists())
 
 
 @guard
 def not_awaited(name: str) -> Condition:
     """Require that the task does not await this signal: otherwise it may have to become due by it."""
-    return TaskRow.awaits.does_not_exist() | ~TaskRow.awaits.contains(name)
+    return TaskRow.awaited_signals.does_not_exist() | ~TaskRow.awaited_signals.contains(name)
 
 
 @guard
@@ -417,6 +421,6 @@ def seen_values(row: TaskRow) -> dict[str, str]:
         **life_seen(row),
     }
     if membership_of(row) is not Membership.NONE:
-        waits = row.waits or 0
+        waits = row.blockers or 0
         values |= {"seen_number": str(row.group_number), "seen_waits": str(waits)}
     return values

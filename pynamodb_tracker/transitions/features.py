@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 _FEATURES = (
-    (frozenset({"repeat", "again"}), "NextRound"),
-    (frozenset({"postponed", "first_failure"}), "Postponing"),
+    (frozenset({"repeat", "queued"}), "NextRound"),
+    (frozenset({"postpone_count", "first_failure"}), "Postponing"),
     (frozenset({"group"}), "Groups"),
     (frozenset({"follow_ups"}), "FollowUps"),
     (frozenset({"follow_ups"}), "ChildList"),
-    (frozenset({"awaits"}), "Awaits"),
+    (frozenset({"awaited_signals"}), "Awaits"),
     (frozenset({"parent"}), "Parent"),
-    (frozenset({"once"}), "Parts"),  # these two are last, because another round begins without them
+    (frozenset({"checkpoints"}), "Parts"),  # these two are last, because another round begins without them
     (frozenset({"skipped_steps", "target"}), "Branch"),
 )
 NAMES = frozenset[str]().union(*(names for names, _ in _FEATURES))

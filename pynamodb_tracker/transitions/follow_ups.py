@@ -232,13 +232,13 @@ class FollowUps(Participant, Generic[T]):
         One that exists already, put by an earlier success in this round, has counted, or is among those for which the
         row waits.
         """
-        children, waits = sum(each.waits for each in self._left), self._row.waits
+        children, waits = sum(each.waits for each in self._left), self._row.blockers
         if not (self.child_list or self.wait_until) or not (children or waits):
             return
         success.due = self.wait_until or clock.NEVER
         if children:
             success.add(
-                waits=Added(children, after=children + (waits or 0)), format_version=Constant(format_of(self._row))
+                blockers=Added(children, after=children + (waits or 0)), format_version=Constant(format_of(self._row))
             )
         else:
             success.add(when.waits_for_others())

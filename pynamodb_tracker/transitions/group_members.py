@@ -18,7 +18,7 @@ class Entrant(Protocol):
     """A task that enters a group."""
 
     task_id: str
-    starts: datetime
+    turn_due_time: datetime
     """When it may start once it has its turn."""
     status: int
     """The code of its state."""
@@ -36,7 +36,7 @@ class NewMember:
         self._row = row
         self._item = item
         self.task_id: str = row.task_id
-        self.starts: datetime = row.due_time
+        self.turn_due_time: datetime = row.due_time
         self.status: int = row.status
         self.creation: str = item["creation"][STRING]
 
@@ -44,13 +44,13 @@ class NewMember:
         """Take this number, and the turn at once or not."""
         item, values = self._item, self._row.attribute_values
         item["group_number"] = {NUMBER: str(number)}
-        due, waits, starts = (self.starts, None, None) if has_turn else (clock.NEVER, 1, self.starts)
+        due, waits, starts = (self.turn_due_time, None, None) if has_turn else (clock.NEVER, 1, self.turn_due_time)
         item["due_time"] = {STRING: clock.stamp(due)}
-        for name in ("waits", "starts"):
+        for name in ("blockers", "turn_due_time"):
             item.pop(name, None)
         if starts is not None:
-            item |= {"waits": {NUMBER: "1"}, "starts": {STRING: clock.stamp(starts)}}
-        values.update(group_number=number, due_time=due, waits=waits, starts=starts)
+            item |= {"blockers": {NUMBER: "1"}, "turn_due_time": {STRING: clock.stamp(starts)}}
+        values.update(group_number=number, due_time=due, blockers=waits, turn_due_time=starts)
 
 
 class ReopenedMember:
@@ -59,7 +59,7 @@ class ReopenedMember:
     def __init__(self, row: TaskRow, status: int, starts: datetime, own: Callable[..., Action]) -> None:
         """`own` returns the update that reopens it, for its number, and for whether it has the turn."""
         self.task_id: str = row.task_id
-        self.starts = starts
+        self.turn_due_time = starts
         self.status = status
         self.creation: str = row.creation or ""
         self._own = own

@@ -65,7 +65,11 @@ def _if_ended(model: type[TaskRow], name: str, task_id: str) -> Action | None:
         row = readable(load(model, item))
         if None in (row.status, row.creation):
             return None
-        if item.get("group") == {STRING: name} and "starts" not in item and not model.tracker.ends_at(row.status):
+        if (
+            item.get("group") == {STRING: name}
+            and "turn_due_time" not in item
+            and not model.tracker.ends_at(row.status)
+        ):
             return None
         condition = (TaskRow.status == row.status) & (TaskRow.creation == row.creation)
     check = model.tracker.connection().get_operation_kwargs("", "", condition=condition)

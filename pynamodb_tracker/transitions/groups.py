@@ -130,7 +130,7 @@ class GroupChange:
             if turn is None:
                 turn = entrant.task_id
             else:
-                place = Place(number, entrant.task_id, entrant.starts, entrant.status, entrant.creation)
+                place = Place(number, entrant.task_id, entrant.turn_due_time, entrant.status, entrant.creation)
                 others.append(self._put(place))
         self.woken = turn if leaves else None
         return [self._update(row, turn, number), *others]
@@ -174,8 +174,8 @@ class GroupChange:
         use_case = self.model.tracker.use_case.name
         for place in places:
             item = found.get((place.task_id, use_case), {})
-            waits = int(item["waits"]["N"]) if is_waiting_at(item, self.name, place.number) else 0
-            yield place, waits, "awaits" in item
+            waits = int(item["blockers"]["N"]) if is_waiting_at(item, self.name, place.number) else 0
+            yield place, waits, "awaited_signals" in item
 
     def _clear(self, row: GroupRow | None, dead: Sequence[Place]) -> None:
         """Delete places whose tasks ended while they waited, or are gone; a number is never used twice."""
@@ -209,13 +209,13 @@ class GroupChange:
 
     def _wake(self, place: Place, waits: int, awaits: bool) -> Action:  # noqa: FBT001 - as `_examined` yields it
         """Make the task at this place due, unless it waits for others, or for signals, too."""
-        write, due = woken(self.model, others=waits > 1, awaits=awaits), max(clock.now(), place.starts)
+        write, due = woken(self.model, others=waits > 1, awaits=awaits), max(clock.now(), place.turn_due_time)
         if waits == 1 and not awaits:
             self.next = MadeDue(self.model, place.task_id, place.status, place.creation, due)
         values = {
             "group": self.name,
             "number": str(place.number),
-            "waits": str(waits),
+            "blockers": str(waits),
             "others": str(waits - 1),
             "due": clock.stamp(due),
         }
@@ -255,7 +255,8 @@ _TURN_ALONE = 1, False
 
 
 def woken(model: type[TaskRow], *, others: bool, awaits: bool = False) -> PreparedWrite:
-    """Return the write that gives a task its turn; it is due then, unless it waits for `others`, or `awaits` signals.
+    """Return the write that gives a task its turn; it is due then, unless it waits for `others`, or `awaited_signals`
+    signals.
 
     One that awaits signals is due at its limit.
     """
@@ -263,19 +264,21 @@ def woken(model: type[TaskRow], *, others: bool, awaits: bool = False) -> Prepar
         TaskRow.status.is_in(*(codes.pending for codes in model.tracker.steps))
         & (TaskRow.group == slot(TaskRow.group, "group"))
         & (TaskRow.group_number == slot(TaskRow.group_number, "number"))
-        & TaskRow.starts.exists()
-        & (TaskRow.waits == slot(TaskRow.waits, "waits"))
-        & (TaskRow.awaits.exists() if awaits else TaskRow.awaits.does_not_exist())
+        & TaskRow.turn_due_time.exists()
+        & (TaskRow.blockers == slot(TaskRow.blockers, "blockers"))
+        & (TaskRow.awaited_signals.exists() if awaits else TaskRow.awaited_signals.does_not_exist())
     )
-    changes: list[Change] = [fill(TaskRow.waits, "others")]
+    changes: list[Change] = [fill(TaskRow.blockers, "others")]
     if not others:
         due: Any = TaskRow.due_time
-        changes = [TaskRow.waits.remove()]
+        changes = [TaskRow.blockers.remove()]
         if awaits:
             changes.append(due.set(TaskRow.wait_until | clock.NEVER))
         else:
             changes += [fill(due, "due"), TaskRow.wait_until.remove()]
-    return PreparedWrite(model.tracker.connection(), condition=condition, actions=[*changes, TaskRow.starts.remove()])
+    return PreparedWrite(
+        model.tracker.connection(), condition=condition, actions=[*changes, TaskRow.turn_due_time.remove()]
+    )
 
 
 def as_read(row: GroupRow | None) -> Condition:
@@ -339,7 +342,7 @@ class Groups(Participant):
 
         The own write has to require that the task did not get its turn since it was read.
         """
-        if row.starts is not None:
+        if row.turn_due_time is not None:
             self._places.append(_leave_place(type(row), row.group, row.group_number))
         else:
             self.of(type(row), row.group).leaving = row.task_id

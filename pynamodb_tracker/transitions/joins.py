@@ -1,6 +1,6 @@
 """A join: a task waits for tasks that its run has created, its children, and the last of them makes it due.
 
-The parent's row has their number, `waits`; each child has a reference to its parent, in the round that created it. A
+The parent's row has their number, `blockers`; each child has a reference to its parent, in the round that created it. A
 child counts in the transaction of its own success, or of its deletion, and its reference is removed with that: it
 counts once, even if a request is repeated.
 """
@@ -32,20 +32,22 @@ T = TypeVar("T", bound=TaskRow)
 def counted(table: TableConnection, *, has_token: bool = True) -> PreparedWrite:
     """Return the count of a child that is not the last one of its parent's."""
     guards = [when.same_round(has_token=has_token), when.waits_for_more(), when.known_format()]
-    return PreparedWrite(table, condition=when.all_of(guards), actions=[TaskRow.waits.set(TaskRow.waits - 1)])
+    return PreparedWrite(table, condition=when.all_of(guards), actions=[TaskRow.blockers.set(TaskRow.blockers - 1)])
 
 
 def counted_last(
     table: TableConnection, *, parked: bool, awaits: bool = False, has_token: bool = True
 ) -> PreparedWrite:
-    """Return the count of the last child: the parent is due if it was `parked`; one that `awaits` signals waits on."""
+    """Return the count of the last child: the parent is due if it was `parked`; one that `awaited_signals` signals
+    waits on.
+    """
     guards = [when.same_round(has_token=has_token), when.waits_for_one(), when.awaits_seen(is_there=awaits)]
     guards += [when.status_seen(), when.known_format()]
     if awaits:
-        return PreparedWrite(table, condition=when.all_of(guards), actions=[TaskRow.waits.remove()])
+        return PreparedWrite(table, condition=when.all_of(guards), actions=[TaskRow.blockers.remove()])
     due = [fill(TaskRow.due_time, "due")] if parked else []
     return PreparedWrite(
-        table, condition=when.all_of(guards), actions=[*due, TaskRow.waits.remove(), TaskRow.wait_until.remove()]
+        table, condition=when.all_of(guards), actions=[*due, TaskRow.blockers.remove(), TaskRow.wait_until.remove()]
     )
 
 
@@ -87,14 +89,14 @@ class Parent(Participant):
         Its round is never found again then: it is a token.
         """
         row, self._last = self._read(), []
-        if row is None or round_of(row) != self._reference.round or "waits" not in row._row_state.stored:
+        if row is None or round_of(row) != self._reference.round or "blockers" not in row._row_state.stored:
             return []
         check_format(row, "count a task that has ended for")
         has_token, parked = self._reference.round != "", row.due_time in {clock.NEVER, row.wait_until}
         write = counted(self._table, has_token=has_token)
         due = max(clock.now(), row.update_time)
-        if row.waits <= 1:
-            awaits = "awaits" in row._row_state.stored
+        if row.blockers <= 1:
+            awaits = "awaited_signals" in row._row_state.stored
             write = counted_last(self._table, parked=parked, awaits=awaits, has_token=has_token)
             model = self._owner.tracker.table.use_cases.get(self._reference.use_case)
             if parked and not awaits and model is not None:
@@ -102,7 +104,7 @@ class Parent(Participant):
         values = {
             "seen_round": self._reference.round,
             "seen_status": str(row.status),
-            "seen_awaits": sorted(row.awaits or ()),
+            "seen_awaits": sorted(row.awaited_signals or ()),
             "due": clock.stamp(due),
         }
         return [{"Update": {"TableName": self._table.table_name, **write.request(self._key, values)}}]

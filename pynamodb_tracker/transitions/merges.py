@@ -106,7 +106,7 @@ class Merge(Generic[T]):
         self._given = MappingProxyType({**attributes})
         self._debounce = debounce
         self._token: str = self._new.row.creation
-        """The row has it, as `creation` or in `asked_by`, once it has what this call asks for."""
+        """The row has it, as `creation` or in `request_tokens`, once it has what this call asks for."""
         self._effect: Effect = "created"
         """What the last request would do."""
         self._unheard: tuple[str | None, int] | None = None
@@ -159,13 +159,13 @@ class Merge(Generic[T]):
     def _find(self, before: T | None, item: Item | None, *, repeated: bool) -> T | None:
         """Return the row that refused a write; a repeated write may have been applied."""
         if repeated and before is not None:
-            self._unheard = before.creation, before.asked or 0
+            self._unheard = before.creation, before.request_count or 0
         model = self._statements.model
         return get(model, self._new.row.task_id) if item is None else loaded(model, item)
 
     def _settled(self, row: T | None) -> Merged[T] | None:
         """Return what was done if the row has what this call asks for: another copy of a request was applied."""
-        if row is not None and (row.creation == self._token or self._token in (row.asked_by or ())):
+        if row is not None and (row.creation == self._token or self._token in (row.request_tokens or ())):
             self._unheard = None
             return self._merged_with(row)
         self._check_doubt(row)
@@ -176,8 +176,8 @@ class Merge(Generic[T]):
         if self._unheard is None:
             return
         creation, asked = self._unheard
-        if row is not None and row.creation == creation and (row.asked or 0) <= asked + _KEPT_TOKENS:
-            if (row.asked or 0) != asked:
+        if row is not None and row.creation == creation and (row.request_count or 0) <= asked + _KEPT_TOKENS:
+            if (row.request_count or 0) != asked:
                 self._unheard = None  # it was not applied, and is refused when it arrives
             return
         raise self._errors[-1] if self._errors else UpdateError("Failed to update item: the first response got lost")
@@ -200,7 +200,7 @@ class Merge(Generic[T]):
             return self._begin_anew(row)
         codes = self._statements.codes
         waits = row.status in (codes.pending, codes.failed, codes.ignored)
-        if waits and row.again is None and "once" not in row._row_state.stored:
+        if waits and row.queued is None and "checkpoints" not in row._row_state.stored:
             return self._merge_into_row(row)
         return self._ask_again(row)
 
@@ -210,7 +210,7 @@ class Merge(Generic[T]):
         due = self._due_for(row) if self._asks_for_run else None
         if self._repeat is not None or row.repeat is not None:
             of_rule, due = repeats.merged(row, self._repeat, due, clock.now())
-            changes, due = {**changes, **of_rule}, None if row.awaits else due
+            changes, due = {**changes, **of_rule}, None if row.awaited_signals else due
         if not changes and due is None:
             return self._merged_with(row)
         check_row_size(row, {attribute.attr_name: value for attribute, value in changes.values()})
@@ -218,7 +218,7 @@ class Merge(Generic[T]):
 
     def _due_for(self, row: T) -> datetime | None:
         """Return the due time that a waiting row gets; None if it keeps its own, as one that is to be retried does."""
-        if row.status != self._statements.codes.pending or "awaits" in row._row_state.stored:
+        if row.status != self._statements.codes.pending or "awaited_signals" in row._row_state.stored:
             return None
         due: datetime = max(self._new.row.due_time, row.update_time)
         if self._debounce:
@@ -236,9 +236,9 @@ class Merge(Generic[T]):
         if (again == before or asks_for_nothing) and not changes and due is None:
             return self._merged_with(row)
         stored = again.stored()
-        check_row_size(row, {"again": {MAP: stored}})
+        check_row_size(row, {"queued": {MAP: stored}})
         times = {} if due is None else {"due_time": due}
-        return self._send(row, changes, {"again": Stored(stored), "format_version": Constant(format_of(row)), **times})
+        return self._send(row, changes, {"queued": Stored(stored), "format_version": Constant(format_of(row)), **times})
 
     def _renewed(self, row: T) -> Changes:
         """Let an ignored task that has a time to live be kept as long as if it had been ignored now, or with its rule.
@@ -254,7 +254,7 @@ class Merge(Generic[T]):
     def _pending_after(self, row: T) -> tuple[PendingRequest | None, PendingRequest]:
         """Return what waits in `again`, and that with what this call asks for."""
         due = self._new.row.due_time if self._asks_for_run else clock.NEVER
-        before = row.again
+        before = row.queued
         rule = self._rule_after(row, None if before is None else before.repeat)
         trace = self._trace if self._asks_for_run else None
         if before is None:
@@ -275,7 +275,7 @@ class Merge(Generic[T]):
         self._effect = "restarted"
         due, changes = self._new.row.due_time, self._own
         text = self._trace
-        if row.again is not None:  # the success of a worker that does not know `again`
+        if row.queued is not None:  # the success of a worker that does not know `again`
             _, again = self._pending_after(row)
             due, changes, text = again.due_time, again.changes(row.tracker.own_attributes), again.trace
         if self._repeat is not None or row.repeat is not None:
@@ -341,8 +341,8 @@ class Merge(Generic[T]):
         statements = self._statements
         if "expire_time" in changes:
             renew(statements.model, row, _content(changes["expire_time"][1]))
-        asked_by = [*(row.asked_by or ()), self._token][-_KEPT_TOKENS:]
-        merge = statements.merge(self._effect, row, asked_by, changes, values)
+        request_tokens = [*(row.request_tokens or ()), self._token][-_KEPT_TOKENS:]
+        merge = statements.merge(self._effect, row, request_tokens, changes, values)
         if now is not None:
             merge.due, merge.changes = due, {**changes, **without_payloads(row)}
             statements.moved(merge, row.task_id, now)

@@ -60,7 +60,7 @@ def _is_plain(statements: StepStatements[T], task: T) -> bool:
     row = task._row_state.stored
     return (
         row.get("v") == {NUMBER: str(PLAIN_FORMAT)}
-        and not {"data", "release_count", "postponed"} & row.keys()
+        and not {"data", "release_count", "postpone_count"} & row.keys()
         and not failures_in_row(task)
         and {*(task.unfinished or ())} <= {task.fence}
         and task.fence == statements.model.tracker.steps.index(statements.codes) + 1

@@ -34,7 +34,7 @@ class Parts(Participant):
         claim = journal.claim
         self._journal = journal
         self._step = str(claim.statements.codes.pending)
-        self._done = DoneParts.read(claim.task.once, claim.round)
+        self._done = DoneParts.read(claim.task.checkpoints, claim.round)
         self._running = set[str]()
         self._unsaved = False
         """Whether a write of them got no response: the end of the run writes them as well."""
@@ -65,7 +65,7 @@ class Parts(Participant):
             text = result_text(result)
             done = DoneParts(self._done.round, {**self._done.results, (self._step, name): text})
             _check_size(text, done.stored)
-            check_row_size(claim.task, {"once": done.item})
+            check_row_size(claim.task, {"checkpoints": done.item})
         except (TypeError, ValueError, RecursionError) as error:
             raise self._given_up(name, error) from error
         self._done, self._unsaved = done, True
@@ -91,8 +91,8 @@ class Parts(Participant):
             journal, claim.statements.save_parts(claim.token, journal.saves, self._done.stored), "store a part of"
         )
         self._unsaved = False
-        claim.task.attribute_values["once"] = self._done.stored
-        mark_saved(claim.task, {}, {"once": (TaskRow.once, self._done.item)})
+        claim.task.attribute_values["checkpoints"] = self._done.stored
+        mark_saved(claim.task, {}, {"checkpoints": (TaskRow.checkpoints, self._done.item)})
 
     @classmethod
     def of_success(cls, run: Journal[Any], row: TaskRow) -> Parts:  # noqa: ARG003 - only the run writes them
@@ -103,9 +103,9 @@ class Parts(Participant):
         """Remove the results of the step, which has succeeded; another round begins without any."""
         left = {(number, part): text for (number, part), text in self._done.results.items() if number != self._step}
         if not left or "round" in success.values:
-            success.add(once=None)
+            success.add(checkpoints=None)
         elif left != self._done.results:  # with a part of this step, whose write may have got no response
-            success.add(once=DoneParts(self._done.round, left).stored)
+            success.add(checkpoints=DoneParts(self._done.round, left).stored)
 
     @classmethod
     def change_other_end(cls, run: Journal[Any], end: Transition) -> None:
@@ -115,14 +115,14 @@ class Parts(Participant):
     def take_along(self, end: Transition) -> None:
         """Write them with an end other than success, as above."""
         if self._unsaved and "round" not in end.values:
-            end.add(once=self._done.stored)
+            end.add(checkpoints=self._done.stored)
 
 
 def parts_of(journal: Journal[Any]) -> Parts:
     """Return the parts of a run."""
-    if "once" not in journal.additions:
-        journal.additions["once"] = Parts(journal)
-    parts: Parts = journal.additions["once"]
+    if "checkpoints" not in journal.additions:
+        journal.additions["checkpoints"] = Parts(journal)
+    parts: Parts = journal.additions["checkpoints"]
     return parts
 
 

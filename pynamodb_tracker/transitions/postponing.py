@@ -15,7 +15,7 @@ from pynamodb_tracker.transitions.transition import Transition
 _MOST = 1000
 """How many postponements of a task do not count as attempts, until it succeeds, is reopened or starts over."""
 
-_GONE: dict[str, Any] = {"postponed": None, "first_failure": None}
+_GONE: dict[str, Any] = {"postpone_count": None, "first_failure": None}
 
 
 class Postponing(Participant):
@@ -45,8 +45,8 @@ class Postponing(Participant):
                 values["first_failure"] = first_failure_text(failure.time, *step_and_round)
             elif failure.time - first > give_up_after:
                 return {}, True, True
-        postponed = claim.task.postponed or 0
+        postponed = claim.task.postpone_count or 0
         counted = counted or postponed >= _MOST
         if not counted:
-            values["postponed"] = postponed + 1
+            values["postpone_count"] = postponed + 1
         return values, counted, False

@@ -92,7 +92,7 @@ def _send_reopen(
     def reopen(entry: list[dict[str, Any]] | None) -> dict[str, Any]:
         transition = statements.reopen(token, found, kept=kept, entry=entry)
         if clear_checkpoints:
-            transition.add(once=None)
+            transition.add(checkpoints=None)
         if following is not None:
             transition.follow(following)
         elif transition.due is None and (found is None or found.group is None):
@@ -122,9 +122,9 @@ def _enter_again(
     def own(number: int, *, has_turn: bool) -> dict[str, Any]:
         entering = statements.enter_again(token, row, kept=kept, entry=entry)
         entering.due = waits_until(row) if has_turn else clock.NEVER
-        entering.add(group_number=number, **({"once": None} if clear_checkpoints else {}))
+        entering.add(group_number=number, **({"checkpoints": None} if clear_checkpoints else {}))
         if not has_turn:
-            entering.add(starts=now, waits=(row.waits or 0) + 1)
+            entering.add(turn_due_time=now, waits=(row.blockers or 0) + 1)
         return statements.as_action(statements.moved(entering, row.task_id, now), row.task_id)
 
     groups, member = Groups(), ReopenedMember(row, codes.pending, now, own)

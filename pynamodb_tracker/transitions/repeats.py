@@ -99,7 +99,7 @@ def _is_first_claim(before: Item, *, is_held: bool) -> bool:
     if not is_held and (lock is None or (begun is not None and lock[STRING] <= begun[STRING])):
         return True  # neither a claim nor a command has written the row since
     is_first = before["attempt"] == {NUMBER: "1" if is_held else "0"}
-    return is_first and {"release_count", "postponed", "last_error"}.isdisjoint(before)
+    return is_first and {"release_count", "postpone_count", "last_error"}.isdisjoint(before)
 
 
 def _after_success(row: TaskRow, now: datetime, asked: PendingRequest | None) -> Transition:
@@ -126,14 +126,14 @@ class NextRound(Participant):
     @classmethod
     def of_success(cls, run: Journal[Any], row: TaskRow) -> NextRound | None:
         """Take part in the success of the last step of a task that repeats, or that was requested again."""
-        if run.next_code != END or (row.repeat is None and row.again is None):
+        if run.next_code != END or (row.repeat is None and row.queued is None):
             return None
         follow_ups = run.additions.get("follow_ups")
         return cls(row, run.claim.attempt, follow_ups.created if follow_ups else 0)
 
     def change(self, success: Transition) -> None:
         """Lead to the next turn, and apply the pending request, unless another one came since."""
-        row, again = self._row, self._row.again
+        row, again = self._row, self._row.queued
         if again is None or again.repeat is not None or row.repeat is not None:
             success.follow(_after_success(row, clock.now(), again))
         else:
@@ -142,7 +142,7 @@ class NextRound(Participant):
         if again is None:
             return
         success.instead(when.no_request_pending(), when.requests_as_seen())
-        success.add(seen={"seen_asked": str(row.asked)}, again=None)
+        success.add(seen={"seen_asked": str(row.request_count)}, queued=None)
         success.changes = {**success.changes, **again.changes(row.tracker.own_attributes)}
         if again.asks_for_run and (again.trace or "trace" in row._row_state.stored):
             trace: Any = TaskRow.trace, None if again.trace is None else {STRING: again.trace}
@@ -170,7 +170,7 @@ def _after_failure(row: TaskRow, now: datetime) -> Transition | None:
     """Return what the last failure of a task leads to: the next turn; None if the task is to be ignored."""
     if row.repeat is None or row.repeat.stop_on_failure:
         return None
-    again = row.again  # it stays for the next success, which may be sooner for its sake
+    again = row.queued  # it stays for the next success, which may be sooner for its sake
     asked = None if again is None else _time_of(again)
     turn = _earlier_turn(_next_occurrence(row, now, None), asked, None)
     return None if turn is None else begun_again(row, turn)

@@ -1,7 +1,7 @@
 """Signals from outside: a success or a create parks the task until they come, and SEND stores one.
 
-The row has the names that are missing, `awaits`, beside the number of children, `waits`; it is parked while it has one
-of the two. A signal counts once in a round, and stays in it: `signals`.
+The row has the names that are missing, `awaited_signals`, beside the number of children, `blockers`; it is parked while
+it has one of the two. A signal counts once in a round, and stays in it: `signals`.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Awaits(Participant):
     @classmethod
     def guards_of_giving_up(cls, run: Journal[Any]) -> Sequence[Guard]:
         """Require that no signal has come since the claim; none if another attempt would repeat a part."""
-        if getattr(run.additions.get("once"), "is_stuck", False):
+        if getattr(run.additions.get("checkpoints"), "is_stuck", False):
             return ()
         awaits: Awaits = cls._of_run(run)
         return [when.not_received(name) for name in sorted(awaits._claimed)]
@@ -108,27 +108,29 @@ class Awaits(Participant):
     @classmethod
     def _of_run(cls, run: Journal[Any]) -> Awaits:
         """Return what the run has asked for, with what its claimed row still awaited."""
-        awaits: Awaits = run.additions.setdefault("awaits", cls())  # it stays, although a signal removes the attribute
-        awaits._claimed = (run.claim.task.awaits or frozenset()) - awaits.names
+        awaits: Awaits = run.additions.setdefault(
+            "awaited_signals", cls()
+        )  # it stays, although a signal removes the attribute
+        awaits._claimed = (run.claim.task.awaited_signals or frozenset()) - awaits.names
         return awaits
 
     def change(self, success: Transition) -> None:
         """Let the next step wait; what the row awaited so far is replaced by that, or removed."""
         success.add(*(when.not_received(name) for name in sorted(self._missing | self._claimed)))
-        waits = success.values.get("waits") is not None or when.waits_for_others() in success.guards
+        waits = success.values.get("blockers") is not None or when.waits_for_others() in success.guards
         if self._missing or waits:
             success.due = self._limit or clock.NEVER
             success.add(wait_until=self._limit)
         if self._missing:
-            success.add(awaits=self._missing, signals=EMPTY_MAP, format_version=Constant(SIGNALS_FORMAT))
+            success.add(awaited_signals=self._missing, signals=EMPTY_MAP, format_version=Constant(SIGNALS_FORMAT))
         elif self._claimed:
-            success.add(awaits=None)
+            success.add(awaited_signals=None)
 
 
 def awaiting(name: str, until: datetime | timedelta | None) -> tuple[Item, datetime]:
     """Return what the row of a new task has that awaits this signal, in its stored form, and when it is due."""
     limit = clock.now() + until if isinstance(until, timedelta) else until
-    also: Item = {"awaits": {STRING_SET: [name]}, "signals": {MAP: {}}, "v": {NUMBER: str(SIGNALS_FORMAT)}}
+    also: Item = {"awaited_signals": {STRING_SET: [name]}, "signals": {MAP: {}}, "v": {NUMBER: str(SIGNALS_FORMAT)}}
     if limit is not None:
         also["wait_until"] = {STRING: clock.stamp(limit)}
     return also, limit or clock.NEVER
@@ -148,7 +150,7 @@ def restored(
         stored[name] = {MAP: signal.stored(value_text(given.get("value"), name, task_id))}
     also, due = awaiting("", until)
     if awaits:
-        return {**also, "awaits": {STRING_SET: sorted(awaits)}, "signals": {MAP: stored}}, due
+        return {**also, "awaited_signals": {STRING_SET: sorted(awaits)}, "signals": {MAP: stored}}, due
     return {"signals": {MAP: stored}, "v": also["v"]}, until
 
 
@@ -160,7 +162,7 @@ def sending(model: type[TaskRow], name: str, form: str, *, of_round: bool) -> Pr
     changes: list[Any] = [path.set(slot(TaskRow.signals, "signal")), TaskRow.format_version.set(SIGNALS_FORMAT)]
     if form == "more":
         guards += [when.not_received(name), when.awaits_more(name)]
-        changes.append(TaskRow.awaits.delete({name}))
+        changes.append(TaskRow.awaited_signals.delete({name}))
     elif form in ("early", "first"):
         guards += [when.not_awaited(name), when.no_request_pending(), when.not_ended()]
         if form == "first":
@@ -171,7 +173,7 @@ def sending(model: type[TaskRow], name: str, form: str, *, of_round: bool) -> Pr
     else:
         guards += [when.not_received(name), when.awaits_only(name)]
         guards.append(when.parked(pending) if form == "last" else when.not_parked(pending))
-        changes += [TaskRow.awaits.remove(), TaskRow.wait_until.remove()]
+        changes += [TaskRow.awaited_signals.remove(), TaskRow.wait_until.remove()]
         if form == "last":
             changes.append(fill(TaskRow.due_time, "now"))
     return PreparedWrite(
@@ -258,15 +260,15 @@ def _repeated(row: TaskRow, name: str, first: ReceivedSignal, text: str, key: st
 def _next_form(row: TaskRow, name: str) -> str:
     """Return how the signal is to be stored in the row that refused it, or raise why that is not possible."""
     described = f"cannot send {name} to {type(row).__name__} {row.task_id!r}"
-    awaits = row.awaits or frozenset()
+    awaits = row.awaited_signals or frozenset()
     if name in awaits:
-        if awaits != {name} or "waits" in row._row_state.stored:
+        if awaits != {name} or "blockers" in row._row_state.stored:
             return "more"
         is_pending = any(row.status == codes.pending for codes in row.tracker.steps)
         return "last" if is_pending and row.due_time in {clock.NEVER, row.wait_until} else "late"
     if row.status == END:
         raise TaskAlreadySucceededError(f"{described}: it has succeeded", task_id=row.task_id, task=row)
-    if "again" in row._row_state.stored:
+    if "queued" in row._row_state.stored:
         raise TaskNotReadyError(
             f"{described}: another run of it is asked for, which has no round yet; try again once that has begun",
             task_id=row.task_id,

@@ -45,7 +45,7 @@ from pynamodb_tracker.transitions.transition import (
 T = TypeVar("T", bound=TaskRow)
 
 
-WAITS: Mapping[str, None] = dict.fromkeys(("waits", "awaits", "signals", "wait_until"))
+WAITS: Mapping[str, None] = dict.fromkeys(("blockers", "awaited_signals", "signals", "wait_until"))
 """What starts a task over removes with the round, also what came after its row was read."""
 
 _MOST_SHAPES = 128
@@ -168,7 +168,7 @@ class StepStatements(StepWrites[T]):
             "expire_time": None,
         }
         if code is not None:
-            claim.add(postponed=None, first_failure=None, awaits=None)
+            claim.add(postpone_count=None, first_failure=None, awaited_signals=None)
         if code == END:
             claim.add(round=Same("lock"), **WAITS, **dict.fromkeys(sorted(OF_ROUND)))
         if payload is not None:
@@ -232,7 +232,7 @@ class StepStatements(StepWrites[T]):
         """Store the results of parts of the run, and nothing else; it counts as a save."""
         save_parts = self.save(token, number)
         save_parts.name = "save parts"
-        save_parts.add(once=parts)
+        save_parts.add(checkpoints=parts)
         return save_parts
 
     def pin(self, token: str, values: Mapping[str, Any]) -> Transition:
@@ -267,8 +267,10 @@ class StepStatements(StepWrites[T]):
         Its turn depends on its rule, which a merge may change.
         """
         skip = Transition("skip", following.code, when.as_read(), due=following.due)
-        skip.add(when.requests_as_seen(is_there=row.asked is not None), *([when.lock_expired()] if abandoned else []))
-        skip.seen, skip.changes = {**seen_values(row), "seen_asked": str(row.asked)}, following.changes
+        skip.add(
+            when.requests_as_seen(is_there=row.request_count is not None), *([when.lock_expired()] if abandoned else [])
+        )
+        skip.seen, skip.changes = {**seen_values(row), "seen_asked": str(row.request_count)}, following.changes
         skip.add(attempt=ZERO, release_count=None, **{**following.values, "round": Same("lock")})
         return skip
 
@@ -281,7 +283,7 @@ class StepStatements(StepWrites[T]):
         chunks have one, too, until `keep`.
         """
         parked, rule = row is not None and is_parked(row), row is not None and row.repeat
-        has_asked = row is not None and row.asked is not None
+        has_asked = row is not None and row.request_count is not None
         reopen = Transition(
             "reopen", self.codes.pending, when.at(self.codes.failed, self.codes.ignored), when.later_token()
         )
@@ -291,7 +293,7 @@ class StepStatements(StepWrites[T]):
             when.membership_seen(Membership.NONE if row is None else membership_of(row)),
         )
         if row is not None:
-            reopen.add(when.same_life(), seen={**seen_values(row), "seen_asked": str(row.asked)})
+            reopen.add(when.same_life(), seen={**seen_values(row), "seen_asked": str(row.request_count)})
         # What has failed or was ignored has errors, unless it was created so: that takes the second try.
         appended = None if entry is None else Appended(entry, is_first=row is not None or not shares_requests())
         reopen.due = waits_until(row) if parked and row is not None else None
@@ -302,15 +304,15 @@ class StepStatements(StepWrites[T]):
 
         It goes on to wait for other tasks, if it did. Its number, and its turn or its place, are still to be added.
         """
-        waits = row.waits is not None
+        waits = row.blockers is not None
         enter = Transition("enter again", self.codes.pending, when.at(self.codes.ignored), when.later_token())
         enter.add(
             when.waits_seen(is_there=waits),
-            when.awaits_seen(is_there="awaits" in row._row_state.stored),
+            when.awaits_seen(is_there="awaited_signals" in row._row_state.stored),
             when.membership_seen(Membership.ENDED),
             when.same_life(),
         )
-        enter.seen = {**seen_values(row), "seen_awaits": sorted(row.awaits or ())}
+        enter.seen = {**seen_values(row), "seen_awaits": sorted(row.awaited_signals or ())}
         appended = None if entry is None else Appended(entry, is_first=True)
         return self._reopened(enter, token, kept=kept, entry=appended)
 
@@ -322,7 +324,7 @@ class StepStatements(StepWrites[T]):
         reopen.add(when.known_format(), lock=token, attempt=ZERO)
         if entry is not None:
             reopen.add(errors=entry)
-        reopen.add(release_count=None, postponed=None, first_failure=None, cancel_time=None, expire_time=None)
+        reopen.add(release_count=None, postpone_count=None, first_failure=None, cancel_time=None, expire_time=None)
         reopen.changes = {self.payload.attr_name: (self.payload, None)}
         reopen.returns_row = True
         return reopen
@@ -342,9 +344,9 @@ class StepStatements(StepWrites[T]):
         ignore = Transition("ignore", self.codes.ignored, when.as_read(), when.free(self.codes), when.later_token())
         ignore.add(when.membership_seen(membership), seen=seen_values(row))
         if membership is Membership.QUEUE:
-            ignore.add(starts=None, waits=None)
+            ignore.add(turn_due_time=None, blockers=None)
         elif membership is Membership.QUEUE_AND_OTHERS:
-            ignore.add(starts=None, waits=row.waits - 1)
+            ignore.add(turn_due_time=None, blockers=row.blockers - 1)
         return ignore
 
     def cancel(self, row: T) -> Transition:
@@ -371,7 +373,7 @@ class StepStatements(StepWrites[T]):
         return self.moved(transition, row.task_id, now, **entries, lock=token)
 
     def merge(
-        self, effect: str, row: T, asked_by: Sequence[str], changes: Changes, values: Mapping[str, Any]
+        self, effect: str, row: T, request_tokens: Sequence[str], changes: Changes, values: Mapping[str, Any]
     ) -> Transition:
         """Store a request in the row that was read: in its attributes, in `again`, or as a new round.
 
@@ -381,8 +383,8 @@ class StepStatements(StepWrites[T]):
         stored, is_anew = row._row_state.stored, effect == "restarted"
         merge = Transition("merge", self.codes.pending if is_anew else None)
         if effect == "queued":
-            cannot_take = when.has_parts() if "once" in stored else when.cannot_take(self.codes)
-            merge.add(when.keeps_request() if "again" in stored else cannot_take)
+            cannot_take = when.has_parts() if "checkpoints" in stored else when.cannot_take(self.codes)
+            merge.add(when.keeps_request() if "queued" in stored else cannot_take)
         elif is_anew:
             merge.add(when.at(END), when.later_token())
         else:
@@ -391,23 +393,25 @@ class StepStatements(StepWrites[T]):
             merge.add(when.at(self.codes.pending))
         if "due_time" in values or "repeat" in changes:  # another rule counts from the turn that was read
             merge.add(when.due_as_seen(), seen={"seen_due": clock.stamp(row.due_time)})
-        merge.add(when.requests_as_seen(is_there="asked" in stored), when.same_life(), seen=life_seen(row))
+        merge.add(when.requests_as_seen(is_there="request_count" in stored), when.same_life(), seen=life_seen(row))
         for name, (attribute, _) in changes.items():
             before = stored.get(attribute.attr_name)
             merge.add(when.value_seen(name, attribute.attr_name, None if before is None else next(iter(before))))
             if before is not None:
                 merge.seen[f"seen {name}"] = next(iter(before.values()))
         merge.add(
-            when.known_format(), asked=(row.asked or 0) + 1, asked_by=Stored([{STRING: each} for each in asked_by])
+            when.known_format(),
+            request_count=(row.request_count or 0) + 1,
+            request_tokens=Stored([{STRING: each} for each in request_tokens]),
         )
-        merge.seen["seen_asked"] = str(row.asked or 0)
+        merge.seen["seen_asked"] = str(row.request_count or 0)
         merge.values |= values
         merge.changes, merge.returns_row = changes, True
         return merge
 
     def anew(self, token: str, row: T) -> dict[str, Any]:
         """Return what makes a task that has succeeded pending at this step, its first one, beyond the move."""
-        left = {**dict.fromkeys(("again", "expire_time", "release_count")), **WAITS, **of_round(row)}
+        left = {**dict.fromkeys(("queued", "expire_time", "release_count")), **WAITS, **of_round(row)}
         return {"lock": token, "round": Same("lock"), "attempt": ZERO, "format_version": Constant(FORMAT), **left}
 
 
@@ -418,12 +422,12 @@ def _waiting_as_seen(row: TaskRow | None) -> Sequence[Guard]:
     """
     if row is None or not is_parked(row):
         return when.waits_for_none(), when.awaits_seen(is_there=False)
-    return (when.waits_for_others() if "waits" in row._row_state.stored else when.waits_for_signals(),)
+    return (when.waits_for_others() if "blockers" in row._row_state.stored else when.waits_for_signals(),)
 
 
 def is_parked(row: TaskRow) -> bool:
     """Return whether a task waits for others, for its turn, or for signals."""
-    return not {"waits", "awaits"}.isdisjoint(row._row_state.stored)
+    return not {"blockers", "awaited_signals"}.isdisjoint(row._row_state.stored)
 
 
 def waits_until(row: TaskRow) -> datetime | None:

@@ -138,7 +138,7 @@ def view(model: type[Task], task_id: str, *, hide: frozenset[str], known: Mappin
         # An error may quote the value, as that of a damaged time does.
         {name: HIDDEN if name in hide else why for name, why in facts.get("unread", {}).items()},
         {name: HIDDEN if name in hide else without(signal, hide) for name, signal in facts.get("signals", {}).items()},
-        sorted({*facts.get("awaits", ())} & {each.stored_name for each in signals_in(model)}),
+        sorted({*facts.get("awaited_signals", ())} & {each.stored_name for each in signals_in(model)}),
         round_of(task),
         family,
         {each.use_case: known[each.use_case] for each in family.children if each.use_case in known} if family else {},

@@ -148,7 +148,7 @@ def test_the_context_saves_extends_creates_and_stores_without_waiting_on_the_loo
         asyncio.run(main())
     assert threading.get_ident() not in threads
     task = Order.get_task("o-1")
-    assert (task.waits, task.amount, Parcel.get_task("o-1/parcel").weight) == (1, 1, 3)
+    assert (task.blockers, task.amount, Parcel.get_task("o-1/parcel").weight) == (1, 1, 3)
     assert Order.confirm_payment.result(task) == {"paid": True}
 
 

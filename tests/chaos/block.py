@@ -168,7 +168,7 @@ class Block:
 
     def got_part(self, ctx: Any, name: str, result: int) -> None:
         """Write what the result is of, and whether it is known to be stored."""
-        self.tell("got", name=name, result=result, stored=not ctx._journal.additions["once"]._unsaved)
+        self.tell("got", name=name, result=result, stored=not ctx._journal.additions["checkpoints"]._unsaved)
 
     def _write(self, what: str, write: Callable[[], object]) -> None:
         self.tell("write", what=what, records=self.records)

@@ -45,7 +45,7 @@ def run(
         parts = dict.fromkeys(part_ids(task_id))
         found = parts | {part.task_id: part.state.code for part in queues.part.get_many([*parts])}
         attempt.log.tell(
-            "collect", f"report/{task_id}", attempt.number, found=found, is_late=is_late, waits=ctx.task.waits
+            "collect", f"report/{task_id}", attempt.number, found=found, is_late=is_late, waits=ctx.task.blockers
         )
 
     attempt.run(task_id, split if attempt.step.name == "split" else collect, interrupts, also_from=also_from)

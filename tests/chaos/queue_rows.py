@@ -38,9 +38,9 @@ def queue_row(queues: Queues, item: dict[str, Any], entry: Entry) -> QueueRow:
     name, task_id, code = item["use_case_id"]["S"], item["task_id"]["S"], int(item["status"]["N"])
     use_case = getattr(queues, name)
     task = use_case.get_task(task_id)
-    again = item.get("again", {"M": {}})["M"].get("attributes", {"M": {}})["M"]
+    again = item.get("queued", {"M": {}})["M"].get("attributes", {"M": {}})["M"]
     facts: dict[str, Any] = {
-        "waits": task.waits,
+        "waits": task.blockers,
         "parent": task.parent,
         "fences": [int(fence["N"]) for fence in item["unfinished"]["L"]],
         "done": task.data.get("done", []),
@@ -48,7 +48,7 @@ def queue_row(queues: Queues, item: dict[str, Any], entry: Entry) -> QueueRow:
         "extras": task.data.get("extras", []),
         "text": task.data.get("text", [None])[0],
         "signals": {name: signal.value for name, signal in (task.signals or {}).items()},
-        "awaits": sorted(task.awaits or ()),
+        "awaits": sorted(task.awaited_signals or ()),
         "decided": task.data.get("decided"),
         "group": item.get("group", {}).get("S"),
         "group_number": int(item["group_number"]["N"]) if "group_number" in item else None,

@@ -94,7 +94,7 @@ def send_missing(log: Log, number: int, bill: Any) -> bool:
     """ReceivedSignal what a bill waits for, so that none waits for ever."""
     for step in (bill.issue, bill.settle):
         for task in step.pending.query(limit=MOST, with_data=False):
-            for name in sorted(task.awaits or ()):
+            for name in sorted(task.awaited_signals or ()):
                 send(log, number, getattr(bill, name), task.task_id)
                 return True
     return False

@@ -82,7 +82,7 @@ def _row(order: Any, item: dict[str, Any]) -> Row:
         records=found,
         whole=whole,
         skipped_steps=[int(number["N"]) for number in item.get("skipped_steps", {"L": ()})["L"]],
-        of_round=[name for name in ("first_failure", "once", "postponed") if name in item],
+        of_round=[name for name in ("first_failure", "checkpoints", "postpone_count") if name in item],
     )
 
 

@@ -138,8 +138,8 @@ def test_an_order_for_several_tasks_ends_with_the_last_of_them(values: dict[str,
 @pytest.mark.parametrize(
     "damaged",
     [
-        {"again": {"M": {"due_time": {"S": "soon"}, "attributes": {"M": {}}}}},
-        {"again": {"M": {}}},
+        {"queued": {"M": {"due_time": {"S": "soon"}, "attributes": {"M": {}}}}},
+        {"queued": {"M": {}}},
         {"trace": {"S": "[1, 2]"}},
         {"repeat": {"S": "{"}},
         {"repeat": {"N": "5"}},

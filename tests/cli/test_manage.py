@@ -154,7 +154,7 @@ def test_a_reopened_task_forgets_its_parts_only_if_asked_for() -> None:
         with pytest.raises(ValueError, match="later"):
             Order.pay.run("o-1", charge)
         assert run("reopen", "o-1", *options).code == 0
-        assert (Order.get_task("o-1").once is not None) == kept
+        assert (Order.get_task("o-1").checkpoints is not None) == kept
 
 
 def test_tasks_are_cancelled_wherever_they_are() -> None:

@@ -69,8 +69,8 @@ def test_a_task_is_shown_with_what_it_has_to_do_with_others(store: StoppedClock)
     ):
         assert words in text
     document = read("show", "o-1")
-    assert document["again"] == {"due_time": store.now().isoformat(), "attributes": {"amount": 2}}
-    assert (document["creator"], document["parent"], document["asked"], document["trace"]) == (
+    assert document["queued"] == {"due_time": store.now().isoformat(), "attributes": {"amount": 2}}
+    assert (document["creator"], document["parent"], document["request_count"], document["trace"]) == (
         {"use_case": "order", "task_id": "o#0"},
         {"use_case": "invoice", "task_id": "i-1"},
         1,
@@ -88,7 +88,7 @@ def test_a_task_is_shown_with_what_its_runs_have_left_behind(monkeypatch: pytest
         "20/mail": {"S": "2"},
         "20/log": {"S": "3"},
     }
-    change(Order, "o-1", postponed={"N": "3"}, skipped_steps={"L": [{"N": "10"}]}, once={"M": parts})
+    change(Order, "o-1", postpone_count={"N": "3"}, skipped_steps={"L": [{"N": "10"}]}, checkpoints={"M": parts})
     text = shown()
     for words in (
         "Order o-1: ship.pending (branch)",
@@ -98,7 +98,7 @@ def test_a_task_is_shown_with_what_its_runs_have_left_behind(monkeypatch: pytest
     ):
         assert words in text
     document = read("show", "o-1")
-    names = ("state", "postponed", "parts_done", "skipped_steps")
+    names = ("state", "postpone_count", "parts_done", "skipped_steps")
     assert [document[name] for name in names] == ["ship.pending", 3, ["mail", "log"], ["pay"]]
 
 
@@ -109,7 +109,7 @@ def test_a_rule_that_a_running_task_gets_is_shown_without_a_run_that_nobody_has_
     Order.create_or_merge("o-1", repeat=Repeat.every(timedelta(hours=2)))
     assert "new rule every 2:00:00, after this run" in shown()
     assert "asked again" not in shown()
-    again = read("show", "o-1")["again"]
+    again = read("show", "o-1")["queued"]
     assert (again["repeat"]["every"], "due_time" in again) == ("7200", False)
 
 

@@ -78,7 +78,7 @@ def test_parts_that_are_done_are_not_repeated_and_passed_steps_stay_passed() -> 
 
     [line] = moved()
 
-    assert (line["once"], line["skipped_steps"]) == ({"book": {"charge": {"id": 7}}}, ["pay"])
+    assert (line["checkpoints"], line["skipped_steps"]) == ({"book": {"charge": {"id": 7}}}, ["pay"])
     assert Payout.book.run("p", lambda ctx: ctx.checkpoint("charge", lambda: calls.append("again"))) == {"id": 7}
     assert calls == []
     with pytest.raises(TaskAlreadySucceededError) as caught:
@@ -96,8 +96,8 @@ def test_postponements_count_and_a_task_is_given_up_by_the_age_of_its_first_fail
 
     [line] = moved()
 
-    assert (line["postponed"], line["first_failure"]) == (2, stamp(begun))
-    assert Payout.get_task("p").postponed == 2
+    assert (line["postpone_count"], line["first_failure"]) == (2, stamp(begun))
+    assert Payout.get_task("p").postpone_count == 2
     table.advance(timedelta(minutes=11))
     with suppress(RetryLater), Payout.pay.start("p"):
         raise RetryLater(timedelta(0), use_attempt=False)
@@ -128,7 +128,7 @@ def test_a_task_that_repeats_begins_with_the_next_occurrence_without_any_of_it()
     with suppress(ZeroDivisionError), Payout.check.start("p") as ctx:
         ctx.checkpoint("charge", lambda: 7)
         raise ZeroDivisionError
-    assert "once" not in json.loads(run("export", of=HERE).out)
+    assert "checkpoints" not in json.loads(run("export", of=HERE).out)
 
 
 def test_a_row_whose_creation_has_no_token_keeps_its_parts_and_what_is_of_another_round_is_not_shown() -> None:
@@ -139,29 +139,29 @@ def test_a_row_whose_creation_has_no_token_keeps_its_parts_and_what_is_of_anothe
         raise ZeroDivisionError
 
     line = json.loads(run("export", of=HERE).out)
-    assert (line["once"], line.keys() >= {"first_failure"}) == ({"pay": {"charge": 7}}, True)
+    assert (line["checkpoints"], line.keys() >= {"first_failure"}) == ({"pay": {"charge": 7}}, True)
     assert "parts done" in run("show", "p", of=HERE).out
 
-    parts = stored(Payout, "p")["once"]["M"]
-    change(Payout, "p", once={"M": {**parts, "15/charge": {"S": "8"}}})  # of a step that was taken away since
-    assert json.loads(run("export", of=HERE).out)["once"] == {"pay": {"charge": 7}}
+    parts = stored(Payout, "p")["checkpoints"]["M"]
+    change(Payout, "p", checkpoints={"M": {**parts, "15/charge": {"S": "8"}}})  # of a step that was taken away since
+    assert json.loads(run("export", of=HERE).out)["checkpoints"] == {"pay": {"charge": 7}}
 
     change(Payout, "p", round={"S": new_token()})
-    assert not json.loads(run("export", of=HERE).out).keys() & {"once", "first_failure", "parts_done"}
+    assert not json.loads(run("export", of=HERE).out).keys() & {"checkpoints", "first_failure", "parts_done"}
     assert "parts done" not in run("show", "p", of=HERE).out
 
 
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ({"once": {"send": {"charge": 7}}}, "Payout has no step 'send'"),
-        ({"once": {"pay": 7}}, "has no results of parts"),
+        ({"checkpoints": {"send": {"charge": 7}}}, "Payout has no step 'send'"),
+        ({"checkpoints": {"pay": 7}}, "has no results of parts"),
         ({"skipped_steps": "pay"}, "Expecting value"),
         ({"skipped_steps": ["send"]}, "Payout has no step 'send'"),
-        ({"postponed": 0}, "0 is no number above 0"),
+        ({"postpone_count": 0}, "0 is no number above 0"),
         ({"first_failure": "noon"}, "'noon' is not a time"),
         ({"cancel_time": "2026-01-01", "state": "pay.failed"}, "only an ignored task is cancelled"),
-        ({"postponed": 1, "repeat": "every 1h"}, "a group or a rule has no postponed"),
+        ({"postpone_count": 1, "repeat": "every 1h"}, "a group or a rule has no postponed"),
     ],
 )
 def test_what_cannot_be_loaded_of_a_round_is_a_bad_line(line: dict[str, Any], words: str) -> None:

@@ -86,11 +86,11 @@ def test_signals_checkpoints_branches_pauses_and_rules_are_read() -> None:
     }
     results = [Sale.get_task(name).paid for name in ("awaits", "paid", "early")]
     assert [result and result.value for result in results] == [None, {"amount": 5}, {"amount": 5}]
-    assert list(Sale.get_task("awaits").awaits or ()) == ["paid"]
+    assert list(Sale.get_task("awaits").awaited_signals or ()) == ["paid"]
     assert [(pause.reason, pause.by) for pause in Sale.pauses()] == [("stocktaking", "ada")]
-    assert (Sale.get_task("postponed").attempt, Sale.get_task("postponed").postponed) == (0, 1)
+    assert (Sale.get_task("postponed").attempt, Sale.get_task("postponed").postpone_count) == (0, 1)
     assert Sale.get_task("aside").skipped_steps == [200, 300]
-    again: Any = Nightly.get_task("changed").again
+    again: Any = Nightly.get_task("changed").queued
     assert (again.repeat, Nightly.get_task("changed").repeat) == tuple(Repeat.every(h * HOUR) for h in (2, 1))
     with pytest.raises(TaskAlreadySucceededError):
         Sale.ship.run("ended", print)

@@ -159,7 +159,7 @@ def test_a_branch_step_may_wait() -> None:
     with Sale.check.start("t") as ctx:
         ctx.create(Parcel, "p3", wait=True)
         ctx.go_to(Sale.refund)
-    assert (Sale.get_task("t").waits, Sale.get_task("t").state) == (1, Sale.refund.pending)
+    assert (Sale.get_task("t").blockers, Sale.get_task("t").state) == (1, Sale.refund.pending)
 
 
 def wait_for_a_child(ctx: ExecutionContext[Sale]) -> None:
@@ -196,7 +196,7 @@ def test_a_task_that_ends_early_counts_for_its_parent_and_hands_on_its_turn() ->
     for task_id in ("child", "a"):
         with Sale.check.start(task_id) as ctx:
             ctx.end_task()
-    assert Sale.get_task("parent").waits is None
+    assert Sale.get_task("parent").blockers is None
     assert [task.task_id for task in Sale.check.due()] == ["b"]
 
 
@@ -213,7 +213,7 @@ def test_a_run_that_is_asked_for_meanwhile_follows_an_early_end() -> None:
         Sale.create_or_merge("s")
         ctx.end_task()
     assert Sale.get_task("s").state == Sale.check.pending
-    assert {"skipped_steps", "again"}.isdisjoint(stored(Sale, "s"))
+    assert {"skipped_steps", "queued"}.isdisjoint(stored(Sale, "s"))
 
 
 def test_a_step_that_is_run_after_all_is_not_passed_over() -> None:

@@ -148,7 +148,7 @@ def test_a_waiting_task_is_merged_in_its_row_and_stays_where_it_is(state: Callab
         "old",
     )
     after = stored(Index, "i-1")
-    assert after == {**row, **{name: after[name] for name in ("asked", "asked_by", "pages")}}
+    assert after == {**row, **{name: after[name] for name in ("request_count", "request_tokens", "pages")}}
     assert done.task.to_dynamodb_dict() == Index.get_task("i-1").to_dynamodb_dict()
 
 
@@ -168,10 +168,14 @@ def test_a_task_that_cannot_take_it_keeps_it_for_its_next_run(state: Callable[[]
     assert requests.operations == ["PutItem"]
     assert {first.effect, second.effect, third.effect} == {"ignored" if state in IGNORED else "queued"}
     after = stored(Index, "i-1")
-    waits = after["again"]["M"]
+    waits = after["queued"]["M"]
     assert waits["attributes"] == {"M": {"pages": {"L": [{"S": "b"}, {"S": "c"}]}, "weight": {"N": "2"}}}
     assert waits["due_time"] == {"S": (clock.now() + HOUR / 2).strftime("%Y-%m-%dT%H:%M:%S.%f+0000")}
-    assert after == {**row, **{name: after[name] for name in ("again", "asked", "asked_by")}, "v": {"N": "2"}}
+    assert after == {
+        **row,
+        **{name: after[name] for name in ("queued", "request_count", "request_tokens")},
+        "v": {"N": "2"},
+    }
 
 
 def test_a_task_that_has_succeeded_begins_anew_with_the_given_attributes_and_keeps_its_data() -> None:
@@ -242,12 +246,17 @@ def test_what_a_worker_of_an_earlier_version_left_behind_begins_anew_with_the_re
     runs()
     ask("b", due_time=HOUR, note=None)
     ask("c", due_time=2 * HOUR, weight=3)
-    again = stored(Index, "i-1")["again"]
+    again = stored(Index, "i-1")["queued"]
     again["M"]["attributes"]["M"]["later"] = {"S": "declared by a later version of the program"}
     end: Any = {"status": {"N": "1000"}, "status_key": {"S": "index#1000#0"}, "unfinished": {"L": []}, "again": again}
     change(Index, "i-1", **end)  # a success that does not look at `again`
     done = ask("d", due_time=2 * HOUR)
-    assert (done.effect, done.task.pages, done.task.note, done.task.again) == ("restarted", ["b", "c", "d"], None, None)
+    assert (done.effect, done.task.pages, done.task.note, done.task.queued) == (
+        "restarted",
+        ["b", "c", "d"],
+        None,
+        None,
+    )
     assert done.task.due_time == done.task.update_time + HOUR
     assert stored(Index, "i-1")["later"] == again["M"]["attributes"]["M"]["later"]
 
@@ -302,12 +311,12 @@ def test_what_waits_for_the_success_of_a_run_is_put_off_by_later(clock: StoppedC
     Index.create("i-1")
     runs()
     for due_time in (HOUR, 2 * HOUR):
-        again = ask("a", due_time=due_time, debounce=True).task.again
+        again = ask("a", due_time=due_time, debounce=True).task.queued
     task = Index.get_task("i-1")
     assert again.due_time == task.update_time + 2 * HOUR
     assert Index.build.unlock("i-1", reason="its host is gone").due_time == clock.now()
     task = ask("a", due_time=3 * HOUR, debounce=True).task
-    assert (task.due_time, task.again.due_time) == (clock.now(), clock.now() + 3 * HOUR)
+    assert (task.due_time, task.queued.due_time) == (clock.now(), clock.now() + 3 * HOUR)
 
 
 @pytest.mark.parametrize("later", [False, True])
@@ -406,7 +415,7 @@ def test_what_is_kept_for_the_next_run_has_to_fit_into_the_row_beside_the_rest()
     row = stored(Index, "i-1")
     with pytest.raises(ValueNotStorableError, match="again alone has 250") as caught:
         Index.create_or_merge("i-1", note=BIG)
-    assert (caught.value.task_id, caught.value.attribute, stored(Index, "i-1")) == ("i-1", "again", row)
+    assert (caught.value.task_id, caught.value.attribute, stored(Index, "i-1")) == ("i-1", "queued", row)
 
 
 def test_the_function_sees_what_waits_and_not_what_runs() -> None:
@@ -453,7 +462,7 @@ class Copies:
 
 def pages() -> list[str]:
     """Return the pages that the task runs with next."""
-    again = Index.get_task("i-1").again
+    again = Index.get_task("i-1").queued
     return [page["S"] for page in again.attributes["pages"]["L"]] if again else Index.get_task("i-1").pages
 
 
@@ -490,7 +499,7 @@ def test_a_merge_whose_answer_got_lost_counts_once(network: Network, state: Call
     done = count("b")
     network.rule = passing
     assert (done.effect, pages().count("b")) == ({runs: "queued", finish: "restarted"}.get(state, "merged"), 1)
-    assert Index.get_task("i-1").asked == 1
+    assert Index.get_task("i-1").request_count == 1
 
 
 def test_a_merge_that_never_arrived_is_sent_again_and_its_late_copy_is_refused(network: Network) -> None:

@@ -118,7 +118,7 @@ def test_a_task_that_waits_for_its_turn_says_so_and_so_does_its_refusal() -> Non
 def test_the_first_one_waits_for_its_own_time_and_nobody_passes_it(clock: StoppedClock) -> None:
     Order.create("o-1", group="customer-7", due_time=timedelta(hours=1))
     later = Order.create("o-2", group="customer-7", due_time=timedelta(hours=2))
-    assert (due(), later.starts) == ([], clock.now() + timedelta(hours=2))
+    assert (due(), later.turn_due_time) == ([], clock.now() + timedelta(hours=2))
     clock.advance(timedelta(hours=1))
     finish("o-1")
     assert due() == []

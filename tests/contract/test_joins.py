@@ -101,8 +101,8 @@ def finish(*part_ids: str) -> None:
 def waits() -> int | None:
     """Return how many tasks the report waits for; it says so in words, too."""
     report = Report.get_task("r")
-    assert report.waits_for == (report.waits and ("1 task" if report.waits == 1 else f"{report.waits} tasks"))
-    return report.waits
+    assert report.waits_for == (report.blockers and ("1 task" if report.blockers == 1 else f"{report.blockers} tasks"))
+    return report.blockers
 
 
 def is_due() -> bool:
@@ -175,11 +175,11 @@ def test_a_step_starts_at_the_latest_at_the_time_until_which_it_waits(clock: Sto
     assert not is_due()
     clock.advance(HOUR)
     with Report.collect.start("r") as ctx:
-        assert ctx.task.waits == 1
+        assert ctx.task.blockers == 1
         before = stored(Report, "r")
         finish("r/1")
         after = stored(Report, "r")
-    assert {name for name in before if before[name] != after.get(name)} == {"waits", "wait_until"}
+    assert {name for name in before if before[name] != after.get(name)} == {"blockers", "wait_until"}
     assert Report.get_task("r").state == Report.send.pending
 
 
@@ -189,7 +189,7 @@ def test_the_last_child_makes_the_next_step_due_before_the_time_until_which_it_w
     clock.advance(timedelta(minutes=1))
     finish("r/0", "r/1")
     report = Report.get_task("r")
-    assert (report.waits, report.wait_until, report.due_time) == (None, None, clock.now())
+    assert (report.blockers, report.wait_until, report.due_time) == (None, None, clock.now())
 
 
 def test_after_that_time_later_steps_wait_for_no_child(clock: StoppedClock) -> None:
@@ -200,7 +200,7 @@ def test_after_that_time_later_steps_wait_for_no_child(clock: StoppedClock) -> N
     assert list(Report.send.due_ids()) == ["r"]
     succeed(Report.send, "r")
     finish("r/0", "r/1")
-    assert (Report.get_task("r").state, Report.get_task("r").waits) == (Report.send.succeeded, None)
+    assert (Report.get_task("r").state, Report.get_task("r").blockers) == (Report.send.succeeded, None)
 
 
 @pytest.mark.usefixtures("report")
@@ -346,7 +346,7 @@ def test_a_child_whose_parent_is_gone_succeeds(network: Network) -> None:
 @pytest.mark.parametrize(
     ("row", "damage", "says"),
     [
-        ((Report, "r"), {"waits": {"S": "two"}}, "cannot be read: waits"),
+        ((Report, "r"), {"blockers": {"S": "two"}}, "cannot be read: waits"),
         ((Part, "r/0"), {"parent": {"S": "r"}}, "cannot be counted: its parent, 'r' is not a reference"),
     ],
     ids=["unreadable", "no reference"],
@@ -408,7 +408,7 @@ def test_a_parent_that_is_asked_for_again_waits_no_more_for_late_children(clock:
     succeed(Report.collect, "r")
     with Report.send.start("r"):
         assert Report.create_or_merge("r").effect == "queued"
-    assert Report.get_task("r").waits is None
+    assert Report.get_task("r").blockers is None
     with Report.split.start("r") as ctx:
         ctx.create(Part, "r/of its next round", wait=True)
     finish("r/0", "r/1")
@@ -424,7 +424,7 @@ def test_a_later_round_does_not_take_children_of_an_earlier_one_for_its_own() ->
     with pytest.raises(TaskAlreadyExistsError, match="r/0"):
         split(also_from=[Report.send.succeeded])
     report = Report.get_task("r")
-    assert (report.state, report.waits) == (Report.split.failed, None)
+    assert (report.state, report.blockers) == (Report.split.failed, None)
 
 
 @pytest.mark.usefixtures("report")
@@ -479,7 +479,7 @@ def test_a_parent_that_is_ignored_when_its_last_child_succeeds_is_due_once_it_is
     Report.collect.ignore("r", reason="not now")
     finish("r/0", "r/1")
     report = Report.get_task("r")
-    assert (report.state, report.waits) == (Report.collect.ignored, None)
+    assert (report.state, report.blockers) == (Report.collect.ignored, None)
     Report.collect.reopen("r")
     assert is_due()
 
@@ -516,7 +516,7 @@ def test_a_failed_attempt_waits_for_nothing() -> None:
 
     with pytest.raises(Broken):
         Report.split.run("r", create_and_fail)
-    assert (Report.get_task("r").waits, Part.get_many(["r/0"])) == (None, [])
+    assert (Report.get_task("r").blockers, Part.get_many(["r/0"])) == (None, [])
 
 
 def test_the_own_transaction_of_a_block_counts_for_the_parent_and_waits_for_children() -> None:

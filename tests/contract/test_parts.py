@@ -68,7 +68,7 @@ def test_a_part_that_is_done_is_not_repeated_and_has_its_result(error: BaseExcep
         assert [calls.part(ctx, name) for name in ("charge", "mail", "log")] == ["charge", "mail", "log"]
 
     assert calls == ["charge", "mail", "log"]
-    assert "once" not in stored(Bill, "b")
+    assert "checkpoints" not in stored(Bill, "b")
 
 
 def test_a_part_is_not_repeated_after_its_worker_has_died(stopped_clock: StoppedClock) -> None:
@@ -141,7 +141,7 @@ def test_a_part_that_raises_is_called_again_and_stores_nothing() -> None:
     Bill.create("b")
     with pytest.raises(ZeroDivisionError), Bill.charge.start("b") as ctx:
         ctx.checkpoint("charge", lambda: 1 / 0)
-    assert "once" not in stored(Bill, "b")
+    assert "checkpoints" not in stored(Bill, "b")
     with Bill.charge.start("b") as ctx:
         assert ctx.checkpoint("charge", lambda: 7) == 7
 
@@ -159,7 +159,7 @@ def failing(network: Network, *codes: str) -> None:
     left = [*codes]
 
     def rule(operation: str, request: Any, send: Callable[[], Any]) -> Any:
-        if left and "once" in request.get("ExpressionAttributeNames", {}).values():
+        if left and "checkpoints" in request.get("ExpressionAttributeNames", {}).values():
             raise error(operation, left.pop(0))
         return send()
 
@@ -167,7 +167,7 @@ def failing(network: Network, *codes: str) -> None:
 
 
 def parts_of(task_id: str = "b") -> list[str]:
-    return sorted(stored(Bill, task_id)["once"]["M"].keys() - {"round"})
+    return sorted(stored(Bill, task_id)["checkpoints"]["M"].keys() - {"round"})
 
 
 def test_a_result_that_dynamodb_refuses_gives_the_task_up_too_and_is_not_stored_with_another_one(
@@ -197,7 +197,7 @@ def test_a_result_whose_write_got_no_answer_is_stored_although_the_next_one_is_r
 def test_all_results_of_a_task_have_8_kb_with_their_names(beyond: int, error: type[Exception]) -> None:
     def work(ctx: ExecutionContext[Bill]) -> None:
         _ = [calls.part(ctx, f"part {number}", "x" * 1000) for number in range(8)]
-        used = sum(len(key + text["S"]) for key, text in stored(Bill, "b")["once"]["M"].items())
+        used = sum(len(key + text["S"]) for key, text in stored(Bill, "b")["checkpoints"]["M"].items())
         calls.part(ctx, "é", "x" * (8192 + beyond - used - len('100/é""'.encode())))
         raise Broken
 
@@ -214,8 +214,8 @@ def test_storing_a_part_is_one_request_that_saves_nothing_else() -> None:
         ctx.task.data["half"] = "way"
         with recorded() as requests:
             ctx.checkpoint("charge", lambda: 7)
-        assert [request.written for request in requests] == [{"once", "saves"}]
-        assert stored(Bill, "b")["once"] == {"M": {"round": {"S": ctx._claim.round}, "100/charge": {"S": "7"}}}
+        assert [request.written for request in requests] == [{"checkpoints", "saves"}]
+        assert stored(Bill, "b")["checkpoints"] == {"M": {"round": {"S": ctx._claim.round}, "100/charge": {"S": "7"}}}
         ctx.checkpoint("charge", lambda: 8)
 
 
@@ -264,7 +264,7 @@ def test_steps_have_parts_of_their_own() -> None:
     with Bill.book.start("b", also_from=(Bill.charge.failed,)) as ctx:
         calls.part(ctx, "post")
     assert calls == ["post", "post"]
-    assert stored(Bill, "b")["once"]["M"].keys() == {"round", "100/post"}
+    assert stored(Bill, "b")["checkpoints"]["M"].keys() == {"round", "100/post"}
 
 
 def test_a_request_waits_for_the_run_that_has_done_a_part() -> None:
@@ -289,19 +289,19 @@ def leave_a_part_behind() -> None:
     attempt(Calls(), "charge")
     with Bill.book.start("b", also_from=(Bill.charge.failed,)):
         pass
-    assert "once" in stored(Bill, "b")
+    assert "checkpoints" in stored(Bill, "b")
 
 
 def test_what_starts_the_task_over_removes_the_parts() -> None:
     leave_a_part_behind()
     assert Bill.create_or_merge("b").effect == "restarted"
-    assert "once" not in stored(Bill, "b")
+    assert "checkpoints" not in stored(Bill, "b")
 
 
 def test_a_start_from_the_end_removes_the_parts() -> None:
     leave_a_part_behind()
     die(Bill.charge, "b", also_from=(Bill.book.succeeded,))
-    assert "once" not in stored(Bill, "b")
+    assert "checkpoints" not in stored(Bill, "b")
 
 
 def test_the_next_occurrence_has_no_parts(stopped_clock: StoppedClock) -> None:
@@ -311,13 +311,13 @@ def test_the_next_occurrence_has_no_parts(stopped_clock: StoppedClock) -> None:
     for _ in range(3):
         attempt(calls, "charge")
     assert calls == ["charge"]
-    assert "once" not in stored(Bill, "b")
+    assert "checkpoints" not in stored(Bill, "b")
     stopped_clock.advance(timedelta(hours=1))
     attempt(calls, "charge")
     with Bill.book.start("b", also_from=(Bill.charge.failed,)) as ctx:
         calls.part(ctx, "post")
     assert Bill.get_task("b").state == Bill.charge.pending
-    assert "once" not in stored(Bill, "b")
+    assert "checkpoints" not in stored(Bill, "b")
 
 
 def test_the_next_occurrence_has_no_part_whose_write_got_no_answer(
@@ -328,12 +328,12 @@ def test_the_next_occurrence_has_no_part_whose_write_got_no_answer(
     failing(network, "AccessDeniedException")
     attempt(Calls(), "charge", error=GiveUp())
     assert Bill.get_task("b").state == Bill.charge.pending
-    assert "once" not in stored(Bill, "b")
+    assert "checkpoints" not in stored(Bill, "b")
 
 
 def test_a_part_of_another_round_is_repeated() -> None:
     Bill.create("b")
-    change(Bill, "b", once={"M": {"round": {"S": "another"}, "100/charge": {"S": '"paid then"'}}})
+    change(Bill, "b", checkpoints={"M": {"round": {"S": "another"}, "100/charge": {"S": '"paid then"'}}})
     with Bill.charge.start("b") as ctx:
         assert ctx.checkpoint("charge", lambda: "paid now") == "paid now"
 

@@ -49,7 +49,7 @@ def postpone(task_id: str = "p-1") -> None:
 def kept(task_id: str = "p-1") -> tuple[Any, bool]:
     """Return what the row keeps: how often it was postponed, and whether it knows its first failure."""
     task = Payout.get_task(task_id)
-    return task.postponed, task.first_failure is not None
+    return task.postpone_count, task.first_failure is not None
 
 
 @only_dynoxide
@@ -163,7 +163,7 @@ def test_a_postponement_that_a_step_gives_up_on_counts() -> None:
     Hasty.create("h")
     fail(Hasty.pay, "h", LATER)
     task = Hasty.get_task("h")
-    assert (task.state, task.attempt, task.postponed) == (Hasty.pay.ignored, 1, None)
+    assert (task.state, task.attempt, task.postpone_count) == (Hasty.pay.ignored, 1, None)
 
 
 def test_another_step_that_starts_from_it_begins_with_none_of_it() -> None:
@@ -194,7 +194,7 @@ def test_the_next_occurrence_begins_without_it(stopped_clock: StoppedClock, end:
         with pytest.raises(TaskNotReadyError):
             Nightly.load.run("n", print)
     task = Nightly.get_task("n")
-    assert (task.state, task.postponed, task.first_failure) == (Nightly.load.pending, None, None)
+    assert (task.state, task.postpone_count, task.first_failure) == (Nightly.load.pending, None, None)
 
 
 def test_a_step_refuses_another_limit_than_a_time() -> None:

@@ -200,7 +200,7 @@ def test_a_task_that_waits_for_others_says_so_to_a_web_service() -> None:
     Goods.create("g-1")
     park(Goods, "g-1", 3)
     told = Goods.get_task("g-1").to_dict()
-    assert (told["waits"], told["waits_for"], told["due_time"][:4]) == (3, "3 tasks", "9999")
+    assert (told["blockers"], told["waits_for"], told["due_time"][:4]) == (3, "3 tasks", "9999")
 
 
 def test_data_that_was_left_out_is_not_in_the_answer_of_a_web_service() -> None:

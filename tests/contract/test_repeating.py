@@ -385,7 +385,7 @@ def test_a_run_that_is_asked_for_while_the_task_runs_comes_before_the_next_occur
         assert Report.create_or_merge("r-1", due_time=HOUR, note="asked").effect == "queued"
     task = Report.get_task("r-1")
 
-    assert (task.state, task.note, task.again) == (Report.collect.pending, "asked", None)
+    assert (task.state, task.note, task.queued) == (Report.collect.pending, "asked", None)
     assert (task.due_time, task.extra_time, task.occurrence) == (*[tuesday(2)] * 2, tuesday(1) + DAY)
 
 
@@ -396,7 +396,7 @@ def test_the_next_occurrence_takes_in_what_was_asked_for_a_later_time(clock: Sto
         Sweep.create_or_merge("s-1", due_time=3 * DAY)
     task = sweep()
 
-    assert (task.due_time, task.extra_time, task.again) == (tuesday(1) + DAY, None, None)
+    assert (task.due_time, task.extra_time, task.queued) == (tuesday(1) + DAY, None, None)
 
 
 def test_what_was_asked_for_before_the_last_failure_makes_the_next_turn_come_sooner(clock: StoppedClock) -> None:
@@ -412,7 +412,7 @@ def test_what_was_asked_for_before_the_last_failure_makes_the_next_turn_come_soo
     fail(Sweep.run, "s-1")
 
     task = sweep()
-    assert (task.due_time, task.extra_time, task.again is None) == (tuesday(2), tuesday(2), False)
+    assert (task.due_time, task.extra_time, task.queued is None) == (tuesday(2), tuesday(2), False)
 
 
 def test_what_is_asked_for_during_the_attempt_that_fails_last_comes_before_the_next_occurrence(

@@ -189,7 +189,7 @@ def starts(write: PreparedWrite) -> Iterator[tuple[Item, Values]]:
             row.setdefault(name, {"N": "9"})
         else:
             row.setdefault(name, next({kind: LOWER[kind]} for kind in values.typed(operand)))
-    operands = {"attempt": "1", "fence": "4", "saves": "2", "waits": "2"}
+    operands = {"attempt": "1", "fence": "4", "saves": "2", "blockers": "2"}
     for name in re.findall(r"[\w#]+", told.get("REMOVE", "")):
         row.setdefault(name, {"S": "to be removed"})
     row = {name: {"N": number} for name, number in operands.items()} | {"unfinished": {"L": [{"N": "1"}]}} | row
@@ -259,13 +259,13 @@ def test_what_no_statement_expresses_is_sent_alone(name: str) -> None:
 def test_an_answer_to_a_task_that_waits_for_nothing_else_does_the_same_as_a_statement(rows: Rows, name: str) -> None:
     write = writes_of_ship()[name]
     never = {"S": stamp(NEVER)}
-    row = {"status": {"N": "200"}, "awaits": {"SS": ["paid"]}, "signals": {"M": {}}, "update_time": {"S": "a"}}
+    row = {"status": {"N": "200"}, "awaited_signals": {"SS": ["paid"]}, "signals": {"M": {}}, "update_time": {"S": "a"}}
     parked = {**row, "due_time": never, "wait_until": {"S": "x"}}
     limited = {**row, "due_time": {"S": "x"}, "wait_until": {"S": "x"}}
     started = {**parked, "status": {"N": "201"}}
     others: list[Item] = [
-        {**limited, "awaits": {"SS": ["paid", "packed"]}},
-        {**limited, "waits": {"N": "1"}},
+        {**limited, "awaited_signals": {"SS": ["paid", "packed"]}},
+        {**limited, "blockers": {"N": "1"}},
         {**limited, "signals": {"M": {"paid": {"S": "before"}}}},
         {**limited, "round": {"S": "z"}},
         {**limited, "v": {"N": "9"}},

@@ -93,7 +93,7 @@ def test_any_number_of_calls_during_a_run_make_one_run_more(clock: StoppedClock)
         ctx.task.data["cursor"] = 1
     task = Cursor.get_task("c")
     assert (task.state, task.attempt, task.due_time) == (Cursor.step.pending, 0, clock.now() + HOUR)
-    assert (task.again, task.asked, len(task.asked_by), task.round is None) == (None, 50, 8, False)
+    assert (task.queued, task.request_count, len(task.request_tokens), task.round is None) == (None, 50, 8, False)
     assert (ctx.task.state, ctx.task.items, ctx.task.round) == (task.state, task.items, task.round)
     clock.advance(HOUR)
     assert drain() == [[f"{number}" for number in range(50)]]
@@ -145,10 +145,10 @@ def test_the_success_of_an_earlier_step_leaves_it_to_the_last_one() -> None:
     with Feed.read.start("f"):
         Feed.create_or_merge("f", items=["b"])
     task = Feed.get_task("f")
-    assert (task.state, task.items, task.again is None) == (Feed.send.pending, ["a"], False)
+    assert (task.state, task.items, task.queued is None) == (Feed.send.pending, ["a"], False)
     succeed(Feed.send, "f")
     task = Feed.get_task("f")
-    assert (task.state, task.items, task.again) == (Feed.read.pending, ["b"], None)
+    assert (task.state, task.items, task.queued) == (Feed.read.pending, ["b"], None)
 
 
 def test_the_next_round_may_start_with_another_payload() -> None:
@@ -171,7 +171,7 @@ def test_a_success_in_a_transaction_takes_it_in() -> None:
         with ctx.transaction(succeed=True) as transaction:
             transaction.update(other, [Feed.note.set("sent")])
     task = Cursor.get_task("c")
-    assert (task.state, task.items, task.data, task.again) == (Cursor.step.pending, ["b"], {"cursor": 1}, None)
+    assert (task.state, task.items, task.data, task.queued) == (Cursor.step.pending, ["b"], {"cursor": 1}, None)
     assert Feed.get_task("f").note == "sent"
 
 
@@ -193,9 +193,9 @@ def test_an_attribute_that_only_the_asking_program_declares_is_kept() -> None:
     ask("a")
     with Cursor.step.start("c"):
         ask("b")
-        again = stored(Cursor, "c")["again"]
+        again = stored(Cursor, "c")["queued"]
         again["M"]["attributes"]["M"] |= {"new": {"S": "x"}, "gone": {"NULL": True}}
-        change(Cursor, "c", again=again, gone={"S": "y"})
+        change(Cursor, "c", queued=again, gone={"S": "y"})
     row = stored(Cursor, "c")
     assert (row["new"], "gone" in row, row["items"]) == ({"S": "x"}, False, {"L": [{"S": "b"}]})
 
@@ -292,7 +292,7 @@ def test_a_command_in_the_middle_of_a_run_leaves_it(end: str) -> None:
     ask("a")
     with pytest.raises(LockLostError):
         Cursor.step.run("c", ask_and_end)
-    assert stored(Cursor, "c")["again"]["M"]["attributes"]["M"]["items"] == {"L": [{"S": "b"}]}
+    assert stored(Cursor, "c")["queued"]["M"]["attributes"]["M"]["items"] == {"L": [{"S": "b"}]}
     if end == "ignore":
         Cursor.step.reopen("c")
     assert drain() == [["a"], ["b"]]
@@ -507,7 +507,7 @@ def asked(attributes: dict[str, Any], due_time: str = "2026-01-31T12:00:00.00000
 def test_a_success_that_cannot_read_what_was_asked_for_is_recorded_as_a_failure(again: dict[str, Any]) -> None:
     Cursor.create("c")
     with pytest.raises(TaskError, match="Cursor 'c' cannot be read: again"), Cursor.step.start("c"):
-        change(Cursor, "c", again=again, asked={"N": "1"})
+        change(Cursor, "c", queued=again, request_count={"N": "1"})
     row = stored(Cursor, "c")
     assert (row["status"], row["errors"]["L"][-1]["M"]["type"]) == ({"N": "12"}, {"S": "TaskError"})
 
@@ -516,7 +516,7 @@ def test_an_attribute_of_another_type_is_taken_in_as_it_was_asked_for() -> None:
     Feed.create("f", state=Feed.send.pending)
     with Feed.send.start("f") as ctx:
         ctx.task.note = "sent"
-        change(Feed, "f", again=asked({"weight": {"S": "heavy"}, "note": {"S": "asked"}}), asked={"N": "1"})
+        change(Feed, "f", queued=asked({"weight": {"S": "heavy"}, "note": {"S": "asked"}}), request_count={"N": "1"})
     assert (ctx.outcome, ctx.task.note, stored(Feed, "f")["weight"]) == ("succeeded", "asked", {"S": "heavy"})
     with pytest.raises(TaskError, match="weight"):
         ctx.task.weight  # noqa: B018 - reading it raises
@@ -534,6 +534,6 @@ def test_what_was_asked_for_by_an_earlier_name_of_an_attribute_does_not_meet_wha
     Renamed.create("r")
     with Renamed.step.start("r") as ctx:
         ctx.task.note = "of the run"
-        change(Renamed, "r", again=asked({"note": {"S": "of then"}}), asked={"N": "1"})
+        change(Renamed, "r", queued=asked({"note": {"S": "of then"}}), request_count={"N": "1"})
     row = stored(Renamed, "r")
     assert (ctx.task.note, row["n"], row["note"]) == ("of the run", {"S": "of the run"}, {"S": "of then"})

@@ -115,7 +115,7 @@ def test_a_task_that_ended_with_what_was_asked_for_is_found_and_asking_once_more
         Page.create_or_merge("p-1")
     assert examine_rows(DeskTask) == []
     again = {"M": {"due_time": {"S": "2026-01-01T00:00:00.000000+0000"}, "attributes": {"M": {}}}}
-    change(Page, "p-1", status={"N": "1000"}, again=again)
+    change(Page, "p-1", status={"N": "1000"}, queued=again)
     ended = run("doctor", "--rows", of="tests.doctor.test_rows:DeskTask")
     assert (ended.code, "without a run for later requests: page 'p-1'" in " ".join(ended.out.split())) == (
         1,
@@ -134,7 +134,7 @@ def test_a_task_that_awaits_an_answer_that_nobody_declares_is_found_and_others_a
 
     Form.create("f-1", wait_for=Form.signed)
     Form.create("f-2", wait_for=Form.signed, until=timedelta(days=1))
-    change(Form, "f-2", awaits={"SS": ["signed", "sealed"]})
+    change(Form, "f-2", awaited_signals={"SS": ["signed", "sealed"]})
     clock.advance(timedelta(seconds=1))
 
     (finding,) = examine_rows(DeskTask)

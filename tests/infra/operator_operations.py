@@ -152,7 +152,7 @@ def delete_what_another_task_waits_for(record: Record) -> None:
         ctx.create(Letter, "o-12", wait=True)
     with record:
         Letter.delete_task("o-11")
-    assert Parcel.get_task("o-10").waits == 1
+    assert Parcel.get_task("o-10").blockers == 1
 
 
 @row("Operator", DELETED)

@@ -108,5 +108,5 @@ class MergingMachine(Machine):
         self.world.network.fault = "none"
         for task_id in self.rows:
             stored, asked = self.world.order.get_task(task_id), self.of(task_id)
-            again = stored.again.attributes["asked_for"]["S"] if stored.again else ""
+            again = stored.queued.attributes["asked_for"]["S"] if stored.queued else ""
             assert (stored.asked_for or "", again) == (asked.now, asked.again)

@@ -82,10 +82,10 @@ def _broken(state: State, *, has_lives: bool) -> str | None:
     row = item_at(state.rows, "o merged")
     counted = value(row, "done")
     if row and value(row, "status") < END:
-        paid = row.get("once", {"M": {}})["M"].get("100/pay")
+        paid = row.get("checkpoints", {"M": {}})["M"].get("100/pay")
         counted += value(row, "wanted") if paid is None else json.loads(paid["S"])
-        if "again" in row:
-            counted += value(row["again"]["M"]["attributes"]["M"], "wanted")
+        if "queued" in row:
+            counted += value(row["queued"]["M"]["attributes"]["M"], "wanted")
     if has_lives:
         # A late copy of the first create, which cannot be refused, begins a life that has the token of its own call.
         is_next = f"next life {value(row, 'creation')[16:20]}" in state.notes

@@ -74,7 +74,11 @@ GUARDS = {
     ("mine", "save parts"): ("2 2", PASSES, "a part is forgotten"),
     ("later_save", "save parts"): ("2", LATE, "a part is forgotten"),
     ("parts with the end", take_nothing_along): ("21", LOST, "a part is repeated"),
-    ("REMOVE postponed", leaving_out("succeed", "postponed")): ("ps", Faults(ticks=1), "an earlier step is counted"),
+    ("REMOVE postponed", leaving_out("succeed", "postpone_count")): (
+        "ps",
+        Faults(ticks=1),
+        "an earlier step is counted",
+    ),
     ("unfinished", by_token_and_status): ("s S", LOST, NOT_LOST),
     ("the own token", forget_my_token): ("s", TWICE, LOCKED),
     ("shut out", shut_nothing_out): ("s", LOST, LOCKED),
@@ -180,7 +184,7 @@ def _save(ctx: Any) -> None:
 def _run_parts(ctx: Any) -> None:
     for name in ("charge", "mail"):
         result = ctx.checkpoint(name, partial(_part, name, ctx.task.fence))
-        if f"{PAY}/{name}" in (ctx.task.once or {}):
+        if f"{PAY}/{name}" in (ctx.task.checkpoints or {}):
             note(f"stored {name} {result}")
 
 
@@ -254,7 +258,7 @@ def _broken_lock(state: State, status: int, token: str) -> str | None:
 
 
 def _broken_parts(row: Item, status: int, notes: list[list[str]]) -> str | None:
-    stored = row.get("once", {"M": {}})["M"]
+    stored = row.get("checkpoints", {"M": {}})["M"]
     ended = {fence for what, fence, *_ in notes if what in ("failed", "released")}
     for name in ("charge", "mail"):
         results = [given[1] for what, *given in notes if what == "stored" and given[0] == name]
@@ -267,7 +271,7 @@ def _broken_parts(row: Item, status: int, notes: list[list[str]]) -> str | None:
 
 
 def _broken_postponement(row: Item, status: int, notes: list[list[str]]) -> str | None:
-    if "postponed" in row and status >= SHIP:
+    if "postpone_count" in row and status >= SHIP:
         return "an earlier step is counted"
     for what, *given in notes:
         if what == "postponed" and given[0] == str(value(row, "fence")) and given[1] != str(value(row, "attempt")):

@@ -260,4 +260,4 @@ def test_children_that_succeed_at_once_are_all_counted_and_their_parent_starts_a
         order.ship.run_all(ship, threads=16)
 
     assert seen == [[order.ship.succeeded] * len(ids)]
-    assert order.get_task("o").waits is None
+    assert order.get_task("o").blockers is None

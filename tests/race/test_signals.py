@@ -62,7 +62,7 @@ def test_an_order_that_is_paid_during_its_cancellation_is_shipped(order: Any, st
 
     assert decide(order, lambda: order.paid.send("o", 1)) is None
     task = order.get_task("o")
-    assert (task.state, task.attempt, task.awaits) == (order.confirm.pending, 0, None)
+    assert (task.state, task.attempt, task.awaited_signals) == (order.confirm.pending, 0, None)
     assert decide(order) == "shipped"
 
 
@@ -103,7 +103,7 @@ def test_an_order_that_nobody_pays_is_cancelled_after_its_limit(order: Any, stop
 
     assert decide(order) == "cancelled"
     task = order.get_task("o")
-    assert (task.awaits, task.waits_for) == (None, None)
+    assert (task.awaited_signals, task.waits_for) == (None, None)
 
 
 def test_two_providers_at_once_pay_an_order_once(order: Any, rival: Any) -> None:
@@ -152,7 +152,7 @@ def test_what_a_run_asks_for_once_more_may_come_during_it(order: Any, stopped_cl
         order.paid.send("o", 1)
 
     task = order.get_task("o")
-    assert (task.state, task.awaits, task.due_time) == (order.ship.pending, None, stopped_clock.now())
+    assert (task.state, task.awaited_signals, task.due_time) == (order.ship.pending, None, stopped_clock.now())
 
 
 @pytest.mark.parametrize("action", [DropResponse(), Duplicate()], ids=["lost", "twice"])
@@ -173,7 +173,7 @@ def test_an_early_answer_is_there_when_the_step_asks_for_it(order: Any) -> None:
         ctx.wait_for(order.approved)
 
     task = order.get_task("o")
-    assert (task.state, task.awaits, task.format_version) == (order.ship.pending, None, 3)
+    assert (task.state, task.awaited_signals, task.format_version) == (order.ship.pending, None, 3)
     order.ship.run("o", lambda _: None)
 
 
@@ -230,7 +230,7 @@ def test_a_step_waits_for_a_child_and_an_answer_with_one_limit(order: Any, stopp
 
     assert order.paid.send("o", 1).effect == "stored"
     task = order.get_task("o")
-    assert (task.waits, task.awaits, task.due_time) == (1, None, stopped_clock.now() + LIMIT)
+    assert (task.blockers, task.awaited_signals, task.due_time) == (1, None, stopped_clock.now() + LIMIT)
 
 
 def test_a_limit_of_waiting_is_that_of_an_answer_without_any_child(order: Any, stopped_clock: StoppedClock) -> None:
@@ -251,7 +251,7 @@ def test_the_limit_of_an_answer_that_is_there_is_that_of_the_children_too(
         ctx.create(order, "o/1", wait=True, due_time=2 * LIMIT)
         ctx.wait_for(order.paid, until=LIMIT)
     task = order.get_task("o")
-    assert (task.waits, task.awaits) == (1, None)
+    assert (task.blockers, task.awaited_signals) == (1, None)
     assert task.due_time == task.wait_until == stopped_clock.now() + LIMIT
 
 

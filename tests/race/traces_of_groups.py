@@ -17,7 +17,7 @@ def entered_at_once(world: World) -> bool:
     """Return whether two tasks that enter an idle group at once both have the turn."""
     world.goes_wrong(lambda: world.theirs.create("p", group=GROUP), target=TRANSACT)
     world.mine.create("o", group=GROUP)
-    return all(world.theirs.get_task(task_id).waits is None for task_id in ("o", "p"))
+    return all(world.theirs.get_task(task_id).blockers is None for task_id in ("o", "p"))
 
 
 def entered_as_the_turn_ends(world: World) -> bool:
@@ -25,7 +25,7 @@ def entered_as_the_turn_ends(world: World) -> bool:
     world.theirs.create("p", group=GROUP, state=world.theirs.ship.pending)
     world.goes_wrong(lambda: world.theirs.ship.run("p", lambda _: None), target=TRANSACT)
     world.mine.create("o", group=GROUP)
-    return world.task.waits is not None
+    return world.task.blockers is not None
 
 
 def ignored_in_another_group(world: World) -> bool:

@@ -37,7 +37,7 @@ def begin(world: World, *children: str) -> None:
 
 def never_starts(world: World) -> bool:
     """Return whether a task waits although nothing is left to wait for."""
-    return bool(world.task.due_time == NEVER and not world.task.waits)
+    return bool(world.task.due_time == NEVER and not world.task.blockers)
 
 
 def one_more_child(world: World) -> bool:
@@ -50,7 +50,7 @@ def one_more_child(world: World) -> bool:
 
     world.goes_wrong(add, target=TOGETHER)
     end(world.mine, "o/1")
-    return bool(world.task.waits is None)
+    return bool(world.task.blockers is None)
 
 
 def next_life_of_two(world: World) -> bool:
@@ -64,7 +64,7 @@ def next_life_of_two(world: World) -> bool:
 
     world.goes_wrong(live_again, target=TOGETHER)
     end(world.mine, "o/1")
-    return bool(world.task.waits != 2)
+    return bool(world.task.blockers != 2)
 
 
 def next_round(world: World) -> bool:
@@ -77,7 +77,7 @@ def next_round(world: World) -> bool:
         pass
     wait_for(world.mine, "o/2", also_from=[world.mine.ship.succeeded])
     end(world.theirs, "o/1")
-    return bool(world.task.waits != 1)
+    return bool(world.task.blockers != 1)
 
 
 def second_success(world: World) -> bool:
@@ -86,7 +86,7 @@ def second_success(world: World) -> bool:
     end(world.mine, "o/1")
     with world.mine.ship.start("o/1", also_from=[world.mine.ship.succeeded]):
         pass
-    return bool(world.task.waits is None)
+    return bool(world.task.blockers is None)
 
 
 def counted_for_a_later_version(world: World) -> bool:
@@ -95,4 +95,4 @@ def counted_for_a_later_version(world: World) -> bool:
     world.goes_wrong(partial(later_version, world), target=TOGETHER)
     with contextlib.suppress(TaskFormatError):
         end(world.mine, "o/1")
-    return "waits" not in world.theirs.tracker.connection().get_item("o", world.theirs.tracker.use_case.name)["Item"]
+    return "blockers" not in world.theirs.tracker.connection().get_item("o", world.theirs.tracker.use_case.name)["Item"]

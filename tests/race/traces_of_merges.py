@@ -90,7 +90,7 @@ def late_request(world: World) -> bool:
     ask(world.mine, "b")
     ask(world.theirs, "c")
     arrive(world.proxy, late)
-    return bool(world.task.again.attributes["note"]["S"] != "abc")
+    return bool(world.task.queued.attributes["note"]["S"] != "abc")
 
 
 def late_request_in_the_next_life(world: World) -> bool:
@@ -128,7 +128,7 @@ def asked_as_it_was_taken_in(world: World) -> bool:
     ask(world.theirs, "a")
     world.goes_wrong(run.wake)
     ask(world.mine, "b")
-    return bool(world.task.again)
+    return bool(world.task.queued)
 
 
 def written_by_another_program(world: World) -> bool:

@@ -33,7 +33,7 @@ def woken_part(world: World) -> bool:
     loser, _ = taken_over(world)
     with contextlib.suppress(LockLostError):
         part(loser.ctx)
-    return world.task.once is not None
+    return world.task.checkpoints is not None
 
 
 def late_part(world: World) -> bool:
@@ -45,7 +45,7 @@ def late_part(world: World) -> bool:
     part(run.ctx, "charge")
     part(run.ctx, "mail")
     arrive(world.proxy, late)
-    return "10/mail" not in world.task.once
+    return "10/mail" not in world.task.checkpoints
 
 
 def unheard_part(world: World, error: BaseException | None = None) -> bool:
@@ -93,4 +93,4 @@ def part_of_an_earlier_round(world: World) -> bool:
     fail_after(world.mine.confirm, "charge")
     world.mine.ship.run("o", lambda _: None)  # from confirm failed, so the part of that step stays
     world.mine.create_or_merge("o")
-    return world.task.once is not None
+    return world.task.checkpoints is not None

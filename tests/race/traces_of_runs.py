@@ -57,14 +57,14 @@ def postponed_before_a_success(world: World) -> bool:
     _postpone(world)
     with world.mine.confirm.start("o"):
         pass
-    return world.task.postponed is not None
+    return world.task.postpone_count is not None
 
 
 def postponed_before_a_reopen(world: World) -> bool:
     """Return whether a task that is reopened goes on with its earlier postponements."""
     _postpone(world)
     world.mine.confirm.reopen("o")
-    return world.task.postponed is not None
+    return world.task.postpone_count is not None
 
 
 def postponed_late(world: World) -> bool:

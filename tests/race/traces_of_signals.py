@@ -35,7 +35,7 @@ def wait_for(order: Any, *names: str, until: timedelta | None = None, child: boo
 def never_starts(world: World) -> bool:
     """Return whether a task waits although nothing is left to wait for."""
     task = world.task
-    return bool(task.due_time == NEVER and not (task.waits or task.awaits))
+    return bool(task.due_time == NEVER and not (task.blockers or task.awaited_signals))
 
 
 def wait_past_limit(world: World) -> None:

@@ -89,7 +89,7 @@ _OF_THE_USER = {"data", "weight"}
 
 _MISSING = ("status", "due_time", "create_time", "attempt", "fence", "unfinished")
 
-_NULL = ("again", "lock", "parent", "v")
+_NULL = ("queued", "lock", "parent", "v")
 """Attributes that a row may lack: NULL in one is neither that nor a value."""
 
 _HOSTILE: dict[str, tuple[dict[str, Any], ...]] = {
@@ -102,19 +102,19 @@ _HOSTILE: dict[str, tuple[dict[str, Any], ...]] = {
     "lock": ({"S": "f" * 24}, {"S": "zz"}, {"S": "7" + "F" * 23}, {"S": "9" * 40}),
     "unfinished": ({"L": [{"S": "x"}]}, {"L": [{"N": "-1"}]}, {"M": {}}),
     "release_count": ({"N": "-1"},),
-    "postponed": ({"N": "-1"},),
+    "postpone_count": ({"N": "-1"},),
     "errors": ({"L": [{"S": "x"}]}, {"L": [{"M": {"time": {"S": "then"}}}]}),
     "v": ({"N": "-1"},),
     "round": ({"S": "a#b"},),
-    "again": ({"M": {}}, {"M": {"due_time": {"S": "soon"}, "attributes": {"M": {}}}}),
-    "asked": ({"N": "-1"},),
-    "asked_by": ({"L": [{"N": "1"}]},),
+    "queued": ({"M": {}}, {"M": {"due_time": {"S": "soon"}, "attributes": {"M": {}}}}),
+    "request_count": ({"N": "-1"},),
+    "request_tokens": ({"L": [{"N": "1"}]},),
     "creator": (),
     "parent": ({"S": "nobody"}, {"S": ""}),
-    "waits": ({"N": "-1"},),
+    "blockers": ({"N": "-1"},),
     "wait_until": ({"S": "soon"},),
     "group_number": ({"N": "-1"},),
-    "starts": ({"S": "soon"},),
+    "turn_due_time": ({"S": "soon"},),
     "repeat": ({"S": "{"}, {"S": "[]"}),
     "occurrence": ({"S": "2026-01-01T00:00:00"},),
     "occurrence_count": ({"N": "-1"},),
@@ -147,8 +147,10 @@ def _damages() -> Iterator[Damage]:
     yield Damage("status_key", "missing", {"status_key": None}, runs=True, is_hidden=True)
     yield Damage("status_key", "of another state", {"status_key": {"S": "parcel#12#0"}}, runs=True)
     yield Damage("group_number", "missing", {"group": {"S": "ada"}})
-    yield Damage("waits", "missing", {"group": {"S": "ada"}, "group_number": {"N": "1"}, "starts": {"S": _EPOCH}})
-    yield Damage("asked", "missing", {"again": {"M": {"due_time": {"S": _EPOCH}, "attributes": {"M": {}}}}})
+    yield Damage(
+        "blockers", "missing", {"group": {"S": "ada"}, "group_number": {"N": "1"}, "turn_due_time": {"S": _EPOCH}}
+    )
+    yield Damage("request_count", "missing", {"queued": {"M": {"due_time": {"S": _EPOCH}, "attributes": {"M": {}}}}})
     yield Damage("data", "no JSON", {"data": {"S": "{"}}, runs=True)
     yield Damage("data", "no dictionary", {"data": {"S": "[1]"}}, runs=True)
     yield Damage("data", "no pointer", {"data": {"M": {"slot": {"N": "1"}}}}, runs=True)

@@ -75,7 +75,7 @@ def _postpone(order: Any, task_id: str, arm: Arm) -> None:
                 arm()
             raise RetryLater(timedelta(0), use_attempt=False)
     task = order.get_task(task_id)
-    assert (task.attempt, task.postponed, [each.count for each in task.errors]) == (0, 2, [2])
+    assert (task.attempt, task.postpone_count, [each.count for each in task.errors]) == (0, 2, [2])
 
 
 def _fail(order: Any, task_id: str, arm: Arm) -> None:
@@ -119,7 +119,7 @@ def _save_parts(order: Any, task_id: str, arm: Arm) -> None:
         for name in ("charge", "mail"):
             ctx.checkpoint(name, lambda: calls.append(1))
         raise Boom
-    assert (len(calls), sorted(order.get_task(task_id).once)) == (2, ["10/charge", "10/mail", "round"])
+    assert (len(calls), sorted(order.get_task(task_id).checkpoints)) == (2, ["10/charge", "10/mail", "round"])
 
 
 def _save_large(order: Any, task_id: str, arm: Arm) -> None:
@@ -190,12 +190,12 @@ def _wait(order: Any, task_id: str, arm: Arm) -> None:
     with order.confirm.start(task_id) as ctx:
         ctx.wait_for(order.paid)
         arm()
-    assert order.get_task(task_id).awaits == {"paid"}
+    assert order.get_task(task_id).awaited_signals == {"paid"}
 
 
 def _create_waiting(order: Any, task_id: str, arm: Arm) -> None:
     arm()
-    assert order.create(task_id, wait_for=order.paid, until=timedelta(days=1)).awaits == {"paid"}
+    assert order.create(task_id, wait_for=order.paid, until=timedelta(days=1)).awaited_signals == {"paid"}
 
 
 def _answer(order: Any, task_id: str, arm: Arm) -> None:
@@ -272,7 +272,7 @@ def row(order: Any, task_id: str) -> dict[str, Any] | None:
 
     It is the row of the task, or the first slot of the limit of that name.
     """
-    get, differs = order.tracker.connection().get_item, {"task_id", "lock", "creation", "once", GROUP_OF}
+    get, differs = order.tracker.connection().get_item, {"task_id", "lock", "creation", "checkpoints", GROUP_OF}
     keys = ((task_id, order.tracker.use_case.name), (f"{slots_of(order, task_id).name}#00", "#limit"))
     item = next(filter(None, (get(*key, consistent_read=True).get("Item") for key in keys)), None)
     for each in (item or {}).get("signals", {}).get("M", {}).values():

@@ -47,7 +47,7 @@ TIME = "2026-01-01T00:00:00.000000+0000"
 RULE = Repeat.every(timedelta(hours=1))
 
 TOLD = {
-    "added waits": "children",
+    "added blockers": "children",
     "cancel_time": "now",
     "due_time": "due",
     "expire_time": "expiry",
@@ -118,7 +118,7 @@ def success_of(
 def writes_of_deliver() -> dict[str, PreparedWrite]:
     """Return the writes that only the last step, `deliver` (300), has, by their names."""
     step = StepStatements(Order, Order.deliver._definition.codes, 3)
-    again = {"again": {"M": {"due_time": {"S": TIME}, "attributes": {"M": {}}}}, "asked": {"N": "1"}}
+    again = {"queued": {"M": {"due_time": {"S": TIME}, "attributes": {"M": {}}}}, "request_count": {"N": "1"}}
     writes = {
         "succeed at last": success_of(claim_of(step)),
         "take in": success_of(claim_of(step, **again)),
@@ -137,9 +137,12 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
     """Return every write of the step `ship` (200), between `confirm_payment` (100) and `deliver` (300), by its name."""
     step = StepStatements(Order, Order.ship._definition.codes, 3)
     claim, held = claim_of(step), row(lock={"S": TOKEN})
-    plain, asked = row(), row(asked={"N": "1"})
-    again, repeating = row(asked={"N": "1"}, again={"M": {}}), row(asked={"N": "1"}, repeat={"S": "damaged"})
-    queue, ended = in_group(starts={"S": TIME}, waits={"N": "1"}), in_group(status={"N": "203"})
+    plain, asked = row(), row(request_count={"N": "1"})
+    again, repeating = (
+        row(request_count={"N": "1"}, queued={"M": {}}),
+        row(request_count={"N": "1"}, repeat={"S": "damaged"}),
+    )
+    queue, ended = in_group(turn_due_time={"S": TIME}, blockers={"N": "1"}), in_group(status={"N": "203"})
     repeating.attribute_values["repeat"] = RULE
     turn = begun_again(repeating, Turn(NOW, {"occurrence": NOW, "occurrence_count": None, "extra_time": None}))
     turn.code = 200
@@ -163,7 +166,7 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         entering = step.enter_again("t", ended, kept=False, entry=None)
         entering.add(group_number=1)
         if not has_turn:
-            entering.add(starts=NOW, waits=1)
+            entering.add(turn_due_time=NOW, blockers=1)
         return moved(entering)
 
     def merged(how: str, found: Order, **values: Any) -> Transition:
@@ -175,7 +178,7 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         return moved(reopening)
 
     as_set_aside = {"last_error": "e"}
-    kept_again: dict[str, Any] = {"again": Stored({}), "format_version": Constant(FORMAT)}
+    kept_again: dict[str, Any] = {"queued": Stored({}), "format_version": Constant(FORMAT)}
     begun_anew = moved(merged("restarted", asked, **step.anew("t", asked)))
     begun_anew.changes = without_payloads(Order)
     writes = {
@@ -192,7 +195,7 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         "commit": committed(success_of(claim)),
         "keep out": step.keep_out("t", 2, 1),
         "commit and wait": committed(success_of(claim, children=1, until=NOW)),
-        "commit and go on waiting": committed(success_of(claim_of(step, waits={"N": "1"}), children=0)),
+        "commit and go on waiting": committed(success_of(claim_of(step, blockers={"N": "1"}), children=0)),
         "succeed": success_of(claim),
         "succeed and wait": success_of(claim, awaits={"paid"}, until=NOW),
         "succeed after the limit": success_of(claim_of(step, awaits={"SS": ["paid"]})),
@@ -205,7 +208,7 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         "reopen": reopened(None),
         "reopen by name": reopened(None, by=True),
         "reopen ended": reopened(plain, kept=True),
-        "reopen waiting": reopened(row(waits={"N": "1"})),
+        "reopen waiting": reopened(row(blockers={"N": "1"})),
         "reopen repeating": reopened_for_a_turn(),
         "skip": commanded(step.skip(asked, turn, abandoned=False), **as_set_aside),
         "skip abandoned": commanded(step.skip(asked, turn, abandoned=True), **as_set_aside),
@@ -222,7 +225,7 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         "merge and move": merged("merged", asked, due_time=NOW),
         "ask again": merged("queued", asked, **kept_again),
         "ask once more": merged("queued", again, **kept_again),
-        "ask with parts": merged("queued", row(once={"M": {}}), **kept_again),
+        "ask with parts": merged("queued", row(checkpoints={"M": {}}), **kept_again),
         "begin anew": begun_anew,
     }
     table = step.table

@@ -176,7 +176,7 @@ def follow(ctx: ExecutionContext[Order]) -> None:
     ctx.wait_until(2)  # type: ignore[arg-type]
     assert_type(ctx.occurrence, datetime | None)
     assert_type(ctx.task.waits_for, str | None)
-    assert_type(ctx.task.waits, int)
+    assert_type(ctx.task.blockers, int)
 
 
 def read_what_may_be_missing(order: Order) -> str:

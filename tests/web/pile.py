@@ -25,7 +25,7 @@ ODD: tuple[dict[str, Any], ...] = (
     {"group": {"S": "g"}, "group_number": {"N": "7"}},
     {"parent": {"S": "pile#p-1#0"}, "last_error": {"S": "e" * 200}},
     {"create_time": {"S": "yesterday"}, "errors": {"L": [{"S": "x"}]}},
-    {"waits": {"N": "3"}, "data": {"S": "{"}},
+    {"blockers": {"N": "3"}, "data": {"S": "{"}},
 )
 """What every few tasks have: long ids, rules, groups, parents, and attributes that cannot be read."""
 

@@ -274,18 +274,18 @@ def _line(model: type[Task], task: Task, damaged: Damaged) -> dict[str, Any] | N
     waits = not task.tracker.ends_at(task.state.code) and task.due_time > max(clock.now(), task.update_time)
     is_dated = waits and task.due_time not in (task.lock_expire_time, clock.NEVER)
     due = {"due_time": stamp(task.due_time)} if is_dated else {}
-    starts: datetime | None = task.starts
+    starts: datetime | None = task.turn_due_time
     if starts is not None and starts > clock.now():
         due = {"due_time": stamp(starts)}
-    if task.awaits:
+    if task.awaited_signals:
         limit: datetime | None = task.wait_until
         due = {} if limit is None else {"due_time": stamp(limit)}
     further = {
         "group": task.group,
         "repeat": rule_of(task),
         "trace": task.trace,
-        "waits": (task.waits or 0) - (starts is not None) or None,
-        "again": asked_again(task),
+        "blockers": (task.blockers or 0) - (starts is not None) or None,
+        "queued": asked_again(task),
         **signals_of(task),
         **round_of_task(task),
     }
