@@ -2,14 +2,14 @@
 // clients replace `call`. What is read here is what the page of the table promises to other programs.
 import { createHash, createHmac } from "node:crypto";
 
-const LATEST_FORMAT = 3; // `v` of the rows that this program knows
+const LATEST_FORMAT = 1; // `v` of the rows that this program knows
 
 /** A task by its key, strongly consistent; undefined if there is none. `useCase` is the stored name. */
 export async function getTask(table, useCase, taskId) {
   const Key = { task_id: { S: taskId }, use_case_id: { S: useCase } };
   const { Item } = await call("dynamodb", "DynamoDB_20120810.GetItem", { TableName: table, Key, ConsistentRead: true });
   if (!Item) return undefined;
-  if (Number(Item.v?.N ?? 1) > LATEST_FORMAT) throw new Error(`${taskId} has format ${Item.v.N}`);
+  if (Number(Item.v.N) > LATEST_FORMAT) throw new Error(`${taskId} has format ${Item.v.N}`);
   if (Item.data?.M) throw new Error(`data of ${taskId} is stored off-row`);
   return { ...entry(Item), data: JSON.parse(Item.data?.S ?? "{}") };
 }

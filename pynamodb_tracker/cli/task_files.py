@@ -241,8 +241,8 @@ class LineReader:
 
 
 _NOT_LOADED = {
-    "blockers": "nothing would end the wait of a loaded task: load it without waits, with a due_time, or leave it out",
-    "queued": "load it without again, and then ask for it with create --merge",
+    "blockers": "nothing would end the wait of a loaded task: leave out the blockers, or the task",
+    "queued": "load it without queued, and then ask for it with create --merge",
 }
 """What `export` writes of a task that a task of a file cannot have."""
 

@@ -1,4 +1,4 @@
-"""Checks of rows: damaged ones, tasks that wait for others that are gone, and requests that no run has taken in."""
+"""Checks of rows: damaged ones, and tasks that wait for others that are gone."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -54,14 +54,6 @@ _AWAITING_WHAT_NOBODY_DECLARES = Finding(
     "Nobody can send such a signal: without a limit, they never become due.",
     'Declare it again, as in paid = Signal("paid"), or run each of them by also_from, which awaits no more.',
 )
-_ASKED_AFTER_THE_END = Finding(
-    Severity.DANGER,
-    "tasks that were asked for again",
-    "ended, without a run for later requests",
-    "the last success makes such a task pending again",
-    "A worker of an earlier version, which does not know create_or_merge, has ended them.",
-    "Deploy this version for all workers, and call create_or_merge for each of them once more.",
-)
 """What is found of each kind of tasks that need help; their names follow."""
 
 
@@ -72,7 +64,7 @@ def examine_rows(model: type[Task]) -> list[Finding]:
     wait for nobody.
     """
     begun = clock.now()
-    children, parked, asked = Counter[str](), list[TaskRow](), list[TaskRow]()
+    children, parked = Counter[str](), list[TaskRow]()
     groups: dict[tuple[type[TaskRow], str], TaskRow] = {}
     damaged, unknown = defaultdict[str, list[str]](list), list[str]()
     for row in map(readable, model.scan(consistent_read=True)):
@@ -87,15 +79,12 @@ def examine_rows(model: type[Task]) -> list[Finding]:
                 groups.setdefault((type(row), row.group), row)
         if names := _undeclared(row):
             unknown.append(f"{row.use_case_id} {row.task_id!r} ({', '.join(sorted(names))})")
-        if "queued" in row._row_state.stored and row.status == END:
-            asked.append(row)
     parked = [row for row in parked if children[reference_to(row)] < awaited_tasks(row) and _is_unchanged(row)]
     still = [f"{model.__name__}.group({name!r})" for model, name in groups if needs_repair(model, name)]
     in_need = (
         (_WAITING_FOR_NOBODY, _names_of(parked)),
         (_STANDING_STILL, still),
         (_AWAITING_WHAT_NOBODY_DECLARES, unknown),
-        (_ASKED_AFTER_THE_END, _names_of(asked)),
     )
     findings = [_damaged(name, found) for name, found in sorted(damaged.items())]
     return findings + [replace(each, found=f"{each.found}: {_listed(names)}") for each, names in in_need if names]

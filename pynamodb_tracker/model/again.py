@@ -11,7 +11,7 @@ from pynamodb.constants import MAP, NULL, STRING
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item
-from pynamodb_tracker.model.serialization import TraceAttribute
+from pynamodb_tracker.model.serialization import decode_trace
 
 if TYPE_CHECKING:
     from pynamodb_tracker.model.repeat import Repeat
@@ -46,7 +46,7 @@ class PendingRequest(NamedTuple):
             repeat = Repeat.from_json(stored["repeat"][STRING]) if "repeat" in stored else None
             trace = stored["trace"][STRING] if "trace" in stored else None
             if trace is not None:
-                TraceAttribute().deserialize(trace)  # a ValueError for anything but a trace
+                decode_trace(trace)  # a ValueError for anything but a trace
             return cls(due_time, stored["attributes"][MAP], repeat, trace)
         except KeyError as missing:
             raise ValueError(f"it has no {missing}, or it is of another type") from missing
@@ -69,17 +69,3 @@ class PendingRequest(NamedTuple):
             for stored, value in self.attributes.items()
             for name, attribute in [names.get(stored) or (f"#{stored}", UnicodeAttribute(attr_name=stored))]
         }
-
-
-class PendingRequestAttribute(Attribute[PendingRequest | None]):
-    """The pending request of a row; a damaged one is noticed when the row is loaded."""
-
-    attr_type = MAP
-
-    def serialize(self, value: PendingRequest | None) -> Item | None:
-        """Return the stored map."""
-        return None if value is None else value.stored()
-
-    def deserialize(self, value: Item) -> PendingRequest:
-        """Return the request."""
-        return PendingRequest.read(value)

@@ -35,7 +35,7 @@ class Children(NamedTuple):
     tasks: Sequence[TaskRow]
     """Those that it still waits for, in the order of the list."""
     unlisted: int
-    """For how many more it waits: created by an earlier version, or too many for the list."""
+    """For how many more it waits: the list has no room for them."""
 
 
 def list_key(row: RowKey) -> Item:

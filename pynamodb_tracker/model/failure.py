@@ -9,8 +9,8 @@ import logging
 import os
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from types import TracebackType
 from typing import Any
@@ -77,9 +77,6 @@ class Failure:
         """The type and the message on one line, short enough for the index."""
         text = " ".join(self.message.split())
         return cut(f"{self.type}: {text}" if text else self.type, _ONE_LINE)
-
-
-_FIELDS = tuple(field.name for field in fields(Failure))
 
 
 def add_note(error: BaseException, text: str) -> None:
@@ -232,13 +229,19 @@ def to_map(failure: Failure, *, message: int = _MESSAGE, traceback: int = _TRACE
 
 
 def from_map(entry: Mapping[str, Any]) -> Failure:
-    """Return the failure in a stored map; a field that an older version did not store reads as empty."""
-    known: dict[str, Any] = dict.fromkeys(_FIELDS, "")
-    for name, value in entry[MAP].items():
-        text = next(iter(value.values()))
-        if name in known and isinstance(text, str):
-            known[name] = text
-    known["attempt"] = int(known["attempt"] or 0)
-    known["count"] = int(known["count"] or entry[MAP].get("repeats", {}).get(NUMBER, 1))
-    known["time"] = datetime.fromisoformat(known["time"]) if known["time"] else datetime.min.replace(tzinfo=UTC)
-    return Failure(**known)
+    """Return the failure in a stored map; a ValueError if it cannot be read."""
+    found = entry[MAP]
+    try:
+        count = found.get("count") or found.get("repeats") or {NUMBER: 1}
+        return Failure(
+            found["step"][STRING],
+            int(found["attempt"][NUMBER]),
+            datetime.fromisoformat(found["time"][STRING]),
+            found["worker"][STRING],
+            found["type"][STRING],
+            found["message"][STRING],
+            found["traceback"][STRING] if "traceback" in found else "",
+            int(count[NUMBER]),
+        )
+    except KeyError as missing:
+        raise ValueError(f"a failure has no {missing}, or it is of another type") from missing

@@ -88,7 +88,7 @@ class ErrorsAttribute(Attribute[list[Failure]]):
         return for_row(None, value)[0] if value else []
 
     def deserialize(self, value: Sequence[Mapping[str, Any]]) -> list[Failure]:
-        """Return the failures; a field that an entry from an older version lacks is empty."""
+        """Return the failures."""
         is_logged = any(_LOGGED in entry.get(MAP, ()) for entry in value)
         return _resolved([from_map(entry) for entry in value], value, [] if is_logged else None)
 

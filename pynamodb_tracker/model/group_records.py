@@ -45,9 +45,9 @@ class Place(NamedTuple):
     turn_due_time: datetime
     """When the task may start once it has its turn."""
     status: int
-    """The code of its state, which it keeps while it waits; 0 if it is not stored."""
+    """The code of its state, which it keeps while it waits."""
     creation: str
-    """The token of its creation; empty if it is not stored."""
+    """The token of its creation."""
 
 
 def row_key(use_case: str, name: str) -> Item:
@@ -109,8 +109,8 @@ def _place(number: str, item: Item) -> Place:
         int(number),
         item["member"][STRING],
         clock.parse(item["turn_due_time"][STRING]),
-        int(item.get("code", {}).get(NUMBER, 0)),
-        item.get("creation", {}).get(STRING, ""),
+        int(item["code"][NUMBER]),
+        item["creation"][STRING],
     )
 
 

@@ -34,7 +34,7 @@ class Reference(NamedTuple):
 def round_of(row: TaskRow) -> str:
     """Return which round of its life a task is in: the token of what started it over, or else of its creation.
 
-    It is empty for a row that was created before creations had tokens.
+    It is empty if neither can be read.
     """
     return row.round or row.creation or ""
 

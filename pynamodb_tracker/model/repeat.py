@@ -293,7 +293,7 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class LastRun:
-    """The end of a round; an older program leaves the one from before, whose time tells that."""
+    """How a round ended."""
 
     occurrence: datetime | None
     """For which time of the rule it was; None if it was asked for before that."""

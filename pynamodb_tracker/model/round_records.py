@@ -13,16 +13,9 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from pynamodb_tracker import clock, strict_json
-from pynamodb_tracker.model.references import round_of
 from pynamodb_tracker.model.row import TaskRow
 
 _ROUND = "round"
-
-
-def round_of_runs(row: TaskRow) -> str:
-    """Return the round as a run of the task stores it: a row whose creation had no token has the time of that."""
-    created: datetime | None = row.create_time
-    return round_of(row) or (clock.stamp(created) if created is not None else "")
 
 
 class DoneParts(NamedTuple):

@@ -6,17 +6,19 @@ from collections.abc import Mapping
 from copy import copy
 from datetime import datetime
 from enum import Enum
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
 from pynamodb.attributes import Attribute, TTLAttribute, UnicodeAttribute
 from pynamodb.connection.table import TableConnection
+from pynamodb.constants import LIST, MAP, STRING, STRING_SET
 from pynamodb.indexes import GlobalSecondaryIndex, IncludeProjection
 from pynamodb.models import Model
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.exceptions import TaskFormatError
-from pynamodb_tracker.model.again import PendingRequestAttribute
+from pynamodb_tracker.model.again import PendingRequest
 from pynamodb_tracker.model.data import DataAttribute
 from pynamodb_tracker.model.failure_log import ErrorsAttribute
 from pynamodb_tracker.model.row_state import (
@@ -31,35 +33,33 @@ from pynamodb_tracker.model.row_state import (
 )
 from pynamodb_tracker.model.schema import Schema
 from pynamodb_tracker.model.serialization import (
-    FencesAttribute,
+    Coded,
     IntegerAttribute,
-    LastRunAttribute,
-    PartsAttribute,
-    RepeatAttribute,
-    TextsAttribute,
     TimeAttribute,
     TokenAttribute,
-    TraceAttribute,
-    WallTimeAttribute,
+    decode_last_run,
+    decode_numbers,
+    decode_parts,
+    decode_rule,
+    decode_texts,
+    decode_trace,
+    encode_numbers,
+    encode_parts,
+    encode_texts,
+    encode_trace,
     serialized,
 )
-from pynamodb_tracker.model.signals import NamesAttribute, SignalsAttribute
+from pynamodb_tracker.model.signals import ReceivedSignal, decode_answers, encode_answers
 from pynamodb_tracker.status import END
 
-PLAIN_FORMAT = 1
-"""The format of a row at its creation, unless it has something that older versions would misread."""
+if TYPE_CHECKING:
+    from pynamodb_tracker.model.repeat import LastRun, Repeat
 
-SIGNALS_FORMAT = 3
-"""Of a row that awaits signals from outside, or has got one."""
+FORMAT = 1
+"""The format of each row that this version creates."""
 
-FORMAT = 2
-"""Of a row that merges, repeats, waits for others, or belongs to others."""
-
-LATEST_FORMAT = SIGNALS_FORMAT
-"""The latest format of rows that this version knows.
-
-A later version writes a higher number into a row when this version would misread it; transitions then leave it alone.
-"""
+LATEST_FORMAT = 1
+"""The latest format that this version can read and write. Transitions leave rows of a later format alone."""
 
 
 OF_ROUND = frozenset({"first_failure", "checkpoints", "skipped_steps", "postpone_count"})
@@ -115,7 +115,7 @@ class TaskRow(Model):
     """When the task was created."""
     update_time = TimeAttribute()
     """When the status last changed."""
-    creation = TokenAttribute(null=True)
+    creation = TokenAttribute()
     """The token of the create that put the row: a create that is sent twice recognizes its own row."""
     attempt = IntegerAttribute()
     """Attempts of the current step so far; 0 after a success."""
@@ -127,7 +127,7 @@ class TaskRow(Model):
     """When the lock of the last claim expires, extensions included."""
     worker = cast("Attribute[str | None]", UnicodeAttribute(null=True))
     """Who claimed last: host:pid, or the id of a Lambda request."""
-    unfinished = FencesAttribute(null=True)
+    unfinished: Coded[list[int]] = Coded(LIST, encode_numbers, decode_numbers, null=False)
     """Fences of claims that never finished, by which a finish finds out whether it was applied."""
     release_count = IntegerAttribute(null=True)
     """How often the task was released without counting the attempt, since its last success or reopen; none for zero."""
@@ -145,30 +145,32 @@ class TaskRow(Model):
     """The last failure on one line, for the index."""
     cancel_time = cast("Attribute[datetime | None]", TimeAttribute(null=True))
     """When a person cancelled the task; from then on, only a reopen lets it start again."""
-    format_version = IntegerAttribute(null=True, attr_name="v")
-    """The format in which the row is stored; rows from before it was stored have none."""
+    format_version = IntegerAttribute(attr_name="v")
+    """The format of the row, from its creation."""
     round = TokenAttribute(null=True)
     """The token of what started the task over; until then, `creation` tells this round of the task from others."""
-    checkpoints = PartsAttribute(null=True)
-    """The results of the parts of runs that `ctx.checkpoint` has stored, in this round."""
-    skipped_steps = FencesAttribute(null=True)
+    checkpoints: Coded[dict[str, str]] = Coded(MAP, encode_parts, decode_parts)
+    """The results that `ctx.checkpoint` has stored in this round."""
+    skipped_steps: Coded[list[int]] = Coded(LIST, encode_numbers, decode_numbers)
     """The numbers of the steps that runs of this round have passed over."""
-    queued = PendingRequestAttribute(null=True)
+    queued: Coded[PendingRequest | None] = Coded(MAP, PendingRequest.stored, PendingRequest.read)
     """Requests that arrived during a run, merged: their due time and attributes, as they are stored."""
     request_count = IntegerAttribute(null=True)
     """How often `create_or_merge` wrote to the row."""
-    request_tokens = TextsAttribute(null=True)
+    request_tokens: Coded[list[str]] = Coded(LIST, encode_texts, decode_texts)
     """The tokens of the last of these writes, by which one whose response got lost is recognized."""
     creator = UnicodeAttribute(null=True)
     """The task whose run created this one, and the round that it was in."""
     parent = UnicodeAttribute(null=True)
     """The task that waits for the success of this one, and the round that it was in; none once that has counted."""
     blockers = IntegerAttribute(null=True)
-    """How many other tasks this one waits for."""
-    awaited_signals = NamesAttribute(null=True)
-    """Which signals from outside it waits for."""
-    signals = SignalsAttribute(null=True)
+    """How many things block the task: the children it waits for, and its turn in the group. None for zero."""
+    awaited_signals: Coded[frozenset[str]] = Coded(STRING_SET, sorted, frozenset)
+    """The names of the signals from outside that it waits for."""
+    signals: Coded[Mapping[str, ReceivedSignal]] = Coded(MAP, encode_answers, decode_answers)
     """The signals that it has got in this round, by name."""
+    child_count = IntegerAttribute(null=True)
+    """How many tasks it has created and waited for. With any, a list of children may be stored beside the row."""
     wait_until = cast("Attribute[datetime | None]", TimeAttribute(null=True))
     """When it starts even if some of these have not succeeded, or not come."""
     group = GroupAttribute(null=True)
@@ -177,17 +179,17 @@ class TaskRow(Model):
     """The task's place in the order of its group; a task that is reopened after its end enters with a new number."""
     turn_due_time = cast("Attribute[datetime | None]", TimeAttribute(null=True))
     """When it may start once it has its turn in the group; only while it waits for that."""
-    repeat = RepeatAttribute(null=True)
+    repeat: Coded[Repeat | None] = Coded(STRING, methodcaller("to_json"), decode_rule)
     """The rule by which the task is due again after its end."""
-    occurrence = WallTimeAttribute(null=True)
+    occurrence: Coded[datetime | None] = Coded(STRING, datetime.isoformat, clock.parse)
     """The time of the rule for which the task is due, on the wall clock of the rule's zone; None after the last one."""
     occurrence_count = IntegerAttribute(null=True)
     """Which occurrence of a rule with COUNT that is, from 1."""
     extra_time = cast("Attribute[datetime | None]", TimeAttribute(null=True))
     """When the task runs out of turn, before its occurrence."""
-    last_run = LastRunAttribute(null=True)
+    last_run: Coded[LastRun | None] = Coded(STRING, methodcaller("stored"), decode_last_run)
     """How its last round has ended; only of a task that repeats."""
-    trace = TraceAttribute(null=True)
+    trace: Coded[dict[str, str] | None] = Coded(STRING, encode_trace, decode_trace)
     """Where the task came from, as the creator's tracing has it: a dictionary of text."""
     expire_time = cast("Attribute[datetime | None]", TTLAttribute(null=True))
     """When the table may delete the finished task, if the use case has `keep_for` or `keep_ignored_for`."""
@@ -255,7 +257,7 @@ class TaskRow(Model):
             table = cls.tracker.table
             model = table.use_cases.get(data["use_case_id"]["S"], table.owner)  # type: ignore[assignment]
         row = load(model, data)
-        if row._states and not data.keys() >= _IN_EVERY_ROW:  # noqa: SLF001 - an item of no use case may be anything
+        if row._states and not data.keys() >= _STORED_IN_EVERY_ROW:  # noqa: SLF001 - an item of no use case may be anything
             described = f"{model.__name__} {raw_value(row, 'task_id')!r}"
             vars(row)["attribute_values"] = PartialValues(row.attribute_values, described, cls.tracker_attributes)
         return row  # type: ignore[return-value]  # the row decides which class it is
@@ -317,14 +319,10 @@ class TaskRow(Model):
 TaskRow.tracker_attributes = frozenset(TaskRow.get_attributes()) - {"data"}
 TaskRow.tracker = Schema(TaskRow, None, reserved=TaskRow.tracker_attributes)
 
-_REQUIRED = (
-    *(name for name, attribute in TaskRow.get_attributes().items() if not attribute.null and name != "data"),
-    "unfinished",
-)
+_REQUIRED = tuple(name for name, attribute in TaskRow.get_attributes().items() if not attribute.null)
 """The tracker's attributes that every row has."""
 
-_IN_EVERY_ROW = frozenset(_REQUIRED)
-"""Their stored names, which are the same."""
+_STORED_IN_EVERY_ROW = frozenset(TaskRow.get_attributes()[name].attr_name for name in _REQUIRED)
 
 _REQUIRED_WITH = {
     "queued": ("request_count",),
@@ -336,7 +334,7 @@ _REQUIRED_WITH = {
 _REQUIRED_IN_PROGRESS = ("lock", "lock_expire_time")
 """The attributes that a row has while a claim holds its task."""
 
-_IN_CLAIMED_ROW = _IN_EVERY_ROW.union(_REQUIRED_IN_PROGRESS, ("status_key",))
+_IN_CLAIMED_ROW = frozenset(_REQUIRED).union(_REQUIRED_IN_PROGRESS, ("status_key",))
 
 
 T = TypeVar("T", bound=TaskRow)
@@ -374,14 +372,8 @@ def membership_of(row: TaskRow) -> Membership:
 
 
 def has_later_format(row: TaskRow) -> bool:
-    """Return whether a later version of the library wrote the row in a format that this one does not know."""
+    """Return whether the row has a later format than this version knows."""
     return (row.format_version or 0) > LATEST_FORMAT
-
-
-def format_of(row: TaskRow) -> int:
-    """Return the format of a row that is to be merged into, repeats, or waits: signals may come to it meanwhile."""
-    has_answers = bool(row.tracker.awaited) or (row.format_version or 0) >= SIGNALS_FORMAT
-    return SIGNALS_FORMAT if has_answers else FORMAT
 
 
 def has_expired(row: TaskRow) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pynamodb.attributes import (
     Attribute,
@@ -35,6 +35,8 @@ from pynamodb_tracker.exceptions import ValueNotStorableError
 
 if TYPE_CHECKING:
     from pynamodb_tracker.model.repeat import LastRun, Repeat
+
+T = TypeVar("T")
 
 _MOST = 9_999_999_999
 
@@ -104,122 +106,94 @@ class TimeAttribute(UTCDateTimeAttribute):
         return super().deserialize(value)  # type: ignore[no-any-return,no-untyped-call]
 
 
-class FencesAttribute(Attribute[list[int]]):
-    """A list of whole numbers."""
+class Coded(Attribute[T]):
+    """An attribute with two functions for its stored form. `decode` raises ValueError for a damaged one."""
 
-    attr_type = LIST
+    def __init__(
+        self, attr_type: str, encode: Callable[[Any], Any], decode: Callable[[Any], Any], *, null: bool = True
+    ) -> None:
+        super().__init__(null=null)
+        self.attr_type = attr_type
+        self._encode = encode
+        self._decode = decode
 
-    def serialize(self, value: list[int]) -> list[dict[str, str]]:
-        """Return the stored list."""
-        return [{NUMBER: str(fence)} for fence in value]
+    def serialize(self, value: T) -> Any:
+        """Return the stored form, None for None."""
+        return None if value is None else self._encode(value)
 
-    def deserialize(self, value: list[dict[str, str]]) -> list[int]:
-        """Return the numbers."""
-        fences = []
-        for entry in value:  # one in almost every row that is claimed
-            fence = int(entry[NUMBER]) if NUMBER in entry else -1
-            if not 0 <= fence <= _MOST:
-                raise ValueError(f"it is a list with {shown(entry)}, and not of numbers from 0 to {_MOST:,}")
-            fences.append(fence)
-        return fences
-
-
-class WallTimeAttribute(Attribute[datetime | None]):
-    """A time on the wall clock of some zone, with its offset from UTC."""
-
-    attr_type = STRING
-
-    def serialize(self, value: datetime | None) -> str | None:
-        """Return the time in ISO 8601."""
-        return None if value is None else value.isoformat()
-
-    def deserialize(self, value: str) -> datetime:
-        """Return the aware time; a ValueError for one without an offset."""
-        return clock.parse(value)
+    def deserialize(self, value: Any) -> Any:
+        """Return the value."""
+        return self._decode(value)
 
 
-class RepeatAttribute(Attribute["Repeat | None"]):
-    """The rule by which a task repeats."""
-
-    attr_type = STRING
-
-    def serialize(self, value: Repeat | None) -> str | None:
-        """Return the rule as JSON."""
-        return None if value is None else value.to_json()
-
-    def deserialize(self, value: str) -> Repeat:
-        """Return the rule; a ValueError for one that cannot be read."""
-        from pynamodb_tracker.model.repeat import Repeat  # noqa: PLC0415 - few tasks repeat
-
-        return Repeat.from_json(value)
+def encode_numbers(numbers: list[int]) -> list[dict[str, str]]:
+    """Return the stored list of whole numbers."""
+    return [{NUMBER: str(number)} for number in numbers]
 
 
-class LastRunAttribute(Attribute["LastRun | None"]):
-    """How the last round of a task that repeats has ended."""
-
-    attr_type = STRING
-
-    def serialize(self, value: LastRun | None) -> str | None:
-        """Return the end as JSON."""
-        return None if value is None else value.stored()
-
-    def deserialize(self, value: str) -> LastRun:
-        """Return the end; a ValueError for one that cannot be read."""
-        from pynamodb_tracker.model.repeat import LastRun  # noqa: PLC0415 - few tasks repeat
-
-        return LastRun.read(value)
+def decode_numbers(stored: list[dict[str, str]]) -> list[int]:
+    """Return the whole numbers of a stored list."""
+    numbers = []
+    for entry in stored:  # one in almost every row that is claimed
+        number = int(entry[NUMBER]) if NUMBER in entry else -1
+        if not 0 <= number <= _MOST:
+            raise ValueError(f"it is a list with {shown(entry)}, and not of numbers from 0 to {_MOST:,}")
+        numbers.append(number)
+    return numbers
 
 
-class TextsAttribute(Attribute[list[str]]):
-    """A list of texts."""
-
-    attr_type = LIST
-
-    def serialize(self, value: list[str]) -> list[dict[str, str]]:
-        """Return the stored list."""
-        return [{STRING: text} for text in value]
-
-    def deserialize(self, value: list[dict[str, str]]) -> list[str]:
-        """Return the texts."""
-        if wrong := [entry for entry in value if STRING not in entry]:
-            raise ValueError(f"it is a list with {shown(wrong[0])}, and not of texts")
-        return [text[STRING] for text in value]
+def encode_texts(texts: list[str]) -> list[dict[str, str]]:
+    """Return the stored list of texts."""
+    return [{STRING: text} for text in texts]
 
 
-class PartsAttribute(Attribute[dict[str, str]]):
-    """The results of parts of a run, as JSON by number of step and name, and the round to which they belong."""
-
-    attr_type = MAP
-
-    def serialize(self, value: dict[str, str]) -> dict[str, dict[str, str]]:
-        """Return the stored map."""
-        return {name: {STRING: text} for name, text in value.items()}
-
-    def deserialize(self, value: dict[str, dict[str, str]]) -> dict[str, str]:
-        """Return the texts by name; a ValueError for anything but JSON."""
-        parts = {name: entry[STRING] for name, entry in value.items() if STRING in entry}
-        if len(parts) != len(value) or "round" not in parts:
-            raise ValueError(f"it is a map with {shown(sorted(value))}, and not of results and their round")
-        for name in parts.keys() - {"round"}:
-            json.loads(parts[name])
-        return parts
+def decode_texts(stored: list[dict[str, str]]) -> list[str]:
+    """Return the texts of a stored list."""
+    if wrong := [entry for entry in stored if STRING not in entry]:
+        raise ValueError(f"it is a list with {shown(wrong[0])}, and not of texts")
+    return [text[STRING] for text in stored]
 
 
-class TraceAttribute(Attribute["dict[str, str] | None"]):
-    """A dictionary of text."""
+def encode_parts(parts: dict[str, str]) -> dict[str, dict[str, str]]:
+    """Return the stored map of the results of parts of a run."""
+    return {name: {STRING: text} for name, text in parts.items()}
 
-    attr_type = STRING
 
-    def serialize(self, value: dict[str, str] | None) -> str | None:
-        """Return the dictionary as JSON."""
-        return None if value is None else strict_json.dumps(value, separators=(",", ":"))
+def decode_parts(stored: dict[str, dict[str, str]]) -> dict[str, str]:
+    """Return the results as JSON, by number of step and name, and the `round` to which they belong."""
+    parts = {name: entry[STRING] for name, entry in stored.items() if STRING in entry}
+    if len(parts) != len(stored) or "round" not in parts:
+        raise ValueError(f"it is a map with {shown(sorted(stored))}, and not of results and their round")
+    for name in parts.keys() - {"round"}:
+        json.loads(parts[name])
+    return parts
 
-    def deserialize(self, value: str) -> dict[str, str]:
-        """Return the dictionary; a ValueError for anything else."""
-        trace = json.loads(value)
-        if not isinstance(trace, dict) or not all(isinstance(text, str) for text in trace.values()):
-            raise ValueError(f"{shown(value)} is not a dictionary of text")
-        return trace
+
+def encode_trace(trace: dict[str, str]) -> str:
+    """Return a dictionary of text as JSON."""
+    return strict_json.dumps(trace, separators=(",", ":"))
+
+
+def decode_trace(stored: str) -> dict[str, str]:
+    """Return a dictionary of text from JSON."""
+    trace = json.loads(stored)
+    if not isinstance(trace, dict) or not all(isinstance(text, str) for text in trace.values()):
+        raise ValueError(f"{shown(stored)} is not a dictionary of text")
+    return trace
+
+
+def decode_rule(stored: str) -> Repeat:
+    """Return the rule by which a task repeats."""
+    from pynamodb_tracker.model.repeat import Repeat  # noqa: PLC0415 - few tasks repeat
+
+    return Repeat.from_json(stored)
+
+
+def decode_last_run(stored: str) -> LastRun:
+    """Return how the last round of a task that repeats has ended."""
+    from pynamodb_tracker.model.repeat import LastRun  # noqa: PLC0415 - few tasks repeat
+
+    return LastRun.read(stored)
 
 
 class DecimalAttribute(Attribute[Decimal]):

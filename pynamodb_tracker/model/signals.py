@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from pynamodb.attributes import Attribute
-from pynamodb.constants import MAP, STRING, STRING_SET
+from pynamodb.constants import MAP, STRING
 
 from pynamodb_tracker import clock, strict_json
 from pynamodb_tracker.arguments import check_name, shown
@@ -107,31 +106,13 @@ def value_text(value: object, name: str, task_id: str) -> str:
     )
 
 
-class SignalsAttribute(Attribute["Mapping[str, ReceivedSignal]"]):
-    """The signals that a task has got in this round, by name."""
-
-    attr_type = MAP
-
-    def serialize(self, value: Mapping[str, ReceivedSignal]) -> Item:
-        """Return the stored map."""
-        return {name: {MAP: each.stored(strict_json.dumps(each.value))} for name, each in value.items()}
-
-    def deserialize(self, value: Item) -> dict[str, ReceivedSignal]:
-        """Return the signals; a ValueError for one that cannot be read."""
-        if wrong := [name for name, each in value.items() if MAP not in each]:
-            raise ValueError(f"{shown(wrong[0])} is no map")
-        return {name: ReceivedSignal.read(each[MAP]) for name, each in value.items()}
+def encode_answers(signals: Mapping[str, ReceivedSignal]) -> Item:
+    """Return the stored map of the signals that a task has got in this round."""
+    return {name: {MAP: each.stored(strict_json.dumps(each.value))} for name, each in signals.items()}
 
 
-class NamesAttribute(Attribute["frozenset[str]"]):
-    """A set of names; the table has no empty one."""
-
-    attr_type = STRING_SET
-
-    def serialize(self, value: frozenset[str]) -> list[str]:
-        """Return the stored set, always in one order."""
-        return sorted(value)
-
-    def deserialize(self, value: list[str]) -> frozenset[str]:
-        """Return the names."""
-        return frozenset(value)
+def decode_answers(stored: Item) -> dict[str, ReceivedSignal]:
+    """Return the signals of a stored map, by name; a ValueError for one that cannot be read."""
+    if wrong := [name for name, each in stored.items() if MAP not in each]:
+        raise ValueError(f"{shown(wrong[0])} is no map")
+    return {name: ReceivedSignal.read(each[MAP]) for name, each in stored.items()}

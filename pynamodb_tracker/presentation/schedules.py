@@ -39,7 +39,7 @@ class Schedule:
     expression: str
     """The rule as it was written."""
     last_run: LastRun | None
-    """How its last round ended; None before the first end, and if an older program wrote that."""
+    """How its last round ended; None before the first end."""
     next: str
     """What comes next, in words."""
     due_time: datetime | None

@@ -17,9 +17,9 @@ from pynamodb_tracker.dynamodb.connection import endpoint_of
 from pynamodb_tracker.exceptions import LockLostError, TaskNotFoundError
 from pynamodb_tracker.model import hydration
 from pynamodb_tracker.model.data import DataAttribute
-from pynamodb_tracker.model.references import Reference, parse
+from pynamodb_tracker.model.references import Reference, parse, round_of
 from pynamodb_tracker.model.repeat import LastRun
-from pynamodb_tracker.model.round_records import DoneParts, first_failure, round_of_runs
+from pynamodb_tracker.model.round_records import DoneParts, first_failure
 from pynamodb_tracker.model.row import Membership, TaskRow, damages_of, membership_of, readable
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.errors import one_line
@@ -201,7 +201,7 @@ def round_of_task(task: Task) -> dict[str, Any]:
         found["cancel_time"] = stamp(task.cancel_time)
     first = task.first_failure
     numbers = (codes.pending for codes in task.tracker.steps if codes.step == task.state.step)
-    if (time := next((first_failure(first, number, round_of_runs(task)) for number in numbers), None)) is not None:
+    if (time := next((first_failure(first, number, round_of(task)) for number in numbers), None)) is not None:
         found["first_failure"] = stamp(time)
     return {name: value for name, value in found.items() if value}
 
@@ -286,7 +286,7 @@ def parts_done(task: Task) -> list[str]:
 
 def _done_parts(task: Task) -> Mapping[tuple[str, str], str]:
     """Return the results of the parts that runs of this round have done, as JSON."""
-    return DoneParts.read(task.checkpoints, round_of_runs(task)).results
+    return DoneParts.read(task.checkpoints, round_of(task)).results
 
 
 def rule_of(task: Task) -> Any:

@@ -94,7 +94,7 @@ class _IndexScan:
 
 
 _FOR_A_DELETE = (
-    *("task_id", "use_case_id", "status", "fence", "attempt", "lock", "create_time", "creation"),
+    *("task_id", "use_case_id", "status", "fence", "attempt", "lock", "creation"),
     *("group", "parent"),
 )
 

@@ -27,28 +27,28 @@ def load_task(
     /,
     *,
     task_id: str,
-    awaits: Collection[str] = (),
+    awaited_signals: Collection[str] = (),
     signals: Mapping[str, Mapping[str, Any]] | None = None,
     due_time: datetime | None = None,
     **arguments: Any,
 ) -> Task:
     """Create a task from what `export` writes; with `awaited_signals`, `due_time` is until when it waits."""
     left = {name: arguments.pop(name) for name in OF_ROUND if name in arguments}
-    if not (awaits or signals or left):
+    if not (awaited_signals or signals or left):
         return model.create(task_id, due_time=due_time, **arguments)
-    if "repeat" in arguments or ("group" in arguments and (awaits or signals)):
-        names = ", ".join([*(["awaited_signals"] if awaits else []), *(["signals"] if signals else []), *left])
+    if "repeat" in arguments or ("group" in arguments and (awaited_signals or signals)):
+        names = ", ".join([*(["awaited_signals"] if awaited_signals else []), *(["signals"] if signals else []), *left])
         raise ValueError(f"a task that is loaded with a group or a rule has no {names}: leave out one of both")
-    for name in (*awaits, *(signals or {})):
+    for name in (*awaited_signals, *(signals or {})):
         signal_named(model, name)
     state: State[Any] | None = arguments.pop("state", None)
     group = check_group(arguments.pop("group", None))
     code = None if state is None else model._code_to_begin_in(state, due_time, group)  # noqa: SLF001 - as `create` checks it
     also, due = _of_round(model, state, left), due_time
-    if awaits or signals:
+    if awaited_signals or signals:
         from pynamodb_tracker.transitions.signals import restored  # noqa: PLC0415 - few tasks have signals
 
-        signals, due = restored(task_id, awaits, signals or {}, due_time)
+        signals, due = restored(task_id, awaited_signals, signals or {}, due_time)
         also |= signals
     trace = arguments.pop("trace", None)
     return transitions.create(model, check_task_id(task_id), code, due, arguments, group=group, trace=trace, also=also)

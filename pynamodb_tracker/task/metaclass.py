@@ -36,6 +36,9 @@ _PARAMETERS_OF_CREATE = frozenset(
 )
 """Parameters of `create`, of those like it, and of PynamoDB's constructor: they could not take such an attribute."""
 
+_KEPT_FOR_LATER = frozenset({"cancelled", "missed_signals", "recent_ends", "urgent"})
+"""Names that later versions give to a state, and to attributes of the tracker."""
+
 _ROUND = (100, 50, 10, 5, 1)
 """What numbers of steps are multiples of, from round ones to any."""
 
@@ -169,6 +172,11 @@ def _mistakes_in_names(base: type[TaskRow], declared: Mapping[str, Any]) -> Iter
     for name, value in declared.items():
         if name in (base.tracker_attributes | {"data", "tracker"}) - {"use_case_id"}:
             yield f".{name} clashes with a name of the model: choose another one, such as my_{name}"
+        if name in _KEPT_FOR_LATER:
+            yield (
+                f".{name} is reserved for later versions: use another Python name. An attribute also needs another "
+                f'stored name, as in my_{name} = UnicodeAttribute(attr_name="my_{name}")'
+            )
         if isinstance(value, Attribute | Signal | BoundStep | Step | Index):
             yield from _mistakes_in_name(base, name, value, is_users=name in users)
 
@@ -214,6 +222,8 @@ def _mistakes_in_attributes(model: type[TaskRow]) -> Iterator[str]:
                 f".{name} has the attr_name {shown(attribute.attr_name)}, which cannot be stored: write one of at most "
                 f"{_LONGEST_NAME:,} bytes, without [ and ]"
             )
+        elif attribute.attr_name in _KEPT_FOR_LATER:
+            yield f".{name} is stored as {attribute.attr_name!r}, which later versions use: write another attr_name"
         elif is_reserved(attribute.attr_name):
             yield f".{name} is stored as {attribute.attr_name!r}, which steps use: write another attr_name"
         elif isinstance(attribute, DiscriminatorAttribute):

@@ -68,9 +68,8 @@ def lock_expired() -> Condition:
 
 @guard
 def known_format() -> Condition:
-    """Require that no later version of the library wrote the row in a format that this version would misread."""
-    version = TaskRow.format_version
-    return version.does_not_exist() | (version <= LATEST_FORMAT)
+    """Require that this version knows the row's format."""
+    return TaskRow.format_version <= LATEST_FORMAT
 
 
 @guard
@@ -252,10 +251,8 @@ def waits_for_one() -> Condition:
 
 
 @guard
-def same_round(*, has_token: bool) -> Condition:
+def same_round() -> Condition:
     """Require that the task was not started over, or deleted and created again, since it was referred to."""
-    if not has_token:  # of a row from before creations had tokens
-        return TaskRow.round.does_not_exist() & TaskRow.creation.does_not_exist()
     token = slot(TaskRow.round, "seen_round")
     return (TaskRow.round == token) | (TaskRow.round.does_not_exist() & (TaskRow.creation == token))
 
@@ -359,7 +356,7 @@ def not_ended() -> Condition:
 def first_round() -> Condition:
     """Require that the task never started over, and was not created after the signal was sent."""
     creation = TaskRow.creation
-    return TaskRow.round.does_not_exist() & (creation.does_not_exist() | (creation <= slot(creation, "token")))
+    return TaskRow.round.does_not_exist() & (creation <= slot(creation, "token"))
 
 
 @guard
@@ -382,9 +379,7 @@ def lock_seen(*, is_there: bool) -> Condition:
 @guard
 def same_life() -> Condition:
     """Require that the task was not deleted and created again since it was read."""
-    creation, create_time = TaskRow.creation, TaskRow.create_time
-    without_token = creation.does_not_exist() & (create_time == slot(create_time, "seen_create_time"))
-    return (creation == slot(creation, "seen_creation")) | without_token
+    return TaskRow.creation == slot(TaskRow.creation, "seen_creation")
 
 
 @guard
@@ -407,18 +402,13 @@ def value_seen(name: str, stored_name: str, kind: str | None) -> Condition:
     return path.does_not_exist() if kind is None else path == slot(attribute, f"seen {name}", kind)
 
 
-def life_seen(row: TaskRow) -> dict[str, str]:
-    """Return the values of the slots of `same_life`; a row from before creations had tokens has none."""
-    return {"seen_creation": row.creation or "", "seen_create_time": clock.stamp(row.create_time)}
-
-
 def seen_values(row: TaskRow) -> dict[str, str]:
     """Return the values of the slots of `as_read`, and of `membership_seen` for the task of a group."""
     values = {
         "seen_status": str(row.status),
         "seen_fence": str(row.fence),
         "seen_attempt": str(row.attempt),
-        **life_seen(row),
+        "seen_creation": row.creation,
     }
     if membership_of(row) is not Membership.NONE:
         waits = row.blockers or 0

@@ -23,7 +23,7 @@ from pynamodb_tracker.exceptions import (
 )
 from pynamodb_tracker.model.changes import Changes, check_row_size, raise_if_invalid
 from pynamodb_tracker.model.references import text_of_new_trace
-from pynamodb_tracker.model.row import FORMAT, PLAIN_FORMAT, TaskRow, has_expired, load, readable
+from pynamodb_tracker.model.row import FORMAT, TaskRow, has_expired, load, readable
 from pynamodb_tracker.model.row_state import unreadable_in
 from pynamodb_tracker.model.serialization import serialized
 from pynamodb_tracker.transitions.lock import new_token
@@ -192,7 +192,7 @@ def tracked(
     """
     stored: Item = {}
     if group is not None:
-        stored |= {"group": {"S": group}, "group_number": {"N": "0"}, "v": {"N": str(FORMAT)}}
+        stored |= {"group": {"S": group}, "group_number": {"N": "0"}}
     has_trace = trace is not None or creator is not None or instrumentation.hooks
     if has_trace and (text := text_of_new_trace(model, task_id, trace, creator, by)):
         stored["trace"] = {"S": text}
@@ -247,7 +247,7 @@ def _item(model: type[T], task_id: str, code: int | None, now: datetime, due_tim
         "attempt": {"N": "0"},
         "fence": {"N": "0"},
         "unfinished": {"L": []},
-        "v": {"N": str(PLAIN_FORMAT)},
+        "v": {"N": str(FORMAT)},
     }
     if expiry := model.tracker.expiry_of(code, now):
         item["expire_time"] = {"N": expiry}

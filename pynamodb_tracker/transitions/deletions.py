@@ -100,7 +100,6 @@ class SeenDeletes(Generic[T]):
         """
         tracker, has_lock = self._model.tracker, "lock" in seen
         values = {f"seen_{name}": seen.get(name, {}).get(kind) for name, kind in _SEEN.items()}
-        values["seen_creation"] = seen.get("creation", {}).get(STRING, "")
         is_whole = all(value is not None for name, value in values.items() if has_lock or name != "seen_lock")
         at_rest = values["seen_status"] in self._at_rest
         if not (is_whole and at_rest) or not seen.keys().isdisjoint({"group", "parent"}):
@@ -111,7 +110,7 @@ class SeenDeletes(Generic[T]):
         return True
 
 
-_SEEN = {"status": NUMBER, "fence": NUMBER, "attempt": NUMBER, "create_time": STRING, "lock": STRING}
+_SEEN = {"status": NUMBER, "fence": NUMBER, "attempt": NUMBER, "creation": STRING, "lock": STRING}
 """The attributes by which a delete knows that the row is as it was seen, and their types."""
 
 

@@ -12,7 +12,7 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
-from pynamodb.constants import NUMBER, STRING
+from pynamodb.constants import STRING
 from pynamodb.exceptions import TransactWriteError
 
 from pynamodb_tracker import clock
@@ -23,7 +23,7 @@ from pynamodb_tracker.exceptions import TaskAlreadyExistsError, ValueNotStorable
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.failure import type_of
 from pynamodb_tracker.model.references import parse, reference_to
-from pynamodb_tracker.model.row import FORMAT, TaskRow, format_of, load, readable
+from pynamodb_tracker.model.row import TaskRow, load, readable
 from pynamodb_tracker.status import END
 from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions.child_lists import ChildList
@@ -33,7 +33,7 @@ from pynamodb_tracker.transitions.groups import Entry
 from pynamodb_tracker.transitions.lock import Journal
 from pynamodb_tracker.transitions.participants import Action, OptionalParticipant, Participant, Reason
 from pynamodb_tracker.transitions.statements import get
-from pynamodb_tracker.transitions.transition import Added, Constant, Transition
+from pynamodb_tracker.transitions.transition import Added, Transition
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -125,7 +125,7 @@ class FollowUps(Participant, Generic[T]):
             **tracked(model, task_id, group=group, trace=trace, creator=self._task, by=self._by),
         }
         if wait:
-            also |= {"parent": {STRING: self._creator}, "v": {NUMBER: str(FORMAT)}}
+            also["parent"] = {STRING: self._creator}
         if wait and repeat is not None:
             raise ValueError(
                 f"{self._named} cannot wait for {model.__name__} {task_id!r}, which repeats: its success is not its end"
@@ -237,8 +237,10 @@ class FollowUps(Participant, Generic[T]):
             return
         success.due = self.wait_until or clock.NEVER
         if children:
+            so_far = self._row.child_count or 0
             success.add(
-                blockers=Added(children, after=children + (waits or 0)), format_version=Constant(format_of(self._row))
+                blockers=Added(children, after=children + (waits or 0)),
+                child_count=Added(children, after=children + so_far),
             )
         else:
             success.add(when.waits_for_others())

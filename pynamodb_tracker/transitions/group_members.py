@@ -61,7 +61,7 @@ class ReopenedMember:
         self.task_id: str = row.task_id
         self.turn_due_time = starts
         self.status = status
-        self.creation: str = row.creation or ""
+        self.creation: str = row.creation
         self._own = own
         self._number, self._has_turn = 0, False
 

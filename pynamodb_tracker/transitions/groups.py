@@ -35,8 +35,9 @@ from pynamodb_tracker.model.group_records import (
     stored_place,
 )
 from pynamodb_tracker.model.overflow import GROUP_OF, by_key
-from pynamodb_tracker.model.row import Membership, TaskRow, membership_of
+from pynamodb_tracker.model.row import Membership, TaskRow, load, membership_of
 from pynamodb_tracker.status import END
+from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions.group_members import Entrant, NewMember
 from pynamodb_tracker.transitions.lock import Journal
 from pynamodb_tracker.transitions.participants import (
@@ -48,6 +49,7 @@ from pynamodb_tracker.transitions.participants import (
     send_together,
 )
 from pynamodb_tracker.transitions.prepared import PreparedWrite, fill, slot
+from pynamodb_tracker.transitions.refusals import check_format
 
 _MOST_DEAD = 20
 """How many places are looked at together, once the first one turned out to be that of a task that no longer waits."""
@@ -166,7 +168,7 @@ class GroupChange:
     def _examined(self, places: Sequence[Place]) -> Iterator[tuple[Place, int, bool]]:
         """Yield each place, for how many its task waits, the turn included, and whether it awaits signals, too.
 
-        The number is 0 if it does not wait at this place.
+        The number is 0 if it does not wait at this place. TaskFormatError if it waits, and has a later format.
         """
         task_ids = dict.fromkeys(place.task_id for place in places)  # a dead place may name the task of another one
         keys = [self.model.tracker.key(task_id) for task_id in task_ids]
@@ -175,6 +177,8 @@ class GroupChange:
         for place in places:
             item = found.get((place.task_id, use_case), {})
             waits = int(item["blockers"]["N"]) if is_waiting_at(item, self.name, place.number) else 0
+            if waits:
+                check_format(load(self.model, item), f"hand on the turn of group {self.name!r} to")
             yield place, waits, "awaited_signals" in item
 
     def _clear(self, row: GroupRow | None, dead: Sequence[Place]) -> None:
@@ -255,8 +259,7 @@ _TURN_ALONE = 1, False
 
 
 def woken(model: type[TaskRow], *, others: bool, awaits: bool = False) -> PreparedWrite:
-    """Return the write that gives a task its turn; it is due then, unless it waits for `others`, or `awaited_signals`
-    signals.
+    """Return the write that gives a task its turn; it is due then, unless it waits for `others`, or `awaits` signals.
 
     One that awaits signals is due at its limit.
     """
@@ -267,6 +270,7 @@ def woken(model: type[TaskRow], *, others: bool, awaits: bool = False) -> Prepar
         & TaskRow.turn_due_time.exists()
         & (TaskRow.blockers == slot(TaskRow.blockers, "blockers"))
         & (TaskRow.awaited_signals.exists() if awaits else TaskRow.awaited_signals.does_not_exist())
+        & when.known_format().condition
     )
     changes: list[Change] = [fill(TaskRow.blockers, "others")]
     if not others:

@@ -29,19 +29,15 @@ from pynamodb_tracker.transitions.transition import Transition
 T = TypeVar("T", bound=TaskRow)
 
 
-def counted(table: TableConnection, *, has_token: bool = True) -> PreparedWrite:
+def counted(table: TableConnection) -> PreparedWrite:
     """Return the count of a child that is not the last one of its parent's."""
-    guards = [when.same_round(has_token=has_token), when.waits_for_more(), when.known_format()]
+    guards = [when.same_round(), when.waits_for_more(), when.known_format()]
     return PreparedWrite(table, condition=when.all_of(guards), actions=[TaskRow.blockers.set(TaskRow.blockers - 1)])
 
 
-def counted_last(
-    table: TableConnection, *, parked: bool, awaits: bool = False, has_token: bool = True
-) -> PreparedWrite:
-    """Return the count of the last child: the parent is due if it was `parked`; one that `awaited_signals` signals
-    waits on.
-    """
-    guards = [when.same_round(has_token=has_token), when.waits_for_one(), when.awaits_seen(is_there=awaits)]
+def counted_last(table: TableConnection, *, parked: bool, awaits: bool = False) -> PreparedWrite:
+    """Return the count of the last child: the parent is due if it was `parked`; one that `awaits` signals waits on."""
+    guards = [when.same_round(), when.waits_for_one(), when.awaits_seen(is_there=awaits)]
     guards += [when.status_seen(), when.known_format()]
     if awaits:
         return PreparedWrite(table, condition=when.all_of(guards), actions=[TaskRow.blockers.remove()])
@@ -92,15 +88,15 @@ class Parent(Participant):
         if row is None or round_of(row) != self._reference.round or "blockers" not in row._row_state.stored:
             return []
         check_format(row, "count a task that has ended for")
-        has_token, parked = self._reference.round != "", row.due_time in {clock.NEVER, row.wait_until}
-        write = counted(self._table, has_token=has_token)
+        parked = row.due_time in {clock.NEVER, row.wait_until}
+        write = counted(self._table)
         due = max(clock.now(), row.update_time)
         if row.blockers <= 1:
             awaits = "awaited_signals" in row._row_state.stored
-            write = counted_last(self._table, parked=parked, awaits=awaits, has_token=has_token)
+            write = counted_last(self._table, parked=parked, awaits=awaits)
             model = self._owner.tracker.table.use_cases.get(self._reference.use_case)
             if parked and not awaits and model is not None:
-                self._last = [MadeDue(model, row.task_id, row.status, row.creation or "", due)]
+                self._last = [MadeDue(model, row.task_id, row.status, row.creation, due)]
         values = {
             "seen_round": self._reference.round,
             "seen_status": str(row.status),

@@ -15,7 +15,6 @@ from itertools import count
 from types import MappingProxyType
 from typing import Any, Final, Generic, Literal, TypeVar
 
-from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.dynamodb.forking import in_forked_process
 from pynamodb_tracker.exceptions import LockLostError, address_of
@@ -122,7 +121,7 @@ class Claim(Generic[T]):
         """Fences of earlier claims that never finished."""
         self.create_time: Final[datetime] = values.get("create_time", _UNKNOWN)
         """When the task was created: a task that was deleted and created again is another one."""
-        self.round: Final[str] = values.get("round") or values.get("creation") or clock.stamp(self.create_time)
+        self.round: Final[str] = values.get("round") or values.get("creation") or ""
         """Which round of its life the task is in, while this run lasts: its success may begin the next one."""
         self.release_count: Final[int] = values.get("release_count") or 0
         """How often the task was released without counting the attempt."""

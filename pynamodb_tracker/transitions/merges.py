@@ -1,6 +1,6 @@
 """Create a task, or merge a request into the existing one; each call counts exactly once.
 
-What is asked for is in exactly one place: in the row while the task waits at its first step, otherwise in `again`,
+What is asked for is in exactly one place: in the row while the task waits at its first step, otherwise in `queued`,
 which the success of the last step takes in. So every call is followed by a run that began after it.
 """
 
@@ -26,7 +26,7 @@ from pynamodb_tracker.model.again import PendingRequest
 from pynamodb_tracker.model.changes import Changes, changes_of, check_row_size, raise_if_invalid
 from pynamodb_tracker.model.failure import add_note
 from pynamodb_tracker.model.repeat import Repeat
-from pynamodb_tracker.model.row import TaskRow, format_of, load
+from pynamodb_tracker.model.row import TaskRow, load
 from pynamodb_tracker.status import END
 from pynamodb_tracker.transitions import repeats
 from pynamodb_tracker.transitions.creations import new_task, put, replaces_expired, tracked
@@ -34,7 +34,7 @@ from pynamodb_tracker.transitions.lock import new_token
 from pynamodb_tracker.transitions.overflow_retention import expire_again, keep, renew
 from pynamodb_tracker.transitions.refusals import check_format, in_group, kept_changing
 from pynamodb_tracker.transitions.statements import StepStatements, get, loaded
-from pynamodb_tracker.transitions.transition import Constant, Stored, without_payloads
+from pynamodb_tracker.transitions.transition import Stored, without_payloads
 
 T = TypeVar("T", bound=TaskRow)
 T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
@@ -238,7 +238,7 @@ class Merge(Generic[T]):
         stored = again.stored()
         check_row_size(row, {"queued": {MAP: stored}})
         times = {} if due is None else {"due_time": due}
-        return self._send(row, changes, {"queued": Stored(stored), "format_version": Constant(format_of(row)), **times})
+        return self._send(row, changes, {"queued": Stored(stored), **times})
 
     def _renewed(self, row: T) -> Changes:
         """Let an ignored task that has a time to live be kept as long as if it had been ignored now, or with its rule.
@@ -252,7 +252,7 @@ class Merge(Generic[T]):
         return {"expire_time": (attribute, None if expiry is None else {NUMBER: expiry})}
 
     def _pending_after(self, row: T) -> tuple[PendingRequest | None, PendingRequest]:
-        """Return what waits in `again`, and that with what this call asks for."""
+        """Return what waits in `queued`, and that with what this call asks for."""
         due = self._new.row.due_time if self._asks_for_run else clock.NEVER
         before = row.queued
         rule = self._rule_after(row, None if before is None else before.repeat)
@@ -275,9 +275,6 @@ class Merge(Generic[T]):
         self._effect = "restarted"
         due, changes = self._new.row.due_time, self._own
         text = self._trace
-        if row.queued is not None:  # the success of a worker that does not know `again`
-            _, again = self._pending_after(row)
-            due, changes, text = again.due_time, again.changes(row.tracker.own_attributes), again.trace
         if self._repeat is not None or row.repeat is not None:
             turn = None if self._repeat is None else repeats.first_turn(self._repeat, due)
             changes = {**changes, **repeats.begun_anew(row, turn, due)}
@@ -361,7 +358,7 @@ class Merge(Generic[T]):
 
 
 def _stored(changes: Changes) -> Item:
-    """Return changes as `again` has them: by stored names, and with null for an attribute that is to be removed."""
+    """Return changes as `queued` has them: by stored names, and with null for an attribute that is to be removed."""
     return {attribute.attr_name: value or {NULL: True} for attribute, value in changes.values()}
 
 

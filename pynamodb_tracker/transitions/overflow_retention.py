@@ -22,7 +22,7 @@ from pynamodb_tracker.exceptions import TaskNotFoundError
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.failure_log import failures_in_row
 from pynamodb_tracker.model.overflow import CHUNK, chunk_keys, pointer_in
-from pynamodb_tracker.model.row import PLAIN_FORMAT, TaskRow, may_expire
+from pynamodb_tracker.model.row import TaskRow, may_expire
 from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions.prepared import PreparedWrite, fill
 from pynamodb_tracker.transitions.statements import StepStatements, get
@@ -55,12 +55,11 @@ def _is_plain(statements: StepStatements[T], task: T) -> bool:
     """Return whether the row proves that nothing was ever stored beside it.
 
     It was claimed once for each step, so each claim has succeeded, and no other one can have left chunks behind. It has
-    no `data`, which stays in a row even if it is emptied, no failures, and the format of a task that never waited.
+    no `data`, which stays in a row even if it is emptied, no failures, and has never had children.
     """
     row = task._row_state.stored
     return (
-        row.get("v") == {NUMBER: str(PLAIN_FORMAT)}
-        and not {"data", "release_count", "postpone_count"} & row.keys()
+        not {"data", "release_count", "postpone_count", "child_count"} & row.keys()
         and not failures_in_row(task)
         and {*(task.unfinished or ())} <= {task.fence}
         and task.fence == statements.model.tracker.steps.index(statements.codes) + 1

@@ -81,7 +81,7 @@ def is_startable(row: TaskRow, codes: Codes, now: datetime, *, on_time: bool = F
 
 
 def check_format(row: TaskRow, operation: str) -> None:
-    """Raise a TaskFormatError if a later version of the library wrote the row in a format that this one misreads."""
+    """Raise a TaskFormatError if the row has a later format than this version knows."""
     if has_later_format(row):
         raise later_format_error(row, operation)
 

@@ -21,7 +21,7 @@ from pynamodb_tracker.exceptions import TaskError
 from pynamodb_tracker.model.again import PendingRequest
 from pynamodb_tracker.model.changes import Changes
 from pynamodb_tracker.model.repeat import LastRun, Occurrence, Repeat
-from pynamodb_tracker.model.row import FORMAT, TaskRow
+from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import END
 from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions.lock import Claim, Journal, new_token
@@ -220,8 +220,7 @@ def merged(row: TaskRow, repeat: Repeat | None, due: datetime | None, now: datet
 def begun_anew(row: TaskRow, turn: Turn | None, due: datetime) -> Changes:
     """Return how a row that has ended gets a rule, or another turn although its rule has no occurrence any more."""
     values = turn.values if turn is not None else {**_NO_TURN, "extra_time": due}
-    changes = _changes(row._row_state.stored, values)
-    return {name: change for name, change in changes.items() if name != "format_version"}  # set in any case
+    return _changes(row._row_state.stored, values)
 
 
 def rule_since(row: TaskRow, repeat: Repeat, now: datetime) -> Repeat:
@@ -296,9 +295,9 @@ def _turn_at(following: Occurrence | None, rule: Repeat | None = None, extra_tim
 
 
 def _changes(stored: Item, values: Mapping[str, Any]) -> Changes:
-    """Return the values as changes of a row, the latest format with a rule; what it does not have is not removed."""
+    """Return the values as changes of a row. An attribute that the row does not have is not removed."""
     changes: dict[str, tuple[Attribute[Any], dict[str, Any] | None]] = {}
-    for name, value in {**values, **({"format_version": FORMAT} if "repeat" in values else {})}.items():
+    for name, value in values.items():
         attribute: Attribute[Any] = getattr(TaskRow, name)
         text = None if value is None else {attribute.attr_type: attribute.serialize(value)}
         if text != stored.get(attribute.attr_name):

@@ -1,7 +1,7 @@
 """Signals from outside: a success or a create parks the task until they come, and SEND stores one.
 
-The row has the names that are missing, `awaited_signals`, beside the number of children, `blockers`; it is parked while
-it has one of the two. A signal counts once in a round, and stays in it: `signals`.
+The row has the names that are missing in `awaited_signals`, and the number of children in `blockers`. It is parked
+while it has one of the two. A signal counts once in a round, and stays in it: `signals`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Generic, Literal, TypeVar
 
-from pynamodb.constants import MAP, NUMBER, STRING, STRING_SET
+from pynamodb.constants import MAP, STRING, STRING_SET
 from pynamodb.expressions.operand import Path
 
 from pynamodb_tracker import clock
@@ -26,7 +26,7 @@ from pynamodb_tracker.exceptions import (
     TaskNotReadyError,
 )
 from pynamodb_tracker.model.references import round_of
-from pynamodb_tracker.model.row import SIGNALS_FORMAT, TaskRow
+from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.signals import ReceivedSignal, check_label, value_text
 from pynamodb_tracker.status import END
 from pynamodb_tracker.transitions import conditions as when
@@ -36,7 +36,7 @@ from pynamodb_tracker.transitions.participants import Participant
 from pynamodb_tracker.transitions.prepared import PreparedWrite, fill, slot
 from pynamodb_tracker.transitions.refusals import check_format
 from pynamodb_tracker.transitions.statements import get, loaded
-from pynamodb_tracker.transitions.transition import EMPTY_MAP, Constant, Transition
+from pynamodb_tracker.transitions.transition import EMPTY_MAP, Transition
 
 T = TypeVar("T", bound=TaskRow)
 T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
@@ -122,7 +122,7 @@ class Awaits(Participant):
             success.due = self._limit or clock.NEVER
             success.add(wait_until=self._limit)
         if self._missing:
-            success.add(awaited_signals=self._missing, signals=EMPTY_MAP, format_version=Constant(SIGNALS_FORMAT))
+            success.add(awaited_signals=self._missing, signals=EMPTY_MAP)
         elif self._claimed:
             success.add(awaited_signals=None)
 
@@ -130,7 +130,7 @@ class Awaits(Participant):
 def awaiting(name: str, until: datetime | timedelta | None) -> tuple[Item, datetime]:
     """Return what the row of a new task has that awaits this signal, in its stored form, and when it is due."""
     limit = clock.now() + until if isinstance(until, timedelta) else until
-    also: Item = {"awaited_signals": {STRING_SET: [name]}, "signals": {MAP: {}}, "v": {NUMBER: str(SIGNALS_FORMAT)}}
+    also: Item = {"awaited_signals": {STRING_SET: [name]}, "signals": {MAP: {}}}
     if limit is not None:
         also["wait_until"] = {STRING: clock.stamp(limit)}
     return also, limit or clock.NEVER
@@ -151,15 +151,15 @@ def restored(
     also, due = awaiting("", until)
     if awaits:
         return {**also, "awaited_signals": {STRING_SET: sorted(awaits)}, "signals": {MAP: stored}}, due
-    return {"signals": {MAP: stored}, "v": also["v"]}, until
+    return {"signals": {MAP: stored}}, until
 
 
 def sending(model: type[TaskRow], name: str, form: str, *, of_round: bool) -> PreparedWrite:
     """Return the write of a signal: `more`, `last`, `late`, `early` or `first`, the early one in a row without any."""
     pending = tuple(codes.pending for codes in model.tracker.steps)
-    guards = [when.same_round(has_token=True) if of_round else when.first_round(), when.known_format()]
+    guards = [when.same_round() if of_round else when.first_round(), when.known_format()]
     path: Any = Path(["signals", name])
-    changes: list[Any] = [path.set(slot(TaskRow.signals, "signal")), TaskRow.format_version.set(SIGNALS_FORMAT)]
+    changes: list[Any] = [path.set(slot(TaskRow.signals, "signal"))]
     if form == "more":
         guards += [when.not_received(name), when.awaits_more(name)]
         changes.append(TaskRow.awaited_signals.delete({name}))
@@ -216,7 +216,7 @@ def send(
         if first is not None:
             return Sent(row, _EFFECTS[form] if first.token == token else _repeated(row, name, first, text, key))
         form, now = _next_form(row, name), max(clock.now(), row.update_time)
-        if token < (row.creation or ""):  # this clock is behind that of the program that created it
+        if token < row.creation:  # this clock is behind that of the program that created it
             token = new_token(above=row.creation)
     raise TaskNotReadyError(
         f"cannot send {name} to {model.__name__} {task_id!r}: it changed {number + 1} times meanwhile; try again",

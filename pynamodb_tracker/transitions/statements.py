@@ -18,7 +18,6 @@ from pynamodb_tracker.dynamodb.error_codes import is_invalid
 from pynamodb_tracker.model.changes import Changes
 from pynamodb_tracker.model.results import payload_attribute, result_attribute
 from pynamodb_tracker.model.row import (
-    FORMAT,
     OF_ROUND,
     Membership,
     TaskRow,
@@ -28,7 +27,7 @@ from pynamodb_tracker.model.row import (
 )
 from pynamodb_tracker.status import END, Codes
 from pynamodb_tracker.transitions import conditions as when
-from pynamodb_tracker.transitions.conditions import Guard, life_seen, seen_values
+from pynamodb_tracker.transitions.conditions import Guard, seen_values
 from pynamodb_tracker.transitions.participants import OptionalParticipant
 from pynamodb_tracker.transitions.prepared import PreparedWrite
 from pynamodb_tracker.transitions.transition import (
@@ -375,7 +374,7 @@ class StepStatements(StepWrites[T]):
     def merge(
         self, effect: str, row: T, request_tokens: Sequence[str], changes: Changes, values: Mapping[str, Any]
     ) -> Transition:
-        """Store a request in the row that was read: in its attributes, in `again`, or as a new round.
+        """Store a request in the row that was read: in its attributes, in `queued`, or as a new round.
 
         The write depends on which attributes the row had. With a `due_time` among the values, it moves that of a
         pending task.
@@ -393,7 +392,11 @@ class StepStatements(StepWrites[T]):
             merge.add(when.at(self.codes.pending))
         if "due_time" in values or "repeat" in changes:  # another rule counts from the turn that was read
             merge.add(when.due_as_seen(), seen={"seen_due": clock.stamp(row.due_time)})
-        merge.add(when.requests_as_seen(is_there="request_count" in stored), when.same_life(), seen=life_seen(row))
+        merge.add(
+            when.requests_as_seen(is_there="request_count" in stored),
+            when.same_life(),
+            seen={"seen_creation": row.creation},
+        )
         for name, (attribute, _) in changes.items():
             before = stored.get(attribute.attr_name)
             merge.add(when.value_seen(name, attribute.attr_name, None if before is None else next(iter(before))))
@@ -412,7 +415,7 @@ class StepStatements(StepWrites[T]):
     def anew(self, token: str, row: T) -> dict[str, Any]:
         """Return what makes a task that has succeeded pending at this step, its first one, beyond the move."""
         left = {**dict.fromkeys(("queued", "expire_time", "release_count")), **WAITS, **of_round(row)}
-        return {"lock": token, "round": Same("lock"), "attempt": ZERO, "format_version": Constant(FORMAT), **left}
+        return {"lock": token, "round": Same("lock"), "attempt": ZERO, **left}
 
 
 def _waiting_as_seen(row: TaskRow | None) -> Sequence[Guard]:

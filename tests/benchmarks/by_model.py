@@ -78,7 +78,7 @@ class ByModel:
         waiting = Row.status.is_in(10, 12) & (Row.due_time <= now + MARGIN)
         abandoned = (Row.status == 11) & (Row.lock_expire_time < now - MARGIN)
         later_token = Row.lock.does_not_exist() | (Row.lock < token)
-        known_format = Row.v.does_not_exist() | (Row.v <= 2)
+        known_format = Row.v <= 1
         row.update(
             [
                 Row.status.set(11),

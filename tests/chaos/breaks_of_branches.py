@@ -18,7 +18,7 @@ def passed_over_and_not_told(story: Story) -> None:
 
 
 def parts_left_behind(story: Story) -> None:
-    story.change(of_round=["once"])
+    story.change(of_round=["checkpoints"])
 
 
 def fatal_task_that_succeeded(story: Story) -> None:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from pynamodb_tracker import Repeat
-from pynamodb_tracker.model.round_records import round_of_runs
+from pynamodb_tracker.model.references import round_of
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import read, run
 from tests.cli.shop import Order, Sample, refuse
@@ -83,7 +83,7 @@ def test_a_task_is_shown_with_what_its_runs_have_left_behind(monkeypatch: pytest
     monkeypatch.setattr(Order.ship._definition.codes, "branch", True)
     Order.create("o-1", state=Order.ship.pending)
     parts = {
-        "round": {"S": round_of_runs(Order.get_task("o-1"))},
+        "round": {"S": round_of(Order.get_task("o-1"))},
         "10/charge": {"S": "1"},
         "20/mail": {"S": "2"},
         "20/log": {"S": "3"},

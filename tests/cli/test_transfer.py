@@ -20,8 +20,8 @@ from tests.support.rows import change, park, stored
 
 SAMPLE = "tests.cli.shop:Sample"
 KNOWN = (
-    "it has task_id, state, due_time, group, repeat, trace, awaits, signals, once, skipped_steps, postponed, "
-    "first_failure, cancel_time, amount, data, note"
+    "it has task_id, state, due_time, group, repeat, trace, awaited_signals, signals, checkpoints, skipped_steps, "
+    "postpone_count, first_failure, cancel_time, amount, data, note"
 )
 
 
@@ -145,8 +145,8 @@ def test_a_dry_run_checks_and_creates_nothing() -> None:
             '{"task_id": "o-1", "due_time": "soon"}',
             "due_time: 'soon' is not a time: write it as in 2026-01-31T12:00:00Z",
         ),
-        ('{"task_id": "o-1", "blockers": 3}', "waits: nothing would end the wait of a loaded task"),
-        ('{"task_id": "o-1", "again": {}}', "again: load it without again, and then ask for it with create --merge"),
+        ('{"task_id": "o-1", "blockers": 3}', "blockers: nothing would end the wait of a loaded task"),
+        ('{"task_id": "o-1", "queued": {}}', "queued: load it without queued, and then ask for it with create --merge"),
         ('{"task_id": "o-1", "repeat": "daily"}', "repeat: 'daily' is not a rule: write it as 'cron 0 2 * * *'"),
         ('{"task_id": "o-1", "repeat": "every 5 hours"}', "repeat: '5 hours' is not a duration"),
         ('{"task_id": "o-1", "repeat": {"hourly": 1}}', "repeat: the rule '{\"hourly\": 1}' cannot be read"),
@@ -311,7 +311,7 @@ def test_export_has_what_a_loaded_task_has_and_what_it_cannot_have(store: Stoppe
     again = {"due_time": store.now().isoformat(), "attributes": {"amount": 5}}
     trace = {"traceparent": "00-1"}
     assert lines["waits"] == {"task_id": "waits", "state": "pay.pending", "trace": trace, "blockers": 3}
-    assert lines["runs"] == {"task_id": "runs", "state": "pay.in_progress", "again": again}
+    assert lines["runs"] == {"task_id": "runs", "state": "pay.in_progress", "queued": again}
     assert load(json.dumps({"task_id": "o-1", "trace": trace})).code == 0
     assert load('task_id,trace\no-2,"{""traceparent"": ""00-1""}"\n').code == 0
     assert Order.get_task("o-1").trace == Order.get_task("o-2").trace == trace
@@ -579,10 +579,10 @@ def test_a_task_is_loaded_with_the_answers_that_it_awaits_and_has(store: Stopped
     ("line", "words"),
     [
         ('{"task_id": "o-1", "awaited_signals": ["payed"]}', "Order awaits no 'payed'; it awaits approved, paid"),
-        ('{"task_id": "o-1", "awaited_signals": "[1]"}', 'awaits: [1] is no list of signals, as in ["paid"]'),
+        ('{"task_id": "o-1", "awaited_signals": "[1]"}', 'awaited_signals: [1] is no list of signals, as in ["paid"]'),
         ('{"task_id": "o-1", "signals": {"paid": 1}}', "signals: {'paid': 1} has no signals"),
         ('{"task_id": "o-1", "awaited_signals": ["paid"], "signals": {"paid": {"value": 1}}}', "and has that already"),
-        ('{"task_id": "o-1", "awaited_signals": ["paid"], "group": "g"}', "a group or a rule has no awaits"),
+        ('{"task_id": "o-1", "awaited_signals": ["paid"], "group": "g"}', "a group or a rule has no awaited_signals"),
         ('{"task_id": "o-1", "signals": {"paid": {"time": "noon"}}}', "Invalid isoformat string: 'noon'"),
     ],
 )

@@ -171,11 +171,7 @@ def test_a_task_that_cannot_take_it_keeps_it_for_its_next_run(state: Callable[[]
     waits = after["queued"]["M"]
     assert waits["attributes"] == {"M": {"pages": {"L": [{"S": "b"}, {"S": "c"}]}, "weight": {"N": "2"}}}
     assert waits["due_time"] == {"S": (clock.now() + HOUR / 2).strftime("%Y-%m-%dT%H:%M:%S.%f+0000")}
-    assert after == {
-        **row,
-        **{name: after[name] for name in ("queued", "request_count", "request_tokens")},
-        "v": {"N": "2"},
-    }
+    assert after == {**row, **{name: after[name] for name in ("queued", "request_count", "request_tokens")}}
 
 
 def test_a_task_that_has_succeeded_begins_anew_with_the_given_attributes_and_keeps_its_data() -> None:
@@ -193,7 +189,7 @@ def test_a_task_that_has_succeeded_begins_anew_with_the_given_attributes_and_kee
     assert (done.effect, task.state, task.attempt) == ("restarted", Index.build.pending, 0)
     assert (task.pages, task.note, task.weight, task.trace) == (["b"], None, 5, None)
     assert (task.data, len(task.errors)) == ({"cursor": 7}, 1)
-    assert (task.round, task.format_version, task.expire_time) == (task.lock, 2, None)
+    assert (task.round, task.expire_time) == (task.lock, None)
     assert task.round > row["lock"]["S"]
     assert "payload#10" not in stored(Index, "i-1")
     assert Index.build.run("i-1", lambda ctx: ctx.attempt, must_match="another payload") == 1
@@ -239,26 +235,6 @@ def test_a_task_whose_large_data_has_expired_begins_anew_without_it() -> None:
     remove(Index, chunk)  # as time to live does
     done = ask("a")
     assert (done.effect, done.task.data, Index.get_task("i-1").data) == ("restarted", {}, {})
-
-
-def test_what_a_worker_of_an_earlier_version_left_behind_begins_anew_with_the_rest() -> None:
-    Index.create("i-1", pages=["a"])
-    runs()
-    ask("b", due_time=HOUR, note=None)
-    ask("c", due_time=2 * HOUR, weight=3)
-    again = stored(Index, "i-1")["queued"]
-    again["M"]["attributes"]["M"]["later"] = {"S": "declared by a later version of the program"}
-    end: Any = {"status": {"N": "1000"}, "status_key": {"S": "index#1000#0"}, "unfinished": {"L": []}, "again": again}
-    change(Index, "i-1", **end)  # a success that does not look at `again`
-    done = ask("d", due_time=2 * HOUR)
-    assert (done.effect, done.task.pages, done.task.note, done.task.queued) == (
-        "restarted",
-        ["b", "c", "d"],
-        None,
-        None,
-    )
-    assert done.task.due_time == done.task.update_time + HOUR
-    assert stored(Index, "i-1")["later"] == again["M"]["attributes"]["M"]["later"]
 
 
 @pytest.mark.parametrize("step", ["build", "publish"])
@@ -413,7 +389,7 @@ def test_what_is_kept_for_the_next_run_has_to_fit_into_the_row_beside_the_rest()
     Index.create("i-1", note=BIG)
     runs()
     row = stored(Index, "i-1")
-    with pytest.raises(ValueNotStorableError, match="again alone has 250") as caught:
+    with pytest.raises(ValueNotStorableError, match="queued alone has 250") as caught:
         Index.create_or_merge("i-1", note=BIG)
     assert (caught.value.task_id, caught.value.attribute, stored(Index, "i-1")) == ("i-1", "queued", row)
 

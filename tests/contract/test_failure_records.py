@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import pytest
 
 from pynamodb_tracker import Step, UseCase
+from pynamodb_tracker.exceptions import TaskError
 from pynamodb_tracker.model.failure import Failure
 from tests.support.engines import only_dynoxide
 from tests.support.rows import change, index_entries, item_bytes, stored
@@ -222,23 +223,20 @@ def test_the_newest_failures_are_those_that_are_kept() -> None:
     assert kept == [f"failure {attempt}" for attempt in range(15 - len(kept), 15)]
 
 
-@pytest.mark.parametrize(
-    "entry",
-    [
-        {},
-        {"message": {"S": "old"}},
-        {"time": {"S": "2026-01-01T00:00:00.000000+0000"}, "colour": {"S": "of a newer version"}},
-    ],
-    ids=["nothing", "a message", "a time and more"],
-)
-def test_a_record_of_another_version_that_lacks_fields_or_has_more_is_read(entry: dict[str, Any]) -> None:
+def test_a_record_with_an_unknown_field_is_read_and_one_that_lacks_a_field_is_damaged() -> None:
     Order.create("o-1")
-    change(Order, "o-1", errors={"L": [{"M": entry}]})
     fail(Order.confirm_payment, "o-1")
-    assert [failure.type for failure in Order.get_task("o-1").errors] == ["", "Broken"]
+    (entry,) = stored(Order, "o-1")["errors"]["L"]
+    entry["M"]["colour"] = {"S": "of a later version"}
+    change(Order, "o-1", errors={"L": [entry]})
+    assert [failure.type for failure in Order.get_task("o-1").errors] == ["Broken"]
+    del entry["M"]["worker"]
+    change(Order, "o-1", errors={"L": [entry]})
+    with pytest.raises(TaskError, match=r"errors \(a failure has no 'worker', or it is of another type\)"):
+        Order.get_task("o-1")
 
 
-def test_errors_that_an_older_version_wrote_too_large_are_cut() -> None:
+def test_errors_that_another_program_wrote_too_large_are_cut() -> None:
     Order.create("o-1")
     fail(Order.confirm_payment, "o-1")
     ((entry),) = stored(Order, "o-1")["errors"]["L"]

@@ -334,8 +334,8 @@ def test_a_place_that_another_program_has_damaged_is_named() -> None:
     client(GroupTable).update_item(
         TableName=GroupTable.Meta.table_name,
         Key=key,
-        ConditionExpression="attribute_exists(starts)",
-        UpdateExpression="SET starts = :naive",
+        ConditionExpression="attribute_exists(turn_due_time)",
+        UpdateExpression="SET turn_due_time = :naive",
         ExpressionAttributeValues={":naive": {"S": "2026-01-01T00:00:00"}},
     )
     with pytest.raises(TrackerError, match=r"cannot read the group 'customer-7' .*: another program has changed it"):

@@ -126,11 +126,6 @@ def delete_and_load() -> None:
     assert ended.code == 0, ended.err
 
 
-def forget_creation() -> None:
-    """Make the row one from before creations had tokens."""
-    change(Charge, "c-1", creation=None)
-
-
 @pytest.mark.parametrize(
     ("before", "meanwhile", "options"),
     [
@@ -194,18 +189,6 @@ def test_each_occurrence_of_a_task_that_repeats_has_another_key(clock: StoppedCl
             clock.advance(DAY)
         keys.append(block(Fee.charge))
     assert len(set(keys)) == 4
-
-
-def test_a_row_without_a_creation_is_known_by_its_creation_time(clock: StoppedClock) -> None:
-    Charge.create("c-1")
-    forget_creation()
-    keys = [fail(), run()]
-    clock.advance(DAY)
-    delete_and_create()
-    forget_creation()
-    keys += [fail(), run()]
-    assert (keys[0], keys[2]) == (keys[1], keys[3])
-    assert keys[0] != keys[2]
 
 
 def test_a_task_that_an_event_creates_keeps_the_key_of_its_first_attempt() -> None:

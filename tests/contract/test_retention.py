@@ -336,12 +336,18 @@ def test_a_success_looks_for_items_beside_a_task_only_if_there_may_be_some() -> 
         return requests.operations.count("Query")
 
     Order.create("plain")
+    Order.create_or_merge("merged")
+    Order.create_or_merge("merged")
     Order.create("small", data={"n": 1})
     Letter.create("failed")
     fail(Letter.write, "failed")
     Letter.write.run("failed", lambda _: None)
 
-    assert {task_id: queries_at_end(task_id) for task_id in ("plain", "small")} == {"plain": 0, "small": 1}
+    assert {task_id: queries_at_end(task_id) for task_id in ("plain", "merged", "small")} == {
+        "plain": 0,
+        "merged": 0,
+        "small": 1,
+    }
     with recorded() as requests:
         Letter.post.run("failed", lambda _: None)
     assert requests.operations.count("Query") == 1

@@ -174,8 +174,7 @@ def starts(write: PreparedWrite) -> Iterator[tuple[Item, Values]]:
     """Yield rows that a write is applied to, and its values: one for each alternative that its condition has."""
     told, values = as_told(write), Values(write)
     row: Item = {}
-    condition = told["IF"].replace("creation = :seen_creation OR ", "")  # without a token, create_time counts, too
-    for negated, name, operator, operand, there, path in COMPARED.findall(condition):
+    for negated, name, operator, operand, there, path in COMPARED.findall(told["IF"]):
         if there:
             is_list = f"{path}[" in told.get("SET", "")
             row.setdefault(path, ({"L": []} if is_list else {"S": "there"}) if there == "exists" else None)
@@ -260,6 +259,7 @@ def test_an_answer_to_a_task_that_waits_for_nothing_else_does_the_same_as_a_stat
     write = writes_of_ship()[name]
     never = {"S": stamp(NEVER)}
     row = {"status": {"N": "200"}, "awaited_signals": {"SS": ["paid"]}, "signals": {"M": {}}, "update_time": {"S": "a"}}
+    row |= {"creation": {"S": ""}, "v": {"N": "1"}}
     parked = {**row, "due_time": never, "wait_until": {"S": "x"}}
     limited = {**row, "due_time": {"S": "x"}, "wait_until": {"S": "x"}}
     started = {**parked, "status": {"N": "201"}}

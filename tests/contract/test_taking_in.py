@@ -506,7 +506,7 @@ def asked(attributes: dict[str, Any], due_time: str = "2026-01-31T12:00:00.00000
 )
 def test_a_success_that_cannot_read_what_was_asked_for_is_recorded_as_a_failure(again: dict[str, Any]) -> None:
     Cursor.create("c")
-    with pytest.raises(TaskError, match="Cursor 'c' cannot be read: again"), Cursor.step.start("c"):
+    with pytest.raises(TaskError, match="Cursor 'c' cannot be read: queued"), Cursor.step.start("c"):
         change(Cursor, "c", queued=again, request_count={"N": "1"})
     row = stored(Cursor, "c")
     assert (row["status"], row["errors"]["L"][-1]["M"]["type"]) == ({"N": "12"}, {"S": "TaskError"})

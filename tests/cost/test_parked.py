@@ -26,7 +26,7 @@ engine = opened(AppTask, scope="function")
 def park(number: int) -> None:
     """Store tasks as the success of a step leaves them that wait for one more."""
     Order.create("p")
-    row = {**stored(Order, "p"), "v": {"N": "2"}, "blockers": {"N": "1"}, "due_time": {"S": NEVER}}
+    row = {**stored(Order, "p"), "blockers": {"N": "1"}, "due_time": {"S": NEVER}}
     Order.delete_task("p")
     puts: list[Any] = [{"PutRequest": {"Item": {**row, "task_id": {"S": f"p-{each}"}}}} for each in range(number)]
     for first in range(0, number, _MOST_WRITES):

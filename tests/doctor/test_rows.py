@@ -10,7 +10,6 @@ import pytest
 from pynamodb_tracker import ExecutionContext, Signal, Step, Task, UseCase
 from pynamodb_tracker.doctor import examine_rows
 from pynamodb_tracker.testing import StoppedClock, local_table, stopped_clock
-from tests.cli.command import run
 from tests.support.rows import change, client
 
 
@@ -107,22 +106,6 @@ def test_a_group_that_stands_still_is_found_and_the_advice_mends_it(clock: Stopp
     assert "Page.group('customer-7')" in finding.found
     Page.group("customer-7").repair()
     assert list(examine_rows(Page)) == []
-
-
-def test_a_task_that_ended_with_what_was_asked_for_is_found_and_asking_once_more_mends_it() -> None:
-    Page.create("p-1", state=Page.write.pending)
-    with Page.write.start("p-1"):
-        Page.create_or_merge("p-1")
-    assert examine_rows(DeskTask) == []
-    again = {"M": {"due_time": {"S": "2026-01-01T00:00:00.000000+0000"}, "attributes": {"M": {}}}}
-    change(Page, "p-1", status={"N": "1000"}, queued=again)
-    ended = run("doctor", "--rows", of="tests.doctor.test_rows:DeskTask")
-    assert (ended.code, "without a run for later requests: page 'p-1'" in " ".join(ended.out.split())) == (
-        1,
-        True,
-    )
-    Page.create_or_merge("p-1")
-    assert examine_rows(DeskTask) == []
 
 
 def test_a_task_that_awaits_an_answer_that_nobody_declares_is_found_and_others_are_not(clock: StoppedClock) -> None:

@@ -344,22 +344,6 @@ def ignored_in_its_next_life(world: World) -> bool:
     return bool(world.task.state == world.mine.confirm.ignored)
 
 
-def ignored_without_a_token_in_its_next_life(world: World) -> bool:
-    """Return whether this happens to rows from before creations had tokens."""
-
-    def begin() -> None:
-        begin_another_life(world)
-        forget_creation(world)
-
-    world.mine.create("o")
-    forget_creation(world)
-    world.clock.advance(timedelta(seconds=1))
-    world.goes_wrong(begin)
-    with contextlib.suppress(TaskNotFoundError):
-        world.mine.confirm.ignore("o", reason="cancelled")
-    return bool(world.task.state == world.mine.confirm.ignored)
-
-
 def spent_in_its_next_life(world: World) -> bool:
     """Return whether the row of a task that has no attempt left gets the failures of the one that was there before."""
     patient = world.hire(max_attempts=4)
@@ -383,12 +367,6 @@ def begin_another_life(world: World, **options: Any) -> None:
     """Delete the task, and create it again at the same moment, so that its create_time does not tell the two apart."""
     world.theirs.delete_task("o")
     world.theirs.create("o", **options)
-
-
-def forget_creation(world: World) -> None:
-    """Remove the token of the create."""
-    tracker = world.theirs.tracker
-    tracker.connection().update_item("o", tracker.use_case.name, actions=[TaskRow.creation.remove()])
 
 
 def claimed_by_an_earlier_version(world: World) -> bool:
@@ -455,11 +433,11 @@ def deleted_by_an_earlier_version(world: World) -> bool:
     return is_gone(world)
 
 
-def later_version(world: World) -> None:
+def later_version(world: World, task_id: str = "o") -> None:
     """Let a later version of the library write the row."""
     tracker = world.theirs.tracker
     tracker.connection().update_item(
-        "o", tracker.use_case.name, actions=[TaskRow.format_version.set(LATEST_FORMAT + 1)]
+        task_id, tracker.use_case.name, actions=[TaskRow.format_version.set(LATEST_FORMAT + 1)]
     )
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 
-from pynamodb_tracker import TaskNotFoundError
+from pynamodb_tracker import TaskFormatError, TaskNotFoundError
 from pynamodb_tracker.model.row import TaskRow
-from tests.race.traces_of_commands import begin_another_life
+from tests.race.traces_of_commands import begin_another_life, later_version
+from tests.support.operations import row
 from tests.support.world import World
 
 GROUP = "g"
@@ -35,6 +37,16 @@ def ignored_in_another_group(world: World) -> bool:
     with contextlib.suppress(TaskNotFoundError):
         world.mine.confirm.ignore("o", reason="cancelled")
     return bool(world.task.state == world.mine.confirm.ignored)
+
+
+def woken_for_a_later_version(world: World) -> bool:
+    """Return whether a task gets its turn that a later version has written."""
+    world.mine.create("o", group=GROUP)
+    world.mine.create("p", group=GROUP)
+    world.goes_wrong(partial(later_version, world, "p"), target=TRANSACT)
+    with contextlib.suppress(TaskFormatError):
+        world.mine.confirm.ignore("o", reason="cancelled")
+    return "turn_due_time" not in (row(world.theirs, "p") or {})
 
 
 def entered_in_its_next_life(world: World) -> bool:

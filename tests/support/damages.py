@@ -87,9 +87,9 @@ HEALTHY = ["healthy 0", "healthy 1", "healthy 2"]
 _WRITTEN_BY_CLAIM = {"status_key", "lock_expire_time", "worker", "saves", "update_time", "expire_time"}
 _OF_THE_USER = {"data", "weight"}
 
-_MISSING = ("status", "due_time", "create_time", "attempt", "fence", "unfinished")
+_MISSING = ("status", "due_time", "create_time", "creation", "attempt", "fence", "unfinished", "v")
 
-_NULL = ("queued", "lock", "parent", "v")
+_NULL = ("queued", "lock", "parent")
 """Attributes that a row may lack: NULL in one is neither that nor a value."""
 
 _HOSTILE: dict[str, tuple[dict[str, Any], ...]] = {
@@ -112,6 +112,7 @@ _HOSTILE: dict[str, tuple[dict[str, Any], ...]] = {
     "creator": (),
     "parent": ({"S": "nobody"}, {"S": ""}),
     "blockers": ({"N": "-1"},),
+    "child_count": ({"N": "-1"},),
     "wait_until": ({"S": "soon"},),
     "group_number": ({"N": "-1"},),
     "turn_due_time": ({"S": "soon"},),

@@ -75,7 +75,7 @@ def remove(table: type[Task], key: Item) -> None:
 def park(use_case: type[Task], task_id: str, waits: int, until: datetime = NEVER) -> None:
     """Let a pending task wait for others, at the longest until then."""
     at_latest = {} if until == NEVER else {"wait_until": {"S": stamp(until)}}
-    change(use_case, task_id, blockers={"N": str(waits)}, due_time={"S": stamp(until)}, v={"N": "2"}, **at_latest)
+    change(use_case, task_id, blockers={"N": str(waits)}, due_time={"S": stamp(until)}, **at_latest)
 
 
 def index_entries(use_case: type[Task]) -> list[Item]:

@@ -13,7 +13,7 @@ from pynamodb_tracker import Repeat, Step, Task, UseCase
 from pynamodb_tracker.clock import NEVER, stamp
 from pynamodb_tracker.control import limit
 from pynamodb_tracker.dynamodb.connection import sharing_requests
-from pynamodb_tracker.model.row import FORMAT, Membership, load
+from pynamodb_tracker.model.row import Membership, load
 from pynamodb_tracker.testing import stopped_clock
 from pynamodb_tracker.transitions import Claim, Journal, StepStatements, features, groups
 from pynamodb_tracker.transitions import conditions as when
@@ -28,7 +28,7 @@ from pynamodb_tracker.transitions.prepared import PreparedWrite
 from pynamodb_tracker.transitions.repeats import Turn, begun_again
 from pynamodb_tracker.transitions.signals import Awaits, sending
 from pynamodb_tracker.transitions.success import transition_of_success
-from pynamodb_tracker.transitions.transition import Constant, Stored, Transition, without_payloads
+from pynamodb_tracker.transitions.transition import Stored, Transition, without_payloads
 
 __all__ = [
     "as_told",
@@ -53,6 +53,7 @@ TOLD = {
     "expire_time": "expiry",
     "group_number": "number",
     "lock": "token",
+    "added child_count": "children",
     "lock_expire_time": "expire",
     "update_time": "now",
 }
@@ -101,13 +102,17 @@ def claim_of(step: Any, **stored: Any) -> Claim[Order]:
 
 
 def success_of(
-    claim: Claim[Order], *, children: int | None = None, until: datetime | None = None, awaits: Collection[str] = ()
+    claim: Claim[Order],
+    *,
+    children: int | None = None,
+    until: datetime | None = None,
+    awaited_signals: Collection[str] = (),
 ) -> Transition:
     """Return the success of a run that has nothing changed, and what it lets the next step wait for."""
     journal = Journal(claim)
-    if awaits:
-        waiting_for = journal.additions["awaits"] = Awaits()
-        waiting_for.names, waiting_for.until = frozenset(awaits), until
+    if awaited_signals:
+        waiting_for = journal.additions["awaited_signals"] = Awaits()
+        waiting_for.names, waiting_for.until = frozenset(awaited_signals), until
     if children is not None:
         waiting = follow_ups_of(journal)
         waiting.child_list, waiting.wait_until = ChildList(claim.task), until
@@ -178,7 +183,7 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         return moved(reopening)
 
     as_set_aside = {"last_error": "e"}
-    kept_again: dict[str, Any] = {"queued": Stored({}), "format_version": Constant(FORMAT)}
+    kept_again: dict[str, Any] = {"queued": Stored({})}
     begun_anew = moved(merged("restarted", asked, **step.anew("t", asked)))
     begun_anew.changes = without_payloads(Order)
     writes = {
@@ -197,11 +202,11 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         "commit and wait": committed(success_of(claim, children=1, until=NOW)),
         "commit and go on waiting": committed(success_of(claim_of(step, blockers={"N": "1"}), children=0)),
         "succeed": success_of(claim),
-        "succeed and wait": success_of(claim, awaits={"paid"}, until=NOW),
+        "succeed and wait": success_of(claim, awaited_signals={"paid"}, until=NOW),
         "succeed after the limit": success_of(claim_of(step, awaits={"SS": ["paid"]})),
         "fail": failed(202),
         "give up": failed(203),
-        "postpone": failed(202, postponed=1, first_failure="t"),
+        "postpone": failed(202, postpone_count=1, first_failure="t"),
         "release": finished(claim, step.finish("release", "t", 200), NOW, 0, release_count=1),
         "spend": commanded(step.spend(plain, abandoned=False), **as_set_aside),
         "spend abandoned": commanded(step.spend(plain, abandoned=True), **as_set_aside),

@@ -20,7 +20,7 @@ TASKS = 1225
 ODD: tuple[dict[str, Any], ...] = (
     {},
     {"task_id": {"S": "x" * 280}},
-    {"repeat": {"S": '{"cron":"0 2 * * *"}'}, "occurrence": {"S": "2026-01-01T02:00:00+00:00"}, "v": {"N": "2"}},
+    {"repeat": {"S": '{"cron":"0 2 * * *"}'}, "occurrence": {"S": "2026-01-01T02:00:00+00:00"}},
     {"attempt": {"S": "many"}, "fence": {"N": "-1"}},
     {"group": {"S": "g"}, "group_number": {"N": "7"}},
     {"parent": {"S": "pile#p-1#0"}, "last_error": {"S": "e" * 200}},

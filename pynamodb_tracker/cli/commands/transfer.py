@@ -72,11 +72,11 @@ def load(
     repeat, a rule as in "cron 0 2 * * * in Europe/Berlin" or "every 1h"; group; and trace. Empty CSV fields are no
     value.
 
-    A task that waits for signals has awaits, their names, and a due_time if that is limited; signals are those it
-    has.
+    A task that waits for signals has awaited_signals, their names, and a due_time if that is limited. It has signals
+    if some have come.
 
-    What is left of the round that a task was in (once, skipped_steps, postponed, first_failure, cancel_time) is kept: a
-    part that is done is not repeated, and a cancelled task starts only once it is reopened.
+    What is left of the round that a task was in (checkpoints, skipped_steps, postpone_count, first_failure,
+    cancel_time) is kept: a part that is done is not repeated, and a cancelled task starts only once it is reopened.
 
     A task that was exported in progress is created as pending. Tasks of one group are created in the order of the
     lines.
