@@ -44,9 +44,6 @@ SLOW = ("test_docs.py", "test_engine.py", "test_images.py", "test_site.py")
 """The files of tests/ that `--quick` leaves out."""
 SITE = TESTS / "test_site.py"
 """It is for `make docs`, which builds the site."""
-EARLY = (*SLOW, "cli/test_documented_commands.py")
-"""Files that start early, as those of `LONG` do. Commands of pages come before tests/cli/test_exits.py, which leaves
-something behind that they find."""
 LONG = ("race", "browser")
 """The marks of tests in files that take long."""
 
@@ -172,7 +169,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     If a long file were the last one, all cores but one would wait for it. The mark lets `-m "not engine"` and `--quick`
     leave out all that needs the engine.
     """
-    long = {item.path for item in items if any(map(item.get_closest_marker, LONG))} | {TESTS / name for name in EARLY}
+    long = {item.path for item in items if any(map(item.get_closest_marker, LONG))} | {TESTS / name for name in SLOW}
     items.sort(key=lambda item: item.path not in long)
     for item in items:
         if isinstance(item, pytest.Function) and {"dynamodb", "dynoxide"} & set(item.fixturenames):
@@ -192,18 +189,11 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def _spared(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Spare coverage some files, and the collections of garbage of later ones what this one leaves.
-
-    Later files get the AWS settings as they were, whatever a table in memory that was left open has set.
-    """
-    before = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+    """Spare coverage some files, and the collections of garbage of later ones what this one leaves."""
     with measuring(request.path):
         yield
     gc.collect()  # the library does where names are used again
     gc.freeze()
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
-        del os.environ[name]
-    os.environ.update(before)
 
 
 @contextmanager

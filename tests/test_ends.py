@@ -17,34 +17,18 @@ from typing import Any, Literal
 
 import pytest
 
-from pynamodb_tracker import RetryLater, Step, Task, UseCase
+from pynamodb_tracker import RetryLater
 from pynamodb_tracker.aws_lambda import handles
 from pynamodb_tracker.batch.batch import TaskAttempt
 from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.dynamodb.write_batcher import batcher_for
 from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.shop import Context
-from tests.support.engines import Moto
-from tests.support.rows import client
+from tests.support.jobs import LOCK, Job, jobs
 from tests.support.sdk_faults import FAULTS, ONE_OF_EACH_KIND, Fault, Sdk
 
-LOCK = timedelta(minutes=2)
 SILENCE = timedelta(seconds=1)
 """How long the shortest request takes that nobody answers."""
-
-
-class EndTask(Task):
-    class Meta:
-        table_name = "ends"
-        region = "us-east-1"
-        max_retry_attempts = 0
-
-
-class Job(EndTask):
-    use_case_id = UseCase("job")
-
-    work = Step(10, lock_for=LOCK, max_attempts=9)
-    after = Step(20)
 
 
 class Broken(Exception):  # noqa: N818 - a user's own
@@ -53,7 +37,7 @@ class Broken(Exception):  # noqa: N818 - a user's own
 
 @pytest.fixture(scope="module")
 def sdk() -> Iterator[Sdk]:
-    with Moto.of([EndTask]), Sdk(client(EndTask)).in_use() as sdk:
+    with jobs(retries=0) as sdk:
         yield sdk
 
 

@@ -20,32 +20,18 @@ from pynamodb.attributes import UnicodeAttribute
 from pynamodb.exceptions import GetError, PynamoDBConnectionError, UpdateError
 from pynamodb.models import Model
 
-from pynamodb_tracker import Step, Task, UseCase, clock
+from pynamodb_tracker import clock
 from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.dynamodb.connection import get_items
 from pynamodb_tracker.dynamodb.error_codes import is_of_sdk, is_unheard
 from pynamodb_tracker.dynamodb.retries import ending_by, latest_response, slept_before_retry, stopped_by
 from pynamodb_tracker.testing import StoppedClock
-from tests.support.engines import Moto
+from tests.support.jobs import Job, JobTask, jobs
 from tests.support.network import Network
 from tests.support.paced_clock import PATIENCE, StandingClock
-from tests.support.rows import client
 from tests.support.sdk_faults import FAULTS, Fault, Sdk
 
 SOON = timedelta(seconds=3)
-
-
-class RetryTask(Task):
-    class Meta:
-        table_name = "retries"
-        region = "us-east-1"
-        max_retry_attempts = 1
-
-
-class Job(RetryTask):
-    use_case_id = UseCase("job")
-
-    work = Step(10, lock_for=timedelta(minutes=5))
 
 
 class Payment(Model):
@@ -58,14 +44,14 @@ class Payment(Model):
 
 @pytest.fixture(scope="module")
 def sdk() -> Iterator[Sdk]:
-    with Moto.of([RetryTask]), Sdk(client(RetryTask)).in_use() as sdk, mock.patch("botocore.endpoint.time.sleep"):
+    with jobs(retries=1) as sdk, mock.patch("botocore.endpoint.time.sleep"):
         yield sdk
 
 
 @pytest.fixture
 def network(monkeypatch: pytest.MonkeyPatch) -> Network:
     network = Network()
-    connection = RetryTask.tracker.connection().connection
+    connection = JobTask.tracker.connection().connection
     original = connection.dispatch
     monkeypatch.setattr(
         connection,
@@ -94,6 +80,20 @@ def test_no_retry_is_begun_that_may_end_after_the_deadline(stopped_clock: Stoppe
             pass
 
     assert stopped_clock.now() <= deadline - timedelta(seconds=1)
+
+
+@pytest.mark.parametrize("kind", ["lock", "deadline"])
+def test_a_pause_that_would_pass_the_end_is_shortened_once(
+    monkeypatch: pytest.MonkeyPatch, stopped_clock: StoppedClock, kind: str
+) -> None:
+    end = stopped_clock.now() + SOON
+    monkeypatch.setattr("pynamodb_tracker.dynamodb.retries.jittered_pause", lambda *_, **__: 5.0)
+
+    with ending_by(end if kind == "deadline" else None):
+        slept = [slept_before_retry(9, end if kind == "lock" else None) for _ in range(3)]
+
+    assert slept == [True, False, False]
+    assert stopped_clock.now() == end - timedelta(seconds=1)
 
 
 def test_a_pause_ends_soon_after_it_is_stopped(monkeypatch: pytest.MonkeyPatch, stopped_clock: StoppedClock) -> None:
@@ -152,13 +152,13 @@ def in_pieces(size: int) -> Callable[..., Any]:
     def rule(operation: str, request: Any, send: Callable[[], Any]) -> Any:
         if operation != "BatchGetItem":
             return send()
-        keys = request["RequestItems"]["retries"].pop("Keys")
-        request["RequestItems"]["retries"]["Keys"] = keys[:size] or keys[:1]
+        keys = request["RequestItems"]["jobs"].pop("Keys")
+        request["RequestItems"]["jobs"]["Keys"] = keys[:size] or keys[:1]
         answer = send()
         if not size:
             answer["Responses"] = {}
         left = keys[size:]
-        return {**answer, "UnprocessedKeys": {"retries": {"Keys": left}} if left else {}}
+        return {**answer, "UnprocessedKeys": {"jobs": {"Keys": left}} if left else {}}
 
     return rule
 
@@ -171,12 +171,12 @@ def test_items_that_come_one_by_one_are_all_read_soon_and_that_is_logged_once(
     Job.create_many(ids)
     begun, network.rule = stopped_clock.now(), in_pieces(1)
 
-    found = list(get_items(RetryTask.tracker.connection(), [Job.tracker.key(task_id) for task_id in ids]))
+    found = list(get_items(JobTask.tracker.connection(), [Job.tracker.key(task_id) for task_id in ids]))
 
     assert len(found) == 30
     assert stopped_clock.now() - begun <= timedelta(seconds=30 * 0.05)
     assert [text for text in caplog.messages if "small pieces" in text] == [
-        "the table retries returns BatchGetItem in small pieces: 24 keys are left after 6 requests"
+        "the table jobs answers BatchGetItem in small pieces: 24 keys are left after 6 requests"
     ]
 
 
@@ -185,7 +185,7 @@ def test_keys_that_are_never_processed_are_an_error(network: Network) -> None:
     network.rule = in_pieces(0)
 
     with pytest.raises(GetError, match="2 keys were left unprocessed"):
-        list(get_items(RetryTask.tracker.connection(), [Job.tracker.key("a"), Job.tracker.key("b")]))
+        list(get_items(JobTask.tracker.connection(), [Job.tracker.key("a"), Job.tracker.key("b")]))
 
 
 @pytest.mark.usefixtures("sdk")
@@ -194,7 +194,7 @@ def test_small_pieces_end_at_the_deadline(network: Network, stopped_clock: Stopp
     keys = [Job.tracker.key(f"k-{number}") for number in range(100)]
 
     with ending_by(deadline), pytest.raises(GetError, match="left unprocessed"):
-        list(get_items(RetryTask.tracker.connection(), keys))
+        list(get_items(JobTask.tracker.connection(), keys))
 
     assert stopped_clock.now() <= deadline
 
@@ -205,7 +205,7 @@ DENIED = "User: x is not authorized to perform: dynamodb:{} on resource: arn:aws
 @pytest.mark.usefixtures("sdk")
 @pytest.mark.parametrize(
     ("operation", "table", "is_final"),
-    [("PutItem", "payments", True), ("UpdateItem", "retries", False), ("PutItem", "others", False)],
+    [("PutItem", "payments", True), ("UpdateItem", "jobs", False), ("PutItem", "others", False)],
 )
 def test_a_transaction_is_given_up_if_a_write_of_the_user_is_denied(
     network: Network, stopped_clock: StoppedClock, operation: str, table: str, *, is_final: bool
@@ -331,7 +331,7 @@ def test_a_block_that_outlives_its_lock_is_logged_once(
     sdk: Sdk, stopped_clock: StoppedClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     sdk.fails(None)
-    for task_id, minutes in {"t-late": 6, "t-in-time": 4}.items():
+    for task_id, minutes in {"t-late": 3, "t-in-time": 1}.items():
         Job.create(task_id)
         Job.work.run(task_id, lambda _, minutes=minutes: stopped_clock.advance(timedelta(minutes=minutes)))  # type: ignore[misc]
 

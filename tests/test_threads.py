@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import nullcontext
 from contextvars import Context, copy_context
 from typing import Any
 
 import pytest
 
 from pynamodb_tracker.batch import thread_pool as threads
-from pynamodb_tracker.dynamodb.retries import is_stopped
+from pynamodb_tracker.dynamodb.retries import NotSentError, is_stopped, stopped_by
 
 
 @pytest.mark.parametrize("number", [1, 3, 16])
@@ -44,7 +45,44 @@ def test_an_exception_stops_the_feeding_with_the_next_item(monkeypatch: pytest.M
     assert seen == [0]
 
 
-def test_what_a_call_has_started_in_a_copy_of_its_context_is_not_stopped_when_all_have_ended() -> None:
+@pytest.mark.parametrize("ends", [False, True], ids=["raises", "returns"])
+def test_what_a_call_has_started_in_a_copy_of_its_context_is_not_stopped_when_all_have_ended(*, ends: bool) -> None:
     contexts: list[Context] = []
-    threads.in_threads(lambda _: contexts.append(copy_context()), [1, 2], 2)
-    assert [context.run(is_stopped) for context in contexts] == [False, False]
+
+    def keep(_: int) -> None:
+        contexts.append(copy_context())
+        if not ends:
+            raise SystemExit
+
+    with nullcontext() if ends else pytest.raises(SystemExit):
+        threads.in_threads(keep, [1, 2], 2)
+    assert not any(context.run(is_stopped) for context in contexts)
+
+
+def test_what_a_block_has_started_in_a_copy_of_its_context_is_stopped_as_long_as_the_block() -> None:
+    event = threading.Event()
+    event.set()
+    with stopped_by(event):
+        context = copy_context()
+        assert context.run(is_stopped)
+    assert not context.run(is_stopped)
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_items_that_are_not_taken_because_of_a_stop_are_an_error(number: int) -> None:
+    event, seen = threading.Event(), list[int]()
+
+    def stop(item: int) -> None:
+        seen.append(item)
+        event.set()
+
+    def items() -> Iterator[int]:
+        yield 0
+        event.wait(30)
+        yield 1
+
+    with stopped_by(event), pytest.raises(NotSentError):
+        threads.in_threads(stop, items(), number)
+    with stopped_by(event):
+        threads.in_threads(stop, [], number)
+    assert seen == [0]

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from pynamodb_tracker.dynamodb.forking import in_forked_process
-from pynamodb_tracker.dynamodb.retries import stopped_by
+from pynamodb_tracker.dynamodb.retries import NotSentError, stopped_by
 from pynamodb_tracker.model.failure import add_note
 
 R = TypeVar("R")
@@ -41,8 +41,7 @@ class Pool:
         What it sends is not sent again once `stop` is set.
         """
         if stop is not None:
-            with stopped_by(stop):
-                return self.submit(function)
+            function = partial(_call_until, stop, function)
         if getattr(_this_thread, "is_of_pool", False):  # it waits, as in a retry_delay that calls asyncio.run
             return _called_here(function)
         try:
@@ -58,6 +57,11 @@ class Pool:
 
 def _note_pool() -> None:
     _this_thread.is_of_pool = True
+
+
+def _call_until(stop: threading.Event, function: Callable[[], R]) -> R:
+    with stopped_by(stop):
+        return function()
 
 
 def _called_here(function: Callable[[], R]) -> Future[R]:
@@ -94,7 +98,8 @@ async def in_thread(function: Callable[[], R], pool: Pool = REQUESTS) -> R:
     cancellation = await wait_for_call(begun, withdraw)
     if cancellation is None:
         return begun.result()
-    if not begun.cancelled() and (error := begun.exception()) is not None:
+    error = None if begun.cancelled() else begun.exception()
+    if error is not None and not isinstance(error, NotSentError):
         add_note(cancellation, f"pynamodb_tracker: a request that was on its way ended with {error!r}")
         raise cancellation from error  # whose notes may say that the task stays locked
     raise cancellation

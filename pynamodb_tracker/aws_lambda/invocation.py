@@ -5,6 +5,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from contextvars import copy_context
 from datetime import datetime, timedelta
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -22,6 +23,7 @@ from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.model.changes import as_stored
 from pynamodb_tracker.model.results import fingerprint
+from pynamodb_tracker.model.row import keeps_expired
 from pynamodb_tracker.step.bound import BoundStep
 
 if TYPE_CHECKING:
@@ -206,9 +208,14 @@ class InvocationAttempt(TaskAttempt[Any]):
             raise self.error
 
     def create(self) -> bool:
-        """Create the task, pending, if it is missing, and return whether it was; UnreadableEventError as of `run`."""
+        """Create the task, pending, if it is missing, and return whether it was; UnreadableEventError as of `run`.
+
+        A claim does not create a task over an expired row, so this does not either.
+        """
+        context = copy_context()
+        context.run(keeps_expired.set, True)  # noqa: FBT003 - the value of a variable
         try:
-            self._created(None)
+            context.run(self._created, None)
         except exceptions.TaskAlreadyExistsError:
             return False
         return True

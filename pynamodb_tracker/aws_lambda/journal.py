@@ -9,7 +9,7 @@ from pynamodb_tracker.aws_lambda import emf
 from pynamodb_tracker.aws_lambda.invocation import InvocationAttempt, RunningInvocation
 from pynamodb_tracker.aws_lambda.result import InvocationStatus
 from pynamodb_tracker.aws_lambda.trigger import Record, UnreadableEventError
-from pynamodb_tracker.exceptions import TrackerError
+from pynamodb_tracker.exceptions import TaskFormatError, TrackerError
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.row import TaskRow
 
@@ -40,8 +40,12 @@ class InvocationLog:
         invocation: RunningInvocation,
         trigger: str,
         namespace: str | None = None,
+        *,
+        known: set[str] | None = None,
     ) -> None:
+        """Log each task that a later version wrote as a warning, unless it is `known` from an earlier invocation."""
         self._namespace = namespace
+        self._known = set[str]() if known is None else known
         self._step = log_fields(model.tracker.use_case.name, step)
         self._about = {"request_id": invocation.request_id, "trigger": trigger}
 
@@ -61,6 +65,9 @@ class InvocationLog:
             "duration_ms": round(attempt.duration / _MILLISECOND, 3),
         }
         level, message = _level_and_message(attempt)
+        if isinstance(attempt.error, TaskFormatError) and not attempt.was_claimed:
+            level = logging.DEBUG if attempt.task_id in self._known else logging.WARNING
+            self._known.add(attempt.task_id)
         log.log(level, "%s %s", attempt, message, extra=self._fields(record, **fields), exc_info=attempt.claim_error)
 
     def write(self, level: int, message: str, record: Record | None = None, **fields: object) -> None:

@@ -122,12 +122,16 @@ def retry_handler(
         action = _RunTasks(function=function, threads=threads, rate=rate, time_per_task=time_per_task, queue=queue)
     times = TaskTimes(_FIRST_ESTIMATE if time_per_task is None and queue_url is None else timedelta(0))
 
+    known = {each: set[str]() for each in steps}
     for each in steps:
         prepare_in_lambda(each, action.queue)
 
     def handler(event: Any, context: LambdaContext | None) -> dict[str, int]:  # noqa: ARG001 - a schedule's event has no content
         invocation = RunningInvocation(context, times)
-        logs = {each: InvocationLog(each.model, each.name, invocation, "schedule", namespace) for each in steps}
+        logs = {
+            each: InvocationLog(each.model, each.name, invocation, "schedule", namespace, known=known[each])
+            for each in steps
+        }
         invocation.on_start = lambda attempt: logs[attempt.step].attempt_started(attempt)
         which = {"since": since and clock.now() - since, "only": only, "error_contains": error_contains}
         with working_as(invocation.request_id), ending_with(invocation.deadline):

@@ -10,7 +10,7 @@ from itertools import takewhile
 from typing import TypeVar
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.dynamodb.retries import is_stopped, stopped_by
+from pynamodb_tracker.dynamodb.retries import NotSentError, is_stopped, stopped_by
 
 Item = TypeVar("Item")
 
@@ -32,11 +32,12 @@ def in_threads(
     `rate` limits the calls per second, spread evenly, however many threads there are; nothing waits for its turn any
     more once `stopped` is set. `admit` is called with each item until it returns True, at a short wait each time. An
     exception stops the feeding, and is raised once all running calls have returned. A second one, such as another
-    Ctrl-C, does not wait for them: what they could not record yet is not sent again.
+    Ctrl-C, does not wait for them: what they could not record yet is not sent again. NotSentError if the block around
+    this is stopped before all items are taken.
     """
     stopped, failed, left = stopped or threading.Event(), threading.Event(), threading.Event()
     paced = items if rate is None else _paced(items, Pace(rate), stopped)
-    paced = takewhile(lambda _: not is_stopped(), paced)
+    paced = _until_stopped(paced)
     if admit is not None:
         paced = _admitted(paced, admit, stopped, failed)
     if threads == 1:
@@ -60,9 +61,8 @@ def in_threads(
             finally:
                 for future in running:
                     future.cancel()
-    except BaseException:  # only then: what a call has started in a copy of its context may outlive it
+    finally:
         left.set()
-        raise
 
 
 def _watched(function: Callable[[Item], None], item: Item, failed: threading.Event, left: threading.Event) -> None:
@@ -74,14 +74,23 @@ def _watched(function: Callable[[Item], None], item: Item, failed: threading.Eve
         raise
 
 
+def _until_stopped(items: Iterable[Item]) -> Iterator[Item]:
+    for item in items:
+        if is_stopped():
+            raise NotSentError
+        yield item
+
+
 def _admitted(
     items: Iterable[Item], admit: Callable[[Item], bool], stopped: threading.Event, failed: threading.Event
 ) -> Iterator[Item]:
     """Yield each item once it is admitted; the thread that feeds the others waits, as for its turn."""
     for item in items:
         while not admit(item):
-            if failed.is_set() or is_stopped():
+            if failed.is_set():
                 return
+            if is_stopped():
+                raise NotSentError
             if stopped.is_set():  # the function is told so, and ends the feeding
                 break
         yield item

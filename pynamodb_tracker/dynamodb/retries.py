@@ -45,7 +45,8 @@ _GLANCE = 0.25
 """Seconds after which a pause looks whether it was stopped."""
 
 _deadline: ContextVar[datetime | None] = ContextVar("pynamodb_tracker_deadline", default=None)
-_stops: ContextVar[tuple[threading.Event, ...]] = ContextVar("pynamodb_tracker_stops", default=())
+_stops: ContextVar[tuple[list[threading.Event], ...]] = ContextVar("pynamodb_tracker_stops", default=())
+"""A list with its event for each block that is running. It is empty after the block, for copies of the context, too."""
 _persisting: ContextVar[Persisting | None] = ContextVar("pynamodb_tracker_persisting", default=None)
 
 
@@ -72,9 +73,19 @@ def ending_with(time: datetime | None) -> AbstractContextManager[None]:
     return _setting(_deadline, time or _deadline.get())
 
 
-def stopped_by(event: threading.Event) -> AbstractContextManager[None]:
-    """Send nothing again in this block, and take no other item in `in_threads`, once the event is set."""
-    return _setting(_stops, (*_stops.get(), event))
+@around
+def stopped_by(event: threading.Event) -> Iterator[None]:
+    """Send nothing again in this block, and take no other item in `in_threads`, once the event is set.
+
+    What the block has started in a copy of its context, such as a thread, is not stopped after the block.
+    """
+    stop, before = [event], _stops.get()
+    try:
+        _stops.set((*before, stop))
+        yield
+    finally:
+        stop.clear()
+        _stops.set(before)
 
 
 def not_persisting() -> AbstractContextManager[None]:
@@ -89,7 +100,7 @@ def deadline() -> datetime | None:
 
 def is_stopped() -> bool:
     """Return whether an event of `stopped_by` is set."""
-    return any(event.is_set() for event in _stops.get())
+    return any(event.is_set() for stop in _stops.get() for event in stop)
 
 
 def latest_response(until: datetime | None) -> datetime | None:
@@ -111,14 +122,15 @@ def slept_before_retry(
     """Sleep before a request is sent again, and return True; return False if one of the ends comes first.
 
     The retries are numbered from 0. `base` and `longest` are as for `jittered_pause`. `takes` are the seconds that the
-    request needs before the deadline.
+    request needs before the end. A pause that is too long for that is shortened, so that the last try is a late one.
     """
-    pause, now = jittered_pause(retry, base=base, longest=longest), clock.now()
-    last = latest_response(until)
-    if last is not None and now + timedelta(seconds=pause) >= last:
-        return False
-    if not _has_time(pause + takes):
-        return False
+    pause, end = jittered_pause(retry, base=base, longest=longest), latest_response(until)
+    if end is not None:
+        left = (end - clock.now()).total_seconds()
+        if pause >= left or not _has_time(pause + takes):
+            pause = left - takes
+            if pause < _GLANCE:  # the last try was late enough
+                return False
     while not is_stopped():
         if pause <= 0:
             return True
@@ -142,9 +154,9 @@ def check_time() -> None:
 
 
 class NotSentError(BotoCoreError):  # type: ignore[misc]  # it has no types
-    """There is no time left for a request."""
+    """There is no time left for a request, or nobody waits for it any more."""
 
-    fmt = "no time is left to send it"
+    fmt = "not sent: no time is left, or the call was stopped"
 
 
 class Lock(Protocol):
@@ -207,7 +219,7 @@ def send_once(function: Callable[[], V]) -> V:
     stop = threading.Event()
     stop.set()
     context = copy_context()
-    context.run(_stops.set, (stop,))
+    context.run(_stops.set, ([stop],))
     return context.run(function)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextvars import ContextVar
 from copy import copy
 from datetime import datetime
 from enum import Enum
@@ -61,6 +62,8 @@ FORMAT = 1
 LATEST_FORMAT = 1
 """The latest format that this version can read and write. Transitions leave rows of a later format alone."""
 
+keeps_expired: ContextVar[bool] = ContextVar("pynamodb_tracker_keeps_expired", default=False)
+"""Whether an expired row is kept. An event may arrive again after its task has expired, and must not rerun it."""
 
 OF_ROUND = frozenset({"first_failure", "checkpoints", "skipped_steps", "postpone_count"})
 """The attributes that belong to a round, and are removed by each write that starts the task over."""

@@ -14,6 +14,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import IO, cast
 
+from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.dynamodb.forking import in_forked_process
 
 CRATE = "3.2.0"
@@ -24,6 +25,7 @@ HOW_TO_GET_IT = (
     f"cargo install dynoxide-rs --version {CRATE} --no-default-features --features native-sqlite,http-server,cli"
 )
 _WATCH = Path(__file__).with_name("watch.py")
+_LAST_PORT = 65_535
 _PORT_TRIES = 3
 _START_TIMEOUT = 30.0
 
@@ -38,6 +40,8 @@ class Server:
     """A dynoxide process that ends with this process at the latest."""
 
     def __init__(self, binary: str, *, path: str | os.PathLike[str] | None = None, port: int = 0) -> None:
+        if type(port) is not int or not 0 <= port <= _LAST_PORT:
+            raise ValueError(f"port must be a whole number from 0 to {_LAST_PORT:,}, not {shown(port)}")
         self._command = [binary, "serve", "--host", "127.0.0.1"]
         if path is not None:
             _check_file(Path(path))

@@ -117,6 +117,7 @@ def local_server(
         port: The port on 127.0.0.1. 0 is any free port.
 
     Raises:
+        ValueError: `port` is not the number of a port.
         LocalServerError: dynoxide is neither on the PATH nor named by the variable DYNOXIDE, the port is in use, the
             file is not a database of dynoxide, or another process has it open.
 

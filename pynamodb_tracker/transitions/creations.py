@@ -23,7 +23,7 @@ from pynamodb_tracker.exceptions import (
 )
 from pynamodb_tracker.model.changes import Changes, check_row_size, raise_if_invalid
 from pynamodb_tracker.model.references import text_of_new_trace
-from pynamodb_tracker.model.row import FORMAT, TaskRow, has_expired, load, readable
+from pynamodb_tracker.model.row import FORMAT, TaskRow, has_expired, keeps_expired, load, readable
 from pynamodb_tracker.model.row_state import unreadable_in
 from pynamodb_tracker.model.serialization import serialized
 from pynamodb_tracker.transitions.lock import new_token
@@ -115,7 +115,7 @@ def replaces_expired(task: NewTask[Any], found: TaskRow | None) -> bool:
     before, task.over = task.over, None
     if found is None:
         return before is not None  # it was deleted since
-    if has_expired(found):
+    if has_expired(found) and not keeps_expired.get():
         task.over = found
     return task.over is not None
 

@@ -50,14 +50,16 @@ def is_abandoned(row: TaskRow, codes: Codes, now: datetime) -> bool:
 
 
 def abandoned_attempts(row: TaskRow, codes: Codes, now: datetime) -> list[Failure]:
-    """Return the entries for the attempt at an abandoned row, and for those before it that ended without a result."""
-    known = {(each.step, each.attempt) for each in failures_in_row(row) if each.type == ABANDONED}
+    """Return the entries for the attempt at an abandoned row, and for those before it that ended without a result.
+
+    Earlier attempts have entries already if one after them ended with a result, or if the task was reopened since.
+    """
     fences: list[int] = row.unfinished or []
     fence, attempt = row.fence or 0, row.attempt or 0
     expired: datetime | None = row.lock_expire_time
     at = "" if expired is None else f"; its lock expired at {clock.in_words(expired)}"
     found = [Failure(codes.step, attempt, now, row.worker or "", ABANDONED, f"{_NO_RESULT}{at}")]
-    while (fence := fence - 1) in fences and (attempt := attempt - 1) > 0 and (codes.step, attempt) not in known:
+    while (fence := fence - 1) in fences and (attempt := attempt - 1) > 0:
         found.insert(0, Failure(codes.step, attempt, now, "", ABANDONED, _NO_RESULT))
     return found
 

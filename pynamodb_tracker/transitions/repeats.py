@@ -20,8 +20,9 @@ from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.exceptions import TaskError
 from pynamodb_tracker.model.again import PendingRequest
 from pynamodb_tracker.model.changes import Changes
+from pynamodb_tracker.model.failure_log import failures_in_row
 from pynamodb_tracker.model.repeat import LastRun, Occurrence, Repeat
-from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row import TaskRow, load
 from pynamodb_tracker.status import END
 from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions.lock import Claim, Journal, new_token
@@ -80,7 +81,7 @@ def pin(claim: Claim[Any]) -> Transition | None:
         return None
     codes = claim.statements.codes
     was_held = before["status"] == {NUMBER: str(codes.in_progress)}
-    if codes.pending != row.tracker.steps[0].pending or not _is_first_claim(before, is_held=was_held):
+    if codes.pending != row.tracker.steps[0].pending or not _is_first_claim(type(row), before, is_held=was_held):
         return None
     if was_held:
         died = clock.read(before["update_time"][STRING])
@@ -93,13 +94,22 @@ def pin(claim: Claim[Any]) -> Transition | None:
     return claim.statements.pin(claim.token, {"occurrence": latest.time, **counted})
 
 
-def _is_first_claim(before: Item, *, is_held: bool) -> bool:
+def _is_first_claim(model: type[TaskRow], before: Item, *, is_held: bool) -> bool:
     """Return whether no block has begun in the round of a row before its claim, or before the claim that held it."""
     lock, begun = before.get("lock"), before.get("round")
     if not is_held and (lock is None or (begun is not None and lock[STRING] <= begun[STRING])):
         return True  # neither a claim nor a command has written the row since
     is_first = before["attempt"] == {NUMBER: "1" if is_held else "0"}
-    return is_first and {"release_count", "postpone_count", "last_error"}.isdisjoint(before)
+    if not is_first or not {"release_count", "postpone_count"}.isdisjoint(before):
+        return False
+    return "last_error" not in before or _is_of_last_round(load(model, before))
+
+
+def _is_of_last_round(row: TaskRow) -> bool:
+    """Return whether the last error of a row has ended the round before. Reopening leaves that of this round, too."""
+    errors = [each for each in failures_in_row(row) if each.type != "reopened"]
+    last: LastRun | None = row.last_run
+    return bool(errors) and last is not None and errors[-1].time - last.ended < _SECOND  # it ended within that second
 
 
 def _after_success(row: TaskRow, now: datetime, asked: PendingRequest | None) -> Transition:

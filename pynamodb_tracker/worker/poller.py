@@ -100,9 +100,9 @@ class Outage:
         if now >= self._next_log:
             self._next_log = now + _LOG_INTERVAL
             log.warning(
-                "requests about %s have failed %d times since %s; the worker keeps trying: %s: %s",
+                "requests about %s have failed %s since %s; the worker keeps trying: %s: %s",
                 self._step,
-                self._failures,
+                "checkpoints" if self._failures == 1 else f"{self._failures} times",
                 since.isoformat(timespec="seconds"),
                 type(error).__name__,
                 error,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import os
 import pickle
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,7 +88,7 @@ class Worker:
         the worker is doing. Signals are handled only if this is called in the main thread. With `until_idle` it returns
         when there is nothing to do now. The `health_file` is touched at the start, and then every five seconds as long
         as the worker looks for tasks at least once in `max_poll_interval` and two minutes, or all its threads run one;
-        an OSError if it cannot be created. Exceptions of a function are recorded with their task; KeyboardInterrupt and
+        an OSError if it cannot be written. Exceptions of a function are recorded with their task; KeyboardInterrupt and
         SystemExit also stop the worker and are raised. If the first request is refused for a reason that does not pass,
         that error is raised at once; later failures of requests are logged, and repeated. RuntimeError if the worker
         was run before.
@@ -108,7 +110,7 @@ class Worker:
             else:
                 team = ProcessTeam(settings, self._processes, self._messages)
             log.info("a worker runs %s", ", ".join(f"{step.model.__name__}.{step.name}" for step in self._functions))
-            with signs_of_life(lambda: team.is_alive, Path(health_file).touch) if health_file else nullcontext():
+            with signs_of_life(lambda: team.is_alive, partial(_touch, health_file)) if health_file else nullcontext():
                 run_to_the_end(team, self._messages)
         for error in team.errors:
             raise error
@@ -127,6 +129,11 @@ class Worker:
         self._messages.put(Message.STOP)
         if not self._entered.locked() and parent_pipe.leads_to_worker_of(self._functions):
             parent_pipe.send(Message.STOP)  # this object is a copy: the worker that runs is in another process
+
+
+def _touch(path: str | PathLike[str]) -> None:
+    with Path(path).open("a"):  # which refuses a directory
+        os.utime(path)
 
 
 def _check_processes(processes: object, functions: Mapping[BoundStep[Any], StepFunction[Any]]) -> int:

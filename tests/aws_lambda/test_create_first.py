@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pynamodb.exceptions import PutError
 
-from pynamodb_tracker import ExecutionContext
+from pynamodb_tracker import ExecutionContext, Step, UseCase
 from pynamodb_tracker.aws_lambda import handles, retry_handler
 from pynamodb_tracker.step.definition import StepDefinition
 from pynamodb_tracker.testing import StoppedClock, kinesis_event
@@ -21,6 +21,12 @@ from tests.support.engines import Dynoxide
 from tests.support.recorder import recorded
 
 IDS = [f"o-{number}" for number in range(1, 6)]
+
+
+class Receipt(ShopTask):
+    use_case_id = UseCase("receipt", keep_for=timedelta(days=1))
+
+    send = Step(10)
 
 
 class KilledError(BaseException):
@@ -84,6 +90,22 @@ def test_tasks_that_exist_and_messages_that_cannot_be_read_are_left_to_their_tur
 
     assert names(first(ship)(sqs(bare("o-1"), "{", {"order": "?"}, bare("o-2")), context)) == ["m-2", "m-3"]
     assert [task.amount for task in Order.get_many(["o-1", "o-2"])] == [2, 1]
+
+
+@pytest.mark.parametrize("create", [True, lambda _: {"due_time": timedelta(0)}], ids=["plain", "with an option"])
+def test_an_event_that_arrives_again_after_its_task_has_expired_does_not_rerun_it(
+    clock: StoppedClock, create: Any
+) -> None:
+    runs = list[str]()
+
+    @handles(Receipt.send, task_id="order_id", create_if_missing=create, create_first=True)
+    def send(ctx: ExecutionContext[Receipt], _event: Any) -> None:
+        runs.append(ctx.task.task_id)
+
+    for _ in range(2):
+        assert names(send(sqs(bare("r-1"), bare("r-2")), Context(clock))) == []
+        clock.advance(timedelta(days=2))
+    assert sorted(runs) == ["r-1", "r-2"]
 
 
 def test_new_tasks_of_a_group_enter_it_in_the_order_of_their_messages(context: Context) -> None:

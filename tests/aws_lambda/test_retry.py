@@ -17,9 +17,11 @@ from pynamodb.exceptions import UpdateError
 from pynamodb_tracker import ExecutionContext, RetryLater, Tally
 from pynamodb_tracker.aws_lambda import retry_handler
 from pynamodb_tracker.batch.candidates import Feed
+from pynamodb_tracker.model.row import LATEST_FORMAT
 from pynamodb_tracker.query import DueTasks, StateScan
 from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.shop import REQUEST, Broken, Context, Order, no_access, ready, states
+from tests.support.rows import change
 
 NOTHING = {**asdict(Tally()), "sent": 0, "out_of_time": False}
 SCHEDULE = {"version": "0", "detail-type": "Scheduled Event", "source": "aws.events", "detail": {}}
@@ -46,6 +48,19 @@ def test_it_runs_what_is_pending_failed_and_abandoned(clock: StoppedClock) -> No
     assert states("abandoned", "failed", "pending") == ["deliver pending"] * 3
     assert states("broken-1", "broken-2", "early") == ["ship failed", "ship ignored", "confirm pending"]
     assert Order.get_task("pending").worker == REQUEST
+
+
+def test_a_row_of_a_later_format_is_a_warning_of_the_first_sweep_that_finds_it(
+    clock: StoppedClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    ready("o-1", "o-2")
+    change(Order, "o-1", v={"N": str(LATEST_FORMAT + 1)})
+    handler = retry_handler(Order.ship, label)
+
+    assert [handler(SCHEDULE, Context(clock))["refused"] for _ in range(3)] == [1, 1, 1]
+    (record,) = [each for each in caplog.records if each.levelname in ("WARNING", "ERROR")]
+    assert (record.levelname, record.__dict__["task_id"]) == ("WARNING", "o-1")
+    assert "a later version of pynamodb_tracker wrote it" in record.getMessage()
 
 
 def broken(_ctx: object) -> None:

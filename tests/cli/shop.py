@@ -182,6 +182,10 @@ def burn() -> None:
     raise OSError("the shop burns")
 
 
+def close() -> None:
+    sys.exit("the shop is closed")
+
+
 def refuse(ctx: ExecutionContext[Order]) -> None:
     raise ConnectionError(
         f"the bank did not answer about {ctx.task.task_id}, request {10_000 + zlib.crc32(ctx.task.task_id.encode())}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import gc
 import json
 import re
 import shlex
@@ -12,9 +11,12 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from moto import mock_aws
+from moto.core.models import DEFAULT_ACCOUNT_ID
+from moto.dynamodb.models import dynamodb_backends
 
 from pynamodb_tracker.cli.command import CANNOT_RUN
 from tests.cli.command import run
@@ -92,16 +94,11 @@ SHOP = definitions(Page(ROOT / "docs" / "how-to" / "steer-from-the-terminal.md")
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Be in a folder of an application, on a fresh account."""
+    """Be in a folder of an application, on an account without tables: moto keeps them where it is in use already."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    gc.collect()  # a table in memory that an earlier test has left open would be closed in the middle of this one
-    gc.disable()
-    try:
-        with mock_aws():
-            yield tmp_path
-    finally:
-        gc.enable()
+    with mock_aws(), mock.patch.dict(dynamodb_backends[DEFAULT_ACCOUNT_ID]["us-east-1"].tables, clear=True):
+        yield tmp_path
     sys.modules.pop("shop", None)
 
 
@@ -159,6 +156,7 @@ def run_line(line: str) -> None:
             Path(target).write_text(text, encoding="utf-8")
 
 
+@pytest.mark.usefixtures("engine")  # moto is in use in every test
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_command_lines_run_as_their_page_shows_them(page: Page, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     classes = definitions(page) or SHOP

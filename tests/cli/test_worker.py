@@ -249,9 +249,11 @@ def test_the_command_of_the_documented_container_is_that_of_a_worker(monkeypatch
 
 @pytest.mark.usefixtures("store")
 def test_the_health_file_is_that_of_the_worker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    ended = idle(f"pay={CHARGE}", "--health-file", str(tmp_path / "missing" / "alive"))
-    assert (ended.code, ended.out) == (2, "")
-    assert ended.err.splitlines()[-1].endswith(f"No such file or directory: '{tmp_path}/missing/alive'")
+    missing = tmp_path / "missing" / "alive"
+    for path, why in ((missing, "No such file or directory"), (tmp_path, "Is a directory")):
+        ended = idle(f"pay={CHARGE}", "--health-file", str(path))
+        assert (ended.code, ended.out) == (2, "")
+        assert ended.err.splitlines()[-1] == f"cannot write the health file {path}: {why}"
     monkeypatch.setattr(working, "Worker", Noted)
     assert run("worker", f"pay={CHARGE}", "--health-file", "alive").code == 0
     assert Noted.health_file == Path("alive")
@@ -270,6 +272,7 @@ def test_a_function_is_called_before_the_first_task() -> None:
     ("function", "words"),
     [
         ("tests.cli.shop:burn", "tests.cli.shop:burn raised OSError: the shop burns"),
+        ("tests.cli.shop:close", "tests.cli.shop:close raised SystemExit: the shop is closed"),
         ("tests.cli.shop:charge", "tests.cli.shop:charge is called with no argument, but takes (ctx: "),
         ("tests.cli.shop:later", "tests.cli.shop:later: "),
         ("tests.cli.shop:nowhere", "the module 'tests.cli.shop' has no 'nowhere'"),

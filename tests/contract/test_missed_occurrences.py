@@ -204,18 +204,15 @@ def test_who_dies_between_claim_and_block_leaves_the_latest_to_the_next(
     assert run() == FIRST + occurrence * DAY
 
 
-@pytest.mark.parametrize("lost", ["claim", "pin"])
-def test_a_claim_or_a_pin_whose_response_is_lost_leaves_the_latest_to_the_next(
-    clock: StoppedClock, network: Network, lost: str
-) -> None:
-    latest = at(clock, 3)
+def lose_response(network: Network, number: int) -> None:
+    """Let a worker lose the response to its update of that number."""
     updates: list[Answer] = []
 
     def rule(operation: str, _request: Request, send: Callable[[], Answer]) -> Answer:
         answer = send()
         if operation == "UpdateItem":
             updates.append(answer)
-            if len(updates) == ["claim", "pin"].index(lost) + 1:
+            if len(updates) == number:
                 raise ReadTimeoutError(endpoint_url="of the test")
         return answer
 
@@ -223,7 +220,33 @@ def test_a_claim_or_a_pin_whose_response_is_lost_leaves_the_latest_to_the_next(
     with pytest.raises(UpdateError):
         Sweep.run.run("s-1", lambda _: pytest.fail("it is not known to be pinned"))
     network.rule = passing
+
+
+@pytest.mark.parametrize("lost", ["claim", "pin"])
+def test_a_claim_or_a_pin_whose_response_is_lost_leaves_the_latest_to_the_next(
+    clock: StoppedClock, network: Network, lost: str
+) -> None:
+    latest = at(clock, 3)
+    lose_response(network, ["claim", "pin"].index(lost) + 1)
     assert (run(), next_turn()) == (latest, latest + DAY)
+
+
+@pytest.mark.parametrize("is_given_back", [False, True])
+def test_a_claim_without_its_pin_in_the_round_after_one_that_gave_up_leaves_the_latest_to_the_next(
+    clock: StoppedClock,
+    network: Network,
+    is_given_back: bool,  # noqa: FBT001 - pytest's
+) -> None:
+    for hours in (1, 3, 5):
+        at(clock, 0, hours)
+        fail(Sweep.run, "s-1")
+    at(clock, 3)
+    if is_given_back:
+        lose_response(network, 1)
+    else:
+        nothing_after(network, 1)
+    latest = at(clock, 5)
+    assert run() == latest
 
 
 def test_who_loses_the_task_before_its_pin_does_not_begin(clock: StoppedClock, network: Network) -> None:

@@ -117,3 +117,20 @@ def test_an_attempt_without_a_result_is_told_from_an_earlier_one_of_the_same_num
     succeed(Order.confirm_payment, "o-2")
     errors = [(each.attempt, each.type) for each in Order.get_task("o-2").errors]
     assert errors == [(1, "RetryLater"), (1, "abandoned"), (2, "abandoned")]
+
+
+def test_after_a_reopen_attempts_without_a_result_are_told_from_those_of_the_same_numbers(
+    clock: StoppedClock,
+) -> None:
+    for _ in range(2):
+        die(Order.confirm_payment, "o-1")
+        clock.advance(HOUR)
+    with pytest.raises(TaskIgnoredError):
+        succeed(Order.confirm_payment, "o-1")
+    Order.confirm_payment.reopen("o-1")
+    for _ in range(2):
+        die(Order.confirm_payment, "o-1")
+        clock.advance(HOUR)
+    succeed(Order.confirm_payment, "o-1")
+    told = [(attempt, kind) for attempt, _, kind, _ in entries() if kind == "abandoned"]
+    assert told == [(1, "abandoned"), (2, "abandoned"), (3, "abandoned"), (1, "abandoned"), (2, "abandoned")]

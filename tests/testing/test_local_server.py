@@ -16,6 +16,7 @@ import pytest
 
 from pynamodb_tracker import ExecutionContext
 from pynamodb_tracker.testing import LocalServer, LocalServerError, local_server
+from pynamodb_tracker.testing.server import Server
 from tests.support.engines import quick_sessions
 from tests.support.processes import until
 from tests.support.shop import AppTask, Order
@@ -157,6 +158,12 @@ def test_the_given_port_is_used_and_another_program_there_is_reported(dynoxide: 
 
     with local_server(AppTask, port=port) as endpoint:
         assert endpoint == f"http://127.0.0.1:{port}"
+
+
+@pytest.mark.parametrize("port", [99_999, -1, "8000"])
+def test_a_number_that_is_no_port_is_refused(port: Any) -> None:
+    with pytest.raises(ValueError, match=f"^port must be a whole number from 0 to 65,535, not {port!r}$"):
+        Server("dynoxide", port=port)
 
 
 def test_a_file_that_another_server_has_open_is_reported(file: Path) -> None:

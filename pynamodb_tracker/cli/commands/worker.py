@@ -179,7 +179,7 @@ def _begin(on_start: str) -> None:
     """Call the function of --on-start; a CannotRunError if it raises."""
     try:
         load_function(on_start, with_context=False)()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise CannotRunError(f"{on_start} raised {type(error).__name__}: {one_line(error)}") from error
 
 
@@ -214,6 +214,10 @@ def _run(
     except SystemExit as error:
         warn(f"a function called sys.exit({error}): the worker stopped gracefully")
         raise
+    except OSError as error:
+        if health_file is None or error.filename != str(health_file):
+            raise
+        raise CannotRunError(f"cannot write the health file {health_file}: {error.strerror}") from error
     except RuntimeError as error:
         if processes == 1:
             raise

@@ -1,0 +1,42 @@
+"""A small table for tests of requests that fail within the SDK."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from unittest import mock
+
+from pynamodb_tracker import Step, Task, UseCase
+from tests.support.engines import Moto
+from tests.support.rows import client
+from tests.support.sdk_faults import Sdk
+
+__all__ = ["LOCK", "Job", "JobTask", "jobs"]
+
+LOCK = timedelta(minutes=2)
+
+
+class JobTask(Task):
+    class Meta:
+        table_name = "jobs"
+        region = "us-east-1"
+        max_retry_attempts = 0
+
+
+class Job(JobTask):
+    use_case_id = UseCase("job")
+
+    work = Step(10, lock_for=LOCK, max_attempts=9)
+    after = Step(20)
+
+
+@contextmanager
+def jobs(*, retries: int) -> Iterator[Sdk]:
+    """Have the table in memory, with so many retries of the SDK's own, and yield the SDK."""
+    with (
+        mock.patch.object(JobTask.Meta, "max_retry_attempts", retries),
+        Moto.of([JobTask]),
+        Sdk(client(JobTask)).in_use() as sdk,
+    ):
+        yield sdk
