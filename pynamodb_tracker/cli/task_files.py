@@ -266,7 +266,7 @@ _OF_JSON: dict[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "checkpoints": (_has_objects, 'has no results of parts, as in {"ship": {"charge": "c-7"}}'),
     "skipped_steps": (_is_list_of_text, 'is no list of steps, as in ["ship"]'),
-    "postponed": (lambda value: type(value) is int and value > 0, "is no number above 0"),
+    "postpone_count": (lambda value: type(value) is int and value > 0, "is no number above 0"),
 }
 """Whether a value of the tracker's own that is JSON, also in a CSV file, is right, and what is wrong otherwise."""
 

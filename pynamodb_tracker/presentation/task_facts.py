@@ -196,7 +196,7 @@ def round_of_task(task: Task) -> dict[str, Any]:
     for (number, part), text in _done_parts(task).items():
         if number in names:
             once.setdefault(names[number], {})[part] = exact_json.loads(text)
-    found = {"checkpoints": once, "skipped_steps": skipped_steps(task), "postponed": task.postpone_count}
+    found = {"checkpoints": once, "skipped_steps": skipped_steps(task), "postpone_count": task.postpone_count}
     if task.cancel_time is not None:
         found["cancel_time"] = stamp(task.cancel_time)
     first = task.first_failure

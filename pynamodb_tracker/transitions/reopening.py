@@ -124,7 +124,7 @@ def _enter_again(
         entering.due = waits_until(row) if has_turn else clock.NEVER
         entering.add(group_number=number, **({"checkpoints": None} if clear_checkpoints else {}))
         if not has_turn:
-            entering.add(turn_due_time=now, waits=(row.blockers or 0) + 1)
+            entering.add(turn_due_time=now, blockers=(row.blockers or 0) + 1)
         return statements.as_action(statements.moved(entering, row.task_id, now), row.task_id)
 
     groups, member = Groups(), ReopenedMember(row, codes.pending, now, own)

@@ -14,7 +14,7 @@ import pytest
 from pynamodb_tracker import Failure, GiveUp, TaskIgnoredError
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.network import Answer, Network, Request
-from tests.support.rows import change, client, put, stored
+from tests.support.rows import client, put
 from tests.support.shop import AppTask, Order
 from tests.support.workers import Broken, die, fail, succeed
 
@@ -127,15 +127,6 @@ def test_a_part_of_a_row_has_its_failures_whole() -> None:
     fail(Order.confirm_payment, "o-1", Broken(REASON))
     part = Order.get("o-1", consistent_read=True, attributes_to_get=["task_id", "use_case_id", "errors"])
     assert part.errors == failures()
-
-
-def test_an_entry_of_another_program_keeps_no_failure_from_being_recorded() -> None:
-    Order.create("o-1")
-    fail(Order.confirm_payment, "o-1", Broken("first"))
-    (entry,) = stored(Order, "o-1")["errors"]["L"]
-    change(Order, "o-1", errors={"L": [{"M": {**entry["M"], "message": {"NULL": True}, "traceback": {"NULL": True}}}]})
-    fail(Order.confirm_payment, "o-1", Broken("second"))
-    assert [failure.message for failure in failures()] == ["", "second"]
 
 
 class Problems(Exception):  # noqa: N818 - a user's own

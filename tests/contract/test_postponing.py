@@ -87,7 +87,7 @@ def test_a_postponement_repeats_its_entry_with_a_count() -> None:
         postpone()
     found = Payout.get_task("p-1")
     assert [(each.type, each.count) for each in found.errors] == [("Broken", 1), ("RetryLater", 3)]
-    assert (found.attempt, found.postponed) == (1, 3)
+    assert (found.attempt, found.postpone_count) == (1, 3)
 
 
 def test_a_postponement_costs_what_a_failure_costs() -> None:

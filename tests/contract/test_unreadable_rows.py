@@ -208,7 +208,7 @@ def test_a_value_that_does_not_read_back_creates_no_task() -> None:
     assert sum(Losing.counts().values()) == 0
 
 
-@columns("name", "value")([("waits", {"S": "x"}), ("awaits", {"S": "paid"}), ("due_time", {"S": "0000"})])
+@columns("name", "value")([("blockers", {"S": "x"}), ("awaited_signals", {"S": "paid"}), ("due_time", {"S": "0000"})])
 def test_what_a_task_waits_for_is_not_taken_for_nothing_if_it_cannot_be_read(name: str, value: Any) -> None:
     Odd.create("o-1")
     change(Odd, "o-1", **{name: value})

@@ -131,7 +131,7 @@ def test_node_reads_tasks_and_starts_one(node: str, queue: tuple[str, list[Any]]
         answer = json.loads(ended.stdout)
 
         assert sorted(answer["listed"]) == names
-        assert answer["refused"] == ["later has format 4", "data of large is stored off-row"]
+        assert answer["refused"] == ["later has format 2", "data of large is stored off-row"]
         task, none = answer["read"]
         assert none is None
         assert (task["code"], task["attempt"], task["data"]) == (Parcel.sort.failed.code, 1, {"to": "Zoë"})

@@ -423,7 +423,7 @@ class Machine(RuleBasedStateMachine):
             assert stored.update_time <= stored.due_time
             assert stored.data.get("value", 0) == row.data
             assert 0 <= stored.attempt <= MAX_ATTEMPTS
-            assert (stored.postponed or 0) == row.postponed
+            assert (stored.postpone_count or 0) == row.postponed
             first = row.first_failure and stamp(row.first_failure)
             assert (stored.first_failure or "").partition(" ")[0] == (first or "")
             if row.newest[1]:

@@ -203,7 +203,7 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         "commit and go on waiting": committed(success_of(claim_of(step, blockers={"N": "1"}), children=0)),
         "succeed": success_of(claim),
         "succeed and wait": success_of(claim, awaited_signals={"paid"}, until=NOW),
-        "succeed after the limit": success_of(claim_of(step, awaits={"SS": ["paid"]})),
+        "succeed after the limit": success_of(claim_of(step, awaited_signals={"SS": ["paid"]})),
         "fail": failed(202),
         "give up": failed(203),
         "postpone": failed(202, postpone_count=1, first_failure="t"),
