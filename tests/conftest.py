@@ -15,6 +15,7 @@ from pynamodb_tracker.dynamodb.backoff import RANDOM
 from tests.engine.dynoxide import PATH_VARIABLE, find_or_build
 from tests.engine.engine import AWS, HOW_TO_GET_ONE, VARIABLE, Engine, EngineUnavailable, find, start
 from tests.engine.proxy import Proxy
+from tests.support.quick_botocore import leave_signatures_out
 from tests.support.untraced import leave_processes_out, leave_requests_out, measuring, unmeasured
 
 NO_ENGINE = "no engine: "
@@ -40,7 +41,7 @@ AWS_SETTINGS = {
 
 QUICK = ("contract", "typing")
 """The folders of `--quick`, beside the files of tests/ itself; of these, what needs no engine."""
-SLOW = ("test_docs.py", "test_engine.py", "test_images.py", "test_site.py")
+SLOW = ("test_docs.py", "test_ends.py", "test_engine.py", "test_images.py", "test_site.py")
 """The files of tests/ that `--quick` leaves out."""
 SITE = TESTS / "test_site.py"
 """It is for `make docs`, which builds the site."""
@@ -87,6 +88,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if is_for_aws and not config.getoption("assumptions"):
         raise pytest.UsageError(f"{VARIABLE}={AWS} is for `make assumptions` only")
     prepare_process(keep_aws=is_for_aws)
+    if not is_for_aws:
+        leave_signatures_out()
     for name in ("random", "getrandbits"):
         setattr(RANDOM, name, getattr(DRAWS, name))
 

@@ -43,6 +43,8 @@ def blocks_of(page: Page, *languages: str) -> list[str]:
 def test_every_page_runs_as_pasted_without_a_table_a_region_and_credentials(tmp_path: Path) -> None:
     files, with_tests = [], set()
     for page in PAGES:
+        if not page.module().strip():
+            continue
         file = tmp_path / page.name.replace("/", "-").replace(".md", ".py")
         file.write_text(page.module(), encoding="utf-8")
         files.append(str(file))
@@ -54,7 +56,7 @@ def test_every_page_runs_as_pasted_without_a_table_a_region_and_credentials(tmp_
     command = [sys.executable, "-m", "tests.support.pasted", *files]
     run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)  # noqa: S603 - our own pages
     ended = {each["file"]: each for each in map(json.loads, run.stdout.splitlines())}
-    assert len(ended) == len(PAGES), run.stderr
+    assert len(ended) == len(files) > 1, run.stderr
     broken = [each for name, each in ended.items() if each["code"] != (0 if name in with_tests else _NO_TESTS)]
     assert not broken, "\n".join(f"{each['file']}\n{each['output']}" for each in broken)
 

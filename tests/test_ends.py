@@ -36,8 +36,8 @@ class Broken(Exception):  # noqa: N818 - a user's own
 
 
 @pytest.fixture(scope="module")
-def sdk() -> Iterator[Sdk]:
-    with jobs(retries=0) as sdk:
+def sdk(request: pytest.FixtureRequest) -> Iterator[Sdk]:
+    with jobs(request, retries=0) as sdk:
         yield sdk
 
 

@@ -19,7 +19,7 @@ from pynamodb_tracker.status import Codes
 from pynamodb_tracker.testing import LocalTable
 from tests.support.pages import ROOT
 from tests.support.writes import as_told, writes_of_ship
-from tests.web.browser import chromium
+from tests.web.browser import path_of_chromium
 
 IMAGES = ROOT / "docs" / "images"
 DRAW = """
@@ -160,8 +160,7 @@ def test_no_picture_fetches_anything(image: Path) -> None:
 
 @pytest.mark.browser
 def test_the_picture_of_the_page_shows_the_page_as_it_is(tmp_path: Path) -> None:
-    with chromium():  # skipped without one
-        pass
+    path_of_chromium()  # skipped without one
     draw("page.py", tmp_path / "page.png", "1")
     widths = [path.read_bytes()[16:20] for path in (IMAGES / "page.png", tmp_path / "page.png")]
     assert widths[0] == widths[1]

@@ -176,7 +176,7 @@ def test_items_that_come_one_by_one_are_all_read_soon_and_that_is_logged_once(
     assert len(found) == 30
     assert stopped_clock.now() - begun <= timedelta(seconds=30 * 0.05)
     assert [text for text in caplog.messages if "small pieces" in text] == [
-        "the table jobs answers BatchGetItem in small pieces: 24 keys are left after 6 requests"
+        "the table jobs returns BatchGetItem in small pieces: 24 keys are left after 6 requests"
     ]
 
 

@@ -52,7 +52,7 @@ def _without_each_guard(name: str, protocol: ModuleType) -> bool:
 def _violation(title: str, protocol: ModuleType, who: str, faults: object) -> str | None:
     began = time.monotonic()
     searched: Protocol = protocol.protocol(who, faults)
-    found: Found = search(searched.start(), searched.following, most=MOST)
+    found: Found = search(searched, most=MOST)
     how_far = "all" if found.is_complete else "the first"
     seconds, told = time.monotonic() - began, found.violation or "nothing is broken"
     print(f"{title}: {how_far} {found.states:,} states in {seconds:.0f} s: {told}")  # noqa: T201 - its purpose

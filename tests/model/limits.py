@@ -102,11 +102,12 @@ def protocol(who: str, faults: Faults) -> Protocol:
 @contextmanager
 def _in_model() -> Iterator[None]:
     """Let slots live for a few ticks, without a thread and by no chance."""
+    keeper = SimpleNamespace(keep=lambda _: None, wake=lambda: None)
     first = SimpleNamespace(sample=lambda found, most: found[:most], choice=lambda found: found[0], uniform=max)
     with (
         mock.patch.object(limit, "LIFETIME", LIFETIME),
         mock.patch.object(slots, "RANDOM", first),
-        mock.patch.object(slots, "_keeper", mock.Mock()),
+        mock.patch.object(slots, "_keeper", keeper),
         mock.patch.object(Slot, "is_due_for_renewal", new=True),
     ):
         yield

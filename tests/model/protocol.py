@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import cache, partial
 from itertools import count
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -127,19 +127,15 @@ class Protocol:
         rows: Rows = (),
     ) -> None:
         """`rows` are what the table has at first."""
-        self._programs, self.faults, self._broken, self._rows = programs, faults, broken, rows
+        self._programs, self.faults, self.broken, self._rows = programs, faults, broken, rows
         self._continued: dict[tuple[Any, ...], Actor] = {}
 
     def start(self) -> State:
         """Return the state in which no program has begun."""
         return State(self._rows, tuple(Actor() for _ in self._programs), (), 0, self.faults, ())
 
-    def following(self, state: State) -> Iterator[tuple[str, State, str | None]]:
+    def following(self, state: State) -> Iterator[tuple[str, State]]:
         """Yield what may happen."""
-        for name, after in self._following(state):
-            yield name, after, self._broken(after)
-
-    def _following(self, state: State) -> Iterator[tuple[str, State]]:
         faults = state.faults
         if faults.ticks:
             yield "time passes", state._replace(now=state.now + 1, faults=faults._replace(ticks=faults.ticks - 1))
@@ -314,7 +310,7 @@ def started(begin: Callable[[], object]) -> Rows:
     state, after = protocol.start(), [protocol.start()]
     while after:
         state = after[0]
-        after = [each for _, each, _ in protocol.following(state)]
+        after = [each for _, each in protocol.following(state)]
     return state.rows
 
 
@@ -333,6 +329,7 @@ def value(item: Mapping[str, Any], name: str) -> Any:
     return int(stored) if kind == "N" else stored
 
 
+@cache
 def _told(request: tuple[str, str]) -> str:
     operation, text = request
     found = json.loads(text)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
+
+from tests.model.protocol import Protocol, State
 
 __all__ = ["Found", "search"]
-
-S = TypeVar("S", bound=Hashable)
 
 
 class Found(NamedTuple):
@@ -23,27 +22,26 @@ class Found(NamedTuple):
     """Whether all states were searched."""
 
 
-def search(start: S, following: Callable[[S], Iterator[tuple[str, S, str | None]]], *, most: int) -> Found:
-    """Search until something is broken, nothing is left, or so many states were seen.
-
-    `following` yields what may happen in a state: its name, the state after it, and what it breaks, or None.
-    """
-    before: dict[S, tuple[S, str] | None] = {start: None}
+def search(protocol: Protocol, *, most: int) -> Found:
+    """Search until something is broken, nothing is left, or so many states were seen."""
+    start = protocol.start()
+    before: dict[State, tuple[State, str] | None] = {start: None}
     waiting = deque([start])
     while waiting:
         state = waiting.popleft()
-        for name, after, violation in following(state):
-            if violation is not None:
+        for name, after in protocol.following(state):
+            if after in before:
+                continue
+            if (violation := protocol.broken(after)) is not None:
                 return Found(len(before), violation, [*_way(before, state), name], is_complete=False)
-            if after not in before:
-                if len(before) >= most:
-                    return Found(len(before), None, [], is_complete=False)
-                before[after] = state, name
-                waiting.append(after)
+            if len(before) >= most:
+                return Found(len(before), None, [], is_complete=False)
+            before[after] = state, name
+            waiting.append(after)
     return Found(len(before), None, [], is_complete=True)
 
 
-def _way(before: dict[S, tuple[S, str] | None], state: S) -> list[str]:
+def _way(before: dict[State, tuple[State, str] | None], state: State) -> list[str]:
     names: list[str] = []
     while (step := before[state]) is not None:
         state, name = step

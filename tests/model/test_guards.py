@@ -52,7 +52,7 @@ def _written() -> set[Pair]:
         for each in PROTOCOLS:
             for who, faults in (*each.BOUNDED, *each.COMPLETE):
                 searched = each.protocol(who, faults)
-                search(searched.start(), searched.following, most=100)
+                search(searched, most=100)
     return found
 
 

@@ -28,7 +28,7 @@ def _table() -> Iterator[None]:
 )
 def test_no_state_breaks_a_promise(protocol: ModuleType, who: str, faults: Faults) -> None:
     searched = protocol.protocol(who, faults)
-    found = search(searched.start(), searched.following, most=50_000)
+    found = search(searched, most=50_000)
     assert (found.violation, found.trace, found.is_complete) == (None, [], True)
 
 
@@ -44,4 +44,4 @@ def test_without_a_guard_a_state_breaks_a_promise(
     remove = Without(guard, write) if isinstance(write, str) else write
     remove(monkeypatch)
     searched = protocol.protocol(who, faults)
-    assert search(searched.start(), searched.following, most=50_000).violation == violation
+    assert search(searched, most=50_000).violation == violation

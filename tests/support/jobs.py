@@ -7,8 +7,10 @@ from contextlib import contextmanager
 from datetime import timedelta
 from unittest import mock
 
+import pytest
+
 from pynamodb_tracker import Step, Task, UseCase
-from tests.support.engines import Moto
+from tests.support.engines import Moto, quickest
 from tests.support.rows import client
 from tests.support.sdk_faults import Sdk
 
@@ -32,11 +34,13 @@ class Job(JobTask):
 
 
 @contextmanager
-def jobs(*, retries: int) -> Iterator[Sdk]:
-    """Have the table in memory, with so many retries of the SDK's own, and yield the SDK."""
+def jobs(request: pytest.FixtureRequest | None = None, *, retries: int) -> Iterator[Sdk]:
+    """Have the table, with so many retries by the SDK, and yield the SDK; a fixture's request asks for what is
+    quickest.
+    """
     with (
         mock.patch.object(JobTask.Meta, "max_retry_attempts", retries),
-        Moto.of([JobTask]),
+        Moto.of([JobTask]) if request is None else quickest(request, JobTask),
         Sdk(client(JobTask)).in_use() as sdk,
     ):
         yield sdk

@@ -21,15 +21,21 @@ if TYPE_CHECKING:
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
-@contextmanager
-def chromium() -> Iterator[Browser]:
-    """Start a browser; skip the test where there is none, but fail it in CI."""
+def path_of_chromium() -> str:
+    """Return where the browser is. Skip the test where there is none, but fail it in CI."""
     path = next(filter(None, map(shutil.which, _NAMES)), None)
     if path is None or find_spec("playwright") is None:
         why = f"Playwright is not installed, or none of {', '.join(_NAMES)} is on the path"
         if in_ci():
             pytest.fail(f"{NO_BROWSER}{why}; to get one, {HOW_TO_GET_A_BROWSER}", pytrace=False)
         pytest.skip(f"{NO_BROWSER}{why}")
+    return path
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """Start a browser, or skip the test."""
+    path = path_of_chromium()
     from playwright.sync_api import sync_playwright  # noqa: PLC0415 - it may be missing
 
     with sync_playwright() as playwright:

@@ -27,7 +27,7 @@ def slices_of(monkeypatch: pytest.MonkeyPatch, tasks: int) -> None:
     monkeypatch.setattr(decisions, "SLICE_SECONDS", -1)
 
 
-engine, shop = opened(ShopTask), empty_tables
+engine, shop = opened(ShopTask, in_memory=False), empty_tables
 
 
 @pytest.fixture

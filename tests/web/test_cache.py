@@ -13,7 +13,6 @@ import pytest
 
 from pynamodb_tracker.dynamodb.side_by_side import side_by_side
 from pynamodb_tracker.testing import StoppedClock
-from pynamodb_tracker.testing.tables import OneAtATime
 from pynamodb_tracker.web import cache as cache_module
 from pynamodb_tracker.web.cache import Cache, _Asking
 from pynamodb_tracker.web.metering import metered
@@ -216,9 +215,10 @@ def test_only_requests_of_the_block_are_measured_those_of_its_threads_included()
 def test_a_view_says_what_it_cost_and_how_old_it_is(
     open_page: Open, seconds: Seconds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client = open_page(Refund)
+    client, connection = open_page(Refund), type(Refund.tracker.connection().connection)
+    monkeypatch.setattr(connection, "is_in_memory", True, raising=False)
     assert "\u2248 $" not in text_of(client.get("/Refund/tasks?fresh=1"))  # what is in memory has no price
-    monkeypatch.setattr(OneAtATime, "is_in_memory", False)
+    monkeypatch.setattr(connection, "is_in_memory", False)
     seconds.now += 60
     foot = text_of(client.get("/Refund/tasks"))
     assert re.search(r"As of 0s ago , kept for 9 s 1 request, [\d.]+ read units? ≈ \$0", foot)

@@ -189,7 +189,7 @@ def test_processes_end_when_their_parent_is_killed_and_give_back_what_they_run(s
 
 def test_a_process_that_dies_is_replaced_where_the_worker_ends_when_idle_too(started: Programs) -> None:
     Order.create("hang-1")
-    program = started.start(processes=2, until_idle=True, lock=1)
+    program = started.start(processes=2, until_idle=True, lock=1, grace=0.1)
     pid = heard(program, "hang-1")["hang-1"]
     Order.create_many(f"o-{number}" for number in range(20))
     program.send(signal.SIGKILL, pid)

@@ -1,0 +1,19 @@
+"""botocore without signatures: dynoxide and moto verify none, and each takes a quarter of the CPU time of a request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from botocore.auth import SigV4Auth
+
+__all__ = ["leave_signatures_out"]
+
+
+def leave_signatures_out() -> None:
+    """Put a constant in place of each signature, in this process and for good."""
+    for name in ("canonical_request", "signature"):
+        setattr(SigV4Auth, name, _nothing)
+
+
+def _nothing(*_: Any) -> str:
+    return "0"
