@@ -35,8 +35,8 @@ class Job(JobTask):
 
 @contextmanager
 def jobs(request: pytest.FixtureRequest | None = None, *, retries: int) -> Iterator[Sdk]:
-    """Have the table, with so many retries by the SDK, and yield the SDK; a fixture's request asks for what is
-    quickest.
+    """Have the table, with so many retries by the SDK, and yield the SDK; with a fixture's request, where it is
+    quick.
     """
     with (
         mock.patch.object(JobTask.Meta, "max_retry_attempts", retries),
