@@ -35,9 +35,7 @@ class Job(JobTask):
 
 @contextmanager
 def jobs(request: pytest.FixtureRequest | None = None, *, retries: int) -> Iterator[Sdk]:
-    """Have the table, with so many retries by the SDK, and yield the SDK; with a fixture's request, where it is
-    quick.
-    """
+    """Yield the SDK of the table, with so many retries; a fixture's request puts it where it is quick."""
     with (
         mock.patch.object(JobTask.Meta, "max_retry_attempts", retries),
         Moto.of([JobTask]) if request is None else quickest(request, JobTask),
