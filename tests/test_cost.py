@@ -1,7 +1,5 @@
 """What a load needs of a table: the formulas, by examples worked out by hand."""
 
-from __future__ import annotations
-
 import pytest
 
 from pynamodb_tracker.cost import Load, shards_for, size_for, write_units

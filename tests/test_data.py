@@ -1,7 +1,5 @@
 """The text of a large dictionary: how much of it is parsed, which takes most of the time of a run that changes it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

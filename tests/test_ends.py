@@ -4,8 +4,6 @@ In each row, the block runs once if its end could have been recorded, what is sa
 Lambda invocation is left.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """What a batch tries next: in order while it is alone, and from a place of its own once it has met another worker."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

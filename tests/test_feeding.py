@@ -1,7 +1,5 @@
 """What one call tries: what was due, then what its own runs make due, each task once at each step."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from unittest.mock import Mock

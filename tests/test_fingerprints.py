@@ -1,7 +1,5 @@
 """Fingerprints of payloads: equal for what is the same in JSON, however it was written."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from enum import Enum
 from hashlib import sha256

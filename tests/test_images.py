@@ -1,7 +1,5 @@
 """The pictures of the documentation are what their scripts draw, and show what the library does."""
 
-from __future__ import annotations
-
 import os
 import re
 import runpy

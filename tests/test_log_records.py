@@ -1,7 +1,5 @@
 """Log records: those about a task, or a step, have the same five fields, wherever they come from."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import gc

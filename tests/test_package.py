@@ -1,7 +1,5 @@
 """The package: its links, its page on the index, what it says about its installation, and the Pythons it runs on."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

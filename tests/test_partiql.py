@@ -1,7 +1,5 @@
 """What the writes of the library look like as statements of PartiQL."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Only one function sleeps before a request is sent again, so that no retry outlasts a lock, a deadline or a stop."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from functools import cache

@@ -2,8 +2,6 @@
 
 # ruff: noqa: PT012 - the block that raises is what is tested, whatever it has in it
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any

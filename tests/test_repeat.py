@@ -1,7 +1,5 @@
 """When a rule occurs: zones and their clock changes, the phase of intervals, ends, and what is refused."""
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 import random

@@ -1,7 +1,5 @@
 """Answers that come in pieces, or are cut short by Ctrl-C: what an engine or a person does seldom, done on purpose."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """When a request is sent again, and what is known of it afterwards."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import sys

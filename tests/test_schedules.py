@@ -1,7 +1,5 @@
 """Rules of tasks that repeat, in words; and which tasks are looked at to find them."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

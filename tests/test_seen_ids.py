@@ -1,7 +1,5 @@
 """What a scan remembers of the tasks that it has met."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import pytest

@@ -1,7 +1,5 @@
 """Stored forms: which are equal, and what is refused before it is stored."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Any
 

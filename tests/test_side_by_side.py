@@ -1,7 +1,5 @@
 """Questions that are asked at the same time."""
 
-from __future__ import annotations
-
 import threading
 from contextvars import ContextVar
 from queue import Queue

@@ -1,7 +1,5 @@
 """Handlers of signals for a limited time, messages that they send, and signals that are blocked."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """The documentation site: it builds strictly, asks no other host for anything, and has every public name."""
 
-from __future__ import annotations
-
 import os
 import re
 import runpy

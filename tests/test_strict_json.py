@@ -1,7 +1,5 @@
 """JSON that leaves the library: every program can read it, and every Python can walk it."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

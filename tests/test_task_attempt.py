@@ -1,7 +1,5 @@
 """One attempt to run a function on one task: what is returned, raised, kept, and what became of the task."""
 
-from __future__ import annotations
-
 import threading
 from datetime import timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """One function on many items, on threads."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import nullcontext

@@ -1,7 +1,5 @@
 """Writes of several threads in one request: which of them wait, and what becomes of each."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,7 +1,5 @@
 """Requests that are held until a test lets them go."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Iterator
@@ -10,8 +8,6 @@ from typing import Any
 
 from tests.support.shop import AppTask
 from tests.support.through import Dispatch, through
-
-__all__ = ["Held", "held"]
 
 PATIENCE = 30.0
 

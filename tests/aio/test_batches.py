@@ -1,7 +1,5 @@
 """`arun_all`: which tasks run, how many at a time, what is reported, and how it ends early."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Async functions: which calls take them, and which refuse them with the name of what does."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What is recorded when a run on an event loop is cancelled; no request is abandoned."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import signal

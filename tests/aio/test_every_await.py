@@ -1,7 +1,5 @@
 """A cancel at any point where a run waits, with any request or answer lost: what the row says is what happened."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import itertools

@@ -1,7 +1,5 @@
 """A lock that expires before its block: no block begins until the lock lasts again, whatever took so long."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Callable, Iterator

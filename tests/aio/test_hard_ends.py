@@ -1,7 +1,5 @@
 """Runs whose program ends around them: how they end is recorded all the same."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Coroutine, Generator

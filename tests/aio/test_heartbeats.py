@@ -1,7 +1,5 @@
 """Heartbeats as asyncio tasks: when they extend the lock, and when they end."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import weakref

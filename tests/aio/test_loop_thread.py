@@ -1,7 +1,5 @@
 """The event loop on which threads run async functions."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

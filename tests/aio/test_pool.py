@@ -1,7 +1,5 @@
 """The threads that send the requests of event loops."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import inspect

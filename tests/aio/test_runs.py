@@ -1,7 +1,5 @@
 """Runs on an event loop: what they do, what is recorded, and what never happens on the loop itself."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Iterator

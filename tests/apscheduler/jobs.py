@@ -1,7 +1,5 @@
 """Functions of jobs, and stores and jobs as the tests need them."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,8 +10,6 @@ from apscheduler.triggers.interval import IntervalTrigger
 from pynamodb_tracker import Task, clock
 from pynamodb_tracker.apscheduler import DynamoDBJobStore
 from tests.support.shop import AppTask
-
-__all__ = ["SECOND", "anything", "at", "due", "modify", "new_job", "new_store", "nothing"]
 
 SECOND = timedelta(seconds=1)
 

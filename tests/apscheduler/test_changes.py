@@ -1,7 +1,5 @@
 """What several people and schedulers change in a job at the same time: nothing that one of them changed is lost."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

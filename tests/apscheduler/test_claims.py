@@ -1,7 +1,5 @@
 """Several schedulers on one store: a job that is due is claimed by one of them, and taken over if that one dies."""
 
-from __future__ import annotations
-
 import os
 from datetime import timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """What each call of a job store sends, and what DynamoDB charges for it, with jobs below a kilobyte."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The items of a job store, beside a task with the same hash key: the tracker sees none of them, and deletes none."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

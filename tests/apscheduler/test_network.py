@@ -1,7 +1,5 @@
 """A network that loses, repeats, refuses and delays requests of a job store."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator
@@ -25,11 +23,8 @@ from tests.engine.actions import (
 )
 from tests.engine.engine import Engine
 from tests.engine.proxy import Proxy
-from tests.support.fixtures import quick_sdk, session
 from tests.support.orders import MARGIN, close, table_at
 from tests.support.proxy_rules import arrive
-
-__all__ = ["quick_sdk", "session"]
 
 WRITES = {"DeleteItem", "PutItem", "TransactWriteItems", "UpdateItem"}
 

@@ -1,7 +1,5 @@
 """Writes of a scheduler's loop that fail: the loop goes on, no time runs twice, and the writes are made later."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """APScheduler's own schedulers on shared stores, with their threads, on the clock of this machine."""
 
-from __future__ import annotations
-
 import threading
 import time
 import uuid
@@ -50,7 +48,7 @@ class Runs:
 
         scheduler.add_listener(note, EVENT_JOB_EXECUTED)
 
-    def wait(self, enough: Callable[[Runs], bool]) -> None:
+    def wait(self, enough: Callable[["Runs"], bool]) -> None:
         """Wait until enough has run."""
         with self._changed:
             assert self._changed.wait_for(lambda: enough(self), 30)

@@ -1,7 +1,5 @@
 """What a serializer gives back, and what it refuses to load."""
 
-from __future__ import annotations
-
 import pickle
 import random
 from collections.abc import Callable

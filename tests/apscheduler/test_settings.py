@@ -1,7 +1,5 @@
 """How a store is made, and what it says of settings that do not work."""
 
-from __future__ import annotations
-
 import pickle
 import sys
 import tomllib

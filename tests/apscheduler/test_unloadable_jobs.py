@@ -1,7 +1,5 @@
 """Jobs that one process cannot load or run: it leaves them alone, and another one runs them."""
 
-from __future__ import annotations
-
 import pickle
 from dataclasses import replace
 from datetime import UTC, timedelta

@@ -1,7 +1,5 @@
 """The table of the assumptions: on moto and on dynoxide, or on AWS."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import boto3

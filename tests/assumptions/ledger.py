@@ -1,7 +1,5 @@
 """A table for the assumptions, and the list of those that moto does not meet."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import time
@@ -17,8 +15,6 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from tests.engine.engine import AWS, VARIABLE
-
-__all__ = ["INDEX", "MOTO_DIFFERS", "Item", "Table", "client_of_aws", "code", "is_for_aws", "moto_differs", "new_table"]
 
 Item = dict[str, Any]
 Test = TypeVar("Test", bound=Callable[..., None])

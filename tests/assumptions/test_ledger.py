@@ -1,7 +1,5 @@
 """The ledger itself: sources, the list for users, and the way to AWS, which is tested without an account."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import os

@@ -1,7 +1,5 @@
 """Reads: pages, filters, indexes, and rows that come in several requests."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest

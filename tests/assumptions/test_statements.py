@@ -1,7 +1,5 @@
 """Batches of statements: each member is a write of its own."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pynamodb_tracker.dynamodb import partiql

@@ -1,7 +1,5 @@
 """Tables: missing ones, existing ones, and rows that have expired."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """Transactions: all or nothing, why they are cancelled, and what they cost."""
 
-from __future__ import annotations
-
 import uuid
 from typing import Any
 

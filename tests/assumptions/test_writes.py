@@ -1,7 +1,5 @@
 """Single writes: conditions, update expressions, and values that DynamoDB refuses."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from typing import Any
 

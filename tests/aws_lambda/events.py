@@ -1,7 +1,5 @@
 """Events about orders, by the builders that users have."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 
@@ -15,23 +13,6 @@ from pynamodb_tracker.testing import (
     sns_event,
     sqs_event,
 )
-
-__all__ = [
-    "bare",
-    "eventbridge",
-    "fifo",
-    "function_url",
-    "http_api",
-    "kafka",
-    "kinesis",
-    "load_balancer",
-    "names",
-    "rest_api",
-    "s3",
-    "sns",
-    "sqs",
-    "stream",
-]
 
 kinesis = kinesis_event
 s3 = s3_event

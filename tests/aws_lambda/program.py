@@ -1,7 +1,5 @@
 """What a deployment package would have: handlers of one function for each trigger, and a schedule."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

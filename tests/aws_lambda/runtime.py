@@ -3,8 +3,6 @@
 https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html
 """
 
-from __future__ import annotations
-
 import json
 import os
 import queue
@@ -18,8 +16,6 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Self
-
-__all__ = ["Answer", "Runtime"]
 
 _ROOT = Path(__file__).parents[2]
 _PATH = "/2018-06-01/runtime/invocation/"

@@ -1,7 +1,5 @@
 """A use case whose steps run in Lambda functions, and the context that Lambda gives them."""
 
-from __future__ import annotations
-
 import os
 from datetime import timedelta
 from typing import Any
@@ -11,8 +9,6 @@ from pynamodb.exceptions import UpdateError
 
 from pynamodb_tracker import ExecutionContext, Signal, Step, Task, UseCase
 from pynamodb_tracker.testing import StoppedClock
-
-__all__ = ["REQUEST", "Broken", "Context", "Order", "ShopTask", "ignored", "no_access", "ready", "ship", "states"]
 
 REQUEST = "8f507cfc-xmpl-4697-b07a-ac58fc914c95"
 

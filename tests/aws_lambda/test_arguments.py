@@ -1,7 +1,5 @@
 """What cannot work is refused where the handler is made, before the first event comes."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """Handlers of async functions: on one event loop, which lives as long as the process."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

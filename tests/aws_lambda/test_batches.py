@@ -1,7 +1,5 @@
 """Batches of SQS: each message is about one task, and the answer names those that have to be redelivered."""
 
-from __future__ import annotations
-
 import sys
 from datetime import timedelta
 from typing import Any

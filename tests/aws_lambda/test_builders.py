@@ -1,7 +1,5 @@
 """The builders of events: what they return is read by the data classes of Powertools as well."""
 
-from __future__ import annotations
-
 import json
 from decimal import Decimal
 from typing import Any, cast

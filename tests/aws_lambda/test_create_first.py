@@ -1,7 +1,5 @@
 """New tasks of a batch are in the table before the batch can die, or has no time left for them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from datetime import timedelta
 from typing import Any

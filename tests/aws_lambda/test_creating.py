@@ -1,7 +1,5 @@
 """A task that is registered by its first event."""
 
-from __future__ import annotations
-
 import time
 from bisect import bisect_left
 from contextlib import nullcontext, suppress

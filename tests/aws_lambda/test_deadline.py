@@ -1,7 +1,5 @@
 """Requests end before the invocation does, so that the handler can still answer."""
 
-from __future__ import annotations
-
 import math
 from datetime import timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """One task per event: how the caller is answered."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Two handlers of each trigger, on moto and on dynoxide: one registers the task, and one runs a step of it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any, get_args

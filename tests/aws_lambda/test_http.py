@@ -1,7 +1,5 @@
 """Requests by API Gateway, by the URL of a function and by a load balancer, and the responses to them."""
 
-from __future__ import annotations
-
 import base64
 import json
 import signal

@@ -1,7 +1,5 @@
 """What a function builds at its import, and what copies of its snapshot share."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A task that waits for others, in functions that queues and a schedule invoke."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What an invocation logs."""
 
-from __future__ import annotations
-
 import json
 import logging
 import sys

@@ -1,7 +1,5 @@
 """Metrics in CloudWatch's embedded metric format."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """A handler while its step is paused: the task is there, it is not claimed, and each trigger gets its result."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """Each transition of a task is published once or more often, in its order, and nothing else is."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress

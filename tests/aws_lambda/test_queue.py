@@ -1,7 +1,5 @@
 """A schedule that sends what is left of a step to a queue."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Callers that want a result: the same for a repeated event, and none for another payload of the same task."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """A schedule that runs what is left of a step, in place."""
 
-from __future__ import annotations
-
 import json
 import signal
 import sys

@@ -1,7 +1,5 @@
 """Handlers in the client that runs them on AWS, on dynoxide: every trigger, errors, logs, and a time limit."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor

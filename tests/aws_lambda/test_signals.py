@@ -1,7 +1,5 @@
 """Signals from outside that come as requests, messages and events."""
 
-from __future__ import annotations
-
 import json
 import logging
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Batches of Kinesis and of streams of tables: records are redelivered from the first failed one on."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A task that has succeeded is sent to the queue of its next step."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Events of S3, SNS and Kafka, of a stream's window, and where a payload has the task id."""
 
-from __future__ import annotations
-
 from typing import Any
 from unittest.mock import MagicMock
 

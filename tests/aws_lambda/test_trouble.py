@@ -1,7 +1,5 @@
 """Batches while the table does not answer, and on several threads."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Events about tasks that become due by themselves: by the end of others, or at their next occurrence."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Prints the benchmarks that are named on the command line, or all but the soak: 20 minutes on two cores."""
 
-from __future__ import annotations
-
 import argparse
 import time
 from collections.abc import Callable, Iterator

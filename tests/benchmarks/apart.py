@@ -3,15 +3,11 @@
 Python specialises code to what runs through it, so PynamoDB is slower for each of two libraries that both use it.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from multiprocessing.connection import Connection
 from typing import Any
-
-__all__ = ["Apart", "all_apart"]
 
 PATIENCE = 120.0
 

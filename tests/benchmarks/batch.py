@@ -3,8 +3,6 @@
 By hand, one thread claims and finishes one task after the other. The library's threads share requests.
 """
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -20,8 +18,6 @@ from tests.benchmarks.queries import copy
 from tests.benchmarks.tables import table
 from tests.benchmarks.ways import Way, engine
 from tests.benchmarks.workers import OldestByHand, RunAll, measured
-
-__all__ = ["report"]
 
 TASKS, THREADS, ROUNDS = 500, 25, 7
 PROCESSES, REPEATED = 16, 3

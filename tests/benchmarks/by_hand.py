@@ -1,7 +1,5 @@
 """Tasks by botocore alone, as somebody writes it who wants nothing but speed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -16,8 +14,6 @@ from pynamodb_tracker.transitions.lock import new_token
 from tests.benchmarks import by_hand_requests as requests
 from tests.benchmarks.orders import LOCK_FOR, MARGIN, Change, add_entry, claimed
 from tests.benchmarks.usage import Operation
-
-__all__ = ["ByHand", "WithUserAgent", "WithValidation"]
 
 
 class ByHand:

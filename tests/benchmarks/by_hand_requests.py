@@ -1,25 +1,6 @@
 """The constant parts of the requests that are written by hand."""
 
-from __future__ import annotations
-
 from typing import Any
-
-__all__ = [
-    "CLAIM",
-    "CLAIM_VALUES",
-    "CREATE",
-    "CREATE_TABLE",
-    "FAIL",
-    "FAIL_VALUES",
-    "FINISH",
-    "FINISH_VALUES",
-    "FINISH_WITH_DATA",
-    "NEW",
-    "QUERY",
-    "TABLE",
-    "WITH_ROW",
-    "moved",
-]
 
 TABLE = "benchmark-by-hand"
 INDEX = "status-index"

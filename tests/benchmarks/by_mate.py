@@ -1,7 +1,5 @@
 """Tasks by the status tracker of pynamodb_mate, as its own documentation shows it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import suppress
@@ -11,8 +9,6 @@ from pynamodb_mate.patterns.status_tracker import api as mate
 
 from tests.benchmarks.orders import LOCK_FOR, Change, add_entry
 from tests.benchmarks.usage import Operation
-
-__all__ = ["ByMate", "MateOrder"]
 
 
 class MateOrder(mate.BaseTask):  # type: ignore[misc]  # untyped

@@ -1,7 +1,5 @@
 """Claim and finish by `Model.update`, as users of PynamoDB write it."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,8 +10,6 @@ from pynamodb.models import Model
 from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.transitions.lock import new_token
 from tests.benchmarks.orders import LOCK_FOR, MARGIN, Change, OrderTable, claimed
-
-__all__ = ["ByModel"]
 
 
 class Row(Model):

@@ -1,7 +1,5 @@
 """Runs by the idempotency utility of Powertools for AWS Lambda: the answer of a call is stored, and given again."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from types import SimpleNamespace
@@ -16,8 +14,6 @@ from aws_lambda_powertools.utilities.idempotency.exceptions import IdempotencyAl
 
 from tests.benchmarks.orders import LOCK_FOR, Change, add_entry
 from tests.benchmarks.usage import Operation
-
-__all__ = ["ByPowertools"]
 
 
 class ByPowertools:

@@ -1,7 +1,5 @@
 """Tasks by this library."""
 
-from __future__ import annotations
-
 import linecache
 from collections.abc import Iterator
 from contextlib import suppress
@@ -11,9 +9,6 @@ from typing import Any
 from pynamodb_tracker import TaskNotStartableError
 from tests.benchmarks.orders import Change, InRow, Order, OrderTable, add_entry, claimed
 from tests.benchmarks.usage import Operation
-
-__all__ = ["ByTracker", "ByTrackerInRow"]
-
 
 FILE = "/var/task/orders.py"
 """What tracebacks say: their length would be that of the path of the checkout, and what a failure takes with it."""

@@ -1,7 +1,5 @@
 """CPU time of a function's import and of its invocations, in the client that runs handlers in AWS Lambda."""
 
-from __future__ import annotations
-
 import importlib.util
 import statistics
 from collections.abc import Iterator, Sequence
@@ -10,8 +8,6 @@ from tests.aws_lambda.runtime import Runtime
 from tests.benchmarks.by_tracker import ByTracker
 from tests.benchmarks.tables import table
 from tests.benchmarks.ways import LIBRARY, engine, missing, peers
-
-__all__ = ["report"]
 
 POWERTOOLS = "Powertools idempotency"
 CREATING = f"{LIBRARY}, create_if_missing"

@@ -1,7 +1,5 @@
 """Requests and capacity units of each operation by each way, as dynoxide reports them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 from tests.benchmarks.by_tracker import ByTrackerInRow
@@ -9,8 +7,6 @@ from tests.benchmarks.orders import data_of
 from tests.benchmarks.tables import table
 from tests.benchmarks.usage import Usage, usages
 from tests.benchmarks.ways import LIBRARY, Way, engine, missing, ways
-
-__all__ = ["SIZES", "measured", "report"]
 
 SIZES = {"0.2 KB": 200, "2 KB": 2_000, "20 KB": 20_000, "200 KB": 200_000}
 IN_ROW = "the same, all in the row"

@@ -1,7 +1,5 @@
 """Client CPU of a run, claim and success, with HTTP stubbed: by each way, against the same two requests by hand."""
 
-from __future__ import annotations
-
 import re
 import statistics
 import time
@@ -17,8 +15,6 @@ from tests.benchmarks.orders import Change, add_entry, change_entry, data_of
 from tests.benchmarks.stub import Stub
 from tests.benchmarks.tables import table
 from tests.benchmarks.ways import LIBRARY, missing, peers
-
-__all__ = ["report"]
 
 
 class Way(Protocol):

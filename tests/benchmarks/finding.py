@@ -1,7 +1,5 @@
 """Time and requests of finding the tasks of a customer, among 100,000 tasks of 1,000 customers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -14,8 +12,6 @@ from tests.benchmarks.tables import table
 from tests.benchmarks.ways import engine
 from tests.support.recorder import recorded
 from tests.support.rows import client, stored
-
-__all__ = ["report"]
 
 TASKS, CUSTOMERS = 100_000, 1_000
 

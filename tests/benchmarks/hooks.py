@@ -1,7 +1,5 @@
 """Client CPU of a run, claim and success, with HTTP stubbed: what hooks and OpenTelemetry add to it."""
 
-from __future__ import annotations
-
 import json
 import statistics
 import time
@@ -19,8 +17,6 @@ from tests.benchmarks.apart import Apart
 from tests.benchmarks.by_tracker import ByTrackerInRow
 from tests.benchmarks.stub import Stub
 from tests.benchmarks.tables import table
-
-__all__ = ["report"]
 
 WARM_UP = 50
 PAIRS = 800

@@ -1,7 +1,5 @@
 """CPU time of an import in a fresh interpreter, above bare Python and against that of PynamoDB."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import statistics
@@ -11,8 +9,6 @@ from collections.abc import Iterator
 
 from tests.benchmarks.tables import table
 from tests.benchmarks.ways import missing
-
-__all__ = ["report"]
 
 MODULES = {
     "botocore": "botocore.session",

@@ -5,8 +5,6 @@ and each key to lie in one of them by chance. A task goes as fast as the slowest
 partition for heat yet.
 """
 
-from __future__ import annotations
-
 import random
 import statistics
 from collections.abc import Iterator
@@ -14,8 +12,6 @@ from collections.abc import Iterator
 from pynamodb_tracker.cost import NEW_TABLE_UNITS, PARTITION_UNITS, Load, shards_for, write_units
 from pynamodb_tracker.presentation.text import count
 from tests.benchmarks.tables import table
-
-__all__ = ["report"]
 
 RATES = (200, 300, 400, 600, 800)
 SHARDS = (1, 2, 4, 8, 16, 32)

@@ -1,7 +1,5 @@
 """Client CPU and time of a run against dynoxide: the socket, the answers and the server's time are real."""
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -10,8 +8,6 @@ from tests.benchmarks.apart import Apart, all_apart
 from tests.benchmarks.orders import Change, add_entry, data_of
 from tests.benchmarks.tables import table
 from tests.benchmarks.ways import LIBRARY, Way, engine, missing, ways
-
-__all__ = ["report"]
 
 SIZES = {"0.2 KB": 200, "20 KB": 20_000}
 BLOCKS = {"changes nothing": None, "adds to data": add_entry}

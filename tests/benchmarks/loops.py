@@ -5,8 +5,6 @@ mode: with Python's garbage collector as it is, and after gc.freeze(). All threa
 looks at everything that is not frozen.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import logging
@@ -21,8 +19,6 @@ from tests.benchmarks.by_tracker import ByTracker
 from tests.benchmarks.orders import Order
 from tests.benchmarks.tables import table
 from tests.benchmarks.ways import engine
-
-__all__ = ["CONCURRENCY", "report"]
 
 CONCURRENCY, SLEEP, ROUNDS = 200, 0.5, 5
 TASKS = 2 * CONCURRENCY

@@ -1,7 +1,5 @@
 """The use case that is measured, and a row of it as a claim returns it."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable
@@ -12,23 +10,6 @@ from pynamodb.attributes import UnicodeAttribute
 
 from pynamodb_tracker import Step, Task, UseCase
 from pynamodb_tracker.clock import stamp
-
-__all__ = [
-    "LOCK_FOR",
-    "MARGIN",
-    "SHARDS",
-    "Change",
-    "InRow",
-    "Kept",
-    "Order",
-    "OrderTable",
-    "Sharded",
-    "Wide",
-    "add_entry",
-    "change_entry",
-    "claimed",
-    "data_of",
-]
 
 Change = Callable[[dict[str, Any]], object]
 """What a block does to data."""

@@ -1,7 +1,5 @@
 """How long the page takes for the overview of 11,028 tasks in every state: asked for anew, and kept."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from statistics import median

@@ -1,7 +1,5 @@
 """Time, requests, read units and memory of status queries, as the table has more and more tasks."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import time
@@ -16,8 +14,6 @@ from tests.benchmarks.orders import Order, data_of
 from tests.benchmarks.tables import table
 from tests.benchmarks.usage import usages
 from tests.benchmarks.ways import LIBRARY, Way, engine, missing, ways
-
-__all__ = ["copy", "report"]
 
 SIZES = (100, 1_000, 10_000, 100_000)
 MOST_OF_ALL = 10_000

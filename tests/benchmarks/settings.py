@@ -1,7 +1,5 @@
 """Requests and capacity units of the library's further operations, and what a setting changes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -14,8 +12,6 @@ from tests.benchmarks.orders import SHARDS, Kept, Order, Sharded
 from tests.benchmarks.tables import table
 from tests.benchmarks.usage import Operation
 from tests.benchmarks.ways import engine
-
-__all__ = ["report"]
 
 QUERIED = 100
 WITH_DATA = 10

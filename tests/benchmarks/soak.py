@@ -3,8 +3,6 @@
 Each process keeps what memory it has while it works, by the system's own figure; nothing traces it.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import resource
@@ -20,8 +18,6 @@ from tests.benchmarks.by_tracker import ByTracker
 from tests.benchmarks.orders import Sharded
 from tests.benchmarks.tables import table
 from tests.benchmarks.ways import engine
-
-__all__ = ["SIZES", "report"]
 
 SIZES = (1_000, 10_000, 100_000)
 PROCESSES, THREADS = 4, 25

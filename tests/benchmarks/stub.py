@@ -1,7 +1,5 @@
 """Answers of DynamoDB from memory: a client does all of its work, and no byte leaves the process."""
 
-from __future__ import annotations
-
 import json
 import zlib
 from collections.abc import Iterator
@@ -9,8 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from botocore.awsrequest import AWSResponse
-
-__all__ = ["Stub"]
 
 
 @dataclass(frozen=True, slots=True)

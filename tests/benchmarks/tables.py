@@ -1,10 +1,6 @@
 """A plain table of text: the first column to the left, the others to the right."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
-
-__all__ = ["table"]
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> Iterator[str]:

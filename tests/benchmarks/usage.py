@@ -1,12 +1,8 @@
 """What an operation used: its requests, and the units that dynoxide reports for them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
-
-__all__ = ["Operation", "Usage", "usages"]
 
 Operation = tuple[str, Callable[[], object]]
 

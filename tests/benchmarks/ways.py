@@ -1,7 +1,5 @@
 """What the benchmarks ask of each way to keep tasks in DynamoDB: this library, others, and botocore by hand."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -14,8 +12,6 @@ from tests.benchmarks.by_tracker import ByTracker
 from tests.benchmarks.orders import Change
 from tests.benchmarks.usage import Operation
 from tests.engine.engine import HOW_TO_GET_ONE, Engine, EngineUnavailable, start
-
-__all__ = ["LIBRARY", "Way", "engine", "missing", "peers", "ways"]
 
 LIBRARY = "pynamodb_tracker"
 

@@ -1,7 +1,5 @@
 """Tasks a second, and refused claims for each task, as more processes work on one step, by three strategies."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import time
@@ -17,8 +15,6 @@ from tests.benchmarks.by_tracker import ByTracker
 from tests.benchmarks.orders import Order, data_of
 from tests.benchmarks.tables import table
 from tests.benchmarks.ways import Way, engine, missing, peers
-
-__all__ = ["report"]
 
 PROCESSES = (1, 2, 4, 8, 16)
 TASKS = 500

@@ -6,8 +6,6 @@ process is faster, so whose request is the third, or which task a run meets. The
 not the same history. A promise that broke once is likely to break again within a few runs of its seed.
 """
 
-from __future__ import annotations
-
 import argparse
 import logging
 import secrets

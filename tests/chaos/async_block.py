@@ -1,7 +1,5 @@
 """The block of one run on an event loop: carries out its script as `Block` does, and is cancelled instead of struck."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -15,8 +13,6 @@ from tests.chaos.ledger import PROGRESS, SUCCESS, is_booked
 from tests.chaos.outcomes import claim_of_cancelled, end_of_cancelled, is_of_the_network, of_write, outcome
 from tests.chaos.records import is_whole, records
 from tests.chaos.script import PARTS, Deed
-
-__all__ = ["AsyncBlock"]
 
 
 class AsyncBlock(Block):

@@ -1,7 +1,5 @@
 """One run of a task of a queue: it leaves a mark with its success, and tells what it knows of that."""
 
-from __future__ import annotations
-
 import random
 import time
 import traceback
@@ -14,8 +12,6 @@ from tests.chaos.events import Log
 from tests.chaos.interrupts import Interrupts, comes_from_nowhere
 from tests.chaos.outcomes import Boom, outcome
 from tests.chaos.script import Script
-
-__all__ = ["Attempt", "Mark", "marks", "report_crash"]
 
 LARGE = 10_000
 """Half of the characters of a text that does not fit into the row."""

@@ -1,7 +1,5 @@
 """A batch of runs: what `run_all` finds to do, on threads, each task with a script and a history of its own."""
 
-from __future__ import annotations
-
 import itertools
 import threading
 import time
@@ -17,8 +15,6 @@ from tests.chaos.events import Log
 from tests.chaos.ledger import Ledger
 from tests.chaos.script import Script, fated, script
 from tests.chaos.settings import Settings
-
-__all__ = ["Batch"]
 
 MOST = 10
 """Tasks in one batch; each run has a number, and those of the next one are ten higher."""

@@ -1,7 +1,5 @@
 """The block of one run: carries out its script, and writes to the history before and after every relevant action."""
 
-from __future__ import annotations
-
 import os
 import time
 import traceback
@@ -22,8 +20,6 @@ from tests.chaos.outcomes import Boom, end_after, end_of_interrupted, is_announc
 from tests.chaos.pipeline import STEPS, is_diverted
 from tests.chaos.records import append, is_whole, records
 from tests.chaos.script import PARTS, Deed, Script
-
-__all__ = ["Block"]
 
 AFTER_A_FAILURE = 1.0
 """Seconds for which a block waits for late copies of a transaction that failed."""

@@ -1,7 +1,5 @@
 """Ways to break each promise in a correct history: the checker must find every one."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 
@@ -9,8 +7,6 @@ from tests.chaos.final import Entry
 from tests.chaos.pipeline import END
 from tests.chaos.runs import Run, Write
 from tests.chaos.story import TASK, Story
-
-__all__ = ["BREAKS"]
 
 
 def two_claims_with_one_fence(story: Story) -> None:

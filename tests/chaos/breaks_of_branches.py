@@ -1,12 +1,8 @@
 """Ways to break what is promised of branches, postponements, parts and pauses: the checker must find all."""
 
-from __future__ import annotations
-
 from tests.chaos.events import Event
 from tests.chaos.runs import Part, Run
 from tests.chaos.story import TASK, Story
-
-__all__ = ["BREAKS"]
 
 
 def step_that_nobody_has_chosen(story: Story) -> None:

@@ -1,11 +1,7 @@
 """Ways to break what is promised about transactions, in a correct history: the checker must find every one."""
 
-from __future__ import annotations
-
 from tests.chaos.runs import Write
 from tests.chaos.story import Story
-
-__all__ = ["BREAKS"]
 
 
 def booked_twice(story: Story) -> None:

@@ -1,11 +1,7 @@
 """Ways to break what is promised of releases, interrupts and forks, in a correct history: the checker must find all."""
 
-from __future__ import annotations
-
 from tests.chaos.runs import Write
 from tests.chaos.story import Story
-
-__all__ = ["BREAKS"]
 
 
 def released(story: Story, fence: int) -> None:

@@ -1,14 +1,10 @@
 """Ways to break what is promised of merges, schedules, follow-ups and joins: the checker must find all."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
 from tests.chaos.queue_story import change_queue, told
 from tests.chaos.story import Story
-
-__all__ = ["BREAKS"]
 
 
 def created_and_lost(story: Story) -> None:

@@ -1,14 +1,10 @@
 """Ways to break what is promised of the slots of a limit, in a correct history: the checker must find all."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
 from tests.chaos.events import Event
 from tests.chaos.story import Story
-
-__all__ = ["BREAKS"]
 
 
 def told(story: Story, at: float, kind: str, token: str, *, number: int = 0, **facts: Any) -> None:

@@ -1,7 +1,5 @@
 """Checks a history, and what is left in the tables, against everything that the library promises."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -24,8 +22,6 @@ from tests.chaos import (
 )
 from tests.chaos.final import Final
 from tests.chaos.runs import History
-
-__all__ = ["OF_ROWS", "OF_RUNS", "Violation", "violations"]
 
 OF_QUEUES = (
     checks_of_queues,

@@ -1,14 +1,10 @@
 """What must hold of branches, and of what failures and parts leave in a row."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from tests.chaos.final import Final
 from tests.chaos.pipeline import END, STEPS, is_fatal, path_of, skipped_steps
 from tests.chaos.runs import History
-
-__all__ = ["CHECKS"]
 
 
 def branches_are_chosen(history: History, final: Final) -> Iterator[str]:

@@ -1,15 +1,11 @@
 """What must hold of the records in a row: nothing acknowledged is missing, nothing is from a lost run, none mixed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from tests.chaos.final import Final
 from tests.chaos.records import Record
 from tests.chaos.runs import History, Run
-
-__all__ = ["CHECKS"]
 
 
 def rows_are_whole(history: History, final: Final) -> Iterator[str]:

@@ -1,14 +1,10 @@
 """What must hold of follow-ups: there with each success, and not without; an alert for each task that was ignored."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from tests.chaos.final import Final
 from tests.chaos.follow_ups import has_many, notice_ids
 from tests.chaos.runs import History
-
-__all__ = ["CHECKS"]
 
 
 def follow_ups_come_with_their_success(_: History, final: Final) -> Iterator[str]:

@@ -1,15 +1,11 @@
 """What must hold of groups: one task at a time, in order, all that succeeded is in the shared data, nobody is left."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from tests.chaos.final import Final
 from tests.chaos.runs import History
-
-__all__ = ["CHECKS"]
 
 
 def groups_are_worked_off(_: History, final: Final) -> Iterator[str]:

@@ -1,15 +1,11 @@
 """What must hold of joins: a task that waits for others goes on once they have all ended, and counts them exactly."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from tests.chaos.checks_of_queues import END, deleted
 from tests.chaos.final import Final
 from tests.chaos.joins import part_ids
 from tests.chaos.runs import History
-
-__all__ = ["CHECKS"]
 
 
 def joins_are_not_early(history: History, _: Final) -> Iterator[str]:

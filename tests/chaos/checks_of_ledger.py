@@ -1,7 +1,5 @@
 """What must hold of transactions: a success and its entry are one, reports are true, and a lost run leaves no entry."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -10,8 +8,6 @@ from tests.chaos.final import Final, Row
 from tests.chaos.ledger import PROGRESS, SUCCESS, is_booked
 from tests.chaos.pipeline import STEPS, path_of
 from tests.chaos.runs import History, Run
-
-__all__ = ["CHECKS"]
 
 
 def successes_are_booked_exactly_once(history: History, final: Final) -> Iterator[str]:

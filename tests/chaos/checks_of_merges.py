@@ -1,15 +1,11 @@
 """What must hold of requests that are merged: each one that was acknowledged is counted once, and none is left over."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 
 from tests.chaos.checks_of_queues import END
 from tests.chaos.final import Final, QueueRow
 from tests.chaos.runs import History
-
-__all__ = ["CHECKS"]
 
 
 def _places(row: QueueRow) -> Counter[str]:

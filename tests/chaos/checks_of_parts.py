@@ -1,14 +1,10 @@
 """What must hold of the parts of runs: one whose result is stored is not repeated, and its key never changes."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from tests.chaos.checks_of_runs import with_takers
 from tests.chaos.runs import History, Run
-
-__all__ = ["CHECKS"]
 
 Name = tuple[str, str]
 """A step, and a part of it."""

@@ -1,15 +1,11 @@
 """What must hold of pauses: what the library starts because it is due stands still soon after, until the end."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tests.chaos.events import Event
 from tests.chaos.runs import History, Run
-
-__all__ = ["CHECKS"]
 
 SOON = 15.0
 """Seconds: five between two reads, two for a read, two for a thread that waits for it; loops hang, and machines."""

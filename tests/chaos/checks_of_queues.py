@@ -1,14 +1,10 @@
 """What must hold of all tasks of queues: each success is in its row once, and nothing that failed or was cancelled."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import pairwise
 
 from tests.chaos.final import Final
 from tests.chaos.runs import History
-
-__all__ = ["CHECKS", "deleted", "is_at_rest"]
 
 END = 1000
 

@@ -1,7 +1,5 @@
 """What must hold in the end: every task ended, for a recorded reason, and every row agrees with its index entry."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator
@@ -11,8 +9,6 @@ from tests.chaos.final import Final
 from tests.chaos.pipeline import END, IGNORED, USE_CASE, path_of
 from tests.chaos.runs import History
 from tests.chaos.settings import Settings
-
-__all__ = ["CHECKS"]
 
 CLOCKS_DIFFER = timedelta(seconds=Settings.margin_seconds)
 REMEMBERED_FENCES = 8

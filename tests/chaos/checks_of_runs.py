@@ -1,15 +1,11 @@
 """What must hold of the runs of a task among themselves: who owned it, in which order, how often."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from tests.chaos.pipeline import STEPS, behind, path_of
 from tests.chaos.runs import History, Run
-
-__all__ = ["CHECKS", "with_takers"]
 
 ORDER = {step.name: position for position, step in enumerate(STEPS)}
 AT_ONCE = 0.5

@@ -1,7 +1,5 @@
 """What must hold of a task that repeats: each occurrence once, in order, not early, none left out without reason."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
@@ -9,8 +7,6 @@ from itertools import pairwise
 from tests.chaos.final import Final
 from tests.chaos.queues import MOST_ATTEMPTS, PERIOD
 from tests.chaos.runs import History
-
-__all__ = ["CHECKS"]
 
 _PERIOD = PERIOD.total_seconds()
 

@@ -1,7 +1,5 @@
 """What must hold of signals from outside: the first one counts, none is too late for a decision, none is waited for."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -9,9 +7,6 @@ from tests.chaos.checks_of_queues import END
 from tests.chaos.final import Final
 from tests.chaos.runs import History
 from tests.chaos.signals import ANSWERS
-
-__all__ = ["CHECKS"]
-
 
 ReceivedSignal = tuple[str, str]
 """A bill, and the name of a signal."""

@@ -1,7 +1,5 @@
 """What must hold of the slots of a limit: nobody takes one that somebody else holds, and each comes back."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,8 +9,6 @@ from tests.chaos.events import Event
 from tests.chaos.final import Final
 from tests.chaos.runs import History
 from tests.chaos.slots import SCALE
-
-__all__ = ["CHECKS", "OF_FINAL", "Holding", "holdings"]
 
 
 @dataclass

@@ -1,7 +1,5 @@
 """The worker processes of a run: started, killed, frozen and resumed, and always ended."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import os
@@ -15,8 +13,6 @@ from pathlib import Path
 from tests.chaos.events import Log
 from tests.chaos.settings import Settings
 from tests.support.processes import FORKS
-
-__all__ = ["Crew", "crew"]
 
 GRACE = 30.0
 """Seconds within which a worker has begun, and one that was told to end has ended."""

@@ -1,7 +1,5 @@
 """One line of a history: what a process was about to do, or the result."""
 
-from __future__ import annotations
-
 import json
 import os
 import time
@@ -9,8 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-__all__ = ["Event", "Log", "read"]
 
 
 @dataclass(frozen=True)

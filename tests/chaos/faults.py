@@ -1,7 +1,5 @@
 """The network of a run: what happens to each request, decided by the seed and the request's number alone."""
 
-from __future__ import annotations
-
 import errno
 import json
 import threading
@@ -30,8 +28,6 @@ from tests.engine.actions import (
     Hold,
 )
 from tests.engine.proxy import Proxy, Reply
-
-__all__ = ["CODES", "KINDS", "Faults", "Wire", "drawn", "fail_before_sending"]
 
 KINDS = frozenset(asdict(Rates()))
 """Everything that may become of a request."""

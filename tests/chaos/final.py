@@ -1,7 +1,5 @@
 """What is in the tables in the end: rows, index entries, off-row items, counts."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,8 +7,6 @@ from typing import Any
 
 from tests.chaos.ledger import Mark
 from tests.chaos.records import Record
-
-__all__ = ["Entry", "Final", "GroupLeft", "QueueRow", "Row"]
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,10 @@
 """Follow-ups: tasks that are created with the success of a run, or because a task is ignored."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.chaos.attempts import Attempt
 from tests.chaos.interrupts import Interrupts
 from tests.chaos.queues import FOLLOW_UPS
-
-__all__ = ["has_many", "notice_ids", "run"]
 
 MANY = 110
 """How many follow-ups a success of some sales has."""

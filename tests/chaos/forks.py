@@ -1,15 +1,11 @@
 """A block that forks: its child goes on as if the task was its own, and must not record anything."""
 
-from __future__ import annotations
-
 import os
 import signal
 from typing import Any
 
 from tests.chaos.events import Log
 from tests.chaos.records import append
-
-__all__ = ["KINDS", "fork"]
 
 KINDS = ("exit", "return", "save", "extend", "transaction")
 """What a child does: ends by sys.exit, or leaves the block, at once or after it has tried to write."""

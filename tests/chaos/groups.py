@@ -1,15 +1,11 @@
 """Groups: their tasks run one at a time, in order, and leave in the data that they share when they did."""
 
-from __future__ import annotations
-
 import random
 import time
 from typing import Any
 
 from tests.chaos.attempts import Attempt
 from tests.chaos.interrupts import Interrupts
-
-__all__ = ["group_now", "run"]
 
 GROUP_FOR = 5.0
 """Seconds for which all tasks enter the same groups."""

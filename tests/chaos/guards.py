@@ -1,12 +1,8 @@
 """Guards of the protocol that a chaos run can remove, to see that the checker notices."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.race.guards import GUARDS
-
-__all__ = ["NAMES", "remove_guard"]
 
 NAMES = sorted({guard.name for guard in GUARDS})
 

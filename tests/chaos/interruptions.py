@@ -15,8 +15,6 @@ Once the last request has arrived, each run is compared with its row:
 - a cancel is never swallowed, and none leaves from a run that nobody cancelled.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import contextlib
@@ -42,24 +40,6 @@ from tests.engine.engine import Engine, start
 from tests.engine.proxy import Proxy
 from tests.support.operations import Boom
 from tests.support.orders import close, orders
-
-__all__ = [
-    "ASYNC_BLOCKS",
-    "BLOCKS",
-    "Attempt",
-    "Found",
-    "Interrupted",
-    "aperform",
-    "cancel_at_random",
-    "create",
-    "delayed",
-    "ended",
-    "found",
-    "logged",
-    "notes_of",
-    "perform",
-    "problems",
-]
 
 LONGEST_DELAY = 0.06
 """Seconds by which the proxy delays a request at most."""

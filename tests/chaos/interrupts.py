@@ -1,7 +1,5 @@
 """Exceptions out of nowhere: raised in the main thread of a worker at a random moment of a run, once at most."""
 
-from __future__ import annotations
-
 import ctypes
 import logging
 import random
@@ -11,8 +9,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-
-__all__ = ["KINDS", "Interrupt", "Interrupts", "OutOfTime", "comes_from_nowhere"]
 
 LATEST = 0.4
 """Seconds after the begin of a run at which it is interrupted at the latest; most have ended before."""
@@ -74,7 +70,7 @@ class Interrupt:
     """Seconds from the begin of the run."""
 
     @classmethod
-    def drawn(cls, draw: random.Random) -> Interrupt:
+    def drawn(cls, draw: random.Random) -> "Interrupt":
         """Draw one; half of them strike early, where a claim is."""
         return cls(draw.choice(list(KINDS)), draw.uniform(0, LATEST if draw.random() < 0.5 else 0.03))
 

@@ -1,7 +1,5 @@
 """Joins: a report is split into parts, and collected once they have all succeeded, or when its time has come."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -11,8 +9,6 @@ from tests.chaos.attempts import Attempt
 from tests.chaos.events import Log
 from tests.chaos.interrupts import Interrupts
 from tests.chaos.queues import CHILDREN, Queues
-
-__all__ = ["cancel", "part_ids", "run"]
 
 PATIENCE = timedelta(seconds=1.5)
 """How long some of the reports wait for their parts."""

@@ -1,7 +1,5 @@
 """A ledger in its own table, which only transactions of runs write: which were applied, how often, in which order."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,8 +9,6 @@ from pynamodb.transactions import TransactWrite
 
 from tests.chaos.pipeline import STEPS, is_diverted
 from tests.chaos.settings import Settings
-
-__all__ = ["PROGRESS", "SUCCESS", "Ledger", "Mark", "account_in", "is_booked", "marks"]
 
 Mark = tuple[int, int]
 """The fence of the run that made it, and the number of its transaction within that run, from 1."""

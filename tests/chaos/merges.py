@@ -1,7 +1,5 @@
 """Requests that are merged: each is counted by one run, whatever is asked meanwhile."""
 
-from __future__ import annotations
-
 import random
 import time
 from datetime import timedelta
@@ -12,8 +10,6 @@ from pynamodb.exceptions import UpdateError
 from tests.chaos.attempts import Attempt, report_crash
 from tests.chaos.events import Log
 from tests.chaos.interrupts import Interrupts
-
-__all__ = ["ask", "key_now", "work_off"]
 
 DOUBT = "it may have been merged"
 """What the library notes on an error after which nobody knows whether a request was merged."""

@@ -4,8 +4,6 @@ Workers get SIGKILL, SIGTERM, and SIGSTOP for longer than a lock. The database g
 its file.
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -15,9 +13,6 @@ from tests.chaos.crew import Crew
 from tests.chaos.faults import Wire
 from tests.chaos.settings import Settings
 from tests.engine.server import Server
-
-__all__ = ["Blow", "Nemesis", "blows"]
-
 
 SEEN = 0.4
 """Of how many that are killed or frozen a person frees the tasks."""

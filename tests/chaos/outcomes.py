@@ -1,7 +1,5 @@
 """What an error of the library says about a run: refused, lost, without an answer, or an error that must not occur."""
 
-from __future__ import annotations
-
 from botocore.exceptions import ConnectionError as NoConnectionError
 from botocore.exceptions import CredentialRetrievalError, HTTPClientError
 from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException, TransactWriteError
@@ -9,18 +7,6 @@ from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException, Tran
 from pynamodb_tracker import GiveUp, LockLostError, RetryLater, TaskNotStartableError
 from pynamodb_tracker.dynamodb.error_codes import UnexpectedSdkError
 from tests.chaos.faults import CODES
-
-__all__ = [
-    "Boom",
-    "claim_of_cancelled",
-    "end_after",
-    "end_of_cancelled",
-    "end_of_interrupted",
-    "is_announced",
-    "is_of_the_network",
-    "of_write",
-    "outcome",
-]
 
 UNRECORDED = "could not record"
 """What the library notes on an exception of the block that it could not put on record."""

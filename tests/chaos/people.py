@@ -1,7 +1,5 @@
 """What a person does: reopen a task, ignore it, cancel its run, release the task of a worker taken for dead."""
 
-from __future__ import annotations
-
 import random
 import traceback
 from datetime import timedelta
@@ -15,8 +13,6 @@ from tests.chaos.pipeline import STEPS
 RESUMES = 0.2
 PAUSE = 25.0, 32.0
 """Seconds."""
-
-__all__ = ["cancel", "pause", "release", "release_all_of"]
 
 
 def release(log: Log, number: int, step: Any, task_id: str, *, worker: str | None = None) -> None:

@@ -1,7 +1,5 @@
 """The use case that the chaos runs on: three steps with different pauses before another attempt, and a branch."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -11,22 +9,6 @@ from pynamodb.attributes import UnicodeAttribute
 from pynamodb_tracker import Step, Task, UseCase
 from tests.chaos.settings import Settings
 from tests.chaos.slots import SCALE
-
-__all__ = [
-    "END",
-    "IGNORED",
-    "OFTEN",
-    "STEPS",
-    "USE_CASE",
-    "StepRule",
-    "behind",
-    "close",
-    "is_diverted",
-    "is_fatal",
-    "parcels",
-    "path_of",
-    "skipped_steps",
-]
 
 USE_CASE = "parcel"
 AGAIN = timedelta(seconds=0.2)

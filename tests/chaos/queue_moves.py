@@ -1,7 +1,5 @@
 """What a worker does with queues: it asks, creates, runs what is due, and does what a person does."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,8 +13,6 @@ from tests.chaos.interrupts import Interrupts
 from tests.chaos.queues import Queues, queues_beside
 from tests.chaos.script import Deed, Script, healthy, script
 from tests.chaos.settings import Settings
-
-__all__ = ["QueueMoves"]
 
 LOOKED_AT = 5
 """Tasks that a worker asks for at once: all ask for the same ones, so they meet."""

@@ -1,15 +1,11 @@
 """Reads what is left of the tasks of the queues."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 
 from tests.chaos.attempts import marks
 from tests.chaos.final import Entry, GroupLeft, QueueRow
 from tests.chaos.queues import Queues
-
-__all__ = ["groups_of", "left_of_queues", "queue_row"]
 
 
 def left_of_queues(queues: Queues) -> bool:

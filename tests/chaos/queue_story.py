@@ -1,15 +1,11 @@
 """The part of a short history without a fault, made by hand, that is about queues."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
 from tests.chaos.events import Event
 from tests.chaos.final import Entry, Final, GroupLeft, QueueRow
 from tests.chaos.runs import History
-
-__all__ = ["add_queues", "change_queue", "told"]
 
 WORKER = "worker-0-1"
 _FACTS: dict[str, Any] = {

@@ -1,7 +1,5 @@
 """The use cases of the chaos that do what queues and schedulers do, on the table of the parcels."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -10,8 +8,6 @@ from pynamodb.attributes import ListAttribute, NumberAttribute, UnicodeAttribute
 
 from pynamodb_tracker import Signal, Step, UseCase
 from tests.chaos.settings import Settings
-
-__all__ = ["CHILDREN", "FOLLOW_UPS", "MOST_ATTEMPTS", "NAMES", "PERIOD", "Queues", "queues_beside"]
 
 FOLLOW_UPS = 2
 """How many follow-ups a success has, of each step."""

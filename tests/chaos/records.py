@@ -1,11 +1,7 @@
 """What a block leaves in its task: one record for each action, and text that belongs to that record only."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
-
-__all__ = ["Record", "append", "is_whole", "records"]
 
 Record = tuple[int, int]
 """The fence of the run, and the number of the record within that run, from 1."""

@@ -1,7 +1,5 @@
 """A history folded into runs: each with its claim, what it saw, and every write, answered or not."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,8 +7,6 @@ from dataclasses import dataclass, field
 
 from tests.chaos.events import Event
 from tests.chaos.records import Record
-
-__all__ = ["History", "Run", "Write"]
 
 OF_QUEUES = {
     "ask",
@@ -165,7 +161,7 @@ class History:
     """All that is about queues."""
 
     @classmethod
-    def of(cls, events: Iterable[Event]) -> History:
+    def of(cls, events: Iterable[Event]) -> "History":
         """Fold what was told, each worker's part in its order."""
         history, runs, told = cls(), dict[tuple[str, int], Run](), list(events)
         history.queues = [event for event in told if event.kind in OF_QUEUES]
@@ -203,7 +199,7 @@ class History:
             begin = event.time if event.kind == "freeze" else pauses.pop()[0]
             pauses.append((begin, math.inf if event.kind == "freeze" else event.time))
 
-    def _with_releases(self) -> History:
+    def _with_releases(self) -> "History":
         for run in self.runs:
             run.released = self.releases.get((run.task, run.fence), math.inf)
         return self

@@ -1,7 +1,5 @@
 """A task that repeats: each of its occurrences is for one run, in order, and none begins early."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 
@@ -10,8 +8,6 @@ from tests.chaos.attempts import Attempt, report_crash
 from tests.chaos.events import Log
 from tests.chaos.interrupts import Interrupts
 from tests.chaos.queues import PERIOD
-
-__all__ = ["POLLS", "command", "run", "start_up"]
 
 STEERED = "depot"
 """The task that people disable and enable, and run out of turn."""

@@ -1,7 +1,5 @@
 """What the block of one run does: drawn before the run from the seed, so that a replay does the same."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass, replace
 
@@ -9,8 +7,6 @@ from tests.chaos import forks
 from tests.chaos.interrupts import Interrupt
 from tests.chaos.pipeline import is_fatal
 from tests.chaos.settings import Settings
-
-__all__ = ["PARTS", "Deed", "Script", "fated", "healthy", "script"]
 
 _ENDINGS = {"succeed": 71, "boom": 12, "later": 4, "postpone": 6, "give_up": 2, "interrupt": 3, "exit": 2}
 _SIZES = {(10, 200): 845, (2_000, 60_000): 150, (550_000, 700_000): 5}

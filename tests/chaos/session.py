@@ -1,7 +1,5 @@
 """One chaos run: faults and killed workers for some time, then undisturbed workers, then everything is checked."""
 
-from __future__ import annotations
-
 import itertools
 import tempfile
 import time
@@ -30,8 +28,6 @@ from tests.chaos.runs import History
 from tests.chaos.settings import Settings
 from tests.chaos.snapshot import left, snapshot
 from tests.engine.engine import Engine, start
-
-__all__ = ["LAST", "Outcome", "run"]
 
 CREATORS = 8
 TICK = 0.02

@@ -1,15 +1,11 @@
 """The settings of one chaos run; everything random in it is drawn from its seed."""
 
-from __future__ import annotations
-
 import json
 import os
 import random
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from typing import Any, Literal, Self
-
-__all__ = ["ONLY_CRASHES", "Rates", "Settings"]
 
 LOOPS = ("AsyncWorker", "arun_all", "astart")
 """How workers run tasks on an event loop, from the last of these workers to the first one."""

@@ -1,7 +1,5 @@
 """Signals from outside: a bill is issued, and settled once its two signals have come, or its time has."""
 
-from __future__ import annotations
-
 import random
 from datetime import timedelta
 from typing import Any
@@ -10,8 +8,6 @@ from pynamodb_tracker import SignalAlreadyReceivedError, TaskNotStartableError, 
 from tests.chaos.attempts import Attempt, report_crash
 from tests.chaos.events import Log
 from tests.chaos.interrupts import Interrupts
-
-__all__ = ["ANSWERS", "create_options", "run", "send", "send_any", "send_missing"]
 
 ANSWERS = ("paid", "approved")
 PATIENCE = timedelta(seconds=1.5)

@@ -1,7 +1,5 @@
 """The limit of a step under fire: each worker tells which slots it takes, renews and gives back, and until when."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -14,8 +12,6 @@ from pynamodb_tracker.control import limit, slots
 from pynamodb_tracker.control.limit import SlotTable, StoredSlot, Taken
 from pynamodb_tracker.testing import stopped_clock
 from tests.chaos.events import Log
-
-__all__ = ["SCALE", "lost", "telling_slots"]
 
 SCALE = ConcurrencyLimit("scale", 3)
 LIFETIME = timedelta(seconds=2)

@@ -1,7 +1,5 @@
 """Reads what a chaos run has left in the tables, without faults."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -15,8 +13,6 @@ from tests.chaos.queues import NAMES, Queues, queues_beside
 from tests.chaos.records import is_whole, records
 from tests.chaos.settings import Settings
 from tests.chaos.slots import lost
-
-__all__ = ["left", "snapshot"]
 
 INDEX = "status-index"
 CONTROL = "#control"

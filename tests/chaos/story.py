@@ -1,7 +1,5 @@
 """A short history without a fault, made by hand, to test the checker."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Sequence
@@ -15,8 +13,6 @@ from tests.chaos.pipeline import END, skipped_steps
 from tests.chaos.queue_story import add_queues
 from tests.chaos.records import Record
 from tests.chaos.runs import History, Run, Write
-
-__all__ = ["TASK", "Story", "sound"]
 
 TASK = "parcel-0"
 

@@ -1,7 +1,5 @@
 """What a run did, for people to read, and the history of each task for which a promise was broken."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter
@@ -14,8 +12,6 @@ from tests.chaos.ledger import PROGRESS, is_booked
 from tests.chaos.pipeline import END, IGNORED
 from tests.chaos.queues import NAMES
 from tests.chaos.session import Outcome
-
-__all__ = ["lines", "traces"]
 
 MOST_TOLD = 20
 """Violations that are told in full."""

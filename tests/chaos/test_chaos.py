@@ -4,8 +4,6 @@ The seeds are fixed, and a run goes on until everything that a test asks for has
 result on each machine. `make chaos` searches with a fresh seed each time.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from tests.chaos.faults import KINDS

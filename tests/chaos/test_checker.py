@@ -1,7 +1,5 @@
 """The checker finds each broken promise in a history that was made by hand, and nothing in one without a fault."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

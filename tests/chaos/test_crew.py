@@ -1,7 +1,5 @@
 """No worker outlives a chaos run, however it ends, and a worker that ends by itself is reported."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Errors that a fault explains are distinguished from those that no fault explains."""
 
-from __future__ import annotations
-
 from asyncio import CancelledError
 from typing import TypeVar
 

@@ -1,7 +1,5 @@
 """A worker process: draws its scripts from the seed, runs them on the tasks that are due, and writes its history."""
 
-from __future__ import annotations
-
 import logging
 import os
 import random
@@ -37,8 +35,6 @@ from tests.chaos.records import is_whole
 from tests.chaos.script import fated, healthy, script
 from tests.chaos.settings import Settings
 from tests.chaos.slots import telling_slots
-
-__all__ = ["Worker", "main"]
 
 REMEMBERED = 40
 """Tasks that a worker has met lately and may try again, whatever the index says of them."""

@@ -1,7 +1,5 @@
 """Workers that run several tasks at a time on an event loop, which hangs at times: in each way that there is."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import sys
@@ -21,8 +19,6 @@ from tests.chaos.outcomes import is_of_the_network
 from tests.chaos.pipeline import OFTEN, STEPS
 from tests.chaos.script import fated, script
 from tests.chaos.worker import Worker
-
-__all__ = ["BY_KIND"]
 
 LANES = 4
 """How many tasks such a worker runs at a time."""

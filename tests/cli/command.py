@@ -1,7 +1,5 @@
 """Runs a command in this process: as typer's tests do, or on streams of a test's own."""
 
-from __future__ import annotations
-
 import io
 import json
 import os
@@ -15,8 +13,6 @@ from unittest import mock
 from typer.testing import CliRunner
 
 from pynamodb_tracker.cli import app
-
-__all__ = ["APP", "Ended", "Screen", "read", "run", "run_on", "run_untimed"]
 
 APP = "tests.cli.shop:Order"
 

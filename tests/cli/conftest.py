@@ -1,7 +1,5 @@
 """The tables of the shop, in memory, and a clock that stands still."""
 
-from __future__ import annotations
-
 import functools
 import signal
 from collections.abc import Iterator

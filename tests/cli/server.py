@@ -1,7 +1,5 @@
 """The shop on dynoxide, for this process and for commands in processes of their own."""
 
-from __future__ import annotations
-
 import secrets
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -14,8 +12,6 @@ from tests.demo.command import environment
 from tests.engine.engine import Engine
 from tests.support.forked import Forked
 from tests.support.pages import ROOT
-
-__all__ = ["Environment", "on_server", "started"]
 
 Environment = Mapping[str, str]
 

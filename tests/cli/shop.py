@@ -1,7 +1,5 @@
 """The classes and the functions that the commands of these tests are about."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import os
@@ -37,32 +35,6 @@ from pynamodb_tracker import (
     Task,
     UseCase,
 )
-
-__all__ = [
-    "Bound",
-    "BoundTask",
-    "DeskTask",
-    "EmptyTask",
-    "Invoice",
-    "Letter",
-    "Order",
-    "OtherTask",
-    "Parcel",
-    "Sample",
-    "StoreTask",
-    "charge",
-    "counted",
-    "dawdle",
-    "go_on",
-    "later",
-    "obey",
-    "postpone",
-    "refuse",
-    "stall",
-    "stall_in_a_thread",
-    "stalling",
-    "waver",
-]
 
 
 class StoreTask(Task):

@@ -1,13 +1,9 @@
 """The shop for commands in processes of their own, in memory and with a task in it."""
 
-from __future__ import annotations
-
 import atexit
 
 from pynamodb_tracker.testing import local_table
 from tests.cli.shop import Order, StoreTask
-
-__all__ = ["Order"]
 
 tables = local_table(StoreTask)
 tables.__enter__()

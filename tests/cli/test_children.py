@@ -1,18 +1,13 @@
 """What the commands say of tasks that wait for others: which these are, and that an ignored one blocks them."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 
+from pynamodb_tracker import ExecutionContext
 from tests.cli.command import run
 from tests.cli.shop import Order
 from tests.support.rows import change
-
-if TYPE_CHECKING:
-    from pynamodb_tracker import ExecutionContext
 
 pytestmark = pytest.mark.usefixtures("store")
 

@@ -1,7 +1,5 @@
 """What a shell completes."""
 
-from __future__ import annotations
-
 import pytest
 from typer.testing import CliRunner
 

@@ -1,7 +1,5 @@
 """`pause`, `resume` and `steps`, and what `status` and `run` say of a pause."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Tasks with attributes that nobody can read: the commands show the others, and of these what they can."""
 
-from __future__ import annotations
-
 import json
 from datetime import timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """Every command line of the pages can be run as its page shows it, each by a process that has imported nothing yet."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

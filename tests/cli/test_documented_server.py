@@ -1,7 +1,5 @@
 """The page about developing locally: its programs share one table in a file, which survives a restart."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """The page about the commands shows what they print."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import sys

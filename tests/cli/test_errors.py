@@ -1,7 +1,5 @@
 """`errors`: failed and ignored tasks by error."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """Nothing that is stored, or that a user has named, steers the terminal."""
 
-from __future__ import annotations
-
 import os
 import sys
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Exit codes, and errors in one line: no command prints a traceback for what is not its own fault."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

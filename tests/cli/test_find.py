@@ -1,7 +1,5 @@
 """`find`, `doctor --before-index`, `load` and `export`: tasks that are found by an attribute."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Groups in the command line: `group`, and what other commands show of their tasks."""
 
-from __future__ import annotations
-
 import json
 from datetime import timedelta
 

@@ -1,7 +1,5 @@
 """Commands that are interrupted, as processes on a real server: nothing stays locked, and the report is true."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """What `run`, `status` and `top` do with a limit."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

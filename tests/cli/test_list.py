@@ -1,7 +1,5 @@
 """`list` and `stuck`: which tasks they show, and what of them."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """The application that a command is about: what `module:Class` finds, and what is said where it finds nothing."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """`create`, `reopen`, `ignore`, `unlock` and `delete`: what a person decides about single tasks."""
 
-from __future__ import annotations
-
 import re
 import threading
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The tasks of an operator in the terminal, in commands; and what they are made of."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext

@@ -1,7 +1,5 @@
 """The live bar at a terminal of 80 columns: what it shows, and what is printed while it is shown."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

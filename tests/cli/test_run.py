@@ -1,7 +1,5 @@
 """`run` and `retry`: which tasks they run, what they report, and what they exit with."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """`run` with the tasks that it is about, and with the function that is bound to the step."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """`show`: everything about one task."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from datetime import UTC, datetime, timedelta

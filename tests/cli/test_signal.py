@@ -1,7 +1,5 @@
 """`signal`, and what `show` and `status` say of a task that waits for one."""
 
-from __future__ import annotations
-
 import re
 from datetime import timedelta
 

@@ -1,7 +1,5 @@
 """`size`: what a table needs, without a table."""
 
-from __future__ import annotations
-
 import json
 import statistics
 

@@ -1,7 +1,5 @@
 """`status`: what it counts, and how it shows that."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Tables: what a terminal that is too narrow cuts, and what a pipe gets."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from io import StringIO
 

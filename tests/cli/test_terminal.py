@@ -1,7 +1,5 @@
 """Commands in a real terminal, at 80 and at 140 columns, with and without colour, and in a pipe."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

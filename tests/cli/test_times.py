@@ -1,7 +1,5 @@
 """Times, durations and rates, as people write them."""
 
-from __future__ import annotations
-
 import time as clock
 from datetime import UTC, datetime, timedelta
 

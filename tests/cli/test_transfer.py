@@ -1,7 +1,5 @@
 """`load` and `export`: files of tasks."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """`export` and `load` keep what is left of a round: parts, steps passed over, postponements, and a cancel."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import suppress

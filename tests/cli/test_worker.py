@@ -1,7 +1,5 @@
 """`worker`: which functions run on what, how it ends, and what it prints where."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import logging

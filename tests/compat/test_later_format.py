@@ -1,7 +1,5 @@
 """Two programs on one table, of which one knows a format less: it refuses the other's rows by name, and keeps them."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Rows of the user's own tables, which a transaction of a run writes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest import mock
@@ -10,8 +8,6 @@ from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 from pynamodb.models import Model
 
 from tests.support.shop import AppTask
-
-__all__ = ["Account", "accounts"]
 
 
 class Account(Model):

@@ -1,20 +1,15 @@
 """The fixtures of the contract: the engines, and the stopped clock."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import pytest
 
+from pynamodb_tracker import Task
+from pynamodb_tracker.clock import StoppedClock
 from tests.support.blocking import CLIENTS, START, through_asyncio
 from tests.support.engines import ENGINES, Dynoxide, Engine, Moto, chosen
 from tests.support.network import network
 from tests.support.shop import AppTask
-
-if TYPE_CHECKING:
-    from pynamodb_tracker import Task
-    from pynamodb_tracker.clock import StoppedClock
 
 __all__ = ["client", "clock", "engine", "network", "table"]
 

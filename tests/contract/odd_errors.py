@@ -1,33 +1,9 @@
 """Unusual exceptions, which are hard to record because of what their classes do."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import NoReturn
 
 from pynamodb_tracker import RetryLater
-
-__all__ = [
-    "AskingError",
-    "BriefRetryError",
-    "ClasslessError",
-    "ClosedError",
-    "EqualError",
-    "HidingGroup",
-    "LyingError",
-    "NamelessError",
-    "NotesError",
-    "ReprError",
-    "StrError",
-    "TruthError",
-    "circle",
-    "forever",
-    "grouped",
-    "later",
-    "linked",
-    "named",
-    "said",
-]
 
 
 class StrError(Exception):

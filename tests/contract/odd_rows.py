@@ -1,7 +1,5 @@
 """A use case with an attribute of every kind, and values that are nested, or that compare as plain ones."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """What the tables share: odd values, and the check that one is refused before any request."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,34 +11,6 @@ import pytest
 
 from tests.support.network import unreached
 from tests.support.shop import Order
-
-__all__ = [
-    "CENTURY",
-    "EARLIER",
-    "EAST",
-    "INF",
-    "KB",
-    "LATER",
-    "LONGEST",
-    "NAN",
-    "STATE",
-    "STEP",
-    "WEST",
-    "YEAR_1",
-    "YEAR_9999",
-    "Colour",
-    "Duration",
-    "Level",
-    "Member",
-    "NoOffset",
-    "Plain",
-    "Point",
-    "Text",
-    "columns",
-    "nothing",
-    "refuses",
-    "wrong",
-]
 
 KB = 1024
 NAN, INF = float("nan"), float("inf")

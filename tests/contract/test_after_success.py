@@ -1,7 +1,5 @@
 """What a block does after a transaction has recorded its success: it is not saved, and reported."""
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

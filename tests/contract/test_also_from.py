@@ -1,9 +1,7 @@
 """Further states from which a step may start: declared, or for one call."""
 
-from __future__ import annotations
-
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -18,12 +16,10 @@ from pynamodb_tracker import (
     TaskNotStartableError,
     UseCase,
 )
+from pynamodb_tracker.clock import StoppedClock
 from tests.support.recorder import recorded
 from tests.support.shop import AppTask, Order, Receipt
 from tests.support.workers import die, fail, succeed
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("table")
 

@@ -1,16 +1,15 @@
 """Work begins at any shard, with few requests however many shards there are, and reaches all of them."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from pynamodb_tracker import Step, UseCase, Worker
 from pynamodb_tracker.aws_lambda import retry_handler
-from pynamodb_tracker.clock import stamp
+from pynamodb_tracker.clock import StoppedClock, stamp
 from pynamodb_tracker.dynamodb.backoff import RANDOM
 from pynamodb_tracker.dynamodb.side_by_side import side_by_side
 from pynamodb_tracker.query import state_scan
@@ -19,11 +18,6 @@ from tests.support.recorder import recorded
 from tests.support.rows import change
 from tests.support.shop import AppTask, Parcel
 from tests.support.workers import die, fail
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("table")
 

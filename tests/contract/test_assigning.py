@@ -1,7 +1,5 @@
 """Assignments in a block: an error at that line, not a surprise at the end."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -2,22 +2,17 @@
 
 # ruff: noqa: PT012 - the block that raises is what is tested, whatever it has in it
 
-from __future__ import annotations
-
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
 from pynamodb_tracker import LockLostError, Step, TaskIgnoredError, TaskLockedError, UseCase
+from pynamodb_tracker.clock import StoppedClock
 from tests.support.network import Network, before
 from tests.support.recorder import recorded
 from tests.support.rows import change
 from tests.support.shop import AppTask, Order, Receipt
 from tests.support.workers import Broken, die, fail, succeed
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("table")
 

@@ -1,19 +1,18 @@
 """Options of `run_all` and `due`: which tasks, how fast, and the report of progress."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 from unittest import mock
 from weakref import WeakKeyDictionary
 
 import pytest
 
 from pynamodb_tracker import AsyncContext, ExecutionContext, Report
+from pynamodb_tracker.clock import StoppedClock
 from pynamodb_tracker.dynamodb import batch_execute
 from pynamodb_tracker.dynamodb.batch_execute import BatchedWrite
 from pynamodb_tracker.dynamodb.connection import sharing_requests
@@ -23,9 +22,6 @@ from tests.support.network import Network, error
 from tests.support.recorder import recorded
 from tests.support.shop import Order
 from tests.support.workers import Broken, FrozenError, die, fail
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("table")
 

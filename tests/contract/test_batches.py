@@ -1,10 +1,8 @@
 """`run` and `run_all`: a function on one task, and on all that there is to do."""
 
-from __future__ import annotations
-
 import threading
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -19,14 +17,12 @@ from pynamodb_tracker import (
     UseCase,
     ValueNotStorableError,
 )
+from pynamodb_tracker.clock import StoppedClock
 from pynamodb_tracker.query import state_scan
 from tests.support.engines import only_dynoxide
 from tests.support.recorder import recorded
 from tests.support.shop import AppTask, Order, Parcel
 from tests.support.workers import Broken, die, fail, succeed
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("table")
 

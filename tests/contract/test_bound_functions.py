@@ -1,7 +1,5 @@
 """A function that is bound to its step, and runs wherever no function is given."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

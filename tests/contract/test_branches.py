@@ -1,11 +1,10 @@
 """`ctx.go_to` and `ctx.end_task`: a run chooses what comes after it, and the steps between are passed over."""
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pynamodb.exceptions import TransactWriteError
@@ -28,9 +27,6 @@ from tests.support.recorder import recorded
 from tests.support.rows import stored
 from tests.support.shop import AppTask
 from tests.support.workers import Broken
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = [pytest.mark.usefixtures("table")]
 

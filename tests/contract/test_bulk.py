@@ -1,7 +1,5 @@
 """Reopening and ignoring many tasks: each on its own, and a report of what became of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 

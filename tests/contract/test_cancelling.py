@@ -1,20 +1,15 @@
 """Cancelling: a person ignores a task although a worker is running it."""
 
-from __future__ import annotations
-
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
 from pynamodb_tracker import LockLostError, TaskAlreadySucceededError, TaskIgnoredError, TaskLockedError
+from pynamodb_tracker.clock import StoppedClock
 from tests.support.network import Network, before
 from tests.support.recorder import recorded
 from tests.support.shop import Order
 from tests.support.workers import die, fail
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("table")
 

@@ -1,15 +1,16 @@
 """`cancel`: a task is ignored at whichever step it is, with the tasks that it waits for."""
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pynamodb.expressions.operand import Path
 
 from pynamodb_tracker import (
+    Cancellation,
+    ExecutionContext,
     LockLostError,
     Step,
     TaskAlreadySucceededError,
@@ -18,17 +19,12 @@ from pynamodb_tracker import (
     TaskNotFoundError,
     UseCase,
 )
+from pynamodb_tracker.clock import StoppedClock
 from pynamodb_tracker.testing import stopped_clock
 from tests.support.network import Network, before, error, passing
 from tests.support.recorder import recorded
 from tests.support.shop import AppTask, Order
 from tests.support.workers import die, fail
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pynamodb_tracker import Cancellation, ExecutionContext
-    from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("table")
 

@@ -1,10 +1,8 @@
 """The list of a task's children, which is put beside the success that begins to wait for them."""
 
-from __future__ import annotations
-
 import zlib
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -14,13 +12,11 @@ from pynamodb.models import Model
 from pynamodb_tracker import ExecutionContext, Step, UseCase
 from pynamodb_tracker.model.child_list import children_of
 from tests.contract.test_joins import unheard_once
+from tests.support.network import Network
 from tests.support.recorder import recorded
 from tests.support.rows import client, keys, put
 from tests.support.shop import AppTask
 from tests.support.workers import succeed
-
-if TYPE_CHECKING:
-    from tests.support.network import Network
 
 pytestmark = pytest.mark.usefixtures("table")
 

@@ -1,7 +1,5 @@
 """A claim that was applied, but whose answer never arrives: the task is released, and does not stay locked."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta

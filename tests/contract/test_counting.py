@@ -1,20 +1,16 @@
 """Counting tasks: of one state, of every state, and of codes that no step declares any more."""
 
-from __future__ import annotations
-
 from collections import Counter
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from pynamodb_tracker.clock import StoppedClock
 from tests.support.recorder import recorded
 from tests.support.rows import change
 from tests.support.shop import Ord, Order, Parcel
 from tests.support.workers import die, fail, succeed
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("table")
 

@@ -1,11 +1,9 @@
 """Merging: each call of `create_or_merge` is followed by one run that began after it, whatever the task is doing."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pynamodb.attributes import ListAttribute, NumberAttribute, UnicodeAttribute
@@ -19,14 +17,12 @@ from pynamodb_tracker import (
     UseCase,
     ValueNotStorableError,
 )
+from pynamodb_tracker.clock import StoppedClock
 from tests.support.network import Answer, Network, Request, before, error, passing, silent, unheard, unreached
 from tests.support.recorder import recorded
 from tests.support.rows import all_rows, change, client, index_entries, remove, stored
 from tests.support.shop import AppTask
 from tests.support.workers import Broken, die, fail, succeed
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("table")
 

@@ -1,22 +1,18 @@
 """Creating tasks: one, many, and none that is there already."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pynamodb.attributes import ListAttribute, NumberAttribute, UnicodeAttribute
 
 from pynamodb_tracker import Report, Step, TaskAlreadyExistsError, UseCase, ValueNotStorableError
+from pynamodb_tracker.clock import StoppedClock
 from tests.support.recorder import recorded
 from tests.support.rows import stored
 from tests.support.shop import AppTask, Order, Parcel
 from tests.support.workers import die, fail, succeed
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("table")
 

@@ -1,7 +1,5 @@
 """Damaged rows, one for each attribute and each kind of damage, on every surface: none of them stops the others."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -1,7 +1,5 @@
 """Amounts of money, and other numbers that keep every digit."""
 
-from __future__ import annotations
-
 import decimal
 from collections.abc import Iterator
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Names of steps and attributes that clash: with the model, with what is stored, and with each other."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Steps that are declared rightly, and wrongly: a DefinitionError that names the class and says what to write."""
 
-from __future__ import annotations
-
 import re
 from datetime import timedelta
 from typing import Any

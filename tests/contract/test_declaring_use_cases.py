@@ -1,7 +1,5 @@
 """Use cases: their names, their table, and that each belongs to one class."""
 
-from __future__ import annotations
-
 import gc
 from datetime import timedelta
 from typing import Any

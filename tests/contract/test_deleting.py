@@ -1,19 +1,14 @@
 """Deleting tasks: never a locked one, and never one of another use case."""
 
-from __future__ import annotations
-
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
 from pynamodb_tracker import Report, TaskLockedError, TaskNotFoundError
+from pynamodb_tracker.clock import StoppedClock
 from tests.support.rows import change, put, stored
 from tests.support.shop import AppTask, Ord, Order, Order2
 from tests.support.workers import die, fail, succeed
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("table")
 

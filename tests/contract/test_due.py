@@ -1,20 +1,16 @@
 """What a step has to do now: pending and failed tasks that are due, and those whose worker died."""
 
-from __future__ import annotations
-
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from pynamodb_tracker import RetryLater
+from pynamodb_tracker.clock import StoppedClock
 from tests.support.network import Network, before
 from tests.support.recorder import recorded
 from tests.support.shop import Order, Parcel
 from tests.support.workers import die, fail, succeed
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("table")
 

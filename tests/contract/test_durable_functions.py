@@ -1,7 +1,5 @@
 """A durable function of Lambda may suspend within a block: that is not a failure."""
 
-from __future__ import annotations
-
 import sys
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """A table that exists already: `create_table` changes nothing, and requests say if it is not the declared one."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable, Iterator
 from datetime import timedelta

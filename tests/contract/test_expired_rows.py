@@ -2,23 +2,19 @@
 
 # ruff: noqa: PT012 - the run that raises is what is tested, with what comes between its requests
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from pynamodb_tracker import Step, TaskAlreadyExistsError, UseCase
+from pynamodb_tracker.clock import StoppedClock
 from tests.support.network import Network, before
 from tests.support.recorder import recorded
 from tests.support.rows import remove, stored
 from tests.support.shop import AppTask
 from tests.support.workers import die, succeed
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("table")
 

@@ -2,18 +2,12 @@
 
 # ruff: noqa: PT012 - the block that raises is what is tested, whatever it has in it
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from pynamodb_tracker import GiveUp, TaskIgnoredError
+from pynamodb_tracker.clock import StoppedClock
 from tests.support.shop import Order
 from tests.support.workers import Broken, FrozenError, fail, succeed
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("client", "table")
 

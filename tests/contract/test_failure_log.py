@@ -1,7 +1,5 @@
 """The last ten failures of a task are on record, whole; the row keeps about 500 bytes of them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from datetime import timedelta

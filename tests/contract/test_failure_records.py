@@ -1,7 +1,5 @@
 """Whatever a block fails with, the failure is recorded, and the record stays small."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, NoReturn

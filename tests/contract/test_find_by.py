@@ -1,7 +1,5 @@
 """Finding tasks by the value of an attribute."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

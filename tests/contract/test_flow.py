@@ -1,7 +1,5 @@
 """What passes through a use case with `count_transitions=True` is counted, about, and never gets in the way."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta

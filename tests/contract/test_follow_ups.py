@@ -2,8 +2,6 @@
 
 # ruff: noqa: PT012, SIM117 - the block that raises is what is tested, whatever it has in it
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from datetime import timedelta

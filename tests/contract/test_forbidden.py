@@ -1,23 +1,19 @@
 """PynamoDB's own ways to write a row: closed where they would break the lock, and guarded where not."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pynamodb.connection import Connection
 from pynamodb.exceptions import TransactWriteError, UpdateError
 from pynamodb.transactions import TransactWrite
 
+from pynamodb_tracker.clock import StoppedClock
 from tests.support.recorder import recorded
 from tests.support.rows import stored
 from tests.support.shop import AppTask, Order
 from tests.support.workers import die, succeed
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("table")
 

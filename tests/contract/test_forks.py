@@ -1,7 +1,5 @@
 """A fork inside a block: the task belongs to the process that claimed it; a child records and writes nothing."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,15 +1,14 @@
 """Rows that a later version of the library wrote: they are read as far as possible, and nothing changes them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pynamodb.exceptions import UpdateError
 
 from pynamodb_tracker import TaskFormatError, TaskNotStartableError
+from pynamodb_tracker.clock import StoppedClock
 from pynamodb_tracker.exceptions import TaskError
 from pynamodb_tracker.model.row import LATEST_FORMAT
 from tests.support.network import Network, silent
@@ -17,9 +16,6 @@ from tests.support.recorder import recorded
 from tests.support.rows import change, stored
 from tests.support.shop import Order, Parcel
 from tests.support.workers import die, succeed
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("table")
 

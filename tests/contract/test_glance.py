@@ -1,21 +1,17 @@
 """A glance at a state: what its index has, without reading rows."""
 
-from __future__ import annotations
-
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from pynamodb_tracker import IndexEntry, IndexPage
+from pynamodb_tracker.clock import StoppedClock
 from tests.contract.odd_rows import Odd
 from tests.support.recorder import recorded
 from tests.support.rows import change
 from tests.support.shop import Order, Parcel
 from tests.support.workers import fail
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("table")
 

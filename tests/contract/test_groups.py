@@ -1,16 +1,16 @@
 """Groups: their tasks run one at a time, in the order of their creation, across all their steps."""
 
-from __future__ import annotations
-
 import gc
 import weakref
+from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from pynamodb_tracker import (
+    ExecutionContext,
     GiveUp,
     Group,
     LockLostError,
@@ -24,18 +24,13 @@ from pynamodb_tracker import (
     UseCase,
     ValueNotStorableError,
 )
+from pynamodb_tracker.clock import StoppedClock
 from pynamodb_tracker.transitions import follow_ups, groups
 from tests.support.engines import only_dynoxide
 from tests.support.network import Answer, Network, Request, error, unreached
 from tests.support.recorder import recorded
 from tests.support.rows import change, client, keys, stored
 from tests.support.workers import die, succeed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pynamodb_tracker import ExecutionContext
-    from pynamodb_tracker.clock import StoppedClock
 
 
 class GroupTable(Task):

@@ -1,7 +1,5 @@
 """What others do in a group between a look at it and the write: the write is refused, and built anew."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Heartbeats always end with their block: no thread is left, and a late beat has no effect."""
 
-from __future__ import annotations
-
 import gc
 import threading
 from collections.abc import Iterator

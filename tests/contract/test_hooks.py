@@ -2,8 +2,6 @@
 
 # ruff: noqa: PT012 - the block that raises is what is tested, whatever it has in it
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import logging
@@ -15,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar, copy_context
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -28,6 +26,7 @@ from pynamodb_tracker import (
     ValueNotStorableError,
     transitions,
 )
+from pynamodb_tracker.clock import StoppedClock
 from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.instrumentation import Hook, RunDetails, add_hook
 from pynamodb_tracker.model.references import MAX_TRACE_BYTES
@@ -36,9 +35,6 @@ from tests.support.network import unreached
 from tests.support.recorder import recorded
 from tests.support.shop import AppTask, Order
 from tests.support.workers import Broken, die, fail, succeed
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = [pytest.mark.usefixtures("table"), only_moto]  # hooks are called beside the requests
 

@@ -1,25 +1,20 @@
 """`ctx.idempotency_key` and `ctx.key`: one key for one effect, however often it is tried, and never one for two."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 import pytest
 
-from pynamodb_tracker import GiveUp, Repeat, Step, UseCase
+from pynamodb_tracker import AsyncContext, ExecutionContext, GiveUp, Repeat, Step, UseCase
 from pynamodb_tracker.aws_lambda import handles
+from pynamodb_tracker.clock import StoppedClock
 from tests.cli.command import run as command
 from tests.support.rows import change, put, remove, stored
 from tests.support.shop import AppTask
 from tests.support.workers import Broken, succeed
-
-if TYPE_CHECKING:
-    from pynamodb_tracker import AsyncContext, ExecutionContext
-    from pynamodb_tracker.clock import StoppedClock
 
 # A key is a function of the row and of the step: the engine makes no difference.
 pytestmark = [pytest.mark.usefixtures("table"), pytest.mark.parametrize("engine", ["moto"], indirect=True)]

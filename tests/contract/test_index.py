@@ -1,20 +1,15 @@
 """The index: small entries, whatever the rows hold, and the same shard for an id in every process."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
+from pynamodb_tracker.clock import StoppedClock
 from tests.support.rows import client, index_entries, item_bytes, stored
 from tests.support.shop import AppTask, Order, Parcel
 from tests.support.workers import Broken, die, fail
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("table")
 

@@ -1,24 +1,19 @@
 """Tasks that leave the index when their last step succeeds: everything goes on working without their `status_key`."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from pynamodb_tracker import Repeat, State, Step, TaskAlreadySucceededError, TrackerError, UseCase
+from pynamodb_tracker.clock import StoppedClock
 from pynamodb_tracker.exceptions import TaskError
 from tests.cli.command import run
 from tests.support.rows import change, index_entries, stored
 from tests.support.shop import AppTask
 from tests.support.workers import die, fail, succeed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("table")
 

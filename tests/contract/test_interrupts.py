@@ -1,7 +1,5 @@
 """An exception that is raised at any line of the library while a task runs: nothing is lost without a word."""
 
-from __future__ import annotations
-
 import gc
 import logging
 import os

@@ -1,7 +1,5 @@
 """A step waits for the tasks that its run has created: each counts once, and the last one makes the next step due."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Data that is too large for the row is stored off-row, and every reader gets the old or the new version."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """The first access to data parses it. Meanwhile the garbage collector, other threads or a fork may interfere."""
 
-from __future__ import annotations
-
 import gc
 import json
 import os

@@ -2,25 +2,21 @@
 
 # ruff: noqa: PT012 - the block that raises is what is tested, whatever it has in it
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from pynamodb_tracker import ExecutionContext, TaskIgnoredError
+from pynamodb_tracker.clock import StoppedClock
 from tests.contract.odd_errors import StrError
 from tests.support.blocking import only_blocking
 from tests.support.engines import only_dynoxide
 from tests.support.shop import Order
 from tests.support.workers import fail
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("client", "table")
 

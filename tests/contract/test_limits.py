@@ -1,7 +1,5 @@
 """Limits: how many tasks run at once, in whichever programs, and what becomes of slots."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

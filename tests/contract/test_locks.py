@@ -1,22 +1,17 @@
 """Locks: when one is taken over, and how its holder extends it."""
 
-from __future__ import annotations
-
 import time
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
 from pynamodb_tracker import LockLostError, Step, Task, TaskLockedError, TaskNotReadyError, UseCase
+from pynamodb_tracker.clock import StoppedClock
 from pynamodb_tracker.transitions.lock import new_token
 from tests.support.recorder import recorded
 from tests.support.rows import change, index_entries, stored
 from tests.support.shop import AppTask, Order
 from tests.support.workers import Broken, die, fail, succeed
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("client", "table")
 

@@ -1,22 +1,18 @@
 """What runs make due is tried by the same call, with any number of threads: next steps, groups, joins."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from pynamodb_tracker import AsyncContext, ExecutionContext, GiveUp, Repeat, Step, Task, UseCase
 from pynamodb_tracker.aws_lambda import retry_handler
+from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.shop import Context
 from tests.support.engines import only_dynoxide
 from tests.support.workers import fail
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.testing import StoppedClock
 
 
 class ChainTable(Task):

@@ -1,7 +1,5 @@
 """A query of tasks with large data: as many of them are in memory at a time as the bound allows."""
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Callable, Iterable
 from datetime import timedelta

@@ -1,25 +1,20 @@
 """Occurrences that were missed, for whatever reason: the task runs once, for the latest of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 from botocore.exceptions import ReadTimeoutError
 from pynamodb.exceptions import PynamoDBException, UpdateError
 
 from pynamodb_tracker import Repeat, RetryLater, Step, TaskLockedError, UseCase
+from pynamodb_tracker.clock import StoppedClock
 from pynamodb_tracker.control import watch
 from tests.support.network import Answer, Network, Request, before, passing
 from tests.support.recorder import recorded
 from tests.support.shop import AppTask
 from tests.support.workers import Broken, die, fail, succeed
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("table")
 

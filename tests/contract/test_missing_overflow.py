@@ -1,7 +1,5 @@
 """Off-row items that another program deleted: incomplete data raises when it is touched, a missing log never does."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any

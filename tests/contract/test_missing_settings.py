@@ -1,7 +1,5 @@
 """No region, no credentials, nobody at the endpoint: short errors that name the table, and what to set."""
 
-from __future__ import annotations
-
 import socket
 import traceback
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A table that does not exist: every operation says so in words, with PynamoDB's own kind of error."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta

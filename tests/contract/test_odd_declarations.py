@@ -1,7 +1,5 @@
 """Declarations: what cannot work is refused when the class is created, and any stored name works."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from datetime import date, timedelta

@@ -1,7 +1,5 @@
 """Failures: any exception of a block propagates unchanged, and is recorded."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Callable

@@ -1,24 +1,19 @@
 """Workers, batches and sweeps go by their own clock and start no task early; only a start by id may be early."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from pynamodb_tracker import AsyncContext, AsyncWorker, ExecutionContext, Worker
 from pynamodb_tracker.aws_lambda import retry_handler
 from pynamodb_tracker.cli.selection import Selection
-from pynamodb_tracker.clock import now
+from pynamodb_tracker.clock import StoppedClock, now
 from tests.support.network import Network, before
 from tests.support.shop import Order
 from tests.support.workers import fail, succeed
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("table")
 

@@ -1,7 +1,5 @@
 """Overflow chunks are not returned as rows, and none is left after a use case is deleted."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

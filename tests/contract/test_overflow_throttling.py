@@ -1,7 +1,5 @@
 """Throttled requests for overflow chunks, and throttled transactions with a heartbeat, are retried in time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any

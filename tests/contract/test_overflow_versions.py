@@ -1,7 +1,5 @@
 """Versions of overflow chunks: a worker that lost its lock overwrites none, and a late delete removes none."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

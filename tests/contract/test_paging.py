@@ -1,22 +1,18 @@
 """Pages and cursors: another process can continue a query, while tasks come and go."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from pynamodb_tracker import State, Step, TaskPage, UseCase
+from pynamodb_tracker.clock import StoppedClock
 from tests.support.recorder import recorded
 from tests.support.shop import AppTask, Order, Parcel
 from tests.support.workers import succeed
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("table")
 

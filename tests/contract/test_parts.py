@@ -1,12 +1,11 @@
 """`ctx.checkpoint`: what a part of a run has done is not done again by a later attempt."""
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -20,16 +19,12 @@ from pynamodb_tracker import (
     TaskAlreadySucceededError,
     UseCase,
 )
+from pynamodb_tracker.clock import StoppedClock
 from tests.support.network import Network, error, passing
 from tests.support.recorder import recorded
 from tests.support.rows import change, nested, stored
 from tests.support.shop import AppTask
 from tests.support.workers import Broken, die
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pynamodb_tracker.clock import StoppedClock
 
 # Atomicity and late requests are the business of tests/race.
 pytestmark = [pytest.mark.usefixtures("table"), pytest.mark.parametrize("engine", ["moto"], indirect=True)]

@@ -1,7 +1,5 @@
 """Steps that are paused for everybody: what is not started meanwhile, and when it is again."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os

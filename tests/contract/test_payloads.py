@@ -1,7 +1,5 @@
 """The same id with another payload: told apart by a fingerprint that the first claim stores."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any

@@ -1,9 +1,7 @@
 """Postponing a task without using up an attempt, and giving it up by age."""
 
-from __future__ import annotations
-
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -17,16 +15,13 @@ from pynamodb_tracker import (
     TaskNotReadyError,
     UseCase,
 )
-from pynamodb_tracker.clock import stamp
+from pynamodb_tracker.clock import StoppedClock, stamp
 from pynamodb_tracker.transitions import postponing
 from tests.support.engines import only_dynoxide
 from tests.support.recorder import recorded
 from tests.support.rows import change
 from tests.support.shop import AppTask
 from tests.support.workers import Broken, die, fail, succeed
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("table")
 

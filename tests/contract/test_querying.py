@@ -1,23 +1,18 @@
 """Queries by state: each matching task once, whole, in order, within a window of time."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from pynamodb_tracker import State, Step, UseCase
+from pynamodb_tracker.clock import StoppedClock
 from tests.support.engines import only_dynoxide
 from tests.support.recorder import recorded
 from tests.support.rows import change, client, stored
 from tests.support.shop import AppTask, Order, Parcel
 from tests.support.workers import die, fail, succeed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("table")
 

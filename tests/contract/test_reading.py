@@ -1,11 +1,10 @@
 """Reading one task, and rows of the whole table as instances of their classes."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Iterable
 from decimal import Decimal
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pynamodb.attributes import (
@@ -19,15 +18,11 @@ from pynamodb.attributes import (
 from pynamodb.constants import STRING
 
 from pynamodb_tracker import DecimalAttribute, Step, TaskNotFoundError, UseCase
+from pynamodb_tracker.clock import StoppedClock
 from tests.support.recorder import recorded
 from tests.support.rows import change, park, put
 from tests.support.shop import AppTask, Order, Parcel
 from tests.support.workers import fail, succeed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("table")
 

@@ -1,7 +1,5 @@
 """Items whose range key has a `#`, beside tasks: nothing takes them for tasks, and no delete of tasks takes them."""
 
-from __future__ import annotations
-
 import pytest
 
 from pynamodb_tracker import Report

@@ -1,7 +1,5 @@
 """Wrong arguments: each is refused before any request, with a message that says what to write."""
 
-from __future__ import annotations
-
 import base64
 import json
 import sys

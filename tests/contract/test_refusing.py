@@ -1,10 +1,7 @@
 """Refused starts: the class of the error, the row that it carries, and what it says to do."""
 
-from __future__ import annotations
-
 import time
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,12 +16,10 @@ from pynamodb_tracker import (
     TaskNotStartableError,
     TrackerError,
 )
+from pynamodb_tracker.clock import StoppedClock
 from tests.support.rows import change
 from tests.support.shop import Order
 from tests.support.workers import Broken, die, fail
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("table")
 

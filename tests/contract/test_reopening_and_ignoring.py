@@ -1,9 +1,6 @@
 """Reopening and ignoring: what a person does to a task outside a run."""
 
-from __future__ import annotations
-
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,12 +11,10 @@ from pynamodb_tracker import (
     TaskNotFoundError,
     TaskNotReadyError,
 )
+from pynamodb_tracker.clock import StoppedClock
 from tests.support.rows import item_bytes, stored
 from tests.support.shop import Order
 from tests.support.workers import die, fail, succeed
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("table")
 

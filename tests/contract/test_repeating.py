@@ -1,14 +1,13 @@
 """Repeating: a task is due again at the next occurrence of its rule, whatever became of the last one."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pynamodb.attributes import UnicodeAttribute
 
 from pynamodb_tracker import (
+    ExecutionContext,
     GiveUp,
     Repeat,
     Step,
@@ -17,17 +16,13 @@ from pynamodb_tracker import (
     TaskNotReadyError,
     UseCase,
 )
-from pynamodb_tracker.clock import stamp
+from pynamodb_tracker.clock import StoppedClock, stamp
 from pynamodb_tracker.exceptions import TaskError
 from pynamodb_tracker.model.repeat import LastRun
 from tests.support.recorder import recorded
 from tests.support.rows import change, index_entries, stored
 from tests.support.shop import AppTask
 from tests.support.workers import Broken, die, fail, succeed
-
-if TYPE_CHECKING:
-    from pynamodb_tracker import ExecutionContext
-    from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("table")
 

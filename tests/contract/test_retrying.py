@@ -1,18 +1,14 @@
 """After a failure: giving up, and when the next attempt may start."""
 
-from __future__ import annotations
-
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from pynamodb_tracker import BoundStep, GiveUp, RetryLater, Step, TaskNotReadyError, UseCase
+from pynamodb_tracker.clock import StoppedClock
 from tests.support.shop import AddressUnknown, AppTask, Order
 from tests.support.workers import Broken, FrozenError, fail, succeed
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("table")
 

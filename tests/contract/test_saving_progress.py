@@ -2,21 +2,17 @@
 
 # ruff: noqa: PT012 - the block that raises is what is tested, whatever it has in it
 
-from __future__ import annotations
-
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from pynamodb_tracker import LockLostError, ValueNotStorableError
+from pynamodb_tracker.clock import StoppedClock
 from tests.support.recorder import recorded
 from tests.support.rows import index_entries
 from tests.support.shop import AppTask, Order
 from tests.support.workers import Broken
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("client", "table")
 

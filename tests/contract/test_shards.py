@@ -1,7 +1,5 @@
 """The number of shards changes while old and new programs run side by side."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

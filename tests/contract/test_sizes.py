@@ -1,7 +1,5 @@
 """Sizes: a row has at most 400 KB; larger `data` is stored off-row, up to 10 MB."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

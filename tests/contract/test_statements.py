@@ -1,7 +1,5 @@
 """As a PartiQL statement, each write does what its single request does: the same effect, refusal, answer and row."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial

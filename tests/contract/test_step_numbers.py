@@ -1,7 +1,5 @@
 """A step that was renumbered is refused by what runs work, with the number to give back."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The result of a step, which is stored with its success and returned to repeated calls."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any

@@ -1,22 +1,17 @@
 """A run that succeeds: what it stores, and what it leaves alone."""
 
-from __future__ import annotations
-
 import json
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 from pynamodb.attributes import BooleanAttribute, MapAttribute, NumberAttribute, UnicodeAttribute
 
 from pynamodb_tracker import Step, TaskLockedError, UseCase
+from pynamodb_tracker.clock import StoppedClock
 from tests.support.recorder import recorded
 from tests.support.rows import change, put, stored
 from tests.support.shop import AppTask, Order
 from tests.support.workers import fail, succeed
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("client", "table")
 

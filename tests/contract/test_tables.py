@@ -1,7 +1,5 @@
 """Tables: two that hold use cases of one name, and one with an index and attributes of its own."""
 
-from __future__ import annotations
-
 import pickle
 import types
 from contextlib import nullcontext

@@ -1,27 +1,21 @@
 """An attempt whose worker died leaves a trace: in the log, and among the failures of the task."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 from botocore.exceptions import ReadTimeoutError
 from pynamodb.exceptions import UpdateError
 
 from pynamodb_tracker import RetryLater, TaskIgnoredError
-from pynamodb_tracker.clock import in_words
+from pynamodb_tracker.clock import StoppedClock, in_words
 from pynamodb_tracker.model.worker_name import working_as
 from tests.support.network import Answer, Network, Request, passing
 from tests.support.recorder import recorded
 from tests.support.shop import Order
 from tests.support.workers import Broken, die, fail, succeed
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("table")
 

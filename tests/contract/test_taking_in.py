@@ -1,15 +1,25 @@
 """What was asked for while a task ran: its last success takes it in, and nothing else loses or repeats it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pynamodb.attributes import ListAttribute, NumberAttribute, UnicodeAttribute
 
-from pynamodb_tracker import BoundStep, GiveUp, LockLostError, Merged, Repeat, Report, Step, TaskIgnoredError, UseCase
+from pynamodb_tracker import (
+    BoundStep,
+    ExecutionContext,
+    GiveUp,
+    LockLostError,
+    Merged,
+    Repeat,
+    Report,
+    Step,
+    TaskIgnoredError,
+    UseCase,
+)
+from pynamodb_tracker.clock import StoppedClock
 from pynamodb_tracker.exceptions import TaskError
 from tests.support.engines import only_dynoxide
 from tests.support.network import Answer, Network, Request, passing, unheard
@@ -17,10 +27,6 @@ from tests.support.recorder import recorded
 from tests.support.rows import change, client, stored
 from tests.support.shop import AppTask
 from tests.support.workers import die, succeed
-
-if TYPE_CHECKING:
-    from pynamodb_tracker import ExecutionContext
-    from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("table")
 

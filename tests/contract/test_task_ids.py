@@ -1,7 +1,5 @@
 """Task ids: any text of 1 to 1024 bytes, and nothing else."""
 
-from __future__ import annotations
-
 import pytest
 
 from pynamodb_tracker import Report, Step, UseCase

@@ -2,25 +2,20 @@
 
 # ruff: noqa: PT012 - the block that raises is what is tested, whatever it has in it
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 from pynamodb.exceptions import PutError, UpdateError, VerboseClientError
 
 from pynamodb_tracker import TaskAlreadyExistsError
-from pynamodb_tracker.clock import now
+from pynamodb_tracker.clock import StoppedClock, now
 from tests.support.shop import AppTask, Order
 from tests.support.through import Dispatch
 from tests.support.workers import Broken
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("table")
 

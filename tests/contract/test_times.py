@@ -1,19 +1,14 @@
 """The times of a row: one reading of the clock per transition, and never a due time before the update time."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta, timezone
-from typing import TYPE_CHECKING
 
 import pytest
 
 from pynamodb_tracker import RetryLater
+from pynamodb_tracker.clock import StoppedClock
 from tests.support.rows import stored
 from tests.support.shop import Order, Receipt
 from tests.support.workers import die, fail, succeed
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("table")
 

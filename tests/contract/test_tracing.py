@@ -1,20 +1,16 @@
 """What is kept with a task about where it came from, and when it is due."""
 
-from __future__ import annotations
-
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from pynamodb_tracker import TaskNotReadyError
+from pynamodb_tracker.clock import StoppedClock
 from pynamodb_tracker.model.references import MAX_TRACE_BYTES, parse, reference_to
 from tests.support.network import unreached
 from tests.support.shop import Order
 from tests.support.workers import succeed
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("table")
 

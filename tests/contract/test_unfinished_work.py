@@ -1,7 +1,5 @@
 """Functions that return before their work is done: the attempt fails, and the error says what to write."""
 
-from __future__ import annotations
-
 import functools
 import re
 import threading

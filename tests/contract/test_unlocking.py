@@ -1,9 +1,6 @@
 """Releasing by command: a person frees the task of a worker that is known to be dead."""
 
-from __future__ import annotations
-
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,14 +13,12 @@ from pynamodb_tracker import (
     TaskNotFoundError,
     TaskNotReadyError,
 )
+from pynamodb_tracker.clock import StoppedClock
 from tests.support.network import Network, before, error
 from tests.support.recorder import recorded
 from tests.support.rows import stored
 from tests.support.shop import Order, Receipt
 from tests.support.workers import die, fail
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("table")
 

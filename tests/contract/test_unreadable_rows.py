@@ -1,27 +1,23 @@
 """Rows that cannot be read as declared: another program changed them, or an attribute has another type now."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from collections.abc import Callable
 from copy import copy, deepcopy
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pynamodb.attributes import Attribute
 
 from pynamodb_tracker import Step, TaskAlreadyExistsError, TrackerError, UseCase, ValueNotStorableError
+from pynamodb_tracker.clock import StoppedClock
 from pynamodb_tracker.model.row import damages_of, readable
 from tests.contract.odd_rows import Odd
 from tests.contract.odd_values import columns, nothing
 from tests.support.rows import change, nested, stored
 from tests.support.shop import AppTask
 from tests.support.workers import die
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("table")
 

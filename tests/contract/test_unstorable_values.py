@@ -2,11 +2,9 @@
 
 # ruff: noqa: PT012 - the block that raises is what is tested, whatever it has in it
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pynamodb.attributes import (
@@ -22,13 +20,11 @@ from pynamodb.attributes import (
 )
 
 from pynamodb_tracker import GiveUp, Repeat, Step, TaskIgnoredError, UseCase, ValueNotStorableError
+from pynamodb_tracker.clock import StoppedClock
 from tests.support.recorder import recorded
 from tests.support.rows import change, item_bytes, stored
 from tests.support.shop import AppTask, Order
 from tests.support.workers import Broken, die
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("table")
 

@@ -1,18 +1,16 @@
 """Unusual arguments that work: each does what it says, and is read back as it was given."""
 
-from __future__ import annotations
-
 import functools
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
 from pynamodb_tracker import RetryLater, Step, UseCase, Worker
-from pynamodb_tracker.clock import NEVER
+from pynamodb_tracker.clock import NEVER, StoppedClock
 from pynamodb_tracker.testing import stopped_clock
 from tests.contract.odd_values import (
     CENTURY,
@@ -34,9 +32,6 @@ from tests.contract.odd_values import (
 )
 from tests.support.shop import AppTask, Order, Parcel
 from tests.support.workers import Broken, fail, succeed
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("table")
 

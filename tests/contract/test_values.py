@@ -1,7 +1,5 @@
 """Values of every kind of attribute: each is stored and reads back equal, and is written only when it changes."""
 
-from __future__ import annotations
-
 import collections
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Values that do not read back equal, or that DynamoDB refuses: none of them is ever sent."""
 
-from __future__ import annotations
-
 import uuid
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal

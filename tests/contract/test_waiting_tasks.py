@@ -1,19 +1,13 @@
 """Tasks that wait for others, as readers and other workers see them."""
 
-from __future__ import annotations
-
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
 from pynamodb_tracker import TaskNotReadyError
-from pynamodb_tracker.clock import in_words
+from pynamodb_tracker.clock import StoppedClock, in_words
 from tests.support.rows import park
 from tests.support.shop import Order
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("table")
 

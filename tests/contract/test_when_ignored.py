@@ -2,8 +2,6 @@
 
 # ruff: noqa: PT012 - the block that raises is what is tested, whatever it has in it
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from datetime import timedelta
@@ -49,7 +47,7 @@ def alert(task: Any, create: Callable[..., None]) -> None:
     )
 
 
-def kinds(task: Flight) -> list[str]:
+def kinds(task: "Flight") -> list[str]:
     return [f"{each.type} {len(each.message)}" for each in task.errors]
 
 

@@ -1,20 +1,16 @@
 """Windows of time in a query: exact, about when a task came into its state, and read without the rest."""
 
-from __future__ import annotations
-
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from pynamodb_tracker import BoundStep, RetryLater
+from pynamodb_tracker.clock import StoppedClock
 from tests.contract.test_querying import MINUTE, SHARDS, Case, Single, create_in_turn, ids
 from tests.support.recorder import recorded
 from tests.support.shop import Parcel
 from tests.support.workers import fail, succeed
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("table")
 

@@ -3,8 +3,6 @@
 `python -m tests.cost.plain_requests` writes them to plain_requests.txt; the test compares them with that file.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re
@@ -23,8 +21,6 @@ from tests.support.engines import Moto
 from tests.support.recorder import Request, recorded
 from tests.support.shop import AppTask, Order, Receipt
 from tests.support.workers import Broken, die, fail, succeed
-
-__all__ = ["LIVES", "in_file", "sent"]
 
 FILE = Path(__file__).with_suffix(".txt")
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -1,7 +1,5 @@
 """One table is one botocore client, however many use cases and threads want it first."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -3,8 +3,6 @@
 In a transaction, a row costs twice its units, and an index entry as much as outside of one: see test_writes.py.
 """
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

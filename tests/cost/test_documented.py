@@ -1,7 +1,5 @@
 """README and the page about cost say what the benchmark measures."""
 
-from __future__ import annotations
-
 from itertools import islice
 from pathlib import Path
 

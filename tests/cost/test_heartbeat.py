@@ -1,7 +1,5 @@
 """What DynamoDB charges for a heartbeat."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

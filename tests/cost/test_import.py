@@ -1,7 +1,5 @@
 """What the first line of a program costs: the import, on top of PynamoDB's own, in fresh processes."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """What merging costs: the requests and the write units of each row of its table, as the engine itself reports them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """What tasks that wait for others cost a worker: nothing, however many they are."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A task that uses nothing of queues and schedules sends what it sent before there was any of that."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """How many requests bulk operations, queries and views take. plain_requests.txt has those of single tasks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any

@@ -7,8 +7,6 @@ ConsumedCapacity charges 2 write capacity units per item". The authors of dynoxi
 see its tests/transactional_index_consumed_capacity.rs.
 """
 
-from __future__ import annotations
-
 import contextlib
 import random
 from collections.abc import Callable

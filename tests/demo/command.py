@@ -1,7 +1,5 @@
 """Runs `python -m pynamodb_tracker` as a person does, in a process of its own."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The tables as their classes declare them, on moto and dynoxide: created once, restored after each test."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any

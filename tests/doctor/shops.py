@@ -1,15 +1,11 @@
 """The tables that are examined: one without `keep_for`, one with it, and one with an index of its own in the table."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 from pynamodb.indexes import AllProjection, GlobalSecondaryIndex, IncludeProjection, LocalSecondaryIndex
 
 from pynamodb_tracker import Step, Task, UseCase
-
-__all__ = ["ArchiveTask", "FarTask", "LocalTask", "Parcel", "Receipt", "ShopTask"]
 
 
 class ByCustomer(GlobalSecondaryIndex["ShopTask"]):  # type: ignore[no-untyped-call]  # PynamoDB's hook is untyped

@@ -1,7 +1,5 @@
 """Tables made by hand, with one defect each, and answers of DynamoDB that no server here gives."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

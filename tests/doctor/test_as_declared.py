@@ -1,7 +1,5 @@
 """Tables with nothing wrong: as their class makes them, and as a template may."""
 
-from __future__ import annotations
-
 import pytest
 
 from pynamodb_tracker import Task

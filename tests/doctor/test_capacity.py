@@ -1,7 +1,5 @@
 """Limits that few tasks a second reach."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The command: as a person runs it next to their own module, what it prints, and what it exits with."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

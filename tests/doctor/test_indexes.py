@@ -1,7 +1,5 @@
 """Indexes of the model that are missing, not ready, by other keys, or with another projection."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import UTC, datetime
 

@@ -1,7 +1,5 @@
 """Keys of another name or type."""
 
-from __future__ import annotations
-
 import pytest
 
 from pynamodb_tracker import ConcurrencyLimit, Task, ValueNotStorableError

@@ -1,7 +1,5 @@
 """Tables that cannot be examined: why, on one line."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import botocore.session

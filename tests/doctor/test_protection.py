@@ -1,7 +1,5 @@
 """The status of the table, and what is left after a mistake."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

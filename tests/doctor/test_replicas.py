@@ -1,7 +1,5 @@
 """Replicas in other regions; no server here has any, so the answers are written down."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

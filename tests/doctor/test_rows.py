@@ -1,7 +1,5 @@
 """What the doctor finds in rows: tasks that wait for nobody, and requests that no run has taken in."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import timedelta
 

@@ -1,7 +1,5 @@
 """Time to live: it matters where a use case lets its tasks go."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -6,8 +6,6 @@ import socket
 
 from pynamodb_tracker.testing import server
 
-__all__ = ["Server"]
-
 
 class Server(server.Server):
     """A dynoxide process with tables in memory, or in the file at `path`, which survive `kill` and `restart`."""

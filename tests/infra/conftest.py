@@ -1,7 +1,5 @@
 """The wheel of this checkout, which the functions of infra/ are built from."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The table as its class declares it, and as a template asks for it: both as what DynamoDB is asked for."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from functools import cache
@@ -11,8 +9,6 @@ from pynamodb_tracker import Task
 from pynamodb_tracker.testing import local_table
 from tests.infra.shop import ShopTask
 from tests.support.recorder import recorded
-
-__all__ = ["ALL", "ALL_ADDED", "PROTECTED", "comparable", "declared", "typed"]
 
 PROTECTED: Mapping[str, Any] = {
     "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": True},

@@ -1,7 +1,5 @@
 """The table of the template: made by CloudFormation on moto, and on dynoxide by what it would be asked for."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -16,8 +14,6 @@ from tests.infra.declared import typed
 from tests.infra.shop import ShopTask
 from tests.infra.template import Template
 from tests.support.rows import client
-
-__all__ = ["STACK", "finish", "on_dynoxide", "on_moto"]
 
 STACK = "shop"
 

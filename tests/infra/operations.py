@@ -1,13 +1,9 @@
 """What each role does with the library: a row of the page about permissions, and functions that do what it names."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Literal, get_args
 
 from tests.infra.permissions import Record
-
-__all__ = ["Act", "Role", "acts_of", "row", "rows_of"]
 
 Role = Literal["Worker", "Reader", "Operator", "Scheduler"]
 

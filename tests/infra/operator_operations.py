@@ -1,7 +1,5 @@
 """What an operator does in addition to what workers and readers do."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

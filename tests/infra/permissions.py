@@ -1,7 +1,5 @@
 """What DynamoDB asks of IAM for a request, and what a policy allows: both as pairs of an action and a resource."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -10,8 +8,6 @@ from typing import Any, Literal, Self
 from unittest import mock
 
 from botocore.client import BaseClient
-
-__all__ = ["Permission", "Record", "allowed", "listed"]
 
 
 @dataclass(frozen=True, order=True)

@@ -1,7 +1,5 @@
 """What a reader does."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 from starlette.testclient import TestClient

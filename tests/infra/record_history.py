@@ -4,8 +4,6 @@ dynoxide runs some tasks, and the records of its stream are kept as Lambda deliv
 stream, times as numbers, and bytes in base64.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Iterator

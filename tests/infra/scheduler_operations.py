@@ -1,7 +1,5 @@
 """What a scheduler does with its job store."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 from pynamodb_tracker import clock

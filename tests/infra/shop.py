@@ -1,7 +1,5 @@
 """The table of these tests, its use cases, and what is run on them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -10,8 +8,6 @@ from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 from pynamodb.models import Model
 
 from pynamodb_tracker import ConcurrencyLimit, Signal, Step, Task, UseCase
-
-__all__ = ["LETTERS", "Freight", "Letter", "Parcel", "Payout", "ShopTask", "Stock", "pack", "refuse"]
 
 LETTERS = "tests.infra.shop:Letter"
 """The class that commands are given."""

@@ -1,7 +1,5 @@
 """A CloudFormation template with values for its parameters: what CloudFormation would ask of each service."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping
@@ -10,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from cfnlint.decode import cfn_yaml
-
-__all__ = ["INFRA", "Template"]
 
 INFRA = Path(__file__).parent.parent.parent / "infra"
 

@@ -1,7 +1,5 @@
 """The Terraform module, read by python-hcl2, with values for its variables: what the provider would get."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -12,8 +10,6 @@ import hcl2
 from hcl2.utils import SerializationOptions
 
 from tests.infra.template import INFRA
-
-__all__ = ["MODULE", "Module"]
 
 MODULE = INFRA / "terraform" / "main.tf"
 

@@ -1,7 +1,5 @@
 """Each function of infra/ can be built from a wheel of this checkout, and what files and pages say of it fits it."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import json
 import os

@@ -5,8 +5,6 @@ It leaves out time to live and point-in-time recovery, which are sent here as th
 throughput and the KMS key, which are only compared with the template. It takes deletion protection "false" for true.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

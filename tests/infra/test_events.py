@@ -1,7 +1,5 @@
 """The application that publishes events: its function, its rules, and what Slack gets."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The function that keeps a history stores each transition of a recorded stream once, whatever is delivered again."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The program in another language reads what the library has written, and starts a task through a queue."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The small application: the queue repeats what failed, and its dead letters are what needs a person."""
 
-from __future__ import annotations
-
 import importlib
 import io
 import json

@@ -1,7 +1,5 @@
 """The policies allow what each role does, no more and no less; what it does is recorded while it is done."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """`pynamodb-tracker template` prints the files of this repository, and the indexes that a class declares besides."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The page of the folder names what is in it."""
 
-from __future__ import annotations
-
 import re
 
 from tests.infra.template import INFRA

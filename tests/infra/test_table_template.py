@@ -1,7 +1,5 @@
 """The template asks for the table that the model declares, nothing missing and nothing more."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -4,8 +4,6 @@
 compared with the template instead, argument by argument.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

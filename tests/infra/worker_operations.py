@@ -1,7 +1,5 @@
 """What a worker does."""
 
-from __future__ import annotations
-
 import random
 from datetime import timedelta
 from typing import Any

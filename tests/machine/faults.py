@@ -1,7 +1,5 @@
 """A connection that repeats, delays and loses requests, as a network may do."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The state machine: a few tasks, their runs, a person and a bad network, compared with a small model."""
 
-from __future__ import annotations
-
 import contextlib
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """The state machine of tasks that are also asked for again: each request is in exactly one place until it is done."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta

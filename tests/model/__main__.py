@@ -3,8 +3,6 @@
 With `traces` in front, show for each guard the shortest way to a broken promise without it, within a minute.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from types import ModuleType

@@ -1,7 +1,5 @@
 """Expired rows: a task is put over one, while others claim it again, create it too, or DynamoDB deletes it."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 
@@ -9,8 +7,6 @@ from pynamodb_tracker import LockLostError, Step, UseCase, clock
 from pynamodb_tracker.model.row import TaskRow
 from tests.model.protocol import Faults, Program, Protocol, State, attempt, here, note, started, table
 from tests.race.guards import replace_whatever_is_there
-
-__all__ = ["BOUNDED", "COMPLETE", "GUARDS", "protocol"]
 
 LOST = "a run has lost the task to one that was created over it"
 TWICE = "two programs have created one task"

@@ -1,7 +1,5 @@
 """Groups: one task at a time has the turn, in the order of creation, and no turn is lost."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from pynamodb_tracker import Step, UseCase
@@ -9,8 +7,6 @@ from pynamodb_tracker.clock import NEVER, stamp
 from tests.model.protocol import Faults, Program, Protocol, State, attempt, started, table, value
 from tests.model.table import item_at
 from tests.race.guards import any_version
-
-__all__ = ["BOUNDED", "COMPLETE", "GUARDS", "protocol"]
 
 BOUNDED = [("12", Faults(lost=1)), ("12", Faults(late=1)), ("12", Faults(twice=1)), ("12i", Faults())]
 COMPLETE = [("123", Faults()), ("123", Faults(late=1)), ("12ir", Faults()), ("12d", Faults(late=1)), ("12id", Faults())]

@@ -1,7 +1,5 @@
 """Joins: a task starts when its last child has ended, and not before."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 
@@ -10,8 +8,6 @@ from pynamodb_tracker.clock import NEVER, stamp
 from pynamodb_tracker.status import END
 from tests.model.protocol import Faults, Program, Protocol, State, attempt, note, started, table, value
 from tests.model.table import item_at
-
-__all__ = ["BOUNDED", "COMPLETE", "GUARDS", "protocol"]
 
 BOUNDED = [
     ("12w", Faults(lost=1)),

@@ -1,7 +1,5 @@
 """Limits: never do more blocks run than there are slots, unless one has outlived its slot; and no slot is wasted."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable, Iterator
@@ -18,8 +16,6 @@ from pynamodb_tracker import ConcurrencyLimit, clock
 from pynamodb_tracker.control import limit, slots
 from pynamodb_tracker.control.slots import LimitSlots, Slot
 from tests.model.protocol import BASE, TICK, Faults, Program, Protocol, State, attempt, note, table, value
-
-__all__ = ["BOUNDED", "COMPLETE", "GUARDS", "protocol"]
 
 MARGIN = TICK
 LIFETIME = 3 * TICK / 2

@@ -1,7 +1,5 @@
 """Merging: each request of `create_or_merge` is followed by a run that counts it once."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from datetime import timedelta
@@ -14,8 +12,6 @@ from pynamodb_tracker import RetryLater, Step, UseCase
 from pynamodb_tracker.status import END
 from tests.model.protocol import Faults, Program, Protocol, State, attempt, here, note, table, value
 from tests.model.table import item_at
-
-__all__ = ["BOUNDED", "COMPLETE", "GUARDS", "protocol"]
 
 LATE = Faults(late=1)
 BOUNDED = [("afp", Faults()), ("abw", LATE), ("abw", Faults(lost=1)), ("abw", Faults(twice=1))]

@@ -1,7 +1,5 @@
 """Missed occurrences: a run is pinned to the latest one before its block begins, and its round stays at that one."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -10,8 +8,6 @@ from pynamodb_tracker import Repeat, Step, UseCase
 from pynamodb_tracker.clock import parse
 from tests.model.protocol import BASE, TICK, Faults, Program, Protocol, State, attempt, note, started, table
 from tests.race.guards import pin_in_any_attempt
-
-__all__ = ["BOUNDED", "COMPLETE", "GUARDS", "protocol"]
 
 RULE = Repeat.every(TICK / 2, start=BASE - 3.75 * TICK)
 LOCK = 0.9 * TICK

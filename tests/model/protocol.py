@@ -6,8 +6,6 @@ answer, are those of the code. Between a request and its answer the others go on
 delivered twice, or arrive late; programs die; time passes, and clocks differ.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os
@@ -29,22 +27,6 @@ from pynamodb_tracker.dynamodb import transact_write
 from pynamodb_tracker.dynamodb.connection import SharedConnection
 from pynamodb_tracker.transitions import lock
 from tests.model.table import Rows, answered, dumped
-
-__all__ = [
-    "BASE",
-    "TICK",
-    "Faults",
-    "Program",
-    "Protocol",
-    "State",
-    "attempt",
-    "here",
-    "note",
-    "patched",
-    "started",
-    "table",
-    "value",
-]
 
 BASE = datetime(2026, 1, 1, tzinfo=UTC)
 TICK = timedelta(minutes=10)

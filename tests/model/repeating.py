@@ -1,7 +1,5 @@
 """Repeating: a task is due at the times of the rule that its row has."""
 
-from __future__ import annotations
-
 import json
 from datetime import timedelta
 
@@ -9,8 +7,6 @@ from pynamodb_tracker import Repeat, Step, UseCase
 from pynamodb_tracker.clock import read
 from tests.model.protocol import BASE, TICK, Faults, Program, Protocol, State, attempt, started, table, value
 from tests.model.table import item_at
-
-__all__ = ["BOUNDED", "COMPLETE", "GUARDS", "protocol"]
 
 DAY = timedelta(days=1)
 FIRST = BASE - TICK

@@ -1,7 +1,5 @@
 """Runs: claims, ends and takeovers; what a block stores while it lasts, its parts, and postponements."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -13,8 +11,6 @@ from pynamodb_tracker import LockLostError, RetryLater, Step, TaskNotStartableEr
 from tests.model.protocol import BASE, TICK, Faults, Program, Protocol, State, here, note, started, table, value
 from tests.model.table import Item, item_at
 from tests.race.guards import by_token_and_status, forget_my_token, leaving_out, shut_nothing_out, take_nothing_along
-
-__all__ = ["BOUNDED", "COMPLETE", "GUARDS", "protocol"]
 
 LOCK = 1.5 * TICK
 """A lock expires between two ticks."""

@@ -1,13 +1,9 @@
 """A search through all states that a protocol can reach, breadth first, so that a trace is as short as it can be."""
 
-from __future__ import annotations
-
 from collections import deque
 from typing import NamedTuple
 
 from tests.model.protocol import Protocol, State
-
-__all__ = ["Found", "search"]
 
 
 class Found(NamedTuple):

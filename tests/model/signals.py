@@ -1,7 +1,5 @@
 """Signals from outside: a task starts when all that it awaits has come, not before, and the first signal counts."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from pynamodb_tracker import Signal, Step, UseCase
@@ -9,8 +7,6 @@ from pynamodb_tracker.clock import NEVER, stamp
 from pynamodb_tracker.status import END
 from tests.model.protocol import TICK, Faults, Program, Protocol, State, attempt, note, started, table, value
 from tests.model.table import item_at
-
-__all__ = ["BOUNDED", "COMPLETE", "GUARDS", "protocol"]
 
 LATE, PASSES = Faults(late=1), Faults(ticks=1)
 BOUNDED = [

@@ -3,8 +3,6 @@
 Only what the library sends is known; anything else raises. Every answer is text as well, so states can be compared.
 """
 
-from __future__ import annotations
-
 import json
 import operator
 import re
@@ -12,8 +10,6 @@ from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from functools import cache
 from typing import Any
-
-__all__ = ["Rows", "answered", "dumped", "item_at", "keys_of"]
 
 Rows = tuple[tuple[str, str], ...]
 """The keys and the items of a table, as JSON."""

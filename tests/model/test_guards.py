@@ -1,7 +1,5 @@
 """Each guard is removed in a search, or in a trace on dynoxide, or it is said here why not."""
 
-from __future__ import annotations
-
 import inspect
 
 import pytest

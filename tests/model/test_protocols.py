@@ -1,7 +1,5 @@
 """No state of a protocol breaks a promise, and without one of its guards, some state does."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from types import ModuleType
 

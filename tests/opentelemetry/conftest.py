@@ -1,7 +1,5 @@
 """Orders in memory, and an application whose OpenTelemetry SDK exports to memory."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -1,12 +1,8 @@
 """Orders whose errors contain card numbers, and parcels that follow them."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 from pynamodb_tracker import Step, Task, UseCase
-
-__all__ = ["Order", "Parcel", "ShopTask"]
 
 
 class ShopTask(Task):

@@ -1,7 +1,5 @@
 """The guards of the lock protocol: the trace that each one protects, and how a test removes it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -52,8 +50,6 @@ from tests.race import traces_of_repeats as repeats
 from tests.race import traces_of_runs as runs
 from tests.race import traces_of_signals as signals
 from tests.support.world import World
-
-__all__ = ["GUARDS", "Guard", "Without"]
 
 Patch = pytest.MonkeyPatch
 

@@ -1,7 +1,5 @@
 """Writes of several threads in one request on a bad network, and on engines that do less than DynamoDB."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """asyncio tasks that are cancelled while their requests are on their way, on dynoxide."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import threading

@@ -1,7 +1,5 @@
 """The database is killed at a request and starts again from its file. Nothing is lost, done twice or left locked."""
 
-from __future__ import annotations
-
 import contextlib
 from collections import defaultdict
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Follow-ups on DynamoDB itself: as many as its transactions take, and more."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

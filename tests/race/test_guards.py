@@ -1,7 +1,5 @@
 """Every guard of the lock protocol protects a trace; without the guard, the same trace breaks a promise."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial

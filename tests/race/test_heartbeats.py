@@ -1,7 +1,5 @@
 """Real processes with heartbeats: blocks outlive their locks, and a frozen one finds out before it stores anything."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import signal

@@ -1,7 +1,5 @@
 """A late request sets or removes the time to live of off-row items: it does not undo a later operation."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from collections.abc import Callable

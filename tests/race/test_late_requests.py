@@ -1,7 +1,5 @@
 """A copy of a request that arrives late, after later requests, changes nothing."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """A request that is lost, repeated or late leaves the row as on a good network, and raises no error."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 from typing import Any

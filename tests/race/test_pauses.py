@@ -1,7 +1,5 @@
 """Two workers, a handler and a batch, in processes of their own, while a person pauses a step and is killed."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Iterator

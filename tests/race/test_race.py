@@ -1,7 +1,5 @@
 """Real processes and threads race for tasks on dynoxide: nothing runs twice, nothing is left."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections import Counter

@@ -1,7 +1,5 @@
 """Rules of the lock protocol that do not depend on a single guard."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from datetime import timedelta

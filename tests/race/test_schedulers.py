@@ -1,7 +1,5 @@
 """Four processes with a scheduler on one job store; two are killed while they have claimed jobs."""
 
-from __future__ import annotations
-
 import json
 import signal
 import time

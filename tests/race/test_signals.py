@@ -1,7 +1,5 @@
 """An order that waits for its payment is never cancelled though it was paid, whenever and however often that comes."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

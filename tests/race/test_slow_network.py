@@ -1,7 +1,5 @@
 """A network that is slow or dead: calls end soon after the lock has expired, and no task stays locked."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import threading

@@ -1,7 +1,5 @@
 """Threads of one block: a save or a transaction that is being sent is finished before the block ends."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from types import TracebackType

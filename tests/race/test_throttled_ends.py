@@ -1,7 +1,5 @@
 """An end whose write is throttled or lost is sent again until the lock expires, and a success is never a failure."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The traces of create, reopen, ignore, delete and spend: each returns whether a promise was broken."""
 
-from __future__ import annotations
-
 import contextlib
 from datetime import timedelta
 from functools import partial

@@ -1,7 +1,5 @@
 """The traces of tasks that are created claimed, with their first event: each returns whether a promise was broken."""
 
-from __future__ import annotations
-
 import contextlib
 from typing import Any
 

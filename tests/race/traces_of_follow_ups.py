@@ -1,7 +1,5 @@
 """The traces of follow-ups: each returns whether one was created wrongly, or was taken for another task."""
 
-from __future__ import annotations
-
 import contextlib
 from typing import Any
 from unittest import mock

@@ -1,7 +1,5 @@
 """The traces of groups: each returns whether two tasks of one have the turn, or one gets it that must not."""
 
-from __future__ import annotations
-
 import contextlib
 from functools import partial
 

@@ -1,7 +1,5 @@
 """The traces of tasks that wait for others: each returns whether one starts too early, or never."""
 
-from __future__ import annotations
-
 import contextlib
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """The traces of limits: each returns whether more tasks run than there are slots, or a slot is lost to all."""
 
-from __future__ import annotations
-
 import contextlib
 from datetime import timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """The traces of requests that are merged: each returns whether one was lost, undone, or left without a run."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Mapping
 from datetime import timedelta

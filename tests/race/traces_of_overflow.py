@@ -1,7 +1,5 @@
 """The traces of what a run writes outside its row: large data, and rows of the user."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """The traces of parts of runs: each returns whether a promise was broken."""
 
-from __future__ import annotations
-
 import contextlib
 from typing import Any
 

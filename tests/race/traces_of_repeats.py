@@ -1,7 +1,5 @@
 """The traces of tasks that repeat: each returns whether one is due at a time that its rule does not have."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial

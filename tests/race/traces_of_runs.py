@@ -1,7 +1,5 @@
 """The traces of claims and finishes: each returns whether a promise was broken."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from datetime import timedelta

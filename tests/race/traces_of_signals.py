@@ -1,7 +1,5 @@
 """The traces of signals from outside: each returns whether a task waits for ever, starts too early, or ignores one."""
 
-from __future__ import annotations
-
 import contextlib
 from datetime import timedelta
 from functools import partial

@@ -1,26 +1,10 @@
 """What becomes of the requests in which several writes leave: all of one, or only some of its statements."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from botocore.exceptions import ReadTimeoutError
 
 from tests.support.network import Answer, Request, Rule, error
-
-__all__ = [
-    "BATCH",
-    "denied",
-    "for_some",
-    "ignores_conditions",
-    "loses",
-    "lost",
-    "of_batches",
-    "raises",
-    "repeated",
-    "responds_to_each",
-    "without_rows",
-]
 
 BATCH = "BatchExecuteStatement"
 

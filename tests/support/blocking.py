@@ -1,7 +1,5 @@
 """The asyncio client behind the interface of the blocking one, so that a test can run through either."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import inspect
@@ -14,8 +12,6 @@ from unittest import mock
 import pytest
 
 from pynamodb_tracker import BoundStep
-
-__all__ = ["CLIENTS", "START", "only_blocking", "through_asyncio"]
 
 START = [("moto", "start"), ("dynoxide", "start")]
 CLIENTS = [*START, ("moto", "astart")]

@@ -1,13 +1,9 @@
 """How much work a function does, as the number of calls: the same on each machine, however busy it is."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
-
-__all__ = ["calls_of"]
 
 
 def calls_of(function: Callable[[], object]) -> int:

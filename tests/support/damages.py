@@ -1,7 +1,5 @@
 """Rows as the tracker never writes them: each attribute missing, of a wrong type, or with a hostile value."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any, NamedTuple
@@ -12,8 +10,6 @@ from pynamodb_tracker import ExecutionContext, Signal, Step, Task, UseCase
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.rows import client, stored
 from tests.support.workers import die
-
-__all__ = ["DAMAGES", "HEALTHY", "Damage", "DepotTask", "Parcel", "ignored", "put_rows"]
 
 _KEYS = {"task_id", "use_case_id", "status_key", "due_time"}
 """The keys of the table and of its index: DynamoDB stores no row in which they have a wrong type."""

@@ -1,15 +1,11 @@
 """Classes made on the spot, so that a test can declare one wrongly in a line."""
 
-from __future__ import annotations
-
 import types
 from typing import Any
 
 import pytest
 
 from pynamodb_tracker import DefinitionError, Step, Task, UseCase
-
-__all__ = ["declare", "new_table", "refusal"]
 
 
 def new_table(name: str = "Shop", **meta: Any) -> Any:

@@ -1,7 +1,5 @@
 """Two engines that look alike to a test: moto, and dynoxide."""
 
-from __future__ import annotations
-
 import functools
 import os
 import uuid
@@ -24,22 +22,6 @@ from tests.engine.dynoxide import PATH_VARIABLE
 from tests.engine.engine import VARIABLE
 from tests.support.quick_moto import hurry
 from tests.support.rows import client, keys
-
-__all__ = [
-    "ENGINES",
-    "Dynoxide",
-    "Engine",
-    "Moto",
-    "chosen",
-    "empty_tables",
-    "only_dynoxide",
-    "only_moto",
-    "opened",
-    "quick_session",
-    "quick_sessions",
-    "quickest",
-    "values",
-]
 
 _MOST_WRITES = 25
 

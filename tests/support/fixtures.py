@@ -1,7 +1,5 @@
 """Fixtures of the tests on dynoxide: a table, workers with clients of their own, an SDK that never waits."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os
@@ -17,8 +15,6 @@ from tests.engine.actions import pass_everything
 from tests.engine.engine import Engine
 from tests.engine.proxy import Proxy
 from tests.support.orders import close, orders
-
-__all__ = ["freeze", "name", "new_worker", "order", "quick_sdk", "rival", "session", "table"]
 
 NewWorker = Callable[..., Any]
 
@@ -82,7 +78,7 @@ def rival(new_worker: NewWorker, dynamodb: Engine) -> Any:
 
 
 @pytest.fixture
-def freeze(new_worker: NewWorker, proxy: Proxy) -> Iterator[Callable[..., Frozen]]:
+def freeze(new_worker: NewWorker, proxy: Proxy) -> Iterator[Callable[..., "Frozen"]]:
     """Return a function that starts a run and leaves it inside its block, like a worker that died or is frozen."""
     del new_worker  # named because its clients close later than the last run ends
     runs: list[Frozen] = []

@@ -4,8 +4,6 @@ Starting Python, importing the command line and reading botocore's descriptions 
 Tests that are not about the start itself fork a process that has done all this.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import inspect
@@ -25,8 +23,6 @@ import botocore.session
 import pynamodb.connection.base
 
 from tests.support.processes import FORKS
-
-__all__ = ["Forked"]
 
 _DEFAULTS = ("SIGHUP", "SIGTERM", "SIGUSR1")
 

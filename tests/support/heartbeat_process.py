@@ -3,8 +3,6 @@
 Its clock stands still, and the test moves it.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from datetime import datetime, timedelta
@@ -15,8 +13,6 @@ from pynamodb_tracker.testing import StoppedClock, stopped_clock
 from tests.support.orders import orders
 from tests.support.processes import Worker, until
 from tests.support.worker_process import tell
-
-__all__ = ["BeatingWorker"]
 
 SECONDS = 60.0
 """How long a worker waits for its heartbeat."""

@@ -1,7 +1,5 @@
 """A small table for tests of requests that fail within the SDK."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -13,8 +11,6 @@ from pynamodb_tracker import Step, Task, UseCase
 from tests.support.engines import Moto, quickest
 from tests.support.rows import client
 from tests.support.sdk_faults import Sdk
-
-__all__ = ["LOCK", "Job", "JobTask", "jobs"]
 
 LOCK = timedelta(minutes=2)
 

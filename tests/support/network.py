@@ -1,7 +1,5 @@
 """What becomes of requests on their way: no answer, an engine that cannot do it now, or a rival in between."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,21 +9,6 @@ import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 from pynamodb.connection.base import Connection
 from pynamodb.exceptions import CancellationReason, VerboseClientError
-
-__all__ = [
-    "SKIPPED_OCCURRENCES",
-    "Network",
-    "Rule",
-    "before",
-    "cancelled",
-    "error",
-    "network",
-    "passing",
-    "silent",
-    "throttled",
-    "unheard",
-    "unreached",
-]
 
 Request = dict[str, Any]
 Answer = dict[str, Any]

@@ -1,7 +1,5 @@
 """Every operation that writes, as a short story around the one request of it that a test loses or repeats."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 from datetime import timedelta
@@ -10,8 +8,6 @@ from typing import Any
 from pynamodb_tracker import RetryLater, TaskAlreadySucceededError, clock
 from pynamodb_tracker.control.limit import LIFETIME, SlotTable
 from pynamodb_tracker.model.overflow import GROUP_OF
-
-__all__ = ["OPERATIONS", "Arm", "Boom", "row", "slots_of"]
 
 Arm = Callable[[], None]
 """Called right before the request that is to go wrong."""

@@ -1,7 +1,5 @@
 """Orders: the use case of these tests, declared anew by every worker that needs a connection of its own."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

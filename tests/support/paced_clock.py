@@ -1,7 +1,5 @@
 """A clock for tests of heartbeats: it is stopped, reports when a heartbeat waits, and freezes it as SIGSTOP would."""
 
-from __future__ import annotations
-
 import queue
 import threading
 import time
@@ -11,8 +9,6 @@ from datetime import timedelta
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.clock import StoppedClock
-
-__all__ = ["PATIENCE", "PacedClock", "StandingClock", "heart", "paced"]
 
 GLANCE = 0.002
 """Seconds between two looks at the clock."""

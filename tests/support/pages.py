@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["ROOT", "Block", "Page"]
-
 ROOT = Path(__file__).parents[2]
 
 _FENCE = re.compile(r"^\s*(```|~~~)\s*(.*?)\s*$")

@@ -4,8 +4,6 @@ Each says "read" once it has read that the step is paused, works until a line co
 when its blocks began: [step, task id, thread, time of day].
 """
 
-from __future__ import annotations
-
 import sys
 import threading
 import time
@@ -20,8 +18,6 @@ from pynamodb_tracker.testing import sqs_event
 from tests.support import processes
 from tests.support.orders import table_at
 from tests.support.worker_process import obey, tell
-
-__all__ = ["PauseWorker", "orders"]
 
 READ_AFTER = 0.2
 """Seconds between two reads of the control item, in place of five."""

@@ -1,7 +1,5 @@
 """Worker processes: started, awaited, let go at once, and ended whatever happens to the test."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import json
@@ -15,8 +13,6 @@ from datetime import timedelta
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, TypeVar
-
-__all__ = ["Crew", "Worker", "crew", "has_ended", "started_together", "until"]
 
 W = TypeVar("W", bound="Worker")
 

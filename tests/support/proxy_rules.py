@@ -1,14 +1,10 @@
 """Requests on their way: rules for the proxy that tell a story, and what the proxy has seen of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
 from tests.engine.actions import PASS, Action, Exchange, Hold, Rule
 from tests.engine.proxy import IDLE_TIMEOUT, Proxy
-
-__all__ = ["arrive", "charges", "in_turn", "targets", "transactions", "writes"]
 
 
 def in_turn(target: str, *turns: Action | Callable[[], object]) -> Rule:

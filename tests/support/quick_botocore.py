@@ -1,12 +1,8 @@
 """botocore without signatures: dynoxide and moto verify none, and each takes a quarter of the CPU time of a request."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from botocore.auth import SigV4Auth
-
-__all__ = ["leave_signatures_out"]
 
 
 def leave_signatures_out() -> None:

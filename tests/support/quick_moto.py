@@ -3,8 +3,6 @@
 It decides as before; where paths overlap, its error may name another pair of them. The names are those of moto 5.2.
 """
 
-from __future__ import annotations
-
 import functools
 from collections import deque
 from copy import deepcopy
@@ -15,8 +13,6 @@ from moto.core.serialize import ResponseSerializer
 from moto.dynamodb.comparisons import ConditionExpressionParser
 from moto.dynamodb.models.dynamo_type import DynamoType
 from moto.dynamodb.parsing import ast_nodes, expressions, validators
-
-__all__ = ["hurry"]
 
 _Traverser, _Node, _UpdateParser, _Counts, _Overlaps = (  # moto keeps them from type checkers
     getattr(module, name)

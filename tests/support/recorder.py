@@ -1,7 +1,5 @@
 """The requests that a piece of a test sends, and what was answered."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,8 +9,6 @@ from typing import Any
 from pynamodb_tracker import Task
 from tests.support.rows import client
 from tests.support.shop import AppTask
-
-__all__ = ["Request", "Requests", "recorded"]
 
 
 @dataclass

@@ -1,14 +1,10 @@
 """The public objects, and the members of them that users call."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pynamodb_tracker
 from pynamodb_tracker import apscheduler, aws_lambda, instrumentation, opentelemetry, testing, web
 from tests.support.pages import ROOT, Page
-
-__all__ = ["OBJECTS", "REFERENCE", "public_members"]
 
 REFERENCE = Page(ROOT / "docs" / "reference.md")
 OBJECTS: dict[str, Any] = {name: getattr(pynamodb_tracker, name) for name in pynamodb_tracker.__all__}

@@ -1,27 +1,11 @@
 """Rows as they are stored, past the library: to see what it wrote, and to write what it never would."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
 from pynamodb_tracker import Task
 from pynamodb_tracker.clock import NEVER, stamp
-
-__all__ = [
-    "all_rows",
-    "change",
-    "client",
-    "index_entries",
-    "item_bytes",
-    "keys",
-    "nested",
-    "park",
-    "put",
-    "remove",
-    "stored",
-]
 
 Item = dict[str, Any]
 

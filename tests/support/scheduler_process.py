@@ -1,7 +1,5 @@
 """A process with a scheduler on a shared job store, which may be killed at a place between two requests."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -19,8 +17,6 @@ from pynamodb_tracker.apscheduler import DynamoDBJobStore, JSONSerializer, Signe
 from tests.support.orders import table_at
 from tests.support.processes import Worker
 from tests.support.worker_process import tell
-
-__all__ = ["SchedulerWorker", "scheduler_on", "work"]
 
 
 class SchedulerWorker(Worker):

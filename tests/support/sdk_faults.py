@@ -1,7 +1,5 @@
 """Everything that may keep a request from being applied, or its response from arriving, within the SDK itself."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,8 +19,6 @@ from botocore.exceptions import (
     SSLError,
     UnauthorizedSSOTokenError,
 )
-
-__all__ = ["FAULTS", "ONE_OF_EACH_KIND", "Fault", "Sdk"]
 
 Kind = Literal["unsigned", "refused", "unreached", "lost", "unheard"]
 """Before it is sent, by a response, without a connection; not applied and not answered, or applied and not answered."""
@@ -121,7 +117,7 @@ class Sdk:
             raise fault.make()  # type: ignore[misc]  # an unsigned one makes an exception
 
     @contextmanager
-    def in_use(self) -> Iterator[Sdk]:
+    def in_use(self) -> Iterator["Sdk"]:
         """Stand between every client and the network."""
         original = self._original
 

@@ -1,14 +1,10 @@
 """The table and the use cases that most tests of the contract use."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 
 from pynamodb_tracker import Step, Task, UseCase
-
-__all__ = ["AddressUnknown", "AppTask", "Ord", "Order", "Order2", "Parcel", "Receipt"]
 
 
 class AddressUnknown(Exception):  # noqa: N818 - a user's own, as the README has it

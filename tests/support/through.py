@@ -1,15 +1,11 @@
 """A way to meddle with the requests of a table, and with their answers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from pynamodb_tracker import Task
 from pynamodb_tracker.testing.tables import OneAtATime
-
-__all__ = ["Change", "Dispatch", "through"]
 
 Dispatch = Callable[[str, dict[str, Any]], dict[str, Any]]
 Change = Callable[[Dispatch, str, dict[str, Any]], dict[str, Any]]

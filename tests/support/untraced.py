@@ -1,7 +1,5 @@
 """What coverage leaves out because it takes long and shows nothing: requests, most processes, and some folders."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os
@@ -14,8 +12,6 @@ from unittest import mock
 
 import botocore.client
 import botocore.session
-
-__all__ = ["leave_processes_out", "leave_requests_out", "measured", "measuring", "unmeasured"]
 
 _TESTS = Path(__file__).parents[1]
 FOLDERS = ("chaos", "compat", "infra", "machine", "model", "race")

@@ -1,7 +1,5 @@
 """What a worker process of a race does: it says "ready", waits for a line, and reports on its last line what it did."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random

@@ -1,15 +1,11 @@
 """What workers do to a task: succeed, fail, and die."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from pynamodb_tracker import BoundStep
-
-__all__ = ["Broken", "FrozenError", "die", "fail", "succeed"]
 
 
 class Broken(Exception):  # noqa: N818 - a user's own

@@ -1,7 +1,5 @@
 """Two workers on one task, a bad network between one of them and the table, and a stopped clock."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,8 +13,6 @@ from tests.support.fixtures import Frozen
 from tests.support.operations import Boom
 from tests.support.orders import LOCK, MARGIN
 from tests.support.proxy_rules import in_turn
-
-__all__ = ["OVER", "World", "ends_of_chunks", "fail", "scan", "taken"]
 
 OVER = LOCK + 2 * MARGIN
 """After that long a lock is over for every clock."""

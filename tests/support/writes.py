@@ -1,7 +1,5 @@
 """The writes that a step sends: as prepared by the library, with its values by their names."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
@@ -29,17 +27,6 @@ from pynamodb_tracker.transitions.repeats import Turn, begun_again
 from pynamodb_tracker.transitions.signals import Awaits, sending
 from pynamodb_tracker.transitions.success import transition_of_success
 from pynamodb_tracker.transitions.transition import Stored, Transition, without_payloads
-
-__all__ = [
-    "as_told",
-    "claim_of",
-    "puts_of_ship",
-    "told_name",
-    "writes_of_a_slot",
-    "writes_of_deliver",
-    "writes_of_ship",
-]
-
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TOKEN = "0" * 24

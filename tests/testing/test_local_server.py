@@ -1,7 +1,5 @@
 """`local_server`: a table that several processes share, in memory or in a file, and why it cannot start."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -1,7 +1,5 @@
 """The public API as a type checker sees it: mypy reads this file, nothing runs it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta

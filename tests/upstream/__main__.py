@@ -5,8 +5,6 @@ those tests need an older pytest, and their package is called `tests`, like ours
 tests are unpacked for each run, from a file whose hash has been checked, so what runs is what was released.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

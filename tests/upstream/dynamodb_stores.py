@@ -4,8 +4,6 @@ That file names its stores in the parameters of two fixtures. A mark on each tes
 file stays as it was released. `-p dynamodb_stores` loads this plugin, where `tests` is the package of APScheduler.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The shop's tables in memory, a clock that stands still, and clients of its page."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

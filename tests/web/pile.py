@@ -1,7 +1,5 @@
 """A table with tasks in every state, as years leave them: long ids, rules, groups, parents, large data, damage."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

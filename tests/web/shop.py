@@ -1,7 +1,5 @@
 """The use cases that the pages of these tests are about, and tasks in all of their states."""
 
-from __future__ import annotations
-
 import random
 from contextlib import ExitStack
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """What the page is made of: its own files only, small enough to be read."""
 
-from __future__ import annotations
-
 import re
 from datetime import timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Answers that are kept, what they cost, and how that is measured."""
 
-from __future__ import annotations
-
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor

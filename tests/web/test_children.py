@@ -1,20 +1,15 @@
 """A task that waits for others: the page names them, says which of them blocks it, and cancels it with them."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
 
 import pytest
+from starlette.testclient import TestClient
 
 from pynamodb_tracker import ExecutionContext
 from tests.web.conftest import Open
 from tests.web.shop import Order, Refund
 from tests.web.test_cost import cost_of
 from tests.web.test_views import text_of
-
-if TYPE_CHECKING:
-    from starlette.testclient import TestClient
 
 FORM = {"verb": "cancel_task", "step": "reserve_stock", "task": "o-1", "reason": "by phone"}
 

@@ -1,7 +1,5 @@
 """`pynamodb-tracker web`: serves the page from a process, and says where."""
 
-from __future__ import annotations
-
 import re
 import signal
 import socket

@@ -1,7 +1,5 @@
 """What looking costs, on dynoxide: bounds on requests and read units, and on time."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

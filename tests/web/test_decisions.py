@@ -1,7 +1,5 @@
 """Reopen and ignore: one task, selected ones, and all that match a filter, in slices."""
 
-from __future__ import annotations
-
 import html
 import json
 import logging

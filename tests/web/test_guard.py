@@ -1,7 +1,5 @@
 """Who may see the page, under which names it is served, and which requests may change something."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

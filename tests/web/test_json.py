@@ -1,7 +1,5 @@
 """The JSON form of the views: the same as their HTML, by the same guards, and nothing that is hidden."""
 
-from __future__ import annotations
-
 import html
 import re
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """The page in other apps: below a path, in FastAPI, beside Django, and in AWS Lambda."""
 
-from __future__ import annotations
-
 import asyncio
 import html
 import re

@@ -1,7 +1,5 @@
 """The tasks of an operator on the page, each with the number of clicks that it may take."""
 
-from __future__ import annotations
-
 import html
 import re
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """What the page shows: every address, on an empty table, on tasks in all states, and on tasks that are damaged."""
 
-from __future__ import annotations
-
 import html
 import re
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """A table in memory that each test finds empty, and a clock that stands still."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

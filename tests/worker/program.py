@@ -1,7 +1,5 @@
 """A program with a worker, as users write one: its options are its argument, and it prints what it runs."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os
@@ -12,8 +10,6 @@ from typing import Any
 
 from pynamodb_tracker import ExecutionContext, Worker
 from tests.worker.shop import Order, Parcel
-
-__all__ = ["PATIENCE"]
 
 PATIENCE = 120.0
 """Seconds for which a function hangs that nobody ends."""

@@ -1,7 +1,5 @@
 """Programs such as tests/worker/program.py: started, heard, sent signals, and ended whatever happens to the test."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -14,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.forked import Forked
-
-__all__ = ["Program", "Programs", "programs"]
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT = 60.0

@@ -1,7 +1,5 @@
 """A web service with a worker in its lifespan, as users write one, under uvicorn."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

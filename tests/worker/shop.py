@@ -1,15 +1,11 @@
 """The use cases of these tests, on a table in memory or on one of dynoxide, as the environment says."""
 
-from __future__ import annotations
-
 import os
 from datetime import timedelta
 
 from pynamodb.attributes import UnicodeAttribute
 
 from pynamodb_tracker import Step, Task, UseCase
-
-__all__ = ["Order", "Parcel", "ShopTask"]
 
 
 class ShopTask(Task):

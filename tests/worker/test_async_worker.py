@@ -1,7 +1,5 @@
 """A worker of async functions: on one event loop, until it is stopped."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os
@@ -10,22 +8,20 @@ import threading
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 from unittest.mock import Mock
 
 import pytest
 
 from pynamodb_tracker import AsyncContext, AsyncWorker, LockLostError, Tally
 from pynamodb_tracker.execution.run import Run
+from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.worker import task_team
 from pynamodb_tracker.worker.dispatcher import Dispatcher
 from pynamodb_tracker.worker.poller import StepPoller
 from tests.support.processes import until
 from tests.support.workers import Broken, die
 from tests.worker.shop import Order, Parcel
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.testing import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("shop")
 

@@ -1,22 +1,16 @@
 """Which tasks a worker leaves alone for a while, so that others behind them have their turn."""
 
-from __future__ import annotations
-
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 from pynamodb.exceptions import UpdateError
 
 from pynamodb_tracker.dynamodb.backoff import RANDOM
 from pynamodb_tracker.exceptions import TaskError, TaskFormatError, TaskLockedError, TaskNotReadyError
-from pynamodb_tracker.testing import local_table
+from pynamodb_tracker.testing import StoppedClock, local_table
 from pynamodb_tracker.worker.poller import Cooldown, StepPoller
 from tests.worker.shop import Order, ShopTask
 from tests.worker.test_polling import HOUR, LONGEST, SECOND, FakeStep, failed
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.testing import StoppedClock
 
 
 @pytest.fixture

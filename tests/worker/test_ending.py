@@ -1,7 +1,5 @@
 """How a worker ends where something else ends at the same time, or a function gives the order."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os
@@ -12,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from io import StringIO
 from multiprocessing import Pipe
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -20,18 +18,14 @@ import pytest
 from pynamodb_tracker import Tally, Worker, transitions
 from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.query import DueTasks
+from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.testing.tables import OneAtATime
 from pynamodb_tracker.worker.poller import Backoff, StepPoller
 from pynamodb_tracker.worker.process_team import READY, Ended, ProcessSupervisor, parent_pipe
 from pynamodb_tracker.worker.shutdown import Message, Messages, print_to_stderr, run_to_the_end
 from pynamodb_tracker.worker.team import ThreadTeam, WorkerAttempt
 from tests.worker.shop import Order
-from tests.worker.test_stopping import AT_ONCE, WAIT, Ctx, Hanging, posix, stopping
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.testing import StoppedClock
-
-__all__ = ["stopping"]
+from tests.worker.test_stopping import AT_ONCE, WAIT, Ctx, Hanging, posix
 
 pytestmark = pytest.mark.usefixtures("shop")
 

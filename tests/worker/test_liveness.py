@@ -1,7 +1,5 @@
 """Whether a worker is alive, and how the probe of a container sees it."""
 
-from __future__ import annotations
-
 import threading
 from datetime import timedelta
 from pathlib import Path

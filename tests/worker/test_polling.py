@@ -1,13 +1,11 @@
 """When a worker looks for what is due, what that costs, and what it does when nobody answers."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
@@ -17,18 +15,15 @@ from pynamodb_tracker import TaskLockedError, Worker
 from pynamodb_tracker.dynamodb.backoff import RANDOM
 from pynamodb_tracker.status import Codes
 from pynamodb_tracker.step.definition import StepDefinition
-from pynamodb_tracker.testing import local_table
+from pynamodb_tracker.testing import StoppedClock, local_table
 from pynamodb_tracker.worker.dispatcher import Dispatcher
 from pynamodb_tracker.worker.poller import StepPoller
 from pynamodb_tracker.worker.team import WorkerAttempt
+from tests.engine.engine import Engine
 from tests.support.engines import Dynoxide
 from tests.support.recorder import recorded
 from tests.support.workers import die
 from tests.worker.shop import Order, Parcel, ShopTask
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.testing import StoppedClock
-    from tests.engine.engine import Engine
 
 SECOND = timedelta(seconds=1)
 LONGEST = 30 * SECOND
@@ -61,7 +56,7 @@ class FakeStep:
     def slots(self) -> None:
         return None
 
-    def due_in(self, shard: int, *, only: Sequence[str] = ()) -> FakeDue:
+    def due_in(self, shard: int, *, only: Sequence[str] = ()) -> "FakeDue":
         return FakeDue(self, shard, list(only))
 
 

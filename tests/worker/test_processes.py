@@ -1,7 +1,5 @@
 """Workers as programs of their own, on dynoxide: signals, death, and several of them on one step."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """How a worker ends: in order, by signals and by `stop`, and what becomes of a function that still runs."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,7 +1,5 @@
 """What a worker takes, and what it refuses before any request."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,23 +1,19 @@
 """What a worker does with what is due."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import threading
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from pynamodb_tracker import AsyncContext, ExecutionContext, GiveUp, Repeat, RetryLater, Tally, Worker
+from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.testing.tables import OneAtATime
 from tests.support.recorder import recorded
 from tests.support.workers import Broken, die, fail
 from tests.worker.shop import Order, Parcel, ShopTask
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.testing import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("shop")
 

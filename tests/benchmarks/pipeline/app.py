@@ -1,7 +1,5 @@
 """The application: orders of four steps, with the settings of `infra/order_pipeline`, on a clock that runs faster."""
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -14,8 +12,6 @@ from typing import Any
 
 from pynamodb_tracker import ExecutionContext, Step, Task, UseCase
 from pynamodb_tracker.aws_lambda import Replies, handles, retry_handler
-
-__all__ = ["FREEZE", "HANDLERS", "STEPS", "Order", "Table", "is_broken"]
 
 FREEZE = 4.0
 """Seconds for which an environment is frozen in the middle of a block."""

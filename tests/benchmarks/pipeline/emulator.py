@@ -1,7 +1,5 @@
 """A small Lambda and a small SQS: environments that are frozen, killed and thrown away, and partial batches."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -20,8 +18,6 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-
-__all__ = ["Emulator", "Invocation", "Queue"]
 
 FUNCTION_SECONDS, SWEEP_SECONDS, SWEEP_EVERY, VISIBILITY = 12.0, 17.0, 20.0, 72.0
 """A queue's visibility timeout is six times that of its function, as in the pipeline."""
@@ -165,7 +161,7 @@ class Environment:
 class Function:
     """A function: its environments, each with one invocation at a time."""
 
-    def __init__(self, emulator: Emulator, name: str, seconds: float) -> None:
+    def __init__(self, emulator: "Emulator", name: str, seconds: float) -> None:
         self._emulator, self.name, self._seconds = emulator, name, seconds
         self._idle: list[Environment] = []
         self._version, self._is_broken = 0, False

@@ -3,8 +3,6 @@
 Each serves one invocation at a time, of lines of JSON on a socket of its own, and logs as Lambda does in JSON.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

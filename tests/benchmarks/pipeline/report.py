@@ -1,7 +1,5 @@
 """What goes wrong in a pipeline of functions within three minutes, in which everything fails now and then."""
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -21,8 +19,6 @@ from tests.benchmarks.tables import table
 from tests.engine.actions import PASS, Action, Delay, Fail, Rule
 from tests.engine.engine import EngineUnavailable, start
 from tests.engine.proxy import Proxy
-
-__all__ = ["report"]
 
 RATE, SECONDS, DRAIN = 1.6, 100.0, 75.0
 """Orders per second, for how long, and how long they then have to reach their end."""

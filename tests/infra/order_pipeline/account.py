@@ -1,7 +1,5 @@
 """The account in which the pipeline runs: orders come in, functions are invoked and die, and time passes."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys
@@ -24,8 +22,6 @@ from tests.infra.order_pipeline.mapping import Mapping
 from tests.infra.order_pipeline.services import Services
 from tests.infra.order_pipeline.stack import Stack, environment
 from tests.infra.order_pipeline.template import STEPS
-
-__all__ = ["Account"]
 
 DEAD_LETTERS = (*(f"{name}DeadLetters" for name in STEPS), "UndeliveredEvents")
 

@@ -1,7 +1,5 @@
 """The fixtures of the pipeline: it is deployed to moto once, and each test begins with it empty."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import sys

@@ -3,15 +3,11 @@
 That is what a kill is to the outside. An exception alone would be none: the code would record it as a failure.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from botocore.client import BaseClient
 from botocore.exceptions import EndpointConnectionError
-
-__all__ = ["KilledError", "Life"]
 
 R = TypeVar("R")
 

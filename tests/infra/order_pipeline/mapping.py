@@ -6,8 +6,6 @@ clock has reached that time. To a queue, both are the same: the message can be r
 which the queue moves it to its dead letters, is kept.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,8 +15,6 @@ import boto3
 from pynamodb_tracker.clock import StoppedClock
 from tests.infra.order_pipeline.life import KilledError
 from tests.infra.order_pipeline.stack import Stack
-
-__all__ = ["Mapping"]
 
 Event = dict[str, Any]
 

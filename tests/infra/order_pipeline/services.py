@@ -1,12 +1,8 @@
 """Stands for the gateway and the carrier: what they did for each order, by step, and how they fail."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
-
-__all__ = ["Services"]
 
 Rule = Callable[[str, int], None]
 """Called with the effect, such as `o-1/ship`, and which call for it this is, from 1; what it raises is the answer."""

@@ -1,7 +1,5 @@
 """The pipeline deployed to moto, by CloudFormation: its table, its policies, and its own resources."""
 
-from __future__ import annotations
-
 import io
 import json
 import zipfile
@@ -13,8 +11,6 @@ import boto3
 from cfnlint.decode import cfn_yaml
 
 from tests.infra.order_pipeline.template import CODE, INFRA, UNKNOWN_TO_MOTO, of_type, packaged, transformed
-
-__all__ = ["Stack", "deploy", "environment"]
 
 BUCKET, KEY = "packages", "order-pipeline"
 

@@ -1,7 +1,5 @@
 """The template of the pipeline: as it is written, as SAM makes CloudFormation of it, and what moto takes of that."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from functools import cache
@@ -10,8 +8,6 @@ from typing import Any
 
 from cfnlint.decode import cfn_yaml
 from samtranslator.translator.transform import transform
-
-__all__ = ["CODE", "FOLDER", "INFRA", "STEPS", "UNKNOWN_TO_MOTO", "of_type", "packaged", "transformed", "written"]
 
 INFRA = Path(__file__).parents[3] / "infra"
 FOLDER = INFRA / "order_pipeline"

@@ -1,7 +1,5 @@
 """The alarms and the dashboard see all that is deployed, and CloudWatch takes them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -4,8 +4,6 @@ The seed decides what fails, what dies and when queues are polled. Each minute o
 and the schedules fire; once all are announced, every five minutes.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from collections import Counter

@@ -1,7 +1,5 @@
 """The pages about the pipeline say what its template says, and their commands and queries work on it."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import logging

@@ -1,7 +1,5 @@
 """One order, or a few, in the pipeline: through its steps, past what fails, and past invocations that die."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from datetime import timedelta

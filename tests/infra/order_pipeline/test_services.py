@@ -1,7 +1,5 @@
 """A call of another system carries its key, and distinguishes a refusal from what is worth another attempt."""
 
-from __future__ import annotations
-
 import json
 import sys
 import threading

@@ -1,7 +1,5 @@
 """What the template says: settings that depend on each other, and roles."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

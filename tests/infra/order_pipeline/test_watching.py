@@ -1,7 +1,5 @@
 """The metrics on which the alarms and the dashboard look are those that the functions write."""
 
-from __future__ import annotations
-
 import json
 from datetime import timedelta
 from typing import Any
