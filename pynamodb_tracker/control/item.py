@@ -180,7 +180,7 @@ def _carry_out(model: type[TaskRow], number: int, stored: dict[str, str], condit
         values = {"token": wanted["token"], "seen": {STRING: seen}}
         if _send(model, attribute, _KEEP, "#pause.#token = :seen", values) is None:
             return found  # the existing pause lasts longer, or it is this one, and its response was lost
-    raise TrackerError(f"the pause of a step of {model.__name__} changed {_TRIES} times meanwhile; try again")
+    raise TrackerError(f"the pause of a step of {model.__name__} changed {_TRIES} times in the meantime: try again")
 
 
 def _send(
@@ -269,7 +269,7 @@ def _write(model: type[TaskRow], change: Callable[[Names], Names], control: Cont
             log.info(text, model.__name__, wanted, extra=log_fields(model.tracker.use_case.name))
             return
         control = read(model)
-    raise TrackerError(f"the recorded steps of {model.__name__} changed {_TRIES} times meanwhile; try again")
+    raise TrackerError(f"the recorded steps of {model.__name__} changed {_TRIES} times in the meantime: try again")
 
 
 def _has_written(model: type[TaskRow], seen: str | None, wanted: str) -> bool:

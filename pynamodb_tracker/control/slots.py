@@ -335,7 +335,7 @@ class StepSlots:
         if self._slots in _of_block.get():
             raise TrackerError(
                 f"{self._user} waits for a slot of the limit {self.limit.name}, and the block that calls it has one, "
-                "so both might wait for ever: run these tasks after the block, or leave them to a worker"
+                "so both might wait forever: run these tasks after the block, or leave them to a worker"
             )
 
     def wait(self, seconds: float) -> None:

@@ -40,7 +40,7 @@ class PendingRequest(NamedTuple):
         try:
             due_time = clock.read(stored["due_time"][STRING])
             if due_time is None:
-                raise ValueError(f"{stored['due_time'][STRING]!r} is no time")
+                raise ValueError(f"{stored['due_time'][STRING]!r} is not a time")
             repeat = decode_rule(stored["repeat"][STRING]) if "repeat" in stored else None
             trace = stored["trace"][STRING] if "trace" in stored else None
             if trace is not None:

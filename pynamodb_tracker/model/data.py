@@ -12,6 +12,7 @@ from pynamodb.constants import MAP, NULL, STRING
 
 from pynamodb_tracker import strict_json
 from pynamodb_tracker.arguments import shown
+from pynamodb_tracker.exceptions import ValueNotStorableError
 from pynamodb_tracker.model.overflow import Pointer
 from pynamodb_tracker.model.row_state import Unreadable, raw_value, read_data, unreadable_error
 from pynamodb_tracker.model.serialization import reads_back, refuse_json
@@ -52,7 +53,7 @@ class LazyData:
         if not self._parsed:
             parsed = json.loads(self.text or "{}")
             if not isinstance(parsed, dict):
-                raise ValueError(f"{shown(parsed)} is no dictionary")
+                raise ValueError(f"{shown(parsed)} is not a dictionary")
             self._parsed.setdefault("value", parsed)
         return self._parsed["value"]
 
@@ -180,6 +181,24 @@ def to_json(value: object, name: str, known: str | None = None) -> str:
     if not text or "\\ud" in text:
         raise ValueError(f"{name} does not read back from JSON as it is")
     return text  # the value at one moment, without loss
+
+
+def bounded_json(
+    value: object, name: str, described: str, limit: int, advice: str, *, task_id: str, attribute: str
+) -> str:
+    """Return a value as JSON of at most `limit` bytes. Raises ValueNotStorableError if that is not possible.
+
+    Errors of the value call it `name`, the exception calls it `described`. It gives `advice` if the value is too large.
+    """
+    try:
+        text = to_json(value, name)
+    except (TypeError, ValueError, RecursionError) as error:
+        problem = f"{described} cannot be stored: {error}"
+        raise ValueNotStorableError(problem, task_id=task_id, attribute=attribute) from error
+    if (size := len(text.encode())) > limit:
+        problem = f"{described} has {size:,} bytes as JSON, and at most {limit:,} are stored: {advice}"
+        raise ValueNotStorableError(problem, task_id=task_id, attribute=attribute, size=size)
+    return text
 
 
 def _only_adds(known: str, text: str, value: Any) -> bool:

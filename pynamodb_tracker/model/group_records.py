@@ -13,7 +13,7 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.exceptions import TrackerError, ValueNotStorableError
-from pynamodb_tracker.model.data import to_json
+from pynamodb_tracker.model.data import bounded_json
 from pynamodb_tracker.model.overflow import GROUP_OF, item_key
 
 MAX_DATA_BYTES = 350_000
@@ -117,31 +117,18 @@ def is_waiting_at(item: Mapping[str, Any], name: str, number: int) -> bool:
 def data_in(text: str, name: str) -> dict[str, Any]:
     """Parse the data of a group."""
     try:
-        return _dictionary(json.loads(text))
-    except (TypeError, ValueError) as error:
+        data = json.loads(text)
+    except ValueError as error:
         raise TrackerError(f"the data of group {name!r} cannot be read: {error}") from error
-
-
-def _dictionary(data: object) -> dict[str, Any]:
     if not isinstance(data, dict):
-        raise TypeError(f"it is a dictionary, not {shown(data)}")
+        raise TrackerError(f"the data of group {name!r} cannot be read: it is a dictionary, not {shown(data)}")
     return data
 
 
 def data_text(data: object, name: str, task_id: str) -> str:
     """Return the data of a group as JSON. Raises ValueNotStorableError if it cannot be stored."""
-    try:
-        text = to_json(_dictionary(data), "it")
-    except (TypeError, ValueError) as error:
-        raise ValueNotStorableError(
-            f"the data of group {name!r} cannot be stored: {error}", task_id=task_id, attribute="group.data"
-        ) from error
-    if (size := len(text.encode())) > MAX_DATA_BYTES:
-        raise ValueNotStorableError(
-            f"the data of group {name!r} has {size:,} bytes as JSON, and at most {MAX_DATA_BYTES:,} are stored: keep "
-            "what is large in an object store, or in a task",
-            task_id=task_id,
-            attribute="group.data",
-            size=size,
-        )
-    return text
+    described, advice = f"the data of group {name!r}", "keep large values in an object store, or in a task"
+    if not isinstance(data, dict):
+        problem = f"{described} cannot be stored: it is a dictionary, not {shown(data)}"
+        raise ValueNotStorableError(problem, task_id=task_id, attribute="group.data")
+    return bounded_json(data, "it", described, MAX_DATA_BYTES, advice, task_id=task_id, attribute="group.data")

@@ -59,14 +59,12 @@ def fill(model: type[T], found: Mapping[str, T]) -> dict[str, T]:
         is_last = retry == _TRIES - 1
         # No writer changes the chunks that a row points to. If they mismatch the same pointer twice, they are damaged.
         damaged = {key for key in missing if is_last or before.get(key) == wanted[key]}
+        moved = {task_id for task_id, _ in missing - damaged}
+        if moved and not slept_before_retry(retry):
+            damaged, moved = set(missing), set()
         for task_id, _ in damaged:
             _mark_incomplete(left[task_id])
-        moved = {task_id for task_id, _ in missing - damaged}
         if not moved:
-            break
-        if not slept_before_retry(retry):
-            for task_id in moved:
-                _mark_incomplete(left[task_id])
             break
         left, before = rows(model, moved), wanted
         whole = {

@@ -84,7 +84,7 @@ class RecurrenceRule:
         dateutil iterates over all occurrences since then, so the anchor is the last occurrence, not the first. It moves
         by calendar cycles to a late year, because dateutil tries a rule without more occurrences until the year 9999.
         """
-        from dateutil.rrule import rrulestr  # noqa: PLC0415 - takes long, and a cold start pays for every import
+        from dateutil.rrule import rrulestr  # noqa: PLC0415 - it takes long, and few tasks repeat by such a rule
 
         anchor = self._later_anchor(anchor, low)
         shift = (_LAST_YEAR - anchor.year) // _CYCLE * _CYCLE

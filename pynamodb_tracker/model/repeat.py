@@ -323,9 +323,9 @@ class LastRun:
             due, ended = clock.parse(stored[when]), clock.parse(stored["ended"])
             outcome, attempt, created = stored["outcome"], int(stored["attempt"]), int(stored.get("created", 0))
             if outcome not in OUTCOMES:
-                raise ValueError(f"{outcome!r} is no outcome")
+                raise ValueError(f"{outcome!r} is not an outcome")
         except (KeyError, TypeError, OverflowError) as error:
-            raise ValueError(f"{text[:200]!r} says of no run how it ended: {error!r}") from error
+            raise ValueError(f"{text[:200]!r} is not a record of a run: {error!r}") from error
         return cls(due if "occurrence" in stored else None, due, outcome, attempt, ended, created)
 
     def stored(self) -> str:
@@ -333,7 +333,8 @@ class LastRun:
         due = self.due.astimezone(UTC) if self.occurrence is None else self.occurrence
         found: dict[str, Any] = {"due" if self.occurrence is None else "occurrence": _text(due)}
         found |= {"outcome": self.outcome, "attempt": self.attempt, "ended": _text(self.ended.astimezone(UTC))}
-        return strict_json.dumps(found | ({"created": self.created} if self.created else {}), separators=(",", ":"))
+        found |= {"created": self.created} if self.created else {}
+        return strict_json.dumps(found, separators=(",", ":"))
 
 
 class _Period:

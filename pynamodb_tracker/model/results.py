@@ -15,8 +15,7 @@ from typing import Any
 from pynamodb.constants import STRING
 
 from pynamodb_tracker import strict_json
-from pynamodb_tracker.exceptions import ValueNotStorableError
-from pynamodb_tracker.model.data import to_json
+from pynamodb_tracker.model.data import bounded_json
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.row_state import unreadable_error
 
@@ -47,21 +46,8 @@ def result_text(value: object, task_id: str) -> str | None:
     """Return a result as JSON, or None for None. Raises ValueNotStorableError if it would not read back equal."""
     if value is None:
         return None
-    try:
-        text = to_json(value, "the result")
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ValueNotStorableError(
-            f"the result of {task_id!r} cannot be stored: {error}", task_id=task_id, attribute="result"
-        ) from error
-    if (size := len(text.encode())) > MAX_BYTES:
-        raise ValueNotStorableError(
-            f"the result of {task_id!r} has {size:,} bytes as JSON, and at most {MAX_BYTES:,} are stored: put it into "
-            "an object store, and result with its key",
-            task_id=task_id,
-            attribute="result",
-            size=size,
-        )
-    return text
+    described, advice = f"the result of {task_id!r}", "put it into an object store, and return its key"
+    return bounded_json(value, "the result", described, MAX_BYTES, advice, task_id=task_id, attribute="result")
 
 
 def answer_in(row: TaskRow, number: int) -> Any:

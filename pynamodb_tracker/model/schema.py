@@ -76,7 +76,7 @@ class UseCase(UnicodeAttribute):
         pausable: bool | None = None,
         count_transitions: bool = False,
     ) -> None:
-        given: object = name  # `mistakes` reports what is not text, with the name of the class
+        given: object = name  # `mistakes` reports other types, with the name of the class
         super().__init__(range_key=True, default_for_new=given if isinstance(given, str) else None)
         self.name = name
         self.status_shards = status_shards

@@ -82,7 +82,7 @@ class TokenAttribute(UnicodeAttribute):
     def deserialize(self, value: str) -> str:
         """Return the token. Raises ValueError for other text, or a time after the year 2262."""
         if TOKEN.fullmatch(value) is None:
-            raise ValueError(f"{shown(value)} is no token: 24 hex digits, which begin with a time before the year 2262")
+            raise ValueError(f"{shown(value)} is not a token: 24 hex digits with a time before the year 2262")
         return value
 
 
@@ -405,23 +405,21 @@ def rewritten(
     """Return the stored form that rewriting a value produces. Other programs may use another format."""
     if NULL in old:
         return None
-    copy = type(row).__new__(type(row))
-    vars(copy)["attribute_values"] = {}
     try:
-        attribute.__set__(copy, attribute.deserialize(attribute.get_value(old)))
-        return serialized(copy, name, attribute, loaded={attribute.attr_name: old}, complete=False)
+        value, loaded = attribute.deserialize(attribute.get_value(old)), {attribute.attr_name: old}
+        return of_default(type(row), name, attribute, value, loaded=loaded, complete=False)
     except Exception:  # noqa: BLE001 - it is unreadable, so any value that the block assigned, even None, is a change
         return old
 
 
 def of_default(
-    model: type[AttributeContainer], name: str, attribute: Attribute[Any], value: object
+    model: type[AttributeContainer], name: str, attribute: Attribute[Any], value: object, **options: Any
 ) -> dict[str, Any] | None:
-    """Return the stored form of a value without a row."""
+    """Return the stored form of a value without a row, with the options of `serialized`."""
     row = model.__new__(model)
     vars(row)["attribute_values"] = {}
     attribute.__set__(row, value)
-    return serialized(row, name, attribute)
+    return serialized(row, name, attribute, **options)
 
 
 def _described(row: AttributeContainer, name: str) -> str:

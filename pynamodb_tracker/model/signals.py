@@ -11,8 +11,7 @@ from pynamodb.constants import MAP, STRING
 
 from pynamodb_tracker import clock, strict_json
 from pynamodb_tracker.arguments import check_name, shown
-from pynamodb_tracker.exceptions import ValueNotStorableError
-from pynamodb_tracker.model.data import to_json
+from pynamodb_tracker.model.data import bounded_json
 
 if TYPE_CHECKING:
     from pynamodb_tracker.dynamodb.connection import Item
@@ -62,7 +61,7 @@ class ReceivedSignal(NamedTuple):
             texts = {name: value[STRING] for name, value in stored.items()}
             time = clock.read(texts["time"])
             if time is None:
-                raise ValueError(f"{texts['time']!r} is no time")
+                raise ValueError(f"{texts['time']!r} is not a time")
             return cls(json.loads(texts["value"]), texts.get("by"), time, texts["token"], texts.get("key"))
         except KeyError as missing:
             raise ValueError(f"it has no {missing}, or it is of another type") from missing
@@ -88,20 +87,8 @@ def check_label(name: str, given: object) -> str | None:
 
 def value_text(value: object, name: str, task_id: str) -> str:
     """Return a signal's value as JSON. Raises ValueNotStorableError if it would not read back equal."""
-    try:
-        text = to_json(value, name)
-    except (TypeError, ValueError, RecursionError) as error:
-        problem = str(error)
-    else:
-        if (size := len(text.encode())) <= MAX_BYTES:
-            return text
-        problem = (
-            f"it has {size:,} bytes as JSON, and at most {MAX_BYTES:,} are stored: put it into an object store, and "
-            "send its key"
-        )
-    raise ValueNotStorableError(
-        f"the signal {name} of {task_id!r} cannot be stored: {problem}", task_id=task_id, attribute=name
-    )
+    described, advice = f"the signal {name} of {task_id!r}", "put it into an object store, and send its key"
+    return bounded_json(value, name, described, MAX_BYTES, advice, task_id=task_id, attribute=name)
 
 
 def encode_answers(signals: Mapping[str, ReceivedSignal]) -> Item:
@@ -112,5 +99,5 @@ def encode_answers(signals: Mapping[str, ReceivedSignal]) -> Item:
 def decode_answers(stored: Item) -> dict[str, ReceivedSignal]:
     """Return the signals by name. Raises ValueError if one cannot be read."""
     if wrong := [name for name, each in stored.items() if MAP not in each]:
-        raise ValueError(f"{shown(wrong[0])} is no map")
+        raise ValueError(f"{shown(wrong[0])} is not a map")
     return {name: ReceivedSignal.read(each[MAP]) for name, each in stored.items()}

@@ -156,13 +156,13 @@ class StateScan(Generic[T]):
         keys = self.model.tracker.use_case.status_keys(self.code)
         if self.shard is not None:
             keys = [keys[self.shard]]
-        first, further = _share(limit, len(keys)), min(max(limit or PAGE, _ENTRIES_PER_UNIT), PAGE)
-        shards = [self._pages(key, first, further) for key in keys]
+        first, later = _share(limit, len(keys)), min(max(limit or PAGE, _ENTRIES_PER_UNIT), PAGE)
+        shards = [self._pages(key, first, later) for key in keys]
         found = side_by_side(next, shards)
         merged = (chain(first, chain.from_iterable(rest)) for first, rest in zip(found, shards, strict=True))
         yield from heapq.merge(*merged, key=position, reverse=self.latest_due_first)
 
-    def _pages(self, status_key: str, first: int, further: int) -> Iterator[list[Item]]:
+    def _pages(self, status_key: str, first: int, later: int) -> Iterator[list[Item]]:
         """Yield the pages of a shard, at least one, each when it is needed.
 
         If the window drops entries, the next page is larger, because many more may be dropped.
@@ -177,8 +177,8 @@ class StateScan(Generic[T]):
             if not start:
                 return
             if len(found["Items"]) < limit:
-                further = min(2 * further, PAGE)
-            limit = further
+                later = min(2 * later, PAGE)
+            limit = later
 
     def count(self, most: int | None = None) -> int:
         """Return how many tasks the index has, at most `most`. Eventually consistent.
