@@ -1,9 +1,9 @@
 """Counts of transitions (`count_transitions=True`): how many tasks came, and how their runs ended, by step and hour.
 
-Each process counts by itself, and adds that to one item for each hour: when 60 transitions have gathered, or when one
-comes 10 minutes after the first; in Lambda also at the first one of an environment, which may get no other. What is not
-sent when a process ends, or gets no response within half a second, is lost: the numbers are about right, and never too
-high by more than a repeated request.
+Each process counts for itself and adds its numbers to one item per hour: after 60 transitions, or at the first one that
+comes 10 minutes later. In Lambda, it also sends the first transition of an environment, which may get no other. Unsent
+numbers are lost when a process ends or a request takes more than half a second. So the numbers are approximate. They
+are too high by at most a repeated request.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 from weakref import WeakKeyDictionary
 
 from botocore.exceptions import ClientError
@@ -26,19 +25,19 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item, connection_until, get_items
 from pynamodb_tracker.dynamodb.forking import in_forked_process
 from pynamodb_tracker.instrumentation import log_fields
-from pynamodb_tracker.model.overflow import GROUP_OF, item_key
+from pynamodb_tracker.model.overflow import GROUP_OF, by_key, item_key, key_of
 from pynamodb_tracker.model.row import TaskRow
 
 log = logging.getLogger("pynamodb_tracker")
 
 CREATED = "created"
-"""What is counted of a new task; of a run, it is its outcome and the number of its step, as in `succeeded#200`."""
+"""Counted for a new task. A run counts by outcome and step number, such as `succeeded#200`."""
 
 LEFT, CAME = "left", "came"
-"""Counted besides, with the numbers of both steps, of a success that leads elsewhere than to the next step."""
+"""Counted additionally, with both step numbers, for a success that does not lead to the next step."""
 
 _MOST, _LONGEST = 60, timedelta(minutes=10)
-"""Transitions that gather before they are sent, and how long the first of them waits for the next one."""
+"""How many transitions are sent at once, and how long the first one waits for another."""
 _WITHIN = timedelta(seconds=0.5)
 _KEPT = timedelta(days=30)
 _HOUR = timedelta(hours=1)
@@ -46,12 +45,12 @@ _DENIED = ("AccessDenied", "AccessDeniedException")
 
 
 class _Counts:
-    """What this process has counted of a use case, and not sent."""
+    """The unsent counts of a use case."""
 
     def __init__(self, table: TableConnection) -> None:
         self.table = table
         self.is_off = False
-        """Whether the process may not write it, so that it sends nothing any more."""
+        """Whether the process lacks permission and has stopped sending."""
         self._numbers: dict[datetime, Counter[str]] = {}
         self._gathered = 0
         self._since: datetime | None = None
@@ -59,7 +58,7 @@ class _Counts:
         self._guard = threading.Lock()
 
     def add(self, names: Iterable[str]) -> dict[datetime, Counter[str]]:
-        """Count a transition; return what is to be sent now, by hour: mostly nothing."""
+        """Count a transition. Returns the counts to send now, by hour, usually none."""
         now = clock.now()
         hour = now.replace(minute=0, second=0, microsecond=0)
         with self._guard:
@@ -79,14 +78,14 @@ _guard = threading.Lock()
 
 @in_forked_process
 def _forget() -> None:
-    """Begin anew in a process that was forked: its parent sends what it has counted."""
+    """Start from zero in a forked process. The parent sends its own counts."""
     global _guard  # noqa: PLW0603 - one for the process
     _guard = threading.Lock()
     _counts.clear()
 
 
 def count(model: type[TaskRow], *names: str) -> None:
-    """Count a transition of the use case, by all of these names; it may send what has gathered, and never raises."""
+    """Count a transition by all of these names, and perhaps send the counts. Never raises."""
     try:
         table = model.tracker.connection()
         with _guard:
@@ -101,20 +100,20 @@ def count(model: type[TaskRow], *names: str) -> None:
 
 
 def _send(model: type[TaskRow], counts: _Counts, hour: datetime, numbers: Counter[str]) -> None:
-    """Add to the item of an hour, with one try."""
+    """Add to the item of an hour. There is one attempt."""
     if counts.is_off:
         return
-    names, now = list(numbers), clock.now()
+    names, now = list(enumerate(numbers)), clock.now()
+    added = ", ".join(f"#n{at} :n{at}" for at, _ in names)
     request = {
         "TableName": counts.table.table_name,
         "Key": _key(model, hour),
-        "UpdateExpression": f"SET #mark = :mark, expire_time = :expires ADD "
-        f"{', '.join(f'#n{at} :n{at}' for at, _ in enumerate(names))}",
-        "ExpressionAttributeNames": {"#mark": GROUP_OF} | {f"#n{at}": name for at, name in enumerate(names)},
+        "UpdateExpression": f"SET #mark = :mark, expire_time = :expires ADD {added}",
+        "ExpressionAttributeNames": {"#mark": GROUP_OF} | {f"#n{at}": name for at, name in names},
         "ExpressionAttributeValues": {
             ":mark": {STRING: model.tracker.use_case.name},
             ":expires": {NUMBER: str(int((hour + _KEPT).timestamp()))},
-            **{f":n{at}": {NUMBER: str(numbers[name])} for at, name in enumerate(names)},
+            **{f":n{at}": {NUMBER: str(numbers[name])} for at, name in names},
         },
     }
     try:
@@ -128,28 +127,25 @@ def _send(model: type[TaskRow], counts: _Counts, hour: datetime, numbers: Counte
 
 
 def _key(model: type[TaskRow], hour: datetime) -> Item:
-    """Return the key of the item of an hour; of no task, because no use case has a `#` in its name."""
+    """Return the key of an hour's item. No task has it, because use case names contain no `#`."""
     name = model.tracker.use_case.name
     return item_key(f"{name}#flow", f"#flow#{hour:%Y%m%d%H}")
 
 
 @dataclass(frozen=True, slots=True)
 class Hour:
-    """What was counted in an hour, by its names; nothing if nobody counted."""
+    """The counts of an hour by name, empty if nobody counted."""
 
     begin: datetime
     numbers: dict[str, int]
 
 
 def read(model: type[TaskRow], hours: int = 24) -> Sequence[Hour]:
-    """Return what was counted in the last hours, the oldest first; a request for a read unit of each item there is."""
+    """Return the counts of the last hours, oldest first. Takes one read unit per existing item."""
     last = clock.now().replace(minute=0, second=0, microsecond=0)
     begins = [last - _HOUR * at for at in reversed(range(hours))]
-    keys = {_key(model, begin)["use_case_id"][STRING]: begin for begin in begins}
-    items = get_items(model.tracker.connection(), [_key(model, begin) for begin in begins])
-    found = {keys[item["use_case_id"][STRING]]: _numbers_in(item) for item in items}
-    return [Hour(begin, found.get(begin, {})) for begin in begins]
-
-
-def _numbers_in(item: dict[str, Any]) -> dict[str, int]:
-    return {name: int(value[NUMBER]) for name, value in item.items() if name != "expire_time" and NUMBER in value}
+    keys = [_key(model, begin) for begin in begins]
+    found = by_key(get_items(model.tracker.connection(), keys))
+    items = (found.get(key_of(key), {}).items() for key in keys)
+    counted = ({n: int(each[NUMBER]) for n, each in item if n != "expire_time" and NUMBER in each} for item in items)
+    return [Hour(begin, numbers) for begin, numbers in zip(begins, counted, strict=True)]

@@ -3,22 +3,21 @@
 paused#200   {token, until, reason, by, time}; without `until`, the step was resumed
 steps        JSON: {"200": ["ship"]}, the names that each number has had
 
-Each command of a person has a token, so that none is undone by a late copy of an earlier one; the later `until` wins:
+Each command of a person has a token, so a late copy of an earlier command cannot undo it. The later `until` wins:
 
     pause    IF  no pause yet, or its token < :token and (it has no `until`, or that is earlier)
-    keep     IF  token = :seen          the pause that is there lasts longer: only the token is raised
+    keep     IF  token = :seen          the existing pause lasts longer: only the token is raised
     resume   IF  no pause yet, or its token < :token
 
-Names are added to a number, never replaced. A name at another number than before is a step that was renumbered, so
-tasks stored at the old number would be at another step. A new name at a known number is a rename; together with new
-numbers, it is a renumbering, too.
+A number keeps all names that it had. If a name appears at another number, the step was renumbered, and tasks stored at
+the old number would be at another step. A new name at a known number is a rename, unless there are new numbers, too.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -40,7 +39,7 @@ from pynamodb_tracker.transitions.lock import new_token
 log = logging.getLogger("pynamodb_tracker")
 
 Names = dict[int, list[str]]
-"""The names of each number, the oldest first."""
+"""The names of each number, oldest first."""
 
 _STEPS = "steps"
 _PAUSED = "paused#"
@@ -59,22 +58,22 @@ _SHORTER = (
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A pause of a step: until then, workers, batches and handlers do not start its tasks."""
+    """A pause of a step. Workers, batches and handlers do not start its tasks."""
 
     step: str
-    """The name of the step; its number if this program does not declare it."""
+    """The name of the step, or its number if this program does not declare it."""
     number: int
     until: datetime | None
-    """None until somebody resumes the step."""
+    """None if the pause lasts until somebody resumes the step."""
     reason: str
     by: str
-    """Who has paused it: a person's name, or `host:pid`."""
+    """A person's name, or `host:pid`."""
     time: datetime
-    """When it was paused."""
+    """When the step was paused."""
 
     @property
     def is_in_force(self) -> bool:
-        """Whether it still keeps tasks from being started."""
+        """Whether the pause still lasts."""
         return self.until is None or clock.now() < self.until
 
     def __str__(self) -> str:
@@ -84,26 +83,25 @@ class Pause:
 
 
 class Control(NamedTuple):
-    """The control item, read once."""
+    """A control item."""
 
     pauses: dict[int, Pause]
-    """The last pause of each number that was not resumed; it may be over."""
+    """The last pause of each step number, unless it was resumed. It may be over."""
     steps: str | None
-    """The stored names; None before any were recorded."""
+    """The recorded names in stored form, if any."""
 
     @property
     def names(self) -> Names:
-        """The names of each number."""
+        """The recorded names."""
         return {int(number): names for number, names in json.loads(self.steps or "{}").items()}
 
 
 def _key(model: type[TaskRow]) -> Item:
-    """Return the stored key of the control item; of no task, because no use case has a `#` in its name."""
+    """Return the stored key of the control item. No task has it, because use case names contain no `#`."""
     return item_key(model.tracker.use_case.name, _RANGE_KEY)
 
 
 def _check(model: type[TaskRow]) -> None:
-    """Raise a TrackerError if the use case has no control item."""
     use_case = model.tracker.use_case
     if not use_case.pausable:
         raise TrackerError(
@@ -113,13 +111,15 @@ def _check(model: type[TaskRow]) -> None:
 
 
 def read(model: type[TaskRow], *, within: timedelta | None = None) -> Control:
-    """Read the control item, strongly consistent; TrackerError if it is damaged. One request, of one read unit."""
+    """Read the control item, strongly consistent. Raises TrackerError if it is damaged. Takes one read unit."""
     _check(model)
     until = None if within is None else clock.now() + within
     request = {"Key": _key(model), "ConsistentRead": True}
     item: Item = send(model.tracker.connection(), "GetItem", request, until=until).get("Item") or {}
     try:
-        pauses = {pause.number: pause for pause in _pauses(model, item)}
+        stored = {name: value[MAP] for name, value in item.items() if name.startswith(_PAUSED)}
+        numbers = {int(name.removeprefix(_PAUSED)): each for name, each in stored.items() if "until" in each}
+        pauses = {number: _pause_in(model, number, each) for number, each in numbers.items()}
         control = Control(pauses, item[_STEPS][STRING] if _STEPS in item else None)
         _ = control.names
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -128,19 +128,13 @@ def read(model: type[TaskRow], *, within: timedelta | None = None) -> Control:
 
 
 def in_force(model: type[TaskRow]) -> list[Pause]:
-    """Return the pauses that are in force now, in the order of the steps."""
+    """Return the current pauses in the order of the steps."""
     return [pause for _, pause in sorted(read(model).pauses.items()) if pause.is_in_force]
 
 
 def _damaged(model: type[TaskRow], why: str) -> TrackerError:
     name = model.tracker.use_case.name
     return TrackerError(f"cannot read the control item of {name!r}: another program has changed it: {why}")
-
-
-def _pauses(model: type[TaskRow], item: Item) -> Iterator[Pause]:
-    for attribute, value in item.items():
-        if attribute.startswith(_PAUSED) and "until" in value[MAP]:
-            yield _pause_in(model, int(attribute.removeprefix(_PAUSED)), value[MAP])
 
 
 def _pause_in(model: type[TaskRow], number: int, stored: Mapping[str, Any]) -> Pause:
@@ -151,69 +145,64 @@ def _pause_in(model: type[TaskRow], number: int, stored: Mapping[str, Any]) -> P
 
 
 def pause(model: type[TaskRow], number: int, until: datetime | None, reason: str, by: str | None) -> Pause:
-    """Pause a step, and return its pause: the one that was there, if that lasts longer."""
+    """Pause a step. Returns the new pause, or the existing one if that lasts longer."""
     if len(reason) > _LONGEST_REASON:
         raise ValueError(f"the reason of a pause has at most {_LONGEST_REASON:,} characters, not {len(reason):,}")
     stored = {"until": clock.stamp(until or clock.NEVER), "reason": clean(reason), **_signed(by)}
-    command = _Command(model, number, stored)
-    return _pause_in(model, number, command.carry_out(_SHORTER))
+    return _pause_in(model, number, _carry_out(model, number, stored, _SHORTER))
 
 
 def resume(model: type[TaskRow], number: int, by: str | None) -> None:
-    """Resume a step, whether it is paused or not: a pause that is still on its way has no effect any more."""
-    _Command(model, number, _signed(by)).carry_out(_EARLIER)
+    """Resume a step, paused or not. A late copy of an earlier pause then has no effect."""
+    _carry_out(model, number, _signed(by), _EARLIER)
 
 
 def _signed(by: str | None) -> dict[str, str]:
     return {"by": clean(by or this_worker()), "time": clock.stamp(clock.now())}
 
 
-class _Command:
-    """One call of `pause` or `resume`: the requests that it takes until one of them is known to be applied."""
+def _carry_out(model: type[TaskRow], number: int, stored: dict[str, str], condition: str) -> dict[str, Any]:
+    """Send a pause or a resume until it is known to be applied. Returns the step's attribute."""
+    _check(model)
+    attribute, token = f"{_PAUSED}{number}", new_token()
+    for _ in range(_TRIES):
+        wanted = {name: {STRING: value} for name, value in {**stored, "token": token}.items()}
+        values = {"pause": {MAP: wanted}, "until": wanted.get("until"), "token": wanted["token"]}
+        found = _send(model, attribute, "SET #pause = :pause, #mark = :mark", condition, values)
+        if found is None:
+            return wanted
+        seen = found.get("token", {}).get(STRING, "")
+        if TOKEN.fullmatch(seen) is None:
+            raise _damaged(model, f"{attribute} has no token, but {shown(seen)}; remove that attribute")
+        if seen > token:
+            token = new_token(above=seen)
+            continue
+        values = {"token": wanted["token"], "seen": {STRING: seen}}
+        if _send(model, attribute, _KEEP, "#pause.#token = :seen", values) is None:
+            return found  # the existing pause lasts longer, or it is this one, and its response was lost
+    raise TrackerError(f"the pause of a step of {model.__name__} changed {_TRIES} times in the meantime: try again")
 
-    def __init__(self, model: type[TaskRow], number: int, stored: dict[str, str]) -> None:
-        _check(model)
-        self._model = model
-        self._attribute = f"{_PAUSED}{number}"
-        self._stored = stored
 
-    def carry_out(self, condition: str) -> dict[str, Any]:
-        """Return what the step's attribute holds then."""
-        token = new_token()
-        for _ in range(_TRIES):
-            wanted: dict[str, Any] = {name: {STRING: value} for name, value in self._stored.items()}
-            wanted |= {"token": {STRING: token}}
-            found = self._send("SET #pause = :pause, #mark = :mark", condition, token, pause={MAP: wanted})
-            if found is None:
-                return wanted
-            seen = found.get("token", {}).get(STRING, "")
-            if TOKEN.fullmatch(seen) is None:
-                raise _damaged(self._model, f"{self._attribute} has no token, but {shown(seen)}; remove that attribute")
-            if seen > token:
-                token = new_token(above=seen)
-            elif self._send(_KEEP, "#pause.#token = :seen", token, seen={STRING: seen}) is None:
-                return found  # the pause that is there lasts longer, or it is this one, and its response was lost
-        raise TrackerError(f"the pause of a step of {self._model.__name__} changed {_TRIES} times meanwhile; try again")
-
-    def _send(self, update: str, condition: str, token: str, **values: dict[str, Any]) -> dict[str, Any] | None:
-        """Send an update; if it is refused, return what the step's attribute holds."""
-        names = {"#pause": self._attribute, "#token": "token", "#until": "until", "#mark": GROUP_OF}
-        known = {"until": {STRING: self._stored.get("until", "")}, "token": {STRING: token}, **values}
-        known["mark"] = {STRING: self._model.tracker.use_case.name}
-        request = {
-            "Key": _key(self._model),
-            "UpdateExpression": update,
-            "ConditionExpression": condition,
-            "ExpressionAttributeNames": {name: each for name, each in names.items() if name in update + condition},
-            "ExpressionAttributeValues": {f":{n}": v for n, v in known.items() if f":{n}" in update + condition},
-            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
-        }
-        try:
-            send(self._model.tracker.connection(), "UpdateItem", request)
-        except Refused as refused:
-            found: dict[str, Any] = (refused.item or {}).get(self._attribute, {}).get(MAP, {})
-            return found
-        return None
+def _send(
+    model: type[TaskRow], attribute: str, update: str, condition: str, values: dict[str, Any]
+) -> dict[str, Any] | None:
+    """Send an update. If it is refused, return the step's attribute."""
+    names = {"#pause": attribute, "#token": "token", "#until": "until", "#mark": GROUP_OF}
+    known = values | {"mark": {STRING: model.tracker.use_case.name}}
+    request = {
+        "Key": _key(model),
+        "UpdateExpression": update,
+        "ConditionExpression": condition,
+        "ExpressionAttributeNames": {name: each for name, each in names.items() if name in update + condition},
+        "ExpressionAttributeValues": {f":{n}": v for n, v in known.items() if f":{n}" in update + condition},
+        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+    }
+    try:
+        send(model.tracker.connection(), "UpdateItem", request)
+    except Refused as refused:
+        found: dict[str, Any] = (refused.item or {}).get(attribute, {}).get(MAP, {})
+        return found
+    return None
 
 
 def forget(model: type[TaskRow]) -> None:
@@ -222,9 +211,9 @@ def forget(model: type[TaskRow]) -> None:
 
 
 def compare(model: type[TaskRow], control: Control) -> None:
-    """Compare the steps of a class with the recorded ones, and add its new names and numbers.
+    """Compare a class's steps with the recorded ones, and record new names and numbers with one request.
 
-    DefinitionError if a step was renumbered. One request if there is something to add, and none otherwise.
+    Raises DefinitionError if a step was renumbered.
     """
 
     def added(known: Names) -> Names:
@@ -235,7 +224,7 @@ def compare(model: type[TaskRow], control: Control) -> None:
 
 
 def accept(model: type[TaskRow]) -> None:
-    """Record the steps as the class declares them; numbers of steps that it lacks keep the other names."""
+    """Record the steps as the class declares them. Numbers that it does not declare keep their other names."""
 
     def replaced(known: Names) -> Names:
         declared = _declared(model)
@@ -250,11 +239,10 @@ def _declared(model: type[TaskRow]) -> dict[int, str]:
 
 
 def refuse_moved(model: type[TaskRow], known: Names) -> None:
-    """Raise a DefinitionError, with the numbers to give back, if the class has renumbered a step."""
+    """Raise a DefinitionError with the right numbers if the class has renumbered a step."""
     declared, name = _declared(model), model.__name__
-    moved = {
-        n: step for n, names in known.items() for step in names if step in {*declared.values()} - {declared.get(n)}
-    }
+    steps = set(declared.values())
+    moved = {n: step for n, names in known.items() for step in names if step in steps - {declared.get(n)}}
     renamed = {n: step for n, step in declared.items() if n in known and step not in known[n]}
     new = [number for number in declared if number not in known]
     if not (moved or (renamed and new)):
@@ -270,7 +258,7 @@ def refuse_moved(model: type[TaskRow], known: Names) -> None:
 
 
 def _write(model: type[TaskRow], change: Callable[[Names], Names], control: Control) -> None:
-    """Write the names that `change` returns for those that are there, unless another program has changed these."""
+    """Change the recorded names. If another program changes them at the same time, read them and try again."""
     for _ in range(_TRIES):
         wanted = change(control.names)
         if wanted == control.names:
@@ -281,7 +269,7 @@ def _write(model: type[TaskRow], change: Callable[[Names], Names], control: Cont
             log.info(text, model.__name__, wanted, extra=log_fields(model.tracker.use_case.name))
             return
         control = read(model)
-    raise TrackerError(f"the recorded steps of {model.__name__} changed {_TRIES} times meanwhile; try again")
+    raise TrackerError(f"the recorded steps of {model.__name__} changed {_TRIES} times in the meantime: try again")
 
 
 def _has_written(model: type[TaskRow], seen: str | None, wanted: str) -> bool:
@@ -295,6 +283,6 @@ def _has_written(model: type[TaskRow], seen: str | None, wanted: str) -> bool:
     }
     try:
         send(model.tracker.connection(), "UpdateItem", request)
-    except Refused:  # or an earlier copy of the request was applied, which reading shows
+    except Refused:  # or an earlier copy of the request was applied, which the next read shows
         return False
     return True

@@ -1,16 +1,16 @@
-"""A limit that all programs share: how many tasks run at once, by slots that are items of the table.
+"""A limit on how many tasks run at once in all programs. Its slots are items of the table.
 
     bank#07, #limit   {lock, lock_expire_time, worker, wanted}; without `lock_expire_time`, nobody has the slot
 
-What is written to a slot, and the condition of each write:
+The writes to a slot, and their conditions:
 
     take        IF  no lock, or lock < :token; and no lock_expire_time, or it has passed by more than the margin
     renew       IF  lock = :token, and lock_expire_time is earlier
     give back   IF  lock = :token
     ask for it  IF  lock = :seen, and there is a lock_expire_time
 
-The tokens of a slot only grow, and stay when it is given back. So a late copy of a write is refused: a take, because
-its token is not later; the others, because somebody else has taken the slot meanwhile, or nobody has it.
+The tokens of a slot only grow, and stay when it is given back. That way, late copies of writes are refused. A late take
+has no later token. For the other writes, somebody else has taken the slot in the meantime, or nobody has it.
 """
 
 from __future__ import annotations
@@ -31,15 +31,14 @@ from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.transitions.lock import new_token
 
 LIFETIME = timedelta(seconds=30)
-"""How long a slot is held, unless it is renewed: if its holder dies, others take it after that, and the margin."""
+"""How long a slot is held without a renewal. After that and the margin, others may take a dead holder's slot."""
 
 _WITHIN = timedelta(seconds=3)
-"""How long a renewal may take, its retries included: others wait behind it."""
+"""How long a renewal may take with its retries. Other slots wait for it."""
 
 _RANGE_KEY = "#limit"
 _LONGEST_NAME = 255
 MOST_SLOTS = 1000
-"""Of one limit."""
 
 _TRIES = 3
 
@@ -55,7 +54,7 @@ class ConcurrencyLimit:
     """A limit on how many tasks run at the same time, shared by all steps that use it and all programs that run them.
 
     Workers, `run_all` and `arun_all` take one of the slots before they start a task. `start`, `run` and Lambda handlers
-    do not look at the limit. The slots of a worker that died are free again after 30 seconds and the clock margin.
+    ignore the limit. The slots of a worker that died are free again after 30 seconds plus the clock margin.
 
     Args:
         name: Text of 1 to 255 bytes without `#`. A name is one limit for all use cases of a table.
@@ -72,16 +71,14 @@ class ConcurrencyLimit:
     slots: int
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be stored, and what is no limit."""
+        """Check the name and the number."""
         name: object = self.name
         if not isinstance(name, str) or "#" in name or not 1 <= len(name.encode(errors="replace")) <= _LONGEST_NAME:
-            raise ValueError(
-                f"ConcurrencyLimit({shown(name)}): the name is text of 1 to {_LONGEST_NAME} bytes without '#'"
-            )
+            limits = f"text of 1 to {_LONGEST_NAME} bytes without '#'"
+            raise ValueError(f"ConcurrencyLimit({shown(name)}): the name is {limits}")
         if type(self.slots) is not int or not 1 <= self.slots <= MOST_SLOTS:
-            raise ValueError(
-                f"ConcurrencyLimit({name!r}, {shown(self.slots)}): write a number from 1 to {MOST_SLOTS:,}"
-            )
+            given = f"ConcurrencyLimit({name!r}, {shown(self.slots)})"
+            raise ValueError(f"{given}: write a number from 1 to {MOST_SLOTS:,}")
 
 
 ConcurrencyLimit.__init__ = written_as('ConcurrencyLimit("bank", 20)')(ConcurrencyLimit.__init__)  # type: ignore[method-assign]
@@ -89,13 +86,13 @@ ConcurrencyLimit.__init__ = written_as('ConcurrencyLimit("bank", 20)')(Concurren
 
 @dataclass(frozen=True, slots=True)
 class StoredSlot:
-    """What is stored of a slot."""
+    """A slot as it is stored."""
 
     number: int
     lock: str = ""
-    """The token of who took it last."""
+    """The token of the last take."""
     until: datetime | None = None
-    """Until when it is taken; None if it was given back, or never taken."""
+    """When it expires. None if nobody has it."""
     is_wanted: bool = False
     """Whether somebody waits for it."""
     is_damaged: bool = False
@@ -103,14 +100,14 @@ class StoredSlot:
 
     @classmethod
     def read(cls, number: int, item: Item) -> StoredSlot:
-        """Return what an item says."""
+        """Read a slot from its item."""
         lock, time = (item[name].get(STRING, "-") if name in item else "" for name in ("lock", "lock_expire_time"))
         until = clock.read(time)
         is_damaged = bool((time and until is None) or (lock and TOKEN.fullmatch(lock) is None))
         return cls(number, lock, until, "wanted" in item, is_damaged)
 
     def is_free(self, margin: timedelta) -> bool:
-        """Return whether it can be taken now, by this clock."""
+        """Return whether it can be taken now, by this process's clock."""
         return not self.is_damaged and (self.until is None or self.until < clock.now() - margin)
 
 
@@ -120,7 +117,7 @@ class Taken(Exception):  # noqa: N818 - a response, not an error
 
 @dataclass(frozen=True, slots=True)
 class SlotTable:
-    """The slots of one limit in one table, and the requests about them."""
+    """The requests for the slots of one limit in one table. Each write takes one write unit."""
 
     table: TableConnection
     name: str
@@ -128,12 +125,11 @@ class SlotTable:
     """How far the clocks of workers may differ."""
 
     def take(self, number: int) -> StoredSlot:
-        """Take a slot, and return it; `Taken` if somebody else has it. One request, of one write unit."""
+        """Take a slot. Raises `Taken` if somebody else has it."""
         token = new_token()
         for _ in range(_TRIES):
-            now = clock.now()  # before the request is sent: what others go by is not earlier
-            until = now + LIFETIME
-            values = {"token": token, "until": clock.stamp(until), "expired": clock.stamp(now - self.margin)}
+            now = clock.now()  # before the request is sent, so that others do not see an earlier end
+            values = {"token": token, "until": clock.stamp(now + LIFETIME), "expired": clock.stamp(now - self.margin)}
             update = "SET #lock = :token, #until = :until, #worker = :worker, #mark = :mark REMOVE #wanted"
             values |= {"worker": this_worker(), "mark": self.name}
             found = self._sent(number, update, f"{NEVER_TWICE} AND {FREE}", values)
@@ -141,11 +137,11 @@ class SlotTable:
                 return found
             if not found.is_free(self.margin):
                 break
-            token = new_token(above=found.lock)  # this clock is behind the one of that token, or it was taken again
+            token = new_token(above=found.lock)  # this clock is behind, or the slot was taken again
         raise Taken
 
     def renew(self, number: int, token: str) -> StoredSlot:
-        """Hold a slot for longer, and return it; `Taken` if somebody else has it. One request, of one write unit."""
+        """Renew a slot. Raises `Taken` if somebody else has it."""
         now = clock.now()
         values = {"token": token, "until": clock.stamp(now + LIFETIME)}
         found = self._sent(number, "SET #until = :until", f"{MINE} AND {LATER}", values, until=now + _WITHIN)
@@ -154,26 +150,24 @@ class SlotTable:
         return found
 
     def give_back(self, number: int, token: str) -> None:
-        """Let others take a slot, unless somebody has it already. One request, of one write unit."""
+        """Give a slot back, unless somebody else has it already."""
         self._sent(number, "REMOVE #until, #worker, #wanted", MINE, {"token": token})
 
     def ask_for(self, seen: StoredSlot) -> None:
-        """Let the holder of a slot know that somebody waits. One request, of one write unit."""
+        """Tell the holder of a slot that somebody waits."""
         values = {"token": seen.lock, "wanted": clock.stamp(clock.now())}
         self._sent(seen.number, "SET #wanted = :wanted", STILL_TAKEN, values)
 
     def read(self, numbers: Iterable[int]) -> Iterator[StoredSlot]:
-        """Read slots, eventually consistent: half a read unit each, and a request for each 100."""
+        """Read slots, eventually consistent, for half a read unit each. One request reads 100 slots."""
         wanted = {f"{self.name}#{number:02}": number for number in numbers}
         keys = [self._key(number) for number in wanted.values()]
         for item in get_items(self.table, keys, consistent=False):
-            number = wanted.pop(item["task_id"][STRING])
-            yield StoredSlot.read(number, item)
-        for number in wanted.values():
-            yield StoredSlot(number)
+            yield StoredSlot.read(wanted.pop(item["task_id"][STRING]), item)
+        yield from map(StoredSlot, wanted.values())
 
     def key_text(self, number: int) -> str:
-        """Return the keys of the item of a slot for people."""
+        """Return the key of a slot's item for people."""
         return f"{self.name}#{number:02}, {_RANGE_KEY}"
 
     def _key(self, number: int) -> Item:
@@ -182,7 +176,7 @@ class SlotTable:
     def _sent(
         self, number: int, update: str, condition: str, values: dict[str, str], *, until: datetime | None = None
     ) -> StoredSlot:
-        """Send an update, and return the slot: as it is then, or, if that was refused, as it was found."""
+        """Send an update. Returns the updated slot or, if the update was refused, the slot as it is."""
         names = {"lock": "lock", "until": "lock_expire_time", "worker": "worker", "wanted": "wanted", "mark": GROUP_OF}
         text = f"{update} {condition}"
         request = {
@@ -190,9 +184,7 @@ class SlotTable:
             "UpdateExpression": update,
             "ConditionExpression": condition,
             "ExpressionAttributeNames": {f"#{place}": name for place, name in names.items() if f"#{place}" in text},
-            "ExpressionAttributeValues": {
-                f":{place}": {STRING: value} for place, value in values.items() if f":{place}" in text
-            },
+            "ExpressionAttributeValues": {f":{n}": {STRING: value} for n, value in values.items() if f":{n}" in text},
             "ReturnValues": "ALL_NEW",
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }

@@ -1,10 +1,10 @@
-"""The slots of limits that this process has: what runs a task takes one, and leaves it to the next one in this process.
+"""The slots of limits that this process has. A task takes one, and leaves it to the next task of this process.
 
     taken ---- in use ---- idle ---- in use ---- ... ---- idle for a second, or wanted by others: given back
        `------- renewed each time that a third of its lifetime has passed -------'
 
-One thread of the process renews slots and gives them back, as long as there are any. Nobody waits for a slot while it
-has another one in use, so no two can wait for each other.
+One thread renews the slots and gives them back, as long as there are any. Nobody waits for a slot while using another
+one, so no two tasks can wait for each other.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ IDLE_FOR = timedelta(seconds=1)
 """How long a slot is kept for the next task."""
 
 USED_FOR = LIFETIME / 3
-"""After that, a slot that others want is given back when its task ends; also the time between two renewals."""
+"""After that, a slot that others want is given back when its task ends. Also the time between two renewals."""
 
 LOOK_EVERY = timedelta(seconds=2)
-"""Between two looks for a free slot, on average, while there is none."""
+"""The average time between two looks for a free slot."""
 
 _LOOKED_AT = 25
-"""How many slots are read at a time: with more, each look would cost more than it may gain."""
+"""How many slots are read at a time. Reading more would cost more than it may gain."""
 
 _GLANCE = 0.25
-"""Seconds between two looks at which slots are to be renewed or given back; no request is sent for that."""
+"""Seconds between two checks of which slots to renew or give back. They send no request."""
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 _of_block: ContextVar[Sequence[LimitSlots]] = ContextVar("pynamodb_tracker_slots", default=())
-"""What the block that runs in this context has a slot of; empty once it has ended, also where it has left a copy."""
+"""The limits of which the block in this context has a slot. Empty after the block, even in copies of the context."""
 
 
 class Slot:
@@ -58,26 +58,25 @@ class Slot:
         self.number = stored.number
         self.token = stored.lock
         self.until = stored.until or _LONG_AGO
-        """Until when it is held, as far as this process knows."""
         self.is_wanted = False
-        """Whether others were found to wait, when it was renewed."""
+        """Whether others waited at the last renewal."""
         self.user: str | None = user
-        """What runs in it, for the log; None while it is idle."""
+        """The step that uses it, for the log. None while it is idle."""
         self.run: RunDetails | None = None
-        """The run that was last in it."""
+        """The last run in it."""
         self.since = clock.now()
-        """When it was taken; then, since when it is idle."""
+        """When it was taken or became idle."""
         self._slots = slots
         self._taken = self.since
 
     @property
     def is_held(self) -> bool:
-        """Whether this process still has it; what is asked immediately before a block begins."""
+        """Whether this process still has it. Checked immediately before a block begins."""
         return clock.now() < self.until
 
     @property
     def is_due_elsewhere(self) -> bool:
-        """Whether it was used for long enough, and somebody else waits."""
+        """Whether it was used for long enough while somebody else waits."""
         return self.is_wanted and not self._taken <= clock.now() < self._taken + USED_FOR
 
     @property
@@ -87,7 +86,7 @@ class Slot:
 
     @around
     def used(self) -> Iterator[None]:
-        """Use it for what is called within this block."""
+        """Note that the code in this block uses it."""
         used = [self._slots]
         before = _of_block.set(used)
         try:
@@ -102,66 +101,58 @@ class Slot:
 
 
 class LimitSlots:
-    """What this process has of the slots of one name in one table."""
+    """The slots of one limit that this process has."""
 
     def __init__(self, table: SlotTable) -> None:
         self.table = table
         self.next_look = _LONG_AGO
-        """Before that, no request is sent to find out whether a slot is free."""
+        """When to send the next request for a free slot, at the earliest."""
         self.freed = threading.Event()
-        """Set when a task of this process has left its slot."""
+        """Set when a task of this process leaves its slot."""
         self._mine: dict[int, Slot] = {}
         self._guard = threading.Lock()
         self._looking = threading.Lock()
         self._was_full = False
-        """Whether all slots were taken when they were last read."""
         self._asked: StoredSlot | None = None
-        """The slot that was last asked for."""
 
     def take(self, limit: ConcurrencyLimit, user: str) -> Slot | None:
-        """Take a slot, and return it; None if there is none now. No request if one is idle in this process."""
-        slot = self._idle(limit, user)
-        if slot is not None:
+        """Take a slot, if there is one. Sends no request if one is idle in this process."""
+        if (slot := self._idle(limit, user)) is not None:
             return slot
         with self._looking:
             slot = self._idle(limit, user)
-            if slot is None and self._may_look(limit):
-                slot = self._taken(limit, user)
-            return slot
+            return self._taken(limit, user) if slot is None and self._may_look(limit) else slot
 
     def may_have(self, limit: ConcurrencyLimit) -> bool:
-        """Return whether it is worth trying to take a slot; no request is sent."""
+        """Return whether it is worth trying to take a slot. Sends no request."""
         with self._guard:
             return self._one_idle(limit) is not None or self._may_look(limit)
 
     def wait(self, limit: ConcurrencyLimit, seconds: float) -> None:
-        """Wait until a task of this process leaves its slot, or others may have given one back; or that long."""
+        """Wait, at most that long, until a task of this process leaves its slot or others may have given one back."""
         self.freed.clear()
         if not self.may_have(limit):
             left = (self.next_look - clock.now()).total_seconds()
             clock.wait(self.freed, min(seconds, left) if left > 0 else seconds)
 
     def _may_look(self, limit: ConcurrencyLimit) -> bool:
-        """Whether others may have a slot, and the table was not looked at a moment ago."""
+        """Return whether others may have a free slot, and the last look was not a moment ago."""
         now = clock.now()  # setting the clock back does not lengthen the wait
         is_too_early = now < self.next_look <= now + 4 * LOOK_EVERY
         return not is_too_early and any(number not in self._mine for number in range(limit.slots))
 
     def _idle(self, limit: ConcurrencyLimit, user: str) -> Slot | None:
         with self._guard:
-            slot = self._one_idle(limit)
-            if slot is not None:
+            if (slot := self._one_idle(limit)) is not None:
                 slot.user = user
             return slot
 
     def _one_idle(self, limit: ConcurrencyLimit) -> Slot | None:
-        for slot in self._mine.values():
-            if slot.user is None and slot.number < limit.slots and slot.is_held and not slot.is_due_elsewhere:
-                return slot
-        return None
+        idle = (slot for slot in self._mine.values() if slot.user is None and slot.number < limit.slots)
+        return next((slot for slot in idle if slot.is_held and not slot.is_due_elsewhere), None)
 
     def _taken(self, limit: ConcurrencyLimit, user: str) -> Slot | None:
-        """Take one that this process does not have: any one, and if that is not free, one that is found to be."""
+        """Try any slot that this process does not have, and if it is not free, those that are found to be free."""
         numbers = [number for number in range(limit.slots) if number not in self._mine]
         tried = [] if self._was_full else RANDOM.sample(numbers, min(1, len(numbers)))
         slot = self._first_taken(tried, user)
@@ -176,7 +167,7 @@ class LimitSlots:
         return slot
 
     def _first_taken(self, numbers: list[int], user: str) -> Slot | None:
-        """Take the first of these that is free."""
+        """Take the first one that is free."""
         for number in numbers:
             try:
                 slot = Slot(self, self.table.take(number), user)
@@ -189,11 +180,11 @@ class LimitSlots:
         return None
 
     def look_after(self, pause: timedelta) -> None:
-        """Leave free slots to others for that long."""
+        """Leave free slots to others for this long."""
         self.next_look = clock.now() + pause
 
     def _ask_for_one(self, seen: list[StoredSlot]) -> None:
-        """Let one holder know that somebody waits, unless the one that was asked has not answered yet."""
+        """Tell one holder that somebody waits, unless the last one that was asked still has its slot."""
         asked = self._asked
         if asked is not None and any((each.number, each.lock) == (asked.number, asked.lock) for each in seen):
             return
@@ -203,13 +194,13 @@ class LimitSlots:
             self.table.ask_for(self._asked)
 
     def leave(self, slot: Slot) -> None:
-        """Note that the task in a slot has ended."""
+        """Note that a slot is idle."""
         with self._guard:
             slot.user, slot.since = None, clock.now()
         self.freed.set()
 
     def give_back(self, *, at_once: bool) -> None:
-        """Give back what is idle: for a while, or wanted by others; or all of it at once."""
+        """Give back slots that have been idle for a while or that others want, or all idle ones at once."""
         now = clock.now()
         with self._guard:
             idle = [slot for slot in self._mine.values() if slot.user is None]
@@ -221,14 +212,14 @@ class LimitSlots:
                 self.look_after(2 * LOOK_EVERY)
             try:
                 self.table.give_back(slot.number, slot.token)
-            except Exception as error:  # noqa: BLE001 - after any error, nobody relies on it
+            except Exception as error:  # noqa: BLE001 - nobody relies on it, whatever the error
                 text = "slot %d of the limit %s could not be given back, and is free once it has expired: %r"
                 log.warning(text, slot.number, self.table.name, error)
         if left and not self.has_any:
-            _keeper.wake()
+            _keeper.woken.set()  # it ends
 
     def renew(self) -> None:
-        """Renew what is due, and forget what is lost."""
+        """Renew the slots that are due, and forget lost ones."""
         with self._guard:
             due = [slot for slot in self._mine.values() if slot.is_due_for_renewal]
         for slot in due:
@@ -236,7 +227,7 @@ class LimitSlots:
                 stored = self.table.renew(slot.number, slot.token)
             except Taken:
                 self._lose(slot, "somebody else has taken it")
-            except Exception as error:  # noqa: BLE001 - after any error, the slot is worth another try while it is held
+            except Exception as error:  # noqa: BLE001 - it is worth another try while the slot is held
                 if not slot.is_held:
                     self._lose(slot, f"it has expired, because it could not be renewed: {error!r}")
             else:
@@ -244,7 +235,7 @@ class LimitSlots:
 
     def _lose(self, slot: Slot, why: str) -> None:
         with self._guard:
-            if self._mine.get(slot.number) is not slot:  # it was given back meanwhile
+            if self._mine.get(slot.number) is not slot:  # it was given back in the meantime
                 return
             del self._mine[slot.number]
             slot.until = _LONG_AGO
@@ -255,35 +246,31 @@ class LimitSlots:
 
     @property
     def has_any(self) -> bool:
-        """Whether there is anything to renew, or to give back."""
+        """Whether this process has any slot."""
         return bool(self._mine)
 
 
 class _Keeper:
-    """The thread that renews the slots of this process, and gives them back; it ends when there are none."""
+    """The thread that renews this process's slots and gives them back. It ends when there are none."""
 
     def __init__(self) -> None:
         self._kept: set[LimitSlots] = set()
         self._thread: threading.Thread | None = None
-        self._woken = threading.Event()
+        self.woken = threading.Event()
         self._guard = threading.Lock()
 
     def keep(self, slots: LimitSlots) -> None:
-        """Keep these from now on."""
+        """Look after these slots."""
         with self._guard:
             self._kept.add(slots)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="pynamodb_tracker limits", daemon=True)
                 self._thread.start()
 
-    def wake(self) -> None:
-        """Let the thread look again, and end if nothing is left."""
-        self._woken.set()
-
     def _run(self) -> None:
         while self._is_needed():
-            clock.wait(self._woken, _GLANCE)
-            self._woken.clear()
+            clock.wait(self.woken, _GLANCE)
+            self.woken.clear()
             for slots in list(self._kept):
                 slots.renew()
                 slots.give_back(at_once=False)
@@ -303,14 +290,14 @@ _keeper = _Keeper()
 
 @in_forked_process
 def _forget() -> None:
-    """Begin anew in a process that was forked, which has no slot of its parent's, and none of its threads."""
+    """Start without slots in a forked process, which has none of its parent's slots and threads."""
     global _guard, _keeper
     _guard, _keeper = threading.Lock(), _Keeper()
     _known.clear()
 
 
 def slots_of(model: type[TaskRow], limit: ConcurrencyLimit) -> LimitSlots:
-    """Return what this process has of the slots of a limit."""
+    """Return this process's slots of a limit."""
     tracker = model.tracker
     connection = tracker.connection()
     with _guard:
@@ -322,7 +309,7 @@ def slots_of(model: type[TaskRow], limit: ConcurrencyLimit) -> LimitSlots:
 
 
 class StepSlots:
-    """The slots of the limit of one step, for what runs its tasks in this process."""
+    """The slots of one step's limit, for code that runs its tasks in this process."""
 
     def __init__(self, model: type[TaskRow], step: str, limit: ConcurrencyLimit) -> None:
         self.limit = limit
@@ -331,32 +318,32 @@ class StepSlots:
 
     @property
     def next_look(self) -> datetime:
-        """When the table is looked at again, if no task of this process leaves its slot before."""
+        """When to look at the table again, if no task of this process leaves its slot before."""
         return self._slots.next_look
 
     @property
     def may_have(self) -> bool:
-        """Whether it is worth trying to take a slot; no request is sent."""
+        """Whether it is worth trying to take a slot."""
         return self._slots.may_have(self.limit)
 
     def take(self) -> Slot | None:
-        """Take a slot, and return it; None if there is none now. No request if one is idle in this process."""
+        """Take a slot, if there is one."""
         return self._slots.take(self.limit, self._user)
 
     def check_caller(self) -> None:
-        """Raise a TrackerError in a block that has a slot of this limit: it would wait for its own end."""
+        """Raise a TrackerError in a block that has a slot of this limit, because it would wait for its own end."""
         if self._slots in _of_block.get():
             raise TrackerError(
                 f"{self._user} waits for a slot of the limit {self.limit.name}, and the block that calls it has one, "
-                "so both might wait for ever: run these tasks after the block, or leave them to a worker"
+                "so both might wait forever: run these tasks after the block, or leave them to a worker"
             )
 
     def wait(self, seconds: float) -> None:
-        """Wait until it is worth trying, at most that long."""
+        """Wait, at most that long, until it is worth trying to take a slot."""
         self._slots.wait(self.limit, seconds)
 
     def give_back(self) -> None:
-        """Give back at once what no task uses, because no further one is started."""
+        """Give back all idle slots at once, because no more tasks are started."""
         self._slots.give_back(at_once=True)
 
     def __str__(self) -> str:
@@ -370,24 +357,19 @@ class Use:
     limit: str
     slots: int
     taken: int
-    """Slots that are taken and have not expired; what a worker that died has held counts until then."""
+    """Slots that are taken and have not expired. The slots of a dead worker count until they expire."""
 
     def __str__(self) -> str:
         return f"limit {self.limit}: {self.taken:,} of {self.slots:,} slots are taken"
 
 
 def uses(model: type[TaskRow]) -> list[Use]:
-    """Return how much of each limit of a use case is in use; half a read unit for each slot."""
-    found = []
-    for limit in limits_of(model):
-        slots = slots_of(model, limit).table.read(range(limit.slots))
-        found.append(Use(limit.name, limit.slots, sum(not slot.is_free(timedelta(0)) for slot in slots)))
-    return found
+    """Return how much of each limit of a use case is in use. Takes half a read unit per slot."""
+    read = ((limit, slots_of(model, limit).table.read(range(limit.slots))) for limit in limits_of(model))
+    return [Use(it.name, it.slots, sum(not slot.is_free(timedelta(0)) for slot in slots)) for it, slots in read]
 
 
 def limits_of(model: type[TaskRow]) -> list[ConcurrencyLimit]:
-    """Return the limits of the steps of a use case, by their names."""
-    limits: set[ConcurrencyLimit] = {
-        step._definition.declared.concurrency_limit for step in model._bound_steps.values()
-    } - {None}
+    """Return the limits of a use case's steps, sorted by name."""
+    limits = {step._definition.declared.concurrency_limit for step in model._bound_steps.values()} - {None}
     return sorted(limits, key=lambda limit: (limit.name, limit.slots))

@@ -1,7 +1,7 @@
-"""What this process knows of the control items: each is read at most once in five seconds.
+"""The control items as this process knows them. It reads each at most once in five seconds.
 
-What was read last holds until its end, also while the table does not respond. If nothing was read yet, work goes on,
-and one warning says so.
+A known pause lasts until its end, even while the table does not respond. If the first read fails, work continues, with
+one warning.
 """
 
 from __future__ import annotations
@@ -24,21 +24,19 @@ from pynamodb_tracker.model.row import TaskRow
 log = logging.getLogger("pynamodb_tracker")
 
 INTERVAL = timedelta(seconds=5)
-"""Between two reads, by the time of day: the clock of a Lambda environment that is frozen goes on."""
+"""Between two reads, by the time of day, which continues while a Lambda environment is frozen."""
 
 _WITHIN = timedelta(seconds=2)
-"""How long a read may take, its retries included."""
+"""How long a read may take with its retries."""
 
 
 class _Known:
-    """What is known of one use case."""
-
     def __init__(self, table: TableConnection) -> None:
         self.table = table
         self.pauses: dict[int, Pause] | None = None
         """None until the item was read."""
         self.mistake = ""
-        """Why the steps of the class cannot be the recorded ones."""
+        """Why the class's steps contradict the recorded ones."""
         self.is_compared = False
         self.is_warned = False
         self.last_read: datetime | None = None
@@ -46,16 +44,16 @@ class _Known:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether it was read lately; setting the clock back does not lengthen that."""
+        """Whether it was read lately. Setting the clock back does not lengthen that."""
         return self.last_read is not None and self.last_read <= clock.now() < self.last_read + INTERVAL
 
     def refresh(self, model: type[TaskRow]) -> None:
-        """Read the item if that is due; other threads wait for what is being read."""
+        """Read the item if that is due. Other threads wait for the read."""
         if self.is_fresh or not self.guard.acquire(timeout=_WITHIN.total_seconds()):
             return
         try:
             if not self.is_fresh:
-                begun = clock.now()  # a pause that is made while the item is read need not be in it
+                begun = clock.now()  # a pause that is made during the read may be missing
                 try:
                     self._read(model)
                 finally:
@@ -86,16 +84,16 @@ _guard = threading.Lock()
 
 @in_forked_process
 def _forget() -> None:
-    """Begin anew in a process that was forked: a thread of its parent may hold a lock, which nobody would release."""
+    """Use new locks in a forked process, because a thread of its parent may hold the old ones."""
     global _guard  # noqa: PLW0603 - one for the process
     _guard = threading.Lock()
     _known.clear()
 
 
 def pause_of(model: type[TaskRow], number: int) -> Pause | None:
-    """Return the pause of a step that keeps its tasks from being started now, as this process knows it.
+    """Return the current pause of a step, as this process knows it.
 
-    DefinitionError if the numbers of the steps are not those that tasks are stored with.
+    Raises DefinitionError if tasks are stored with other step numbers.
     """
     table = model.tracker.connection()
     with _guard:

@@ -1,4 +1,4 @@
-"""What a block changed in a row: found by comparing with the stored row, and checked before it is sent."""
+"""The changes that a block made to a row, found by comparing it with the stored row, and checked before sending."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from pynamodb_tracker.model.serialization import rewritten, same, serialized
 T = TypeVar("T", bound=TaskRow)
 
 Changes = Mapping[str, tuple[Attribute[Any], dict[str, Any] | None]]
-"""The user's attributes that changed, by name, each with its stored form; None means to remove it."""
+"""The user's changed attributes by name, each with its stored form. None removes it."""
 
 _UNCHANGING = frozenset({bool, bytes, datetime, Decimal, float, int, str})
-"""The types of values that change only if another one is assigned."""
+"""Types of immutable values."""
 
 _TRACKER_BYTES = 3000
-"""Room for what a transition itself writes: keys, times, the short entries of failures."""
+"""Room for the keys, times and short failures that a transition writes."""
 
 _ASSIGNMENT_BYTES = 19
 """In most regions, AWS also limits what one UpdateItem assigns to the size of an item, and counts 19 more bytes per
@@ -38,7 +38,7 @@ attribute. AWS does not document this limit. It was measured."""
 
 
 def changes_of(row: TaskRow) -> Changes:
-    """Return the user's attributes that differ from the stored row; a ValueNotStorableError names the attribute."""
+    """Return the user's attributes that differ from the stored row. A ValueNotStorableError names the attribute."""
     before, values = row._row_state.stored, row.attribute_values
     item, claimed = row._row_state.claimed or ({}, {})
     unreadable = unreadable_in(row) if isinstance(values, ValuesWithUnreadable) else ()
@@ -55,7 +55,7 @@ def changes_of(row: TaskRow) -> Changes:
             continue
         value = dict.get(values, name)
         if name in unreadable or (old is None and value is None):
-            continue  # nothing was assigned to it, or None to what had no value
+            continue  # nothing was assigned, or None to an attribute without a value
         if type(value) in _UNCHANGING and value is claimed.get(name) and old is item.get(attribute.attr_name):
             continue
         new = serialized(row, name, attribute, loaded=before, complete=False)
@@ -67,7 +67,7 @@ def changes_of(row: TaskRow) -> Changes:
 
 
 def mark_saved(row: TaskRow, changes: Changes, sent: Changes) -> None:
-    """Apply these changes, as they were sent, to the stored row that the next `changes_of` compares with."""
+    """Apply the sent changes to the stored row, with which the next `changes_of` compares."""
     state = row._row_state
     state.stored = dict(state.stored)
     for attribute, value in sent.values():
@@ -81,18 +81,18 @@ def mark_saved(row: TaskRow, changes: Changes, sent: Changes) -> None:
 
 
 def read_again(row: TaskRow, names: Iterable[str]) -> None:
-    """Give attributes of a row the values of its stored form; one of another type raises when it is accessed."""
+    """Reset attributes of a row to their stored values. Accessing an unreadable one raises."""
     stored = load(type(row), row._row_state.stored).attribute_values
     values = type(stored)(row.attribute_values)
     for name in names:
         values.pop(name, None)
         if name in stored:
-            values[name] = dict.get(stored, name)  # as it is held, without raising
+            values[name] = dict.get(stored, name)  # without raising
     vars(row)["attribute_values"] = values
 
 
 def as_stored(row: T) -> T:
-    """Return a copy of a row without what was assigned to it and not saved."""
+    """Return a copy of a row without its unsaved changes."""
     copy = load(type(row), row._row_state.stored)
     values = row.attribute_values
     copy.attribute_values.update({name: values[name] for name in row.tracker_attributes if name in values})
@@ -100,10 +100,10 @@ def as_stored(row: T) -> T:
 
 
 def storable_changes(row: TaskRow, result: tuple[Attribute[Any], str | None] | None = None) -> tuple[Changes, bool]:
-    """Return what the block changed, in stored form, and whether its `data` has to be stored in overflow chunks.
+    """Return the block's changes in stored form, and whether `data` needs overflow chunks.
 
-    `result` is what a success stores as the result of its step, in place of an earlier one, or None to remove that.
-    Raises ValueNotStorableError if a value or the row cannot be stored.
+    `result` has the attribute for the result of a step, and its text. None removes an earlier result. Raises
+    ValueNotStorableError if a value or the row cannot be stored.
     """
     needs_chunks = False
     try:
@@ -128,10 +128,7 @@ def storable_changes(row: TaskRow, result: tuple[Attribute[Any], str | None] | N
 
 
 def belongs_in_chunks(model: type[TaskRow], task_id: str, data: Mapping[str, Any] | None) -> bool:
-    """Return whether `data`, in stored form, has to be stored in overflow chunks.
-
-    A ValueNotStorableError if it is too large even for these.
-    """
+    """Return whether `data`, in stored form, needs overflow chunks. Raises ValueNotStorableError if it is too large."""
     size = 0 if data is None else len(data[STRING].encode())
     if size > MAX_BYTES:
         raise ValueNotStorableError(
@@ -145,7 +142,7 @@ def belongs_in_chunks(model: type[TaskRow], task_id: str, data: Mapping[str, Any
 
 
 def check_row_size(row: TaskRow, new: dict[str, dict[str, Any] | None]) -> None:
-    """Raise a ValueNotStorableError if the row, with the new values in it, would be larger than an item can be."""
+    """Raise a ValueNotStorableError if the new values make the row too large."""
     assigned: Item = {name: value for name, value in new.items() if value is not None}
     item = {name: value for name, value in row._row_state.stored.items() if name not in new} | assigned
     total = item_size(item) + _TRACKER_BYTES
@@ -164,7 +161,7 @@ def check_row_size(row: TaskRow, new: dict[str, dict[str, Any] | None]) -> None:
 
 
 def raise_if_invalid(row: TaskRow, changes: Changes, error: PynamoDBConnectionError) -> None:
-    """Raise a ValueNotStorableError if DynamoDB refused a request because of the values in it."""
+    """Raise a ValueNotStorableError if DynamoDB refused a request because of its values."""
     if changes and is_invalid(error):
         names = ", ".join(f"{name} ({value_size(value):,} bytes)" for name, (_, value) in changes.items() if value)
         raise ValueNotStorableError(

@@ -31,19 +31,16 @@ _FIELDS: tuple[tuple[str, int, int, dict[str, int]], ...] = (
 _PART = re.compile(r"(?P<low>\*|\?|\w+)(?:-(?P<high>\w+))?(?:/(?P<step>\d+))?")
 
 _LAST_DAY = 32
-"""Stands for L among the days of a month; a real day is never that."""
+"""Stands for L among the days of a month."""
 
 _SEARCHED_YEARS = 50
 """29 February falls on each day of the week within 40 years, 2100 included."""
 
-_MIDNIGHT = time(0)
-
 
 class CronExpression:
-    """A cron expression, read."""
+    """A parsed cron expression. Raises ValueError if the text cannot be read."""
 
     def __init__(self, given: str) -> None:
-        """Read the expression; ValueError for what cannot be read."""
         text = _SHORT_FORMS.get(given.strip().lower(), given)
         fields = text.upper().split()
         if len(fields) != len(_FIELDS):
@@ -54,7 +51,10 @@ class CronExpression:
         self.text = " ".join(fields)
         """The expression with single spaces, and names in capitals."""
         try:
-            minutes, hours, self._days, self._months, weekdays = map(_values, fields, _FIELDS)
+            minutes, hours, self._days, self._months, weekdays = (
+                {number for part in field.split(",") for number in _numbers(part, *about)}
+                for field, about in zip(fields, _FIELDS, strict=True)
+            )
         except ValueError as error:
             raise ValueError(f"the cron expression {given!r} cannot be read: {error}") from None
         self._times = [time(hour, minute) for hour in sorted(hours) for minute in sorted(minutes)]
@@ -62,34 +62,25 @@ class CronExpression:
         self._either_day = fields[2][0] not in "*?" and fields[4][0] not in "*?"
 
     def occurrences(self, anchor: datetime, low: datetime) -> Iterator[tuple[int, datetime]]:  # noqa: ARG002 - as of a recurrence rule
-        """Yield the times on the wall clock from `low` on, none of them counted, until 50 years have none.
+        """Yield wall-clock times from `low` on, each with 0, because they are not counted. End after 50 years without.
 
-        They depend on no anchor: a time that a gap of the clocks moves may even come before it.
+        They do not depend on the anchor. A time that a gap of the clocks moves may even come before it.
         """
         day, earliest, last_year = low.date(), low.time(), low.year + _SEARCHED_YEARS
         while day.year <= last_year:
             if day.month not in self._months:
-                day = _first_of_next_month(day)
+                day = (day.replace(day=28) + timedelta(days=4)).replace(day=1)  # the first of the next month
             else:
                 if self._has(day):
                     last_year = day.year + _SEARCHED_YEARS
                     yield from ((0, datetime.combine(day, at)) for at in self._times if at >= earliest)
                 day += timedelta(days=1)
-            earliest = _MIDNIGHT
+            earliest = time(0)
 
     def _has(self, day: date) -> bool:
-        """Return whether the expression names the day; given both a day of month and of week, either is enough."""
         is_last = _LAST_DAY in self._days and day.day == calendar.monthrange(day.year, day.month)[1]
         in_month, in_week = day.day in self._days or is_last, day.weekday() in self._weekdays
         return in_month or in_week if self._either_day else in_month and in_week
-
-
-def _first_of_next_month(day: date) -> date:
-    return (day.replace(day=28) + timedelta(days=4)).replace(day=1)
-
-
-def _values(field: str, about: tuple[str, int, int, dict[str, int]]) -> set[int]:
-    return {number for part in field.split(",") for number in _numbers(part, *about)}
 
 
 def _numbers(part: str, name: str, lowest: int, highest: int, names: dict[str, int]) -> range:

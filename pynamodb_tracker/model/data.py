@@ -1,4 +1,4 @@
-"""The user's dictionary: JSON text, in the row or in overflow chunks, which is read and parsed when it is touched."""
+"""The user's dictionary. It is JSON text in the row or in chunks, and is read and parsed on first access."""
 
 from __future__ import annotations
 
@@ -12,27 +12,28 @@ from pynamodb.constants import MAP, NULL, STRING
 
 from pynamodb_tracker import strict_json
 from pynamodb_tracker.arguments import shown
+from pynamodb_tracker.exceptions import ValueNotStorableError
 from pynamodb_tracker.model.overflow import Pointer
 from pynamodb_tracker.model.row_state import Unreadable, raw_value, read_data, unreadable_error
 from pynamodb_tracker.model.serialization import reads_back, refuse_json
 
 EMPTY_DATA = {STRING: "{}"}
-"""What replaces a dictionary that was emptied: a row without one has never had chunks."""
+"""The stored form of an emptied dictionary. A row without `data` never had chunks."""
 
 _TRIES = 20
-"""How often serializing a dictionary is tried while another thread changes it."""
+"""Attempts to serialize a dictionary while another thread changes it."""
 
 _ESCAPE = len(r"\u00e9") - 1
-"""How far before a difference the escape may begin that it is in."""
+"""How far before a difference an escape may begin."""
 
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][-+]?\d+)?")
 _OF_NUMBERS = "-+.0123456789eE"
 
 
 class LazyData:
-    """A stored dictionary: where its text is, the text once it is read, and its value once it is parsed.
+    """A stored dictionary, which is read and parsed on first access.
 
-    Nothing here takes a lock: reading may run the garbage collector, which may run any code.
+    It takes no lock, because reading may run the garbage collector, which may run any code.
     """
 
     __slots__ = ("_parsed", "pointer", "text")
@@ -44,15 +45,15 @@ class LazyData:
 
     @property
     def is_touched(self) -> bool:
-        """Whether the dictionary was parsed, and so may have been changed."""
+        """Whether the dictionary was parsed, so that it may have changed."""
         return bool(self._parsed)
 
     def value(self) -> Any:
-        """Return the dictionary; two threads that ask at the same time get the same object."""
+        """Return the dictionary. Concurrent threads get the same object."""
         if not self._parsed:
             parsed = json.loads(self.text or "{}")
             if not isinstance(parsed, dict):
-                raise ValueError(f"{shown(parsed)} is no dictionary")
+                raise ValueError(f"{shown(parsed)} is not a dictionary")
             self._parsed.setdefault("value", parsed)
         return self._parsed["value"]
 
@@ -68,11 +69,11 @@ class LazyData:
 
 
 class LeftOut:
-    """Stands for a dictionary that a query left out."""
+    """Stands for `data` that a query left out."""
 
 
 class DataAttribute(Attribute[dict[str, Any]]):
-    """The user's dictionary, stored as JSON text or a pointer to its chunks; an empty one only in place of another."""
+    """The user's dictionary, stored as JSON text or a pointer. An empty one is stored only if it replaces another."""
 
     attr_type = STRING
 
@@ -80,7 +81,7 @@ class DataAttribute(Attribute[dict[str, Any]]):
         super().__init__(null=True)
 
     def __get__(self, instance: Any, owner: Any) -> Any:
-        """Return the dictionary of a row, the same object each time, so that nested changes are saved."""
+        """Return a row's dictionary. It is always the same object, so nested changes are saved."""
         if instance is None:
             return self
         values = instance.attribute_values
@@ -106,13 +107,13 @@ class DataAttribute(Attribute[dict[str, Any]]):
         return value
 
     def fill(self, instance: Any, text: str) -> None:
-        """Give a row the text that its pointer refers to."""
+        """Give a row the text of its chunks."""
         value = raw_value(instance, "data")
         if isinstance(value, LazyData):  # unless another thread has assigned something else
             instance._row_state.data_text = value.text = text
 
     def is_untouched(self, instance: Any) -> bool:
-        """Return whether the dictionary of a row was never touched, so that nothing in it can have changed."""
+        """Return whether a row's dictionary was never accessed, so that it cannot have changed."""
         value = dict.get(instance.attribute_values, "data")  # as it is held in memory: each run asks
         return isinstance(value, LeftOut | Unreadable) or (isinstance(value, LazyData) and not value.is_touched)
 
@@ -121,51 +122,49 @@ class DataAttribute(Attribute[dict[str, Any]]):
         return value[MAP] if MAP in value else super().get_value(value)
 
     def deserialize(self, value: str | Mapping[str, Any]) -> Any:
-        """Keep the text, or the pointer to it, until the dictionary is touched."""
+        """Keep the text or the pointer until the first access."""
         return LazyData(value) if isinstance(value, str) else LazyData(None, Pointer.loaded(value))
 
     def is_same(self, instance: Any, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> bool:
-        """Return whether the dictionary, as `new`, equals the stored one; replacing one not read is a change."""
+        """Return whether the dictionary, as `new`, equals the stored one. Replacing an unread one is a change."""
         if old is None or NULL in old or new is None:
             return (old is None or NULL in old) and new is None
         text, new_text = instance._row_state.data_text if MAP in old else old.get(STRING), new[STRING]
         if text is None or text == new_text:
             return text is not None
-        if _differ_in_content(text, new_text):  # most often; parsing large data takes most of the time of a run
+        if _differ_in_content(
+            text, new_text
+        ):  # the usual case, without parsing, which takes most of a run's time for large data
             return False
         try:
             before = json.loads(text)  # another program may have formatted it
-        except (ValueError, RecursionError):  # the block has replaced what cannot be read
+        except (ValueError, RecursionError):  # the block has replaced an unreadable value
             return False
         return bool(before == self.__get__(instance, type(instance))) and _dumped(before) == new_text
 
     def serialize(self, value: Any) -> str | None:
-        """Return compact JSON that reads back equal; a TypeError or ValueError names the entry that would not."""
+        """Return compact JSON. Raises TypeError or ValueError for an entry that would not read back equal."""
         known = None
         if isinstance(value, LazyData):
             if not value.is_touched and value.text is not None:
                 return value.text
             known, value = value.text, value.value()
-        if not value:
-            if value is not None and not isinstance(value, dict):
-                raise TypeError(f"data is a dictionary, not {value!r}")
-            return None
-        if not isinstance(value, dict):
-            raise TypeError(f"data is a dictionary, not a {type(value).__name__}")
-        return to_json(value, "data", known)
+        if not isinstance(value, dict | None):
+            raise TypeError(f"data is a dictionary, not {f'a {type(value).__name__}' if value else repr(value)}")
+        return to_json(value, "data", known) if value else None
 
 
 def unread_data(row: AttributeContainer) -> Pointer | None:
-    """Return the pointer to the overflow chunks of a row's data; None if there are none, or they are read."""
+    """Return the pointer to a row's unread chunks, or None."""
     value = raw_value(row, "data")
     return value.pointer if isinstance(value, LazyData) and value.text is None else None
 
 
 def to_json(value: object, name: str, known: str | None = None) -> str:
-    """Return a value as text that reads back equal, although another thread may change it meanwhile.
+    """Return a value as JSON that reads back equal, even if another thread changes it at the same time.
 
-    `known` is the text that it was parsed from, which needs no check, nor do its entries if others were only added
-    behind them. A TypeError or a ValueError calls it `name`.
+    `known` is the text that the value was parsed from. It needs no check, and if entries were only added, only they do.
+    A TypeError or a ValueError calls the value `name`.
     """
     text = ""
     for _ in range(_TRIES):
@@ -181,13 +180,31 @@ def to_json(value: object, name: str, known: str | None = None) -> str:
             continue
     if not text or "\\ud" in text:
         raise ValueError(f"{name} does not read back from JSON as it is")
-    return text  # as it was at one moment; JSON loses nothing of it
+    return text  # the value at one moment, without loss
+
+
+def bounded_json(
+    value: object, name: str, described: str, limit: int, advice: str, *, task_id: str, attribute: str
+) -> str:
+    """Return a value as JSON of at most `limit` bytes. Raises ValueNotStorableError if that is not possible.
+
+    Errors of the value call it `name`, the exception calls it `described`. It gives `advice` if the value is too large.
+    """
+    try:
+        text = to_json(value, name)
+    except (TypeError, ValueError, RecursionError) as error:
+        problem = f"{described} cannot be stored: {error}"
+        raise ValueNotStorableError(problem, task_id=task_id, attribute=attribute) from error
+    if (size := len(text.encode())) > limit:
+        problem = f"{described} has {size:,} bytes as JSON, and at most {limit:,} are stored: {advice}"
+        raise ValueNotStorableError(problem, task_id=task_id, attribute=attribute, size=size)
+    return text
 
 
 def _only_adds(known: str, text: str, value: Any) -> bool:
-    """Return whether the text is the known one with further entries at its end, and these read back equal.
+    """Return whether the text is the known one with more entries at its end, and these read back equal.
 
-    A dictionary keeps the order of its entries, so this is what becomes of it when a block adds some.
+    A dictionary keeps its order, so this is the result when a block adds entries.
     """
     if not text.startswith(known[:-1] + ","):
         return False
@@ -198,9 +215,9 @@ def _only_adds(known: str, text: str, value: Any) -> bool:
 
 
 def _differ_in_content(text: str, other: str) -> bool:
-    """Return whether two JSON texts differ in more than their format, as far as their first difference shows.
+    """Return whether the first difference of two JSON texts shows that their content differs, not only their format.
 
-    Formats differ in blanks, in escapes, and in how they write a number. A key that occurs twice counts as content.
+    Formats differ in blanks, escapes and numbers. A key that occurs twice counts as content.
     """
     at = _first_difference(text, other)
     one, two = text[at : at + 1], other[at : at + 1]
@@ -215,7 +232,7 @@ def _differ_in_content(text: str, other: str) -> bool:
 
 def _first_difference(text: str, other: str) -> int:
     """Return where two texts first differ, or where the shorter one ends."""
-    at, end = 0, min(len(text), len(other))  # by halves: comparing one character after the other takes far longer
+    at, end = 0, min(len(text), len(other))  # a binary search is far faster than comparing single characters
     while at < end:
         middle = (at + end + 1) // 2
         if text.startswith(other[at:middle], at):
@@ -226,7 +243,7 @@ def _first_difference(text: str, other: str) -> int:
 
 
 def _dumped(value: object) -> str:
-    """Return compact JSON; text is escaped only if it has a lone surrogate, which UTF-8 cannot encode."""
+    """Return compact JSON. It escapes text only because of a lone surrogate, which UTF-8 cannot encode."""
     text = strict_json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     try:
         text.encode()

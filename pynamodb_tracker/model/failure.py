@@ -1,4 +1,4 @@
-"""A recorded failure: what an attempt ended with, redacted and truncated to a size that can always be stored.
+"""Recorded failures, redacted and truncated to a size that always fits.
 
 Commands leave entries of the same form: who ignored, unlocked or reopened the task, and why.
 """
@@ -22,7 +22,7 @@ from pynamodb_tracker import clock
 log = logging.getLogger("pynamodb_tracker")
 
 ABANDONED = "abandoned"
-"""The type of an entry for an attempt that ended without a result, because its worker died or lost the lock."""
+"""The type of an entry for an attempt without a result, because its worker died or lost the lock."""
 
 _ONE_LINE = 200
 _TYPE = 60
@@ -30,11 +30,11 @@ _WORKER = 60
 _MESSAGE = 2000
 _TRACEBACK = 6000
 _LONGEST = 100_000
-"""Characters of a text that are looked at; of a longer one, the middle is left out before anything is done with it."""
+"""Characters. A longer text loses its middle before anything else happens to it."""
 _MOST_RELATED = 200
-"""Causes, and members of groups, that are formatted with an exception; each takes some tenths of a millisecond."""
+"""Causes and group members that are formatted with an exception. Each takes some tenths of a millisecond."""
 _OF_A_GROUP = 3
-"""Exceptions of an ExceptionGroup that its message names; the traceback has more of them."""
+"""Exceptions of a group that its message names. The traceback has more of them."""
 
 _PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep  # noqa: PTH120 - compared with the names of code objects, which are text
 
@@ -44,27 +44,26 @@ class Failure:
     """Why an attempt did not succeed, or what a person did to the task."""
 
     step: str
-    """The name of the step."""
     attempt: int
-    """Which attempt of the step it was, from 1; 0 if none was running."""
+    """The attempt of the step, from 1, or 0 if none was running."""
     time: datetime
     """When it was recorded."""
     worker: str
     """Who ran the attempt, or who ignored, unlocked or reopened the task."""
     type: str
-    """The name of the exception's class; `ignored`, `unlocked`, `reopened` or `abandoned` if there was no exception."""
+    """The exception's class, or `ignored`, `unlocked`, `reopened` or `abandoned` if there was no exception."""
     message: str
-    """The exception's message, or the reason that a person gave; at most 2,000 bytes."""
+    """The exception's message, or a person's reason. At most 2,000 bytes."""
     traceback: str = ""
-    """The traceback, its middle left out if it is longer than 6,000 bytes."""
+    """The traceback. If it is longer than 6,000 bytes, its middle is left out."""
     count: int = 1
-    """How often the task failed like this, or was postponed, one after the other; the time is that of the last one."""
+    """How many times in a row the task failed like this or was postponed. `time` is the last of them."""
 
     def with_texts_of(self, error: BaseException, redact: Callable[[str], str] = str) -> Failure:
-        """Return it with the message and the traceback of any exception, even if its `str()` raises or returns 400 KB.
+        """Add the message and the traceback of any exception, even if its `str()` raises or returns 400 KB.
 
-        `redact` gets the texts before they are truncated to what is stored, so that no part of a secret is left; of one
-        with more than 100,000 characters, only the beginning and the end.
+        `redact` gets the texts before they are truncated, so that no part of a secret is left. It gets only the
+        beginning and the end of a text with more than 100,000 characters.
         """
         return replace(
             self,
@@ -80,7 +79,7 @@ class Failure:
 
 
 def add_note(error: BaseException, text: str) -> None:
-    """Add a note to the user's exception; one that takes none, such as a frozen dataclass, stays as it is."""
+    """Add a note to the user's exception. One that accepts none, such as a frozen dataclass, stays as it is."""
     try:
         BaseException.add_note(error, text)  # its class may override the method
     except KeyboardInterrupt:
@@ -90,10 +89,10 @@ def add_note(error: BaseException, text: str) -> None:
 
 
 def message_of(error: BaseException) -> str:
-    """Return an exception's message, with those of a group, and its notes, even if its `__str__` or its notes raise."""
+    """Return the message of an exception, its group members and its notes, even if one of them raises."""
     text = _text_of(error)
     if members := _members_of(error):
-        text += ": " + "; ".join(map(_line_of, members))
+        text += ": " + "; ".join(": ".join(filter(None, (type_of(each), _text_of(each)))) for each in members)
     notes = [_text_or_reason("note", partial(str, note)) for note in _notes_of(error)]
     return "\n".join([text, *notes])
 
@@ -104,7 +103,7 @@ def type_of(error: BaseException) -> str:
 
 
 def _members_of(error: BaseException) -> Sequence[BaseException]:
-    """Return the first exceptions of a group, which says only how many there are; none for another exception."""
+    """Return the first exceptions of a group, because its own message only counts them."""
     found: list[BaseException] = []
     groups = [error] if issubclass(type(error), BaseExceptionGroup) else []
     while groups and len(found) < _OF_A_GROUP:
@@ -112,10 +111,6 @@ def _members_of(error: BaseException) -> Sequence[BaseException]:
         found += (each for each in members if not issubclass(type(each), BaseExceptionGroup))
         groups += (each for each in reversed(members) if issubclass(type(each), BaseExceptionGroup))
     return found[:_OF_A_GROUP]
-
-
-def _line_of(error: BaseException) -> str:
-    return ": ".join(filter(None, (type_of(error), _text_of(error))))
 
 
 def _text_of(error: BaseException) -> str:
@@ -131,12 +126,10 @@ def _notes_of(error: BaseException) -> Sequence[object]:
 
 
 def _text_or_reason(what: str, read: Callable[[], object]) -> str:
-    """Return a text of the user's exception, or why there is none: a failure is recorded in any case.
-
-    Only KeyboardInterrupt propagates: it comes from a person, not from that class.
-    """
+    """Return a text of the user's exception, or why there is none. Only KeyboardInterrupt propagates."""
     try:
-        return clean(_without_middle(str(read())))
+        text, half = str(read()), _LONGEST // 2
+        return clean(text if len(text) <= _LONGEST else f"{text[:half]} ... {text[-half:]}")
     except KeyboardInterrupt:
         raise
     except BaseException as broken:  # noqa: BLE001 - even a sys.exit() there must not prevent the record
@@ -144,14 +137,12 @@ def _text_or_reason(what: str, read: Callable[[], object]) -> str:
 
 
 def _traceback_of(error: BaseException) -> str:
-    """Return the traceback without its last lines, the type and the message, which are recorded separately."""
+    """Return the traceback without the type and the message, which are recorded separately."""
 
     def formatted() -> str:
         if _has_many_related(error):
-            frames = traceback.format_tb(_outside(error.__traceback__), limit=-20)
-            return "".join(
-                [f"More than {_MOST_RELATED} causes are left out.\n\nTraceback (most recent call last):\n", *frames]
-            )
+            frames = "".join(traceback.format_tb(_outside(error.__traceback__), limit=-20))
+            return f"More than {_MOST_RELATED} causes are left out.\n\nTraceback (most recent call last):\n{frames}"
         whole = traceback.TracebackException(type(error), error, _outside(error.__traceback__), limit=-20)
         return "".join(whole.format()).removesuffix("".join(whole.format_exception_only()))
 
@@ -159,7 +150,7 @@ def _traceback_of(error: BaseException) -> str:
 
 
 def _has_many_related(error: BaseException) -> bool:
-    """Return whether an exception has more causes and members than are formatted, theirs included."""
+    """Return whether an exception has too many direct and indirect causes and members to format."""
     found, left = set[int](), [error]
     while left and len(found) <= _MOST_RELATED:
         each = left.pop()
@@ -179,7 +170,7 @@ def _outside(frames: TracebackType | None) -> TracebackType | None:
 
 
 def scrubbed(text: str, redact: Callable[[str], str]) -> str:
-    """Return what the user's `redact` makes of a text; nothing of the text if it fails: it may contain a secret."""
+    """Redact a text. If the user's `redact` fails, return nothing of the text, because it may contain a secret."""
     try:
         left: object = redact(text) if text else text
     except KeyboardInterrupt:
@@ -190,19 +181,12 @@ def scrubbed(text: str, redact: Callable[[str], str]) -> str:
 
 
 def clean(text: str) -> str:
-    """Return the text as DynamoDB can store it: characters that UTF-8 lacks are escaped."""
+    """Escape characters that UTF-8 lacks, so that DynamoDB can store the text."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def _without_middle(text: str) -> str:
-    if len(text) <= _LONGEST:
-        return text
-    half = _LONGEST // 2
-    return f"{text[:half]} ... {text[-half:]}"
-
-
 def cut(text: str, limit: int) -> str:
-    """Return the text in at most `limit` bytes, without its middle if it is longer."""
+    """Cut the middle of a text so that it has at most `limit` bytes."""
     raw = text.encode()
     if len(raw) <= limit:
         return text
@@ -211,25 +195,25 @@ def cut(text: str, limit: int) -> str:
     return raw[:head].decode(errors="ignore") + " ... " + raw[-tail:].decode(errors="ignore")
 
 
-def to_map(failure: Failure, *, message: int = _MESSAGE, traceback: int = _TRACEBACK) -> dict[str, Any]:
-    """Return a failure as a stored map, its message and its traceback truncated to that many bytes."""
+def to_map(failure: Failure) -> dict[str, Any]:
+    """Return the stored form of a failure, a map."""
     entry = {
         "step": {STRING: failure.step},
         "attempt": {NUMBER: str(failure.attempt)},
         "time": {STRING: clock.stamp(failure.time)},
         "worker": {STRING: cut(clean(failure.worker), _WORKER)},
         "type": {STRING: failure.type},
-        "message": {STRING: cut(failure.message, message)},
+        "message": {STRING: cut(failure.message, _MESSAGE)},
     }
-    if failure.traceback and traceback:
-        entry["traceback"] = {STRING: cut(failure.traceback, traceback)}
+    if failure.traceback:
+        entry["traceback"] = {STRING: cut(failure.traceback, _TRACEBACK)}
     if failure.count > 1:
         entry["count"] = {NUMBER: str(failure.count)}
     return {MAP: entry}
 
 
 def from_map(entry: Mapping[str, Any]) -> Failure:
-    """Return the failure in a stored map; a ValueError if it cannot be read."""
+    """Parse the stored form. Raises ValueError if it cannot be read."""
     found = entry[MAP]
     try:
         count = found.get("count") or found.get("repeats") or {NUMBER: 1}

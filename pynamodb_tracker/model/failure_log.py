@@ -1,14 +1,13 @@
 """The last failures of a task: short entries in the row and, if they do not fit, the complete failures in a log item.
 
-Attempts mostly fail in the same way. A failure with the same frames as an earlier one is stored without its traceback,
-in the row alone, so that it costs no write of the log item:
+Most attempts fail in the same way. A failure with the same frames as an earlier one is stored only in the row, without
+its traceback, so it costs no write of the log item:
 
     first failure            row: cut, logged = true      log item: whole
     the same again           row: logged = false, frames  (not written; readers take the traceback from the log item)
     another kind of failure  row: cut, logged = true      log item: all of them, whole
 
-The log item is written after the status change, and not together with it. A crash in between loses a traceback; the
-short entry in the row stays.
+The log item is written after the status change. A crash in between loses a traceback, but not the entry in the row.
 """
 
 from __future__ import annotations
@@ -26,48 +25,48 @@ from pynamodb.attributes import Attribute
 from pynamodb.constants import BINARY, BOOLEAN, LIST, MAP, NUMBER, STRING
 
 from pynamodb_tracker import clock, strict_json
-from pynamodb_tracker.dynamodb.connection import Item
+from pynamodb_tracker.dynamodb.connection import Item, get_items
 from pynamodb_tracker.dynamodb.limits import item_size, value_size
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.failure import Failure, cut, from_map, to_map
-from pynamodb_tracker.model.overflow import CHUNK, VERSION, life_of
-from pynamodb_tracker.model.row_state import raw_value, read_failure_log
+from pynamodb_tracker.model.overflow import CHUNK, VERSION, life_of, log_key
+from pynamodb_tracker.model.row_state import raw_value
 
 log = logging.getLogger("pynamodb_tracker")
 
 MAX_FAILURES = 10
-"""How many failures of a task are kept, the newest ones."""
+"""A task keeps its newest failures."""
 
 MAX_BYTES = 500
-"""How many bytes of failures a row keeps; few, because every write of a task is charged for its whole row."""
+"""Bytes of failures in a row. Few, because AWS charges each write of a task for its whole row."""
 
 MAX_BYTES_IF_LOGGED = 350
 """The same if the log item has all of them, so that failing tasks stay below 1 KB for longer."""
 
 _LOGGED = "logged"
-"""Whether the log item has an entry: true for the last one that it has, false for those after it, in the row alone."""
+"""True for the last entry that the log item has. False for later ones, which only the row has."""
 
 _FRAMES = "frames"
-"""Identifies the lines at which an exception was raised; without a traceback, it is that of an entry before."""
+"""Identifies the lines at which an exception was raised. An earlier entry with the same value has the traceback."""
 
 _REPEATS = "repeats"
-"""For how many failures in a row an entry stands, if there was no room for one each."""
+"""How many consecutive failures an entry stands for, if there was no room for all."""
 
 _MESSAGE = 200
 _OLDER_MESSAGE = 40
 _LEAST_TRACEBACK = 60
 _OTHER_BYTES = 50
-"""By how much the rest of a row may grow with a failure, apart from `last_error`."""
+"""How much the rest of a row may grow with a failure, without `last_error`."""
 
 _KB = 1024
 
 _KIND = ("step", "type", _FRAMES)
-"""The texts that failures of one kind have in common: an exception of a type, raised at the same lines."""
+"""Failures of one kind have these in common: the same exception, raised at the same lines."""
 
 _FRAME = re.compile(r'File "(.*)", line (\d+), in (.*)')
 
 Entry = dict[str, Any]
-"""A failure as a row stores it: a map."""
+"""A failure in its stored form, a map."""
 
 
 class ErrorsAttribute(Attribute[list[Failure]]):
@@ -76,15 +75,16 @@ class ErrorsAttribute(Attribute[list[Failure]]):
     attr_type = LIST
 
     def __get__(self, instance: Any, owner: Any) -> Any:
-        """Return the failures of a row, an empty list if it has none; the log item is read on first use."""
+        """Return the failures of a row. The first access reads the log item, if there is one."""
         if instance is None:
             return self
         if needs_log(instance):
-            fill(instance, read_failure_log(instance))
+            key = log_key((instance.task_id, instance.use_case_id))
+            fill(instance, next(get_items(instance.tracker.connection(), [key]), None))
         return instance.attribute_values.get("errors") or []
 
     def serialize(self, value: Sequence[Failure]) -> list[dict[str, Any]]:
-        """Return the stored list of a row that has no log item."""
+        """Return the list for a row without a log item."""
         return for_row(None, value)[0] if value else []
 
     def deserialize(self, value: Sequence[Mapping[str, Any]]) -> list[Failure]:
@@ -94,42 +94,38 @@ class ErrorsAttribute(Attribute[list[Failure]]):
 
 
 def failures_in_row(instance: Any) -> list[Failure]:
-    """Return the failures that are in memory, without a request; none if they cannot be read."""
+    """Return the failures in memory without a request, or an empty list if they are unreadable."""
     failures = raw_value(instance, "errors")
     return failures if isinstance(failures, list) else []
 
 
 def has_log(instance: Any) -> bool:
-    """Return whether the row, as it was loaded, refers to a log item."""
+    """Return whether the loaded row refers to a log item."""
     return any(_LOGGED in entry.get(MAP, ()) for entry in _stored(instance))
 
 
 def needs_log(instance: Any) -> bool:
-    """Return whether the failures in memory are truncated, and the log item has not been read."""
+    """Return whether the failures in memory are truncated and the log item is still to be read."""
     is_whole = instance._row_state.failures_whole or not isinstance(raw_value(instance, "errors"), list)
     return not is_whole and has_log(instance)
 
 
 def fill(instance: Any, item: Item | None) -> None:
-    """Give a row the failures of its log item, unless an earlier task of that id has left it; None if there is none."""
+    """Add the failures of the log item to a row. An item that an earlier task with this id left is not used."""
     logged: list[Failure] = []
     problem: object = "it is missing"
     create_time = raw_value(instance, "create_time")
     life = life_of(create_time) if isinstance(create_time, datetime) else ""  # not in a part of a row
     try:
         if item is not None and item[VERSION][STRING].startswith(life):
-            logged, problem = unpacked(item), None
+            text = zlib.decompress(item[CHUNK][BINARY])
+            logged, problem = [from_map(entry) for entry in json.loads(text)], None
     except Exception as error:  # noqa: BLE001 - another program may have put anything there
         problem = repr(error)
     if problem is not None:
-        name = type(instance).__name__
-        log.warning(
-            "only the newest errors of %s %r are shown, not their log item: %s",
-            name,
-            instance.task_id,
-            problem,
-            extra=log_fields(instance.use_case_id, task_id=instance.task_id),
-        )
+        warning = "only the newest errors of %s %r are shown, not their log item: %s"
+        fields = log_fields(instance.use_case_id, task_id=instance.task_id)
+        log.warning(warning, type(instance).__name__, instance.task_id, problem, extra=fields)
     known, stored = {_key(failure) for failure in logged}, _stored(instance)
     later = [failure for failure in failures_in_row(instance) if _key(failure) not in known]
     if later:
@@ -141,18 +137,14 @@ def fill(instance: Any, item: Item | None) -> None:
 
 
 def _stored(instance: Any) -> list[Entry]:
-    """Return the entries of a row as it was loaded; another program may have put anything there."""
-    entries = instance._row_state.stored.get("errors", {}).get(LIST, ())
-    return [entry for entry in entries if MAP in entry]
+    """Return the entries of the loaded row. Another program may have stored other things there."""
+    return [entry for entry in instance._row_state.stored.get("errors", {}).get(LIST, ()) if MAP in entry]
 
 
 def _resolved(
     failures: list[Failure], entries: Sequence[Mapping[str, Any]], whole: Sequence[Failure] | None
 ) -> list[Failure]:
-    """Return failures with the tracebacks that their entries leave out: those of `whole` ones, or of these themselves.
-
-    `whole` is None if these are whole.
-    """
+    """Add the tracebacks that the entries leave out, from the `whole` failures, or from these if it is None."""
     frames = {
         _key_in(entry): _text(entry, _FRAMES)
         for entry in entries
@@ -163,7 +155,7 @@ def _resolved(
     texts = {(each.step, each.type, frames_of(each)): each.traceback for each in (failures if whole is None else whole)}
     texts = {key: text for key, text in texts.items() if text}
     found = [texts.get((each.step, each.type, frames.get(_text_key(each))), each.traceback) for each in failures]
-    return [  # the one that a run records stays the same object
+    return [  # an unchanged failure stays the same object
         each if text is each.traceback else replace(each, traceback=text)
         for each, text in zip(failures, found, strict=True)
     ]
@@ -174,12 +166,12 @@ def _key_in(entry: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _text_key(failure: Failure) -> tuple[str, ...]:
-    """Return how an entry of this failure is recognized, by `_key_in`."""
+    """Return what `_key_in` returns for an entry of this failure."""
     return clock.stamp(failure.time), failure.step, failure.type, str(failure.attempt)
 
 
 def frames_of(failure: Failure) -> str | None:
-    """Return what identifies the lines of a traceback, whatever the messages in it; None without one."""
+    """Return a checksum of the lines in a traceback, without its messages. None without a traceback."""
     lines = _FRAME.findall(failure.traceback)
     return f"{zlib.crc32(repr(lines).encode()):08x}" if lines else None
 
@@ -187,33 +179,32 @@ def frames_of(failure: Failure) -> str | None:
 def for_row(
     row: Any, added: Sequence[Failure], *, replaces_last: bool = False, may_log: bool = True
 ) -> tuple[list[Entry], bool]:
-    """Return what a row stores with these failures, and whether all of them have to be in the log item.
+    """Return the entries for the row, and whether the log item has to be written with all failures.
 
-    `row` is as it was loaded; None for one without failures. The first of `added` may replace its last one. Unless it
-    `may_log`, they are stored in the row in any case.
+    Args:
+        row: The loaded row, or None if there are no earlier failures.
+        added: The new failures, oldest first.
+        replaces_last: Whether the first new failure replaces the row's last one.
+        may_log: False to store everything in the row.
     """
     before = [] if row is None else _stored(row)
     is_logged = row is not None and has_log(row)
-    with_traceback = (
-        before if is_logged else before[:-1] if replaces_last else before
-    )  # what keeps one that is left out
-    before = before[:-1] if replaces_last else before
+    kept = before[:-1] if replaces_last else before
     new: list[Entry] = []
-    for failure in added:
-        new.append(_entry(failure, [*with_traceback, *new], in_row_alone=is_logged))
-    entries = [*before, *new][-MAX_FAILURES:]
+    for failure in added:  # the log item keeps the traceback of a replaced entry
+        new.append(_entry(failure, [*(before if is_logged else kept), *new], in_row_alone=is_logged))
+    entries = [*kept, *new][-MAX_FAILURES:]
     room = 0 if row is None else _room(row, added[-1])
     if not may_log or (not is_logged and sum(map(_size, entries)) <= max(MAX_BYTES, room)):
         return entries, False
-    if is_logged and all("traceback" not in each[MAP] and len(_text(each, "message")) <= _MESSAGE for each in new):
-        fitted = _fitted(entries, room)
-        if fitted is not None:
-            return fitted, False
+    is_short = all("traceback" not in each[MAP] and len(_text(each, "message")) <= _MESSAGE for each in new)
+    if is_logged and is_short and (fitted := _fitted(entries, room)) is not None:
+        return fitted, False
     return _cut(entries), True
 
 
 def _entry(failure: Failure, before: Sequence[Entry], *, in_row_alone: bool) -> Entry:
-    """Return the whole entry of a failure, without its traceback if that is of one `before`."""
+    """Return the entry of a failure, without its traceback if an entry `before` has the same one."""
     entry, frames = to_map(failure), frames_of(failure)
     if frames is not None:
         entry[MAP][_FRAMES] = {STRING: frames}
@@ -225,21 +216,20 @@ def _entry(failure: Failure, before: Sequence[Entry], *, in_row_alone: bool) -> 
 
 
 def _is_like(entry: Entry, other: Entry, names: Sequence[str]) -> bool:
-    """Return whether both are failures that have these texts in common."""
     return _FRAMES in entry[MAP] and all(_text(entry, name) == _text(other, name) for name in names)
 
 
 def _room(row: Any, last: Failure) -> int:
-    """Return how many bytes of failures a row keeps: as many as the KB that it has without them, or a few."""
+    """Return how many bytes of failures fit into the kilobytes that the rest of the row takes, or a few bytes."""
     others = {name: value for name, value in row._row_state.stored.items() if name not in ("errors", "last_error")}
     others_bytes = item_size(others) + len(last.one_line.encode()) + _OTHER_BYTES
     return max(MAX_BYTES_IF_LOGGED, -others_bytes % _KB)
 
 
 def _fitted(entries: list[Entry], room: int) -> list[Entry] | None:
-    """Return entries in so many bytes: those that are in the row alone whole, others as short as in `_cut`.
+    """Fit the entries into this many bytes: those that only the row has stay whole, others get as short as in `_cut`.
 
-    Failures with the same message are put together, the oldest first. None if there is too little room even for that.
+    Failures with the same message are merged, the oldest first. Returns None if even that takes too much room.
     """
     first = next(at for at in reversed(range(len(entries) + 1)) if at == 0 or _is_in_log(entries[at - 1]))
     first = min([first, *(at for at, each in enumerate(entries) if _LOGGED in each[MAP] and not _is_in_log(each))])
@@ -259,13 +249,12 @@ def _is_in_log(entry: Entry) -> bool:
 
 
 def _cut(entries: list[Entry]) -> list[Entry]:
-    """Return the newest entry with a part of its traceback, and older ones without while there is room."""
+    """Return the newest entry with a part of its traceback, and as many older ones without as fit."""
     *older, newest = entries
     entry = _shortened(newest, _MESSAGE)
     entry[MAP][_LOGGED] = {BOOLEAN: True}
     room = MAX_BYTES_IF_LOGGED - _size(entry)
-    shorter = [_shortened(each, _OLDER_MESSAGE) for each in older]
-    kept = _newest(shorter, room - _LEAST_TRACEBACK)
+    kept = _newest([_shortened(each, _OLDER_MESSAGE) for each in older], room - _LEAST_TRACEBACK)
     if text := _text(newest, "traceback"):
         left = max(room - sum(map(_size, kept)) - len("traceback"), _LEAST_TRACEBACK)
         entry[MAP]["traceback"] = {STRING: cut(text, left)}
@@ -273,7 +262,7 @@ def _cut(entries: list[Entry]) -> list[Entry]:
 
 
 def _shortened(entry: Entry, message: int) -> Entry:
-    """Return an entry as it is if the log item has it: with so many bytes of its message, and without a traceback."""
+    """Cut the message of an entry to this many bytes, and remove the traceback, which the log item has."""
     left = {name: value for name, value in entry[MAP].items() if name not in ("traceback", _LOGGED)}
     if text := _text(entry, "message"):
         left["message"] = {STRING: cut(text, message)}
@@ -281,7 +270,6 @@ def _shortened(entry: Entry, message: int) -> Entry:
 
 
 def _newest(entries: list[Entry], room: int) -> list[Entry]:
-    """Return the newest entries that fit in so many bytes."""
     kept: list[Entry] = []
     for each in reversed(entries):
         room -= _size(each)
@@ -292,26 +280,21 @@ def _newest(entries: list[Entry], room: int) -> list[Entry]:
 
 
 def _text(entry: Mapping[str, Any], name: str) -> str:
-    """Return a text of an entry; an empty one if there is none."""
+    """Return a text of an entry, or an empty one."""
     text: object = entry[MAP].get(name, {}).get(STRING, "")
     return text if isinstance(text, str) else ""
 
 
 def packed(failures: Sequence[Failure]) -> bytes:
-    """Return the newest failures as compressed JSON, for the log item."""
+    """Compress the newest failures for the log item."""
     text = strict_json.dumps([to_map(failure) for failure in failures[-MAX_FAILURES:]], ensure_ascii=False)
     return zlib.compress(text.encode())
-
-
-def unpacked(item: Item) -> list[Failure]:
-    """Return the failures of a log item."""
-    return [from_map(entry) for entry in json.loads(zlib.decompress(item[CHUNK][BINARY]))]
 
 
 def without_repeated(
     failures: Sequence[Failure], postponed: Failure, *, count: int | None = None
 ) -> tuple[list[Failure], Failure]:
-    """Return the failures without the newest one if it is a postponement for the same reason, and that with a count."""
+    """If the newest failure is a postponement for the same reason, remove it and count it in the new one."""
     before = failures[-1] if failures else None
     if before is None or count == 1 or _reason(before) != _reason(postponed):
         return list(failures), postponed
@@ -319,12 +302,11 @@ def without_repeated(
 
 
 def _reason(failure: Failure) -> tuple[str, str, str]:
-    """Return what two postponements have in common; a row has no more of a message than this."""
+    """Return the reason of a postponement, with as much of the message as a row has."""
     return failure.step, failure.type, cut(failure.message, _MESSAGE)
 
 
 def _key(failure: Failure) -> tuple[object, ...]:
-    """Return what identifies a failure, truncated or not."""
     return failure.time, failure.step, failure.attempt, failure.type, failure.count
 
 

@@ -1,4 +1,4 @@
-"""What is stored of a group, under its name: its row, and a place for each of its tasks that waits for its turn."""
+"""The records of a group: its row, and a place for each task that waits for its turn."""
 
 from __future__ import annotations
 
@@ -13,39 +13,38 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.exceptions import TrackerError, ValueNotStorableError
-from pynamodb_tracker.model.data import to_json
+from pynamodb_tracker.model.data import bounded_json
 from pynamodb_tracker.model.overflow import GROUP_OF, item_key
 
 MAX_DATA_BYTES = 350_000
-"""Bytes of a group's data as JSON: it has to fit into one item, with which every end in the group writes it."""
+"""Bytes of a group's data as JSON. It has to fit into one item."""
 
 _PREFIX = "#group#"
 _DIGITS = 10
 
 
 class GroupRow(NamedTuple):
-    """The row of a group when it was read."""
+    """The row of a group."""
 
     turn: str | None
-    """The task that has the turn: it is due, or runs, or has failed and is tried again. None if there is none."""
+    """The task that has the turn: it is due, running, or waiting for a retry."""
     last: int
     """The number of the task that entered last."""
     data: str
     """The group's data as JSON."""
     version: int
-    """How often the row was written: nothing is written that was decided by an older one."""
+    """How often the row was written. A write that was decided by an older version is refused."""
 
 
 class Place(NamedTuple):
     """The place of a task that waits for its turn."""
 
     number: int
-    """Its number in the order of the group."""
     task_id: str
     turn_due_time: datetime
     """When the task may start once it has its turn."""
     status: int
-    """The code of its state, which it keeps while it waits."""
+    """The code of its state, which does not change while it waits."""
     creation: str
     """The token of its creation."""
 
@@ -56,17 +55,17 @@ def row_key(use_case: str, name: str) -> Item:
 
 
 def place_key(use_case: str, name: str, number: int) -> Item:
-    """Return the stored key of a place; places sort by their numbers."""
+    """Return the stored key of a place. Places sort by number."""
     return item_key(name, f"{_places(use_case)}{number:0{_DIGITS}d}")
 
 
 def range_key(use_case: str) -> str:
-    """Return the range key of the groups of a use case; of no task, because no use case has a `#` in its name."""
+    """Return the range key of a use case's groups. No task has it, because use case names contain no `#`."""
     return f"{_PREFIX}{use_case}"
 
 
 def last_range_key(use_case: str) -> str:
-    """Return the last range key that a place can have."""
+    """Return the highest range key of a place."""
     return _places(use_case) + "9" * _DIGITS
 
 
@@ -77,41 +76,24 @@ def _places(use_case: str) -> str:
 def parse(use_case: str, name: str, items: Iterable[Item]) -> tuple[GroupRow | None, list[Place]]:
     """Return the row of a group, and its places in order.
 
-    Items of other groups may lie between them: of a use case whose name continues this one's with a `!`, for example.
+    Items of other use cases may lie between them, such as one whose name continues this one's with a `!`.
     """
     row, places, own, prefix = None, [], range_key(use_case), _places(use_case)
     try:
         for item in items:
             key = item["use_case_id"][STRING]
             if key == own:
-                row = _row(item)
+                turn, data = item.get("turn", {STRING: None})[STRING], item.get("data", {STRING: "{}"})[STRING]
+                row = GroupRow(turn, int(item["last"][NUMBER]), data, int(item["version"][NUMBER]))
             elif key.startswith(prefix):
-                places.append(_place(key.removeprefix(prefix), item))
+                due_time, code = clock.parse(item["turn_due_time"][STRING]), int(item["code"][NUMBER])
+                member, creation = item["member"][STRING], item["creation"][STRING]
+                places.append(Place(int(key.removeprefix(prefix)), member, due_time, code, creation))
     except (KeyError, ValueError) as error:
         raise TrackerError(
             f"cannot read the group {name!r} of use case {use_case!r}: another program has changed it: {error!r}"
         ) from error
     return row, places
-
-
-def _row(item: Item) -> GroupRow:
-    turn, data = item.get("turn"), item.get("data")
-    return GroupRow(
-        None if turn is None else turn[STRING],
-        int(item["last"][NUMBER]),
-        "{}" if data is None else data[STRING],
-        int(item["version"][NUMBER]),
-    )
-
-
-def _place(number: str, item: Item) -> Place:
-    return Place(
-        int(number),
-        item["member"][STRING],
-        clock.parse(item["turn_due_time"][STRING]),
-        int(item["code"][NUMBER]),
-        item["creation"][STRING],
-    )
 
 
 def stored_place(use_case: str, name: str, place: Place) -> Item:
@@ -127,43 +109,26 @@ def stored_place(use_case: str, name: str, place: Place) -> Item:
 
 
 def is_waiting_at(item: Mapping[str, Any], name: str, number: int) -> bool:
-    """Return whether a stored row is that of a task that waits at this place: it has not ended, or entered again."""
-    return (
-        "turn_due_time" in item
-        and item.get("group") == {STRING: name}
-        and item.get("group_number") == {NUMBER: str(number)}
-    )
+    """Return whether the task in this row still waits at this place. It may have ended, or entered again."""
+    place = item.get("group"), item.get("group_number")
+    return "turn_due_time" in item and place == ({STRING: name}, {NUMBER: str(number)})
 
 
 def data_in(text: str, name: str) -> dict[str, Any]:
-    """Return the data of a group from its stored text."""
+    """Parse the data of a group."""
     try:
-        return _dictionary(json.loads(text))
-    except (TypeError, ValueError) as error:
+        data = json.loads(text)
+    except ValueError as error:
         raise TrackerError(f"the data of group {name!r} cannot be read: {error}") from error
-
-
-def _dictionary(data: object) -> dict[str, Any]:
     if not isinstance(data, dict):
-        raise TypeError(f"it is a dictionary, not {shown(data)}")
+        raise TrackerError(f"the data of group {name!r} cannot be read: it is a dictionary, not {shown(data)}")
     return data
 
 
 def data_text(data: object, name: str, task_id: str) -> str:
-    """Return the data of a group as JSON; a ValueNotStorableError if it cannot be stored."""
-    try:
-        text = to_json(_dictionary(data), "it")
-    except (TypeError, ValueError) as error:
-        raise ValueNotStorableError(
-            f"the data of group {name!r} cannot be stored: {error}", task_id=task_id, attribute="group.data"
-        ) from error
-    size = len(text.encode())
-    if size > MAX_DATA_BYTES:
-        raise ValueNotStorableError(
-            f"the data of group {name!r} has {size:,} bytes as JSON, and at most {MAX_DATA_BYTES:,} are stored: keep "
-            "what is large in an object store, or in a task",
-            task_id=task_id,
-            attribute="group.data",
-            size=size,
-        )
-    return text
+    """Return the data of a group as JSON. Raises ValueNotStorableError if it cannot be stored."""
+    described, advice = f"the data of group {name!r}", "keep large values in an object store, or in a task"
+    if not isinstance(data, dict):
+        problem = f"{described} cannot be stored: it is a dictionary, not {shown(data)}"
+        raise ValueNotStorableError(problem, task_id=task_id, attribute="group.data")
+    return bounded_json(data, "it", described, MAX_DATA_BYTES, advice, task_id=task_id, attribute="group.data")

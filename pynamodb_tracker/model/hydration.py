@@ -1,4 +1,4 @@
-"""Whole tasks: rows read by key, strongly consistent, with their overflow chunks and the logs of their failures."""
+"""Whole tasks: rows read by key, strongly consistent, with their overflow chunks and log items."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from pynamodb_tracker.model.row_state import mark_unreadable
 T = TypeVar("T", bound=TaskRow)
 
 _TRIES = 8
-"""How often a row is read again because its data was written while it was read."""
+"""How often a row is read again because its data was written during the read."""
 
 
 def rows(model: type[T], task_ids: Iterable[str]) -> dict[str, T]:
-    """Read rows by task id; what is stored off-row is read by `fill`, or when it is touched."""
+    """Read rows by task id. `fill` reads their chunks and log items, or the first access."""
     keys = [model.tracker.key(task_id) for task_id in dict.fromkeys(task_ids)]
     found = (load(model, item) for item in get_items(model.tracker.connection(), keys))
     return {row.task_id: row for row in found}
 
 
 def rows_to_show(model: type[T], task_ids: Iterable[str]) -> dict[str, T]:
-    """Read rows by task id in the same way, as far as they can be read."""
+    """Read rows by task id, as far as they are readable."""
     return {task_id: readable(row) for task_id, row in rows(model, task_ids).items()}
 
 
 def rows_of_table(model: type[T], keys: Iterable[RowKey]) -> dict[RowKey, T]:
-    """Read rows of any use case in the table of a class; each is one of its use case's class, if that is declared."""
+    """Read rows of any use case in a class's table, each as its use case's class if that is declared."""
     distinct = [item_key(*key) for key in dict.fromkeys(keys)]
     return {key_of(item): model.from_raw_data(item) for item in get_items(model.tracker.connection(), distinct)}
 
 
 def fill(model: type[T], found: Mapping[str, T]) -> dict[str, T]:
-    """Return these rows with their data and failures: each as it was at one moment, never a mixture of two.
+    """Read the data and failures of these rows, each row as it was at one moment.
 
-    A row that is written meanwhile is read again, and left out if it is gone. Data whose chunks are incomplete raises
-    when it is touched.
+    A row that is written in the meantime is read again, and left out if it is gone. Accessing data with incomplete
+    chunks raises.
     """
     whole, left, before = dict(found), dict(found), dict[RowKey, Pointer]()
     for retry in range(_TRIES):
@@ -57,16 +57,14 @@ def fill(model: type[T], found: Mapping[str, T]) -> dict[str, T]:
             model.data.fill(left[task_id], text)
         missing = wanted.keys() - texts.keys()
         is_last = retry == _TRIES - 1
-        # No writer changes the chunks that a row points to: if they mismatch the same pointer twice, they are damaged.
+        # No writer changes the chunks that a row points to. If they mismatch the same pointer twice, they are damaged.
         damaged = {key for key in missing if is_last or before.get(key) == wanted[key]}
+        moved = {task_id for task_id, _ in missing - damaged}
+        if moved and not slept_before_retry(retry):
+            damaged, moved = set(missing), set()
         for task_id, _ in damaged:
             _mark_incomplete(left[task_id])
-        moved = {task_id for task_id, _ in missing - damaged}
         if not moved:
-            break
-        if not slept_before_retry(retry):
-            for task_id in moved:
-                _mark_incomplete(left[task_id])
             break
         left, before = rows(model, moved), wanted
         whole = {
@@ -76,7 +74,7 @@ def fill(model: type[T], found: Mapping[str, T]) -> dict[str, T]:
 
 
 def fill_each(found: Iterable[T]) -> dict[RowKey, T]:
-    """Do the same with rows of several use cases; one whose use case is not imported is read further when touched."""
+    """Fill rows of several use cases. If a row's use case is not imported, its first access reads the rest."""
     by_model: dict[type[T], dict[str, T]] = {}
     for row in found:
         by_model.setdefault(type(row), {})[row.task_id] = row
@@ -85,7 +83,7 @@ def fill_each(found: Iterable[T]) -> dict[RowKey, T]:
 
 
 def _mark_incomplete(row: TaskRow) -> None:
-    """Make every access to the data of a row raise, because a chunk is missing, damaged, or has another version."""
+    """Make every access to a row's data raise, because a chunk is missing, damaged, or has another version."""
     expired = has_expired(row)
     why = f"its time to live ended at {row.expire_time}" if expired else "was a chunk deleted by other means?"
     raised = TaskError(
@@ -97,7 +95,7 @@ def _mark_incomplete(row: TaskRow) -> None:
 
 
 def leave_out_data(found: Iterable[TaskRow]) -> None:
-    """Remove the data from rows that were queried without it."""
+    """Mark the data of these rows as left out."""
     for row in found:
         row.attribute_values["data"] = LeftOut()
 

@@ -1,4 +1,4 @@
-"""Recurrence rules of RFC 5545, RRULE: checked, and carried out by dateutil, one step at a time."""
+"""Recurrence rules (RRULE) of RFC 5545. This module checks them, and dateutil computes the occurrences."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from pynamodb_tracker.arguments import did_you_mean
 _WEEKDAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 
 _DAYS_OF = {"YEARLY": 366, "MONTHLY": 31, "WEEKLY": 7, "DAILY": 1}
-"""The frequencies, and the most days that dateutil looks at for one step."""
-
-_SHORTER = ("HOURLY", "MINUTELY", "SECONDLY")
+"""How many days, at most, dateutil looks at for one step of each frequency."""
 
 _LIMITS = {
     "BYMONTH": (1, 12),
@@ -30,7 +28,7 @@ _LIMITS = {
 _KEYS = ("FREQ", "INTERVAL", "COUNT", "UNTIL", "WKST", "BYDAY", *_LIMITS)
 
 _MOST_TIMES = 50_000
-"""How many times dateutil may look at for one step; so many take it 5 ms."""
+"""How many times dateutil may look at for one step. This takes 5 ms."""
 
 _BYDAY = re.compile(rf"([+-]?\d{{1,2}})?({'|'.join(_WEEKDAYS)})")
 _UNTIL = re.compile(r"\d{8}T\d{6}Z?")
@@ -42,16 +40,16 @@ _ELSEWHERE = {
 }
 
 _DAYS_IN_WEEKS = {"BYDAY", "BYMONTHDAY", "BYYEARDAY", "BYWEEKNO"}
-"""Parts that say on which days of its weeks a weekly rule occurs."""
+"""Parts that select days of a week."""
 
 _CYCLE, _LAST_YEAR = 400, 9899
 """After 400 years the calendar repeats, days of the week included."""
 
 
 def with_full_hours(text: str) -> str:
-    """Return a rule that says at which minute and second it occurs, the full ones, if it says at which hour.
+    """Add BYMINUTE=0 and BYSECOND=0 to a rule with BYHOUR or BYMINUTE.
 
-    For a rule without a start of its own: otherwise they would be those of the moment at which a task gets it.
+    Without them, a rule without a start would use the minute and second at which a task gets it.
     """
     text = _bare(text)
     given = {part.strip().partition("=")[0] for part in text.split(";")}
@@ -64,39 +62,35 @@ def _bare(text: str) -> str:
 
 
 class RecurrenceRule:
-    """The text of a recurrence rule, read and checked."""
+    """A parsed recurrence rule. Raises ValueError if the text cannot be read."""
 
     def __init__(self, given: str) -> None:
-        """Read the rule; ValueError for what cannot be read."""
         self.text = _bare(given)
-        """The rule without a prefix, in capitals."""
+        """Without the prefix RRULE:, in capitals."""
         try:
             parts = _parts(self.text)
             _check(parts)
             self.count = int(parts.pop("COUNT")) if "COUNT" in parts else None
-            """How many occurrences the rule has, if that is limited."""
             self._until = datetime.fromisoformat(parts.pop("UNTIL")) if "UNTIL" in parts else None
-            """Aware in UTC, or naive if it is on the wall clock."""
+            """Aware in UTC, or naive for a wall-clock time."""
         except ValueError as error:
             raise ValueError(f"the rule {given!r} cannot be read: {error}") from None
         self._parts = {**parts, "BYDAY": _all_numbered(parts)} if "BYDAY" in parts else parts
-        self._has_positions_in_weeks = parts["FREQ"] == "WEEKLY" and "BYSETPOS" in parts
 
     def occurrences(self, anchor: datetime, low: datetime) -> Iterator[tuple[int, datetime]]:
-        """Yield the times on the wall clock from `low` on, with how many are passed over since `anchor`.
+        """Yield wall-clock times from `low` on. Each comes with the number of occurrences since `anchor`.
 
-        The anchor has the place of DTSTART, which gives the phase of INTERVAL, and what the text leaves out, such as
-        the time of day. dateutil goes through all occurrences since then, so the anchor is the last one, never the
-        first. It is moved by cycles of the calendar so that the years of datetime end soon: otherwise, a rule without
-        a further occurrence would be tried until the year 9999.
+        The anchor serves as DTSTART: it sets the phase of INTERVAL and supplies missing parts, such as the time of day.
+        dateutil iterates over all occurrences since then, so the anchor is the last occurrence, not the first. It moves
+        by calendar cycles to a late year, because dateutil tries a rule without more occurrences until the year 9999.
         """
-        from dateutil.rrule import rrulestr  # noqa: PLC0415 - takes long, and a cold start pays for every import
+        from dateutil.rrule import rrulestr  # noqa: PLC0415 - it takes long, and few tasks repeat by such a rule
 
         anchor = self._later_anchor(anchor, low)
         shift = (_LAST_YEAR - anchor.year) // _CYCLE * _CYCLE
         first = start = anchor.replace(year=anchor.year + shift)
         parts = self._parts
-        if self._has_positions_in_weeks:  # dateutil's first week begins at DTSTART: positions in it would be others
+        if parts["FREQ"] == "WEEKLY" and "BYSETPOS" in parts:  # dateutil's first week would begin at DTSTART
             start -= timedelta(days=(first.weekday() - _WEEKDAYS.index(parts.get("WKST", "MO"))) % 7)
             if parts.keys().isdisjoint(_DAYS_IN_WEEKS):
                 parts = parts | {"BYDAY": _WEEKDAYS[first.weekday()]}
@@ -108,7 +102,7 @@ class RecurrenceRule:
                 yield passed, real
 
     def _later_anchor(self, anchor: datetime, low: datetime) -> datetime:
-        """Return an anchor of the same phase close to `low`, unless COUNT counts what lies between."""
+        """Return an anchor of the same phase near `low`. A rule with COUNT keeps its anchor."""
         days = {"DAILY": 1, "WEEKLY": 7}.get(self._parts["FREQ"])
         if days is None or self.count is not None or low <= anchor:
             return anchor
@@ -143,7 +137,7 @@ def _parts(text: str) -> dict[str, str]:
 
 def _check(parts: dict[str, str]) -> None:
     frequency = parts.get("FREQ")
-    if frequency in _SHORTER:
+    if frequency in ("HOURLY", "MINUTELY", "SECONDLY"):
         raise ValueError(f"FREQ={frequency} is not supported: write Repeat.every(timedelta(...))")
     if frequency not in _DAYS_OF:
         raise ValueError(f"FREQ is one of {', '.join(_DAYS_OF)}, not {frequency}")
@@ -189,9 +183,9 @@ def _check_day(day: str, frequency: str) -> None:
 
 
 def _all_numbered(parts: dict[str, str]) -> str:
-    """Return the days with a number each if some have one: dateutil takes both kinds in one rule for conditions of all.
+    """Give each day a number if some have one, because dateutil requires days of both kinds to match at once.
 
-    A Friday without a number is each Friday of the month or, in a yearly rule without months, of the year.
+    FR without a number is each Friday of the month or, in a yearly rule without months, of the year.
     """
     days = parts["BYDAY"].split(",")
     if all(day in _WEEKDAYS for day in days) or not any(day in _WEEKDAYS for day in days):

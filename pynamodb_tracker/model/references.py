@@ -1,4 +1,4 @@
-"""Where a task comes from: references to tasks, each in one of their rounds, and the trace of what asked for a task."""
+"""Where a task comes from: references to tasks, and traces."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from pynamodb_tracker.model.schema import SEPARATOR
 log = logging.getLogger("pynamodb_tracker")
 
 MAX_TRACE_BYTES = 512
-"""Bytes of a trace as JSON, without `BY`: every write of the task is charged for them."""
+"""Bytes of a trace as JSON, without `BY`. Every write of the task is charged for them."""
 
 BY = "by"
-"""The entry of a trace that says which run created the task."""
+"""The entry of a trace that names the run that created the task."""
 
 _LONGEST_BY = 200
 
 
 class Reference(NamedTuple):
-    """A task in one of its rounds: a task that was deleted and created again, or started over, is another one."""
+    """A task in one of its rounds. Deleting and recreating a task begins another round, as does starting it over."""
 
     use_case: str
     round: str
@@ -32,20 +32,17 @@ class Reference(NamedTuple):
 
 
 def round_of(row: TaskRow) -> str:
-    """Return which round of its life a task is in: the token of what started it over, or else of its creation.
-
-    It is empty if neither can be read.
-    """
+    """Return a task's round: the token of the write that started it over, or of its creation. Empty if unreadable."""
     return row.round or row.creation or ""
 
 
 def reference_to(row: TaskRow) -> str:
-    """Return the stored form of a reference to a task in its present round."""
+    """Return the stored form of a reference to a task in its current round."""
     return SEPARATOR.join((row.use_case_id, round_of(row), row.task_id))
 
 
 def parse(text: str) -> Reference:
-    """Return a stored reference; neither a use case nor a round has a `#`, and a task id may have any number."""
+    """Parse a stored reference. Use cases and rounds contain no `#`, task ids may."""
     try:
         use_case, of, task_id = text.split(SEPARATOR, 2)
     except ValueError:
@@ -56,9 +53,9 @@ def parse(text: str) -> Reference:
 
 
 def trace_text(trace: object, by: str | None = None) -> str:
-    """Return the stored form of a trace: a mapping of text to text, of at most 512 bytes as JSON.
+    """Return the stored form of a trace, a mapping of text to text with at most 512 bytes as JSON.
 
-    `by` replaces the entry of that name, which does not count.
+    `by` replaces the entry of that name, which does not count toward the limit.
     """
     if not isinstance(trace, Mapping) or not all(isinstance(text, str) for entry in trace.items() for text in entry):
         raise TypeError(
@@ -77,9 +74,10 @@ def trace_text(trace: object, by: str | None = None) -> str:
 def text_of_new_trace(
     model: type[TaskRow], task_id: str, given: Mapping[str, str] | None, creator: TaskRow | None, by: str | None
 ) -> str | None:
-    """Return the stored form of a new task's trace: what is given, or else its creator's, with the entries of hooks.
+    """Return the stored form of a new task's trace, or None if it has none.
 
-    None if there is neither. An entry that is given stays as it is; if the entries of hooks do not fit, none is stored.
+    It is the `given` trace, or else the creator's. Hooks add entries but do not replace given ones. If the hooks'
+    entries do not fit, none of them is stored.
     """
     inherited = (None if creator is None else creator.trace) or {}
     plain = None if given is None and creator is None else trace_text(inherited if given is None else given, by)

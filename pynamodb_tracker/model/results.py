@@ -1,7 +1,7 @@
-"""What a caller asked and was answered: the fingerprint of a payload, and the stored result of a step.
+"""The fingerprint of a step's payload, and the stored result of a step.
 
-A step keeps both in attributes of its own, `payload#200` and `result#200` for Step(200), which only its claims and its
-successes write. So a result stays while later steps run, and renaming a step does not lose it.
+A step has its own attributes for both, `payload#200` and `result#200` for Step(200). Only its claims and successes
+write them. That way, a result stays while later steps run, and renaming a step does not lose it.
 """
 
 from __future__ import annotations
@@ -15,17 +15,16 @@ from typing import Any
 from pynamodb.constants import STRING
 
 from pynamodb_tracker import strict_json
-from pynamodb_tracker.exceptions import ValueNotStorableError
-from pynamodb_tracker.model.data import to_json
+from pynamodb_tracker.model.data import bounded_json
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.row_state import unreadable_error
 
 MAX_BYTES = 262_144
-"""The longest result, as JSON; it is the payload limit of Step Functions, and each write of the row is charged for it:
+"""The longest result as JSON, equal to the payload limit of Step Functions. Each write of the row is charged for it.
 https://docs.aws.amazon.com/step-functions/latest/dg/service-quotas.html"""
 
 _VERSION = "1"
-"""Of the way in which fingerprints are calculated: those of two versions cannot be compared."""
+"""The version of the algorithm. Fingerprints of different versions cannot be compared."""
 
 
 def result_attribute(number: int) -> str:
@@ -40,32 +39,19 @@ def payload_attribute(number: int) -> str:
 
 def is_reserved(stored_name: str) -> bool:
     """Return whether a step may need this stored name."""
-    return stored_name.startswith((result_attribute(0)[:-1], payload_attribute(0)[:-1]))
+    return stored_name.startswith(("result#", "payload#"))
 
 
 def result_text(value: object, task_id: str) -> str | None:
-    """Return a result as JSON that reads back equal, None for None; a ValueNotStorableError says what is wrong."""
+    """Return a result as JSON, or None for None. Raises ValueNotStorableError if it would not read back equal."""
     if value is None:
         return None
-    try:
-        text = to_json(value, "the result")
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ValueNotStorableError(
-            f"the result of {task_id!r} cannot be stored: {error}", task_id=task_id, attribute="result"
-        ) from error
-    if (size := len(text.encode())) > MAX_BYTES:
-        raise ValueNotStorableError(
-            f"the result of {task_id!r} has {size:,} bytes as JSON, and at most {MAX_BYTES:,} are stored: put it into "
-            "an object store, and result with its key",
-            task_id=task_id,
-            attribute="result",
-            size=size,
-        )
-    return text
+    described, advice = f"the result of {task_id!r}", "put it into an object store, and return its key"
+    return bounded_json(value, "the result", described, MAX_BYTES, advice, task_id=task_id, attribute="result")
 
 
 def answer_in(row: TaskRow, number: int) -> Any:
-    """Return the result that a row, as it is stored, has for a step; None if it has none."""
+    """Return the stored result of a step, or None."""
     name = result_attribute(number)
     value = row._row_state.stored.get(name)
     try:
@@ -75,28 +61,27 @@ def answer_in(row: TaskRow, number: int) -> Any:
 
 
 def fingerprint(payload: object) -> str:
-    """Return a short text that is equal for equal payloads: JSON with its keys in any order, and numbers by value.
+    """Return a short text that is equal for equal payloads. Key order and number formats do not matter.
 
-    A TypeError names a value that JSON does not have; Decimal counts as a number. ValueError if it is nested too deep.
+    Raises TypeError for a value that is neither JSON nor a Decimal, and ValueError if the nesting is too deep.
     """
     text = strict_json.dumps(_canonical(payload, "must_match"), sort_keys=True, separators=(",", ":"))
     return f"{_VERSION}:{hashlib.sha256(text.encode()).hexdigest()[:32]}"
 
 
 def _canonical(value: object, path: str, depth: int = 1) -> object:
-    """Return a value in which equal numbers look the same: 3, 3.0 and Decimal("3.00") do."""
+    """Write equal numbers in the same way, such as 3, 3.0 and Decimal("3.00")."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return f"s{str.__str__(value)}"  # of a member of an enumeration, its text
+        return f"s{str.__str__(value)}"  # for a member of an enumeration, its text
     if isinstance(value, int | float | Decimal):
         return f"n{_digits(value)}"
     if isinstance(value, Mapping | list | tuple) and depth > strict_json.MAX_DEPTH:
         raise ValueError(f"{strict_json.too_deep('must_match')}, or contains itself: give a part of it")
     if isinstance(value, Mapping):
-        for key in value:
-            if not isinstance(key, str):
-                raise TypeError(f"{path} has the key {key!r}: keys are strings in JSON")
+        if wrong := [key for key in value if not isinstance(key, str)]:
+            raise TypeError(f"{path} has the key {wrong[0]!r}: keys are strings in JSON")
         return {key: _canonical(entry, f"{path}[{key!r}]", depth + 1) for key, entry in value.items()}
     if isinstance(value, list | tuple):
         return [_canonical(entry, f"{path}[{place}]", depth + 1) for place, entry in enumerate(value)]
@@ -104,7 +89,6 @@ def _canonical(value: object, path: str, depth: int = 1) -> object:
 
 
 def _digits(number: float | Decimal) -> str:
-    """Return a number as its digits and its exponent, however it was written."""
     decimal = Decimal(float.__repr__(number)) if isinstance(number, float) else Decimal(number)
     sign, digits, exponent = decimal.as_tuple()
     if not isinstance(exponent, int):

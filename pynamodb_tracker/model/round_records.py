@@ -1,8 +1,8 @@
-"""What the runs of a round leave in the row for the next attempt: the parts that are done, and the first failure.
+"""Records of a round that the next attempt needs: the parts that are done, and the time of the first failure.
 
-Each is stored with its round, and ignored in every other one.
+Each record names its round. Other rounds ignore it.
 
-    once            {"round": ..., "200/charge": JSON}, by the number of the step and the name of the part
+    once            {"round": ..., "200/charge": JSON}, by step number and part name
     first_failure   "time 200 round"
 """
 
@@ -19,19 +19,19 @@ _ROUND = "round"
 
 
 class DoneParts(NamedTuple):
-    """The results of the parts that the runs of a round have done, as JSON."""
+    """The results of the finished parts of a round, as JSON."""
 
     round: str
     results: Mapping[tuple[str, str], str]
-    """By the number of the step, as text, and the name of the part."""
+    """By step number, as text, and part name."""
 
     @classmethod
     def read(cls, stored: Mapping[str, str] | None, of_round: str) -> DoneParts:
-        """Return what a row has stored of this round."""
+        """Return the parts of this round in a stored map."""
         if stored is None or stored.get(_ROUND) != of_round:
             return cls(of_round, {})
-        found = {key: text for key, text in stored.items() if key != _ROUND}
-        return cls(of_round, {_split(key): text for key, text in found.items()})
+        keys = ((key, *key.partition("/")) for key in stored if key != _ROUND)
+        return cls(of_round, {(number, part): stored[key] for key, number, _, part in keys})
 
     @property
     def stored(self) -> dict[str, str]:
@@ -40,18 +40,13 @@ class DoneParts(NamedTuple):
 
     @property
     def item(self) -> dict[str, Any]:
-        """The same in the form of DynamoDB's API."""
+        """The stored form in DynamoDB's format."""
         attribute: Any = TaskRow.checkpoints
         return {attribute.attr_type: attribute.serialize(self.stored)}
 
 
-def _split(key: str) -> tuple[str, str]:
-    number, _, part = key.partition("/")
-    return number, part
-
-
 def result_text(result: object) -> str:
-    """Return the result of a part as JSON; ValueError or TypeError if it has none."""
+    """Return the result of a part as JSON. Raises ValueError or TypeError if that is not possible."""
     text = strict_json.dumps(result, ensure_ascii=False, separators=(",", ":"))
     if strict_json.is_too_deep(result, text):
         raise strict_json.too_deep("it")
@@ -59,11 +54,11 @@ def result_text(result: object) -> str:
 
 
 def first_failure_text(time: datetime, number: int, of_round: str) -> str:
-    """Return the stored form of when a task first failed at a step in a round."""
+    """Return the stored form of a first failure."""
     return f"{clock.stamp(time)} {number} {of_round}"
 
 
 def first_failure(stored: str | None, number: int, of_round: str) -> datetime | None:
-    """Return when a task first failed at this step in this round; None if the row does not say that."""
+    """Return when a task first failed at this step in this round, or None if the row does not say."""
     time, _, of = (stored or "").partition(" ")
     return clock.read(time) if of == f"{number} {of_round}" else None

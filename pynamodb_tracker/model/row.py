@@ -1,4 +1,4 @@
-"""The row of a task, and its index: the stored attributes, and how a row is loaded."""
+"""The row of a task and its index."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from pynamodb_tracker.model.repeat import LastRun, Repeat
 
 FORMAT = 1
-"""The format of each row that this version creates."""
+"""The format of new rows."""
 
 LATEST_FORMAT = 1
 """The latest format that this version can read and write. Transitions leave rows of a later format alone."""
@@ -66,7 +66,7 @@ keeps_expired: ContextVar[bool] = ContextVar("pynamodb_tracker_keeps_expired", d
 """Whether an expired row is kept. An event may arrive again after its task has expired, and must not rerun it."""
 
 OF_ROUND = frozenset({"first_failure", "checkpoints", "skipped_steps", "postpone_count"})
-"""The attributes that belong to a round, and are removed by each write that starts the task over."""
+"""The attributes that belong to a round. Starting the task over removes them."""
 
 
 class StatusIndex(GlobalSecondaryIndex["TaskRow"]):  # type: ignore[no-untyped-call]  # PynamoDB's hook is untyped
@@ -83,13 +83,12 @@ class StatusIndex(GlobalSecondaryIndex["TaskRow"]):  # type: ignore[no-untyped-c
 
 
 class GroupAttribute(UnicodeAttribute):
-    """The group of a task; on its class, it is called with the name of a group to look at that."""
+    """The group of a task. Called on a class, as in `Order.group("a")`, it opens a group."""
 
     model: Any = None
-    """The class that it was asked of."""
 
     def __get__(self, instance: Any, owner: Any) -> Any:
-        """Return the group of a row, or the attribute with the class that it was asked of."""
+        """Return a row's group, or a copy of the attribute that knows its class."""
         if instance is not None:
             return super().__get__(instance, owner)
         attribute = copy(self)
@@ -97,118 +96,115 @@ class GroupAttribute(UnicodeAttribute):
         return attribute
 
     def __call__(self, name: str) -> Any:
-        """Return the group of that name of the use case."""
-        return self.model._open_group(name)  # noqa: SLF001 - what Task has for this attribute
+        """Open the group of this name."""
+        return self.model._open_group(name)  # noqa: SLF001 - Task has this method for this attribute
 
 
 class TaskRow(Model):
-    """The attributes of every task; a use case declares `use_case_id` as a UseCase."""
+    """The attributes of every task. A use case declares `use_case_id` as a UseCase."""
 
     task_id = UnicodeAttribute(hash_key=True)
     """Unique within its use case: any text of 1 to 1024 bytes."""
     use_case_id = UnicodeAttribute(range_key=True)
     """The stored name of the use case."""
     status = IntegerAttribute()
-    """The code of the state; `state` has it in words."""
+    """The code of the state. `state` has it in words."""
     status_key = UnicodeAttribute(null=True)
-    """The hash key of the index: use case, code and shard; none if the task has succeeded and is not to be indexed."""
+    """The hash key of the index: use case, code and shard. None if the task has succeeded and is not indexed."""
     due_time = TimeAttribute()
     """When the row next needs attention: when it may start, when the lock expires as claimed, or when it ended."""
     create_time = TimeAttribute()
-    """When the task was created."""
     update_time = TimeAttribute()
     """When the status last changed."""
     creation = TokenAttribute()
-    """The token of the create that put the row: a create that is sent twice recognizes its own row."""
+    """The token of the create that put the row. A create that is sent twice recognizes its own row."""
     attempt = IntegerAttribute()
-    """Attempts of the current step so far; 0 after a success."""
+    """Attempts of the current step so far, or 0 after a success."""
     fence = IntegerAttribute()
-    """How often the task was claimed; it only grows, until the task is deleted."""
+    """How often the task was claimed. It only grows, until the task is deleted."""
     lock = TokenAttribute(null=True)
-    """The token of the last claim or command; never removed."""
+    """The token of the last claim or command. It is never removed."""
     lock_expire_time = TimeAttribute(null=True)
-    """When the lock of the last claim expires, extensions included."""
+    """When the lock of the last claim expires, including extensions."""
     worker = cast("Attribute[str | None]", UnicodeAttribute(null=True))
     """Who claimed last: host:pid, or the id of a Lambda request."""
     unfinished: Coded[list[int]] = Coded(LIST, encode_numbers, decode_numbers, null=False)
-    """Fences of claims that never finished, by which a finish finds out whether it was applied."""
+    """Fences of claims that never finished. They show a finish whether it was applied."""
     release_count = IntegerAttribute(null=True)
-    """How often the task was released without counting the attempt, since its last success or reopen; none for zero."""
+    """How often the task was released without counting the attempt, since its last success or reopen. None for zero."""
     postpone_count = IntegerAttribute(null=True)
-    """How often it was postponed without counting the attempt, since its last success or reopen; none for zero."""
+    """How often it was postponed without counting the attempt, since its last success or reopen. None for zero."""
     first_failure = UnicodeAttribute(null=True)
-    """When it first failed at a step with `give_up_after`; then the number of that step, and the round."""
+    """When it first failed at a step with `give_up_after`, then the step number and the round."""
     saves = IntegerAttribute(null=True)
     """Number of saves of the current run, so that a late copy of a save does not restore old values."""
     data = DataAttribute()
-    """The user's dictionary."""
     errors = ErrorsAttribute(null=True)
-    """The last failures, oldest first; if the row has no room for them, they are read from the log item."""
+    """The last failures, oldest first. If the row has no room for them, they come from the log item."""
     last_error = cast("Attribute[str | None]", UnicodeAttribute(null=True))
     """The last failure on one line, for the index."""
     cancel_time = cast("Attribute[datetime | None]", TimeAttribute(null=True))
-    """When a person cancelled the task; from then on, only a reopen lets it start again."""
+    """When a person cancelled the task. From then on, only a reopen lets it start again."""
     format_version = IntegerAttribute(attr_name="v")
-    """The format of the row, from its creation."""
+    """The format of the row since its creation."""
     round = TokenAttribute(null=True)
-    """The token of what started the task over; until then, `creation` tells this round of the task from others."""
+    """The token of the write that started the task over. Before that, `creation` identifies the round."""
     checkpoints: Coded[dict[str, str]] = Coded(MAP, encode_parts, decode_parts)
     """The results that `ctx.checkpoint` has stored in this round."""
     skipped_steps: Coded[list[int]] = Coded(LIST, encode_numbers, decode_numbers)
-    """The numbers of the steps that runs of this round have passed over."""
+    """The numbers of the steps that this round has skipped."""
     queued: Coded[PendingRequest | None] = Coded(MAP, PendingRequest.stored, PendingRequest.read)
-    """Requests that arrived during a run, merged: their due time and attributes, as they are stored."""
+    """Requests that arrived during a run, merged."""
     request_count = IntegerAttribute(null=True)
     """How often `create_or_merge` wrote to the row."""
     request_tokens: Coded[list[str]] = Coded(LIST, encode_texts, decode_texts)
-    """The tokens of the last of these writes, by which one whose response got lost is recognized."""
+    """The tokens of the last of these writes. If a response is lost, they show whether the write was applied."""
     creator = UnicodeAttribute(null=True)
-    """The task whose run created this one, and the round that it was in."""
+    """The task whose run created this one, and its round."""
     parent = UnicodeAttribute(null=True)
-    """The task that waits for the success of this one, and the round that it was in; none once that has counted."""
+    """The task that waits for the success of this one, and its round. Removed once the success has counted."""
     blockers = IntegerAttribute(null=True)
     """How many things block the task: the children it waits for, and its turn in the group. None for zero."""
     awaited_signals: Coded[frozenset[str]] = Coded(STRING_SET, sorted, frozenset)
-    """The names of the signals from outside that it waits for."""
+    """The names of the outside signals that it waits for."""
     signals: Coded[Mapping[str, ReceivedSignal]] = Coded(MAP, encode_answers, decode_answers)
-    """The signals that it has got in this round, by name."""
+    """The signals received in this round, by name."""
     child_count = IntegerAttribute(null=True)
     """How many tasks it has created and waited for. With any, a list of children may be stored beside the row."""
     wait_until = cast("Attribute[datetime | None]", TimeAttribute(null=True))
-    """When it starts even if some of these have not succeeded, or not come."""
+    """When it starts even if some of the children have not succeeded, or signals are missing."""
     group = GroupAttribute(null=True)
-    """The group whose tasks run one at a time, in order."""
+    """The group. Its tasks run one at a time, in order."""
     group_number = IntegerAttribute(null=True)
-    """The task's place in the order of its group; a task that is reopened after its end enters with a new number."""
+    """The task's number in the order of its group. A task that is reopened after its end gets a new one."""
     turn_due_time = cast("Attribute[datetime | None]", TimeAttribute(null=True))
-    """When it may start once it has its turn in the group; only while it waits for that."""
+    """When it may start once it has its turn. Only set while it waits for its turn."""
     repeat: Coded[Repeat | None] = Coded(STRING, methodcaller("to_json"), decode_rule)
-    """The rule by which the task is due again after its end."""
     occurrence: Coded[datetime | None] = Coded(STRING, datetime.isoformat, clock.parse)
-    """The time of the rule for which the task is due, on the wall clock of the rule's zone; None after the last one."""
+    """The occurrence for which the task is due, in the rule's zone. None after the last one."""
     occurrence_count = IntegerAttribute(null=True)
-    """Which occurrence of a rule with COUNT that is, from 1."""
+    """The number of the occurrence, from 1, if the rule has COUNT."""
     extra_time = cast("Attribute[datetime | None]", TimeAttribute(null=True))
-    """When the task runs out of turn, before its occurrence."""
+    """When the task runs early, before its occurrence."""
     last_run: Coded[LastRun | None] = Coded(STRING, methodcaller("stored"), decode_last_run)
-    """How its last round has ended; only of a task that repeats."""
+    """How the last round of a repeating task ended."""
     trace: Coded[dict[str, str] | None] = Coded(STRING, encode_trace, decode_trace)
-    """Where the task came from, as the creator's tracing has it: a dictionary of text."""
+    """Where the task came from, according to the creator's tracing."""
     expire_time = cast("Attribute[datetime | None]", TTLAttribute(null=True))
     """When the table may delete the finished task, if the use case has `keep_for` or `keep_ignored_for`."""
 
     status_index = StatusIndex()
 
     tracker: ClassVar[Schema]
-    """What the class declares: its table, its use case and its steps."""
+    """The declaration of the class: its table, its use case and its steps."""
     tracker_attributes: ClassVar[frozenset[str]]
     """The names of the attributes that only transitions write."""
     _bound_steps: ClassVar[Mapping[str, Any]] = {}
-    """The steps of a use case, by name, bound to it."""
+    """The bound steps of a use case, by name."""
     _states: ClassVar[Mapping[int, Any]] = {}
     """The states of a use case, by code."""
     _row_state: RowState = RowState({})
-    """Each row that is loaded has its own, in `vars(row)`."""
+    """Each loaded row has its own in `vars(row)`."""
 
     if TYPE_CHECKING:
 
@@ -218,10 +214,7 @@ class TaskRow(Model):
 
     @property
     def waits_for(self) -> str | None:
-        """What the task waits for before it becomes due, in words, such as "3 tasks"; None if it waits for none.
-
-        A task that waits no longer than until some time says so: "3 tasks, or until 2026-01-31 12:00:00 UTC".
-        """
+        """What the task waits for, such as "3 tasks" or "3 tasks, or until 2026-01-31 12:00:00 UTC", or None."""
         waits, awaits = self.blockers, self.awaited_signals
         due_time: datetime | None = self.due_time
         is_pending = any(self.status == codes.pending for codes in self.tracker.steps)
@@ -229,7 +222,7 @@ class TaskRow(Model):
             return None
         parts = []
         if self.turn_due_time is not None:
-            waits = waits - 1
+            waits -= 1
             parts.append(f"its turn in group {self.group}")
             if not (waits or awaits):
                 return parts[0]
@@ -241,10 +234,10 @@ class TaskRow(Model):
         return f"{' and for '.join(parts)}{until}"
 
     def redact(self, text: str) -> str:
-        r"""Return a text as it may be kept in `errors`: override it to remove secrets from messages and tracebacks.
+        r"""Override this to remove secrets from messages and tracebacks before they are stored in `errors`.
 
-        It gets the whole text, up to 100,000 characters, and a longer one without its middle. If it raises or returns
-        no text, nothing of that text is kept.
+        It gets the whole text, or the beginning and the end of a text with more than 100,000 characters. If it raises,
+        or does not return text, nothing of the text is stored.
 
         Examples:
             >>> def redact(self, text):
@@ -254,9 +247,9 @@ class TaskRow(Model):
 
     @classmethod
     def from_raw_data(cls, data: dict[str, Any]) -> Self:
-        """Return the row as an instance of the class of its use case, or of the table's class if there is none."""
+        """Return the row as an instance of its use case's class, or of the table's class if there is none."""
         model: type[TaskRow] = cls
-        if "use_case_id" in data:  # otherwise, the caller asked for some attributes only
+        if "use_case_id" in data:  # otherwise, the caller asked only for some attributes
             table = cls.tracker.table
             model = table.use_cases.get(data["use_case_id"]["S"], table.owner)  # type: ignore[assignment]
         row = load(model, data)
@@ -266,10 +259,10 @@ class TaskRow(Model):
         return row  # type: ignore[return-value]  # the row decides which class it is
 
     def deserialize(self, attribute_values: Item) -> None:
-        """Fill this instance from a stored row in one pass, and keep that row, with which changes are compared.
+        """Fill this instance from a stored row in one pass, and keep the row, with which changes are compared.
 
-        An attribute whose stored form does not match its declaration raises a TaskError when it is accessed. So one
-        damaged attribute neither hides a task nor prevents the use of its other attributes.
+        Accessing an attribute whose stored form does not match its declaration raises a TaskError. That way, one
+        damaged attribute does not hide the task or its other attributes.
         """
         values: dict[str, Any] = {}
         vars(self).update(attribute_values=values, _row_state=RowState(attribute_values, closed=self._row_state.closed))
@@ -285,11 +278,11 @@ class TaskRow(Model):
                     value = attribute.deserialize(attribute.get_value(stored))
                     if plain:
                         values[name] = value
-                    else:  # maps and times to live convert what they are given
+                    else:  # maps and times to live convert the value
                         attribute.__set__(self, value)
                 elif attribute.default is not None:
                     self._set_default(name, attribute)
-            except Exception as error:  # an attribute, the user's own included, may raise anything
+            except Exception as error:  # an attribute of the user may raise anything
                 if self._can_be_read(name, stored, attribute):
                     raise  # it was not the value: a signal handler, for example, raised it here
                 task_id = attribute_values.get("task_id", {}).get("S", "")
@@ -297,7 +290,7 @@ class TaskRow(Model):
                 values = self.attribute_values
 
     def _can_be_read(self, name: str, stored: dict[str, Any] | None, attribute: Attribute[Any]) -> bool:
-        """Read an attribute once more, and return whether that works."""
+        """Return whether reading the attribute again works."""
         try:
             if stored is not None:
                 attribute.__set__(self, attribute.deserialize(attribute.get_value(stored)))
@@ -308,14 +301,14 @@ class TaskRow(Model):
         return True
 
     def _set_default(self, name: str, attribute: Attribute[Any]) -> None:
-        """Give the row a default; it counts as loaded, because no block assigned it."""
+        """Set a default value. It counts as loaded, because no block assigned it."""
         attribute.__set__(self, attribute.default() if callable(attribute.default) else attribute.default)
         if (value := serialized(self, name, attribute)) is not None:
             self._row_state.stored = {**self._row_state.stored, attribute.attr_name: value}
 
     @classmethod
     def _get_connection(cls) -> TableConnection:
-        """Return the connection of the table, which all its use cases share, and with it one client."""
+        """Return the table's connection, so that all its use cases share one client."""
         return cls.tracker.connection()
 
 
@@ -323,7 +316,6 @@ TaskRow.tracker_attributes = frozenset(TaskRow.get_attributes()) - {"data"}
 TaskRow.tracker = Schema(TaskRow, None, reserved=TaskRow.tracker_attributes)
 
 _REQUIRED = tuple(name for name, attribute in TaskRow.get_attributes().items() if not attribute.null)
-"""The tracker's attributes that every row has."""
 
 _STORED_IN_EVERY_ROW = frozenset(TaskRow.get_attributes()[name].attr_name for name in _REQUIRED)
 
@@ -335,8 +327,6 @@ _REQUIRED_WITH = {
 """The attributes that a row has if it has another one."""
 
 _REQUIRED_IN_PROGRESS = ("lock", "lock_expire_time")
-"""The attributes that a row has while a claim holds its task."""
-
 _IN_CLAIMED_ROW = frozenset(_REQUIRED).union(_REQUIRED_IN_PROGRESS, ("status_key",))
 
 
@@ -344,29 +334,27 @@ T = TypeVar("T", bound=TaskRow)
 
 
 def load(model: type[T], item: Item) -> T:
-    """Return the stored row as an instance of this class."""
+    """Load a stored row as an instance of this class."""
     row = model.__new__(model)
     row.deserialize(item)
     return row
 
 
 class Membership(Enum):
-    """Where a task is in a group."""
+    """A task's position in its group, if it has one."""
 
     NONE = "none"
-    """It is in no group."""
     TURN = "turn"
-    """It has its turn: it is due, or runs, or has failed and is tried again."""
+    """It is due, running, or waiting for a retry."""
     QUEUE = "queue"
     """It waits for its turn."""
     QUEUE_AND_OTHERS = "queue and others"
     """It waits for its turn, and for other tasks."""
     ENDED = "ended"
-    """Its turn has passed."""
 
 
 def membership_of(row: TaskRow) -> Membership:
-    """Return where a task is in its group."""
+    """Return a task's position in its group."""
     if row.group is None:
         return Membership.NONE
     if row.turn_due_time is not None:
@@ -375,27 +363,27 @@ def membership_of(row: TaskRow) -> Membership:
 
 
 def has_later_format(row: TaskRow) -> bool:
-    """Return whether the row has a later format than this version knows."""
+    """Return whether a later version wrote the row, in a format unknown to this one."""
     return (row.format_version or 0) > LATEST_FORMAT
 
 
 def has_expired(row: TaskRow) -> bool:
-    """Return whether a row is past its time to live: DynamoDB deletes it up to days later."""
+    """Return whether a row is past its time to live. DynamoDB deletes it up to days later."""
     expire_time: datetime | None = readable(row).expire_time
     return expire_time is not None and expire_time <= clock.now()
 
 
 def may_expire(row: TaskRow) -> bool:
-    """Return whether a task that ends gets a time to live, where the use case has one.
+    """Return whether the use case's time to live applies to a task that ends.
 
-    A rule that is gone would be created anew by the next start of a program; and a parent waits for its child until a
-    person has decided.
+    It does not apply to a repeating task, because the next start of a program would create it again, nor to a child,
+    because its parent waits until a person has decided.
     """
     return not {"repeat", "parent"} & row._row_state.stored.keys()
 
 
 def later_format_error(row: TaskRow, operation: str) -> TaskFormatError:
-    """Return the error for an operation on such a row."""
+    """Return the error for an operation on a row of a later format."""
     return TaskFormatError(
         f"cannot {operation} {type(row).__name__} {row.task_id!r}: a later version of pynamodb_tracker wrote it, in "
         f"format {row.format_version}, and this version knows formats up to {LATEST_FORMAT}; nothing was changed: "
@@ -406,10 +394,9 @@ def later_format_error(row: TaskRow, operation: str) -> TaskFormatError:
 
 
 def readable(row: T) -> T:
-    """Return a row as far as it can be read: the same row, or a copy without damages to the tracker's own attributes.
+    """Return a row whose tracker attributes all can be accessed: the same row, or a copy without the unreadable ones.
 
-    These have no value in the copy. The user's own attributes still raise when they are accessed. Code that looks at
-    rows which it has not checked passes them through this once, and then says `row.lock`.
+    The user's own attributes still raise. Code with an unchecked row calls this once, and can then say `row.lock`.
     """
     values = row.attribute_values
     if not isinstance(values, ValuesWithUnreadable) or isinstance(values, ReadableValues):
@@ -422,13 +409,13 @@ def readable(row: T) -> T:
 
 
 def check_tracker_attributes(row: T) -> T:
-    """Return the row if all of the tracker's own attributes can be read; otherwise raise a TaskError.
+    """Return the row if all of the tracker's own attributes can be read. Raises TaskError otherwise.
 
-    No transition is decided by a row that lacks one of them. If a later version wrote the row, that is TaskFormatError.
+    Transitions do not use a row that lacks one of them. If a later version wrote the row, it raises TaskFormatError.
     """
     names = row.attribute_values.keys()
     if type(row.attribute_values) is dict and names >= _IN_CLAIMED_ROW and names.isdisjoint(_REQUIRED_WITH):
-        return row  # as almost every row that was claimed: all can be read, and nothing is missing
+        return row  # almost every claimed row: all can be read, and nothing is missing
     found = damages_of(row)
     if damaged := {name: error for name, error in found.items() if name in row.tracker_attributes}:
         if has_later_format(row):
@@ -438,7 +425,7 @@ def check_tracker_attributes(row: T) -> T:
 
 
 def damages_of(row: TaskRow) -> dict[str, Exception]:
-    """Return which attributes of a whole row cannot be read, or are missing and needed by the tracker; and why."""
+    """Return a whole row's unreadable attributes, and missing ones that the tracker needs, each with its error."""
     unreadable = unreadable_in(row)
     missing = (name for name in _missing_in(readable(row)) if name not in unreadable)
     return {**unreadable, **{name: ValueError("it is missing") for name in missing}}

@@ -1,4 +1,4 @@
-"""What the library remembers of a loaded row: its stored form, what was read off-row, and what cannot be read."""
+"""The state of a loaded row: its stored form, the data read from outside the row, and its unreadable attributes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pynamodb.attributes import AttributeContainer
 
 from pynamodb_tracker.dynamodb.connection import Item, get_items
 from pynamodb_tracker.exceptions import LockLostError, TaskError, TrackerError
-from pynamodb_tracker.model.overflow import Pointer, by_key, chunk_keys, log_key, texts_in
+from pynamodb_tracker.model.overflow import Pointer, by_key, chunk_keys, texts_in
 
 
 class RowState:
@@ -19,15 +19,15 @@ class RowState:
 
     def __init__(self, stored: Item, *, closed: bool = False) -> None:
         self.stored = stored
-        """The item as it was loaded or last saved; changes are found by comparing with it."""
+        """The item as it was loaded or last saved. Changes are found by comparing with it."""
         self.claimed: tuple[Item, Mapping[str, Any]] | None = None
-        """The item and its values as a run has claimed them: a value that is still the same object has not changed."""
+        """The item and its values when a run claimed it. A value that is still the same object has not changed."""
         self.data_text: str | None = None
-        """The text of `data` that was read from overflow chunks."""
+        """The text of `data` from overflow chunks."""
         self.failures_whole = False
-        """Whether the log item of the failures was read."""
+        """Whether the log item was read."""
         self.closed = closed
-        """Whether assignments are refused, because nothing would save them."""
+        """Whether assignments are refused because nothing would save them."""
 
 
 class Unreadable:
@@ -38,7 +38,6 @@ class Unreadable:
     def __init__(self, raised: TaskError, error: Exception) -> None:
         self._raised = raised
         self.error = error
-        """Why it cannot be read."""
 
     def exception(self) -> TaskError:
         """Return the error for one access to the attribute."""
@@ -55,17 +54,17 @@ class Unreadable:
 
 
 class ValuesWithUnreadable(dict[str, Any]):
-    """The attribute values of a row, some of which cannot be read: getting one of these raises a TaskError."""
+    """Attribute values of a row. Getting an unreadable one raises a TaskError."""
 
     def __getitem__(self, name: str) -> Any:
-        """Return a value; raise for an unreadable one."""
+        """Return a value, or raise if it is unreadable."""
         value = super().__getitem__(name)
         if isinstance(value, Unreadable):
             raise value.exception()
         return value
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return a value or the default; raise for an unreadable one."""
+        """Return a value or the default, or raise if the value is unreadable."""
         try:
             return self[name]
         except KeyError:
@@ -73,17 +72,14 @@ class ValuesWithUnreadable(dict[str, Any]):
 
 
 class PartialValues(ValuesWithUnreadable):
-    """The attribute values of an item that is no whole row: getting one that it lacks raises a TaskError.
-
-    Only the tracker's own attributes raise; the user's may well be absent.
-    """
+    """Attribute values of a partial row. Getting a missing attribute of the tracker raises a TaskError."""
 
     def __init__(self, values: Mapping[str, Any], described: str, names: frozenset[str]) -> None:
         super().__init__(values)
         self._described, self._names = described, names
 
     def __missing__(self, name: str) -> Any:
-        """Raise for an attribute that every row may have, but not every entry of an index."""
+        """Raise for a missing attribute of the tracker."""
         if name not in self._names:
             raise KeyError(name)
         raise TaskError(
@@ -94,21 +90,20 @@ class PartialValues(ValuesWithUnreadable):
 
 
 class ReadableValues(ValuesWithUnreadable):
-    """The attribute values of a row without the tracker's own ones that cannot be read: these have no value."""
+    """Attribute values of a row, without the tracker's own unreadable ones."""
 
     def __init__(self, values: Mapping[str, Any], damages: Mapping[str, Exception]) -> None:
         super().__init__(values)
         self.damages = damages
-        """Why they cannot be read, by attribute."""
 
 
 def raw_value(row: AttributeContainer, name: str) -> Any:
-    """Return the value of an attribute as it is held in memory, without raising; None if there is none."""
+    """Return the value of an attribute in memory, or None. Does not raise for an unreadable one."""
     return dict.get(row.attribute_values, name)
 
 
 def unreadable_in(row: AttributeContainer) -> Mapping[str, Exception]:
-    """Return the attributes of a row that cannot be read, and why."""
+    """Return the unreadable attributes of a row, each with its error."""
     values = row.attribute_values
     if not isinstance(values, ValuesWithUnreadable):
         return {}
@@ -134,10 +129,9 @@ def mark_unreadable(row: AttributeContainer, name: str, raised: TaskError, error
 
 
 def read_data(row: Any, pointer: Pointer) -> str:
-    """Read the text of a row's data from its chunks; a LockLostError if it was written again since the row was read."""
+    """Read the data of a row from its chunks. Raises LockLostError if the data was written again in the meantime."""
     key, connection = (row.task_id, row.use_case_id), row.tracker.connection()
-    found = by_key(get_items(connection, chunk_keys(key, pointer)))
-    texts = texts_in(found, {key: pointer})
+    texts = texts_in(by_key(get_items(connection, chunk_keys(key, pointer))), {key: pointer})
     if texts:
         return texts[key]
     described = f"the data of {type(row).__name__} {row.task_id!r}"
@@ -149,8 +143,3 @@ def read_data(row: Any, pointer: Pointer) -> str:
         "other reader reads the task again",
         task_id=row.task_id,
     )
-
-
-def read_failure_log(row: Any) -> Item | None:
-    """Read the log item of a row's failures; None if there is none."""
-    return next(get_items(row.tracker.connection(), [log_key((row.task_id, row.use_case_id))]), None)

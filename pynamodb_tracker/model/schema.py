@@ -1,4 +1,4 @@
-"""What a class of tasks declares: its table, its use case and its steps; and where an existing table has other keys."""
+"""The declaration of a class of tasks: its table, its use case and its steps."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from pynamodb_tracker.status import END, Codes, name_of
 SEPARATOR = "#"
 _LONGEST = 255
 _MOST_SHARDS = 10_000
-"""Every query of a state sends a request for each of its shards."""
+"""Every query of a state sends a request per shard."""
 _MOST_IN_ROW = 350_000
-"""Bytes; a row holds 400 KB, and the tracker's and the user's other attributes need a part of it."""
+"""Bytes. A row holds 400 KB, and other attributes need a part of it."""
 
 _MARGIN = timedelta(seconds=2)
 _INDEXES = {
     "GlobalSecondaryIndexes": "global_secondary_indexes",
     "LocalSecondaryIndexes": "local_secondary_indexes",
 }
-"""The kinds of indexes, as DynamoDB calls them, and as PynamoDB does."""
+"""PynamoDB's names for DynamoDB's kinds of indexes."""
 
 _KEYS = {"HASH": "hash key", "RANGE": "range key"}
 
@@ -43,7 +43,7 @@ class UseCase(UnicodeAttribute):
 
     Args:
         name: The stored name, 1 to 255 bytes without `#`.
-        status_shards: Over how many partitions of the index each state is spread, from 1 to 10,000.
+        status_shards: How many partitions of the index each state uses, from 1 to 10,000.
         read_shards: How many shards a query reads, by default `status_shards`. To change the number of shards of a live
             table, first deploy the larger of both numbers here to every program.
         keep_for: How long a task stays in the table after its last step succeeded, by default forever. It sets the time
@@ -55,7 +55,7 @@ class UseCase(UnicodeAttribute):
             and counts no longer find them.
         pausable: Whether steps can be paused. Workers, batches and handlers then read one more item, at most once every
             5 seconds, and refuse a step that was renumbered. None, the default, is the same as False.
-        count_transitions: Whether each process counts roughly how many tasks come, succeed and fail, for the page. It
+        count_transitions: Whether each process counts roughly how many tasks come, succeed and fail, for the page. This
             takes one write unit for 60 transitions, or for 10 minutes with fewer.
 
     Examples:
@@ -76,7 +76,7 @@ class UseCase(UnicodeAttribute):
         pausable: bool | None = None,
         count_transitions: bool = False,
     ) -> None:
-        given: object = name  # `mistakes` reports what is not text, with the name of the class
+        given: object = name  # `mistakes` reports other types, with the name of the class
         super().__init__(range_key=True, default_for_new=given if isinstance(given, str) else None)
         self.name = name
         self.status_shards = status_shards
@@ -88,7 +88,7 @@ class UseCase(UnicodeAttribute):
         self.pausable = pausable
         self.count_transitions = count_transitions
         self.prefix = f"{name}{SEPARATOR}"
-        """The beginning of the index hash keys of this use case, and of no other."""
+        """Only this use case's index hash keys begin with this."""
 
     if TYPE_CHECKING:
 
@@ -101,12 +101,14 @@ class UseCase(UnicodeAttribute):
         def __get__(self, instance: object, owner: object) -> Self | str: ...
 
     def mistakes(self) -> Iterator[str]:
-        """Yield what is wrong with the declaration; called once the name of the class is known."""
+        """Yield mistakes in the declaration. Called when the class's name is known."""
         given: Mapping[str, Any] = vars(self)
         name, in_row = given["name"], given["max_inline_data"]
         if not isinstance(name, str):
             yield f"UseCase({name!r}): the name is text"
-        elif SEPARATOR in name or not 1 <= len(name.encode(errors="ignore")) <= _LONGEST or not _is_utf8(name):
+        elif (
+            SEPARATOR in name or not 1 <= len(utf8 := name.encode(errors="ignore")) <= _LONGEST or name != utf8.decode()
+        ):
             yield f"UseCase({name!r}): the name needs 1 to {_LONGEST} bytes and no {SEPARATOR!r}"
         yield from self._mistakes_in_shards()
         for option in ("keep_for", "keep_ignored_for"):
@@ -125,7 +127,7 @@ class UseCase(UnicodeAttribute):
     def _mistakes_in_shards(self) -> Iterator[str]:
         shards: dict[str, object] = {"status_shards": self.status_shards, "read_shards": self.read_shards}
         wrong = [each for each in shards.items() if type(each[1]) is not int or not 1 <= each[1] <= _MOST_SHARDS]
-        for option, number in wrong[:1]:  # the second one is the first one's, unless it was given
+        for option, number in wrong[:1]:  # if read_shards was not given, both are the same
             yield f"UseCase({self.name!r}, {option}={shown(number)}): write a whole number from 1 to {_MOST_SHARDS:,}"
         if not wrong and self.read_shards < self.status_shards:
             yield (
@@ -139,21 +141,17 @@ class UseCase(UnicodeAttribute):
         return self.keep_for is not None or self.keep_ignored_for is not None
 
     def status_key(self, code: int, task_id: str) -> str:
-        """Return the index hash key of a task in a state; its shard is the same in every process."""
+        """Return the index hash key of a task in a state. The shard depends only on the task id."""
         shard = zlib.crc32(task_id.encode()) % self.status_shards
         return f"{self.prefix}{code}{SEPARATOR}{shard}"
 
     def status_keys(self, code: int) -> list[str]:
-        """Return the index hash keys of a state, one for each shard that may have tasks."""
+        """Return the index hash keys of a state, one per shard that may have tasks."""
         return [f"{self.prefix}{code}{SEPARATOR}{shard}" for shard in range(self.read_shards)]
 
 
-def _is_utf8(name: str) -> bool:
-    return name == name.encode(errors="ignore").decode()
-
-
 class Table:
-    """The table behind a class with a Meta: its one connection, and the classes of its use cases."""
+    """The table of a class with a Meta: its one connection, and the classes of its use cases."""
 
     def __init__(self, owner: type[Model]) -> None:
         self.owner = owner
@@ -162,11 +160,11 @@ class Table:
         self._connect: Callable[..., Connection] = SharedConnection
 
     def claim(self, name: str, model: type[Model]) -> None:
-        """Register the class of a use case, or its new definition; another class raises DefinitionError."""
-        other = self.use_cases.get(name)
-        if other is not None and not _is_redefinition(other, model):
+        """Register the class of a use case, or its new definition. Raises DefinitionError for another class."""
+        other, place = self.use_cases.get(name), (model.__module__, model.__qualname__)
+        if other is not None and (other.__module__, other.__qualname__) != place:  # else a notebook cell ran again
             del other
-            gc.collect()  # a class that went out of scope, such as one local to a test, lives until it is collected
+            gc.collect()  # a class that went out of scope, such as in a test, lives until it is collected
             other = self.use_cases.get(name)
             if other is not None:
                 raise DefinitionError(
@@ -176,21 +174,21 @@ class Table:
         self.use_cases[name] = model
 
     def connection(self) -> TableConnection:
-        """Return the connection that all use cases share; Meta may come to name another table, which has its own."""
+        """Return the connection that all use cases share. If Meta's table name changes, the new table gets its own."""
         table_name = self.owner.Meta.table_name
         connection = self._connections.get(table_name)
-        if connection is None:  # of two threads that build one, which is cheap, both use the first
+        if connection is None:  # two threads may both build one, which is cheap, and use the first
             connection = self._connections.setdefault(table_name, self._connected(table_name))
         return connection
 
     def connect(self) -> None:
-        """Build the connection and its client now; nothing is sent."""
+        """Build the connection and its client now. Sends nothing."""
         connection = self.connection().connection
         if isinstance(connection, SharedConnection):
             connection.prepare()
 
     def reconnect(self, connect: Callable[..., Connection] = SharedConnection) -> Callable[..., Connection]:
-        """Drop the connection and its client, and build the next one with `connect`; return what built it before."""
+        """Drop the connection, and build the next one with `connect`. Returns the previous function."""
         before, self._connect, self._connections = self._connect, connect, {}
         return before
 
@@ -198,32 +196,18 @@ class Table:
         settings = {name: getattr(self.owner.Meta, name, None) for name in signature(Connection).parameters}
         table = TableConnection(table_name)
         table.connection = self._connect(**settings)
-        table.connection.add_meta_table(self._meta_table(table_name))
-        return table
-
-    def _meta_table(self, table_name: str) -> MetaTable:
-        schema: Any = self.owner._get_schema()  # noqa: SLF001 - what PynamoDB's own connection is given
+        schema: Any = self.owner._get_schema()  # noqa: SLF001 - PynamoDB's own connection uses it
+        keys = {"KeySchema": schema["key_schema"], "AttributeDefinitions": schema["attribute_definitions"]}
         indexes = {
             kind: [{"IndexName": index["index_name"], "KeySchema": index["key_schema"]} for index in schema[declared]]
             for kind, declared in _INDEXES.items()
         }
-        return MetaTable(
-            {
-                "TableName": table_name,
-                "KeySchema": schema["key_schema"],
-                "AttributeDefinitions": schema["attribute_definitions"],
-                **indexes,
-            }
-        )
-
-
-def _is_redefinition(old: type, new: type) -> bool:
-    """Return whether a notebook cell or a reload defined the same class again."""
-    return (old.__module__, old.__qualname__) == (new.__module__, new.__qualname__)
+        table.connection.add_meta_table(MetaTable({"TableName": table_name, **keys, **indexes}))
+        return table
 
 
 class Schema:
-    """What a class of tasks declares, in one object, so that the class reserves only one name, `tracker`."""
+    """The declaration of a class of tasks. It is one object, so the class reserves only one name, `tracker`."""
 
     def __init__(
         self,
@@ -235,7 +219,7 @@ class Schema:
         reserved: frozenset[str] = frozenset(),
         awaited: frozenset[str] = frozenset(),
     ) -> None:
-        """`reserved` are the names of the tracker's own attributes."""
+        """`reserved` has the names of the tracker's own attributes."""
         self._model = model
         self._use_case = use_case
         self._table = table
@@ -243,7 +227,6 @@ class Schema:
         self.awaited = awaited
         """The stored names of the signals that its tasks may await."""
         self.steps = tuple(steps)
-        """The steps in the order in which they run."""
         self.ends = frozenset({END, *(codes.ignored for codes in self.steps)})
         """The codes of finished tasks: succeeded at the last step, or ignored."""
 
@@ -254,19 +237,19 @@ class Schema:
 
     @property
     def has_use_case(self) -> bool:
-        """Whether this is a class of tasks, and not the table class."""
+        """Whether this is a class of tasks and not the table class."""
         return self._use_case is not None
 
     @cached_property
     def table(self) -> Table:
-        """The table; a TypeError on Task itself, which has none."""
+        """The table. Raises TypeError on Task itself, which has none."""
         if self._table is None:
             raise TypeError(f"{self._model.__name__} has no table: derive a class with class Meta: table_name = ...")
         return self._table
 
     @cached_property
     def use_case(self) -> UseCase:
-        """The use case; a TypeError on the table class, which has none."""
+        """The use case. Raises TypeError on the table class, which has none."""
         if self._use_case is None:
             name = self._model.__name__
             raise TypeError(f"{name} is not a use case: call this on a class with use_case_id = UseCase(...)")
@@ -274,13 +257,12 @@ class Schema:
 
     @cached_property
     def own_attributes(self) -> Mapping[str, Attribute[Any]]:
-        """The user's attributes by name, `data` included."""
-        attributes = self._model.get_attributes().items()
-        return {name: attribute for name, attribute in attributes if name not in self._reserved}
+        """The user's attributes by name, including `data`."""
+        return {name: each for name, each in self._model.get_attributes().items() if name not in self._reserved}
 
     @cached_property
     def loading(self) -> Mapping[str, tuple[str, Attribute[Any], bool]]:
-        """How rows are loaded, by the stored names of attributes: the name, the attribute, whether it sets plainly."""
+        """By stored name: the name, the attribute, and whether it sets values without converting them."""
         return {
             attribute.attr_name: (name, attribute, type(attribute).__set__ is Attribute.__set__)
             for name, attribute in self._model.get_attributes().items()
@@ -292,16 +274,15 @@ class Schema:
         return frozenset(name for name, (_, attribute, _) in self.loading.items() if attribute.default is not None)
 
     def check_own(self, names: Iterable[str]) -> None:
-        """Raise a TypeError for a name that is none of the user's attributes."""
-        own = self.own_attributes
+        """Raise a TypeError for a name that is not one of the user's attributes."""
         for name in names:
-            if name not in own:
+            if name not in self.own_attributes:
                 problem = " is the tracker's own" if name in self._reserved else " is not declared"
-                raise TypeError(f"{self._model.__name__}.{name}{problem}{did_you_mean(name, own)}")
+                raise TypeError(f"{self._model.__name__}.{name}{problem}{did_you_mean(name, self.own_attributes)}")
 
     @cached_property
     def margin(self) -> timedelta:
-        """How far the clocks of workers may differ: `Meta.clock_margin`, 2 seconds unless set."""
+        """How far the clocks of workers may differ: `Meta.clock_margin`, by default 2 seconds."""
         margin: timedelta = getattr(self.table.owner.Meta, "clock_margin", _MARGIN)
         return margin
 
@@ -318,17 +299,17 @@ class Schema:
         return code in self.ends
 
     def is_indexed(self, code: int) -> bool:
-        """Return whether the index has the tasks in this state; it has no task whose row has no `status_key`."""
+        """Return whether the index has the tasks in this state."""
         return code != END or self.use_case.index_succeeded
 
     def kept_for(self, code: int) -> timedelta | None:
-        """Return how long a task that ended in this state is kept; None for ever, or if the state is no end."""
+        """Return how long a task that ended in this state is kept. None means forever, or not an end."""
         if code == END:
             return self.use_case.keep_for
         return self.use_case.keep_ignored_for if code in self.ends else None
 
     def expiry_of(self, code: int, now: datetime) -> str | None:
-        """Return the stored time to live of a task that comes to this state now; None if it has none."""
+        """Return the stored time to live of a task that enters this state now, or None."""
         kept_for = self.kept_for(code)
         return None if kept_for is None else str(int((now + kept_for).timestamp()))
 
@@ -343,16 +324,15 @@ def types_of(definitions: Iterable[Mapping[str, str]]) -> dict[str, str]:
 
 
 def keys_in_words(schema: Iterable[Mapping[str, str]], types: Mapping[str, str]) -> dict[str, str]:
-    """Return the hash key and the range key in words; those of an index may have several attributes."""
+    """Return the hash key and the range key in words. An index may have several attributes in each."""
     keys: dict[str, list[str]] = {kind: [] for kind in _KEYS}
     for key in schema:
-        name = key["AttributeName"]
-        keys[key["KeyType"]].append(f"{name} ({types[name]})")
+        keys[key["KeyType"]].append(f"{key['AttributeName']} ({types[key['AttributeName']]})")
     return {_KEYS[kind]: " and ".join(names) or "none" for kind, names in keys.items()}
 
 
 def key_differences(declared: Mapping[str, Any], described: Mapping[str, Any]) -> Iterator[str]:
-    """Yield where keys of an existing table and its indexes differ from PynamoDB's schema of its class."""
+    """Yield differences between the keys of an existing table, with its indexes, and PynamoDB's schema of the class."""
     expected, found = types_of(declared["attribute_definitions"]), types_of(described["AttributeDefinitions"])
     indexes = {index["IndexName"]: index for kind in _INDEXES for index in described.get(kind) or ()}
     pairs = [("", declared["key_schema"], described["KeySchema"])]

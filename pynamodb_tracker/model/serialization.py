@@ -1,4 +1,4 @@
-"""The stored form of values: of the tracker's own attributes, and of the user's, which must read back equal."""
+"""The stored form of attribute values. The user's values must read back equal."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ T = TypeVar("T")
 _MOST = 9_999_999_999
 
 TOKEN = re.compile("[0-7][0-9a-f]{23}")
-"""The time is in nanoseconds, and stays below 2**63, so that one more never needs a digit more."""
+"""The time is in nanoseconds. It stays below 2**63, so adding one never needs another digit."""
 
 _STAMP = 31
 """Characters of a stored time."""
 _NO_ENTRIES = frozenset({"self", "_user_instantiated"})
 """Parameters of PynamoDB's own constructor."""
 _SHORT = 200
-"""Characters of a text, or bits of a whole number, that an error shows."""
+"""Characters of a text, or bits of an integer, that an error shows."""
 
 _KINDS: Mapping[Any, tuple[tuple[type, ...], str]] = {
     BinarySetAttribute: ((set, frozenset), "a set"),
@@ -57,14 +57,11 @@ _KINDS: Mapping[Any, tuple[tuple[type, ...], str]] = {
     UnicodeSetAttribute: ((set, frozenset), "a set"),
     UTCDateTimeAttribute: ((datetime,), "a datetime"),
 }
-"""The types that PynamoDB's attributes read back; some other types they would store as something else."""
+"""The types that PynamoDB's attributes read back. They would store some other types as something else."""
 
 
 class IntegerAttribute(Attribute[int]):
-    """A code or a count of the tracker: a whole number from 0 to 9,999,999,999.
-
-    Versions of overflow chunks have ten digits for a fence; other numbers never become as large.
-    """
+    """A code or a count, from 0 to 9,999,999,999, because versions of chunks have 10 digits for a fence."""
 
     attr_type = NUMBER
 
@@ -73,34 +70,33 @@ class IntegerAttribute(Attribute[int]):
         return str(int(value))
 
     def deserialize(self, value: str) -> int:
-        """Return the integer; a ValueError for one that the tracker never stores."""
-        number = int(value)
-        if 0 <= number <= _MOST:
+        """Return the integer. Raises ValueError for one that the tracker never stores."""
+        if 0 <= (number := int(value)) <= _MOST:
             return number
         raise ValueError(f"{shown(value)} is not from 0 to {_MOST:,}")
 
 
 class TokenAttribute(UnicodeAttribute):
-    """The token of a claim, a create or a command: see `new_token`, which makes the next one from it."""
+    """The token of a claim, a create or a command. `new_token` makes the next one from it."""
 
     def deserialize(self, value: str) -> str:
-        """Return the token; a ValueError for text that is none, or whose time is after the year 2262."""
+        """Return the token. Raises ValueError for other text, or a time after the year 2262."""
         if TOKEN.fullmatch(value) is None:
-            raise ValueError(f"{shown(value)} is no token: 24 hex digits, which begin with a time before the year 2262")
+            raise ValueError(f"{shown(value)} is not a token: 24 hex digits with a time before the year 2262")
         return value
 
 
 class TimeAttribute(UTCDateTimeAttribute):
-    """A time in UTC with microseconds, stored so that the order of the strings is the order of time."""
+    """A time in UTC with microseconds. The stored strings sort by time."""
 
     def serialize(self, value: datetime) -> str:
-        """Return the stored form; a naive time raises a ValueError, because it could mean any zone."""
+        """Return the stored form. Raises ValueError for a naive time, because it could mean any zone."""
         if value.tzinfo is None:
             raise ValueError(f"{self.attr_name} needs an aware datetime, not {value!r}: add tzinfo=UTC")
         return clock.stamp(value)
 
     def deserialize(self, value: str) -> datetime:
-        """Return the aware time; what this library stored is read at once, anything else as PynamoDB does."""
+        """Return the aware time. This is faster for times that this library stored than PynamoDB's own method."""
         if len(value) == _STAMP and value.endswith("+0000"):
             return datetime.fromisoformat(value)
         return super().deserialize(value)  # type: ignore[no-any-return,no-untyped-call]
@@ -118,7 +114,7 @@ class Coded(Attribute[T]):
         self._decode = decode
 
     def serialize(self, value: T) -> Any:
-        """Return the stored form, None for None."""
+        """Return the stored form, or None for None."""
         return None if value is None else self._encode(value)
 
     def deserialize(self, value: Any) -> Any:
@@ -127,12 +123,12 @@ class Coded(Attribute[T]):
 
 
 def encode_numbers(numbers: list[int]) -> list[dict[str, str]]:
-    """Return the stored list of whole numbers."""
+    """Return the stored list of numbers."""
     return [{NUMBER: str(number)} for number in numbers]
 
 
 def decode_numbers(stored: list[dict[str, str]]) -> list[int]:
-    """Return the whole numbers of a stored list."""
+    """Return the numbers of a stored list."""
     numbers = []
     for entry in stored:  # one in almost every row that is claimed
         number = int(entry[NUMBER]) if NUMBER in entry else -1
@@ -155,12 +151,12 @@ def decode_texts(stored: list[dict[str, str]]) -> list[str]:
 
 
 def encode_parts(parts: dict[str, str]) -> dict[str, dict[str, str]]:
-    """Return the stored map of the results of parts of a run."""
+    """Return the stored map of the results of a run's parts."""
     return {name: {STRING: text} for name, text in parts.items()}
 
 
 def decode_parts(stored: dict[str, dict[str, str]]) -> dict[str, str]:
-    """Return the results as JSON, by number of step and name, and the `round` to which they belong."""
+    """Return the results as JSON, by step number and name, and their `round`."""
     parts = {name: entry[STRING] for name, entry in stored.items() if STRING in entry}
     if len(parts) != len(stored) or "round" not in parts:
         raise ValueError(f"it is a map with {shown(sorted(stored))}, and not of results and their round")
@@ -190,17 +186,17 @@ def decode_rule(stored: str) -> Repeat:
 
 
 def decode_last_run(stored: str) -> LastRun:
-    """Return how the last round of a task that repeats has ended."""
+    """Return how the last round of a repeating task ended."""
     from pynamodb_tracker.model.repeat import LastRun  # noqa: PLC0415 - few tasks repeat
 
     return LastRun.read(stored)
 
 
 class DecimalAttribute(Attribute[Decimal]):
-    """A number with every digit, such as an amount of money, as a `decimal.Decimal`.
+    """An exact number, such as an amount of money, as a `decimal.Decimal`.
 
-    At most 38 digits, and from 1E-130 to 9.9E+125 in size; NaN and infinity cannot be stored, nor can a float,
-    because it is not exact. Trailing zeros are not stored: 3.10 reads back as 3.1, which is equal.
+    It has at most 38 digits and a size from 1E-130 to 9.9E+125. You cannot store NaN, infinity, or a float, which is
+    not exact. Trailing zeros are not stored: 3.10 reads back as 3.1, which is equal.
     https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/HowItWorks.NamingRulesDataTypes.html
 
     Examples:
@@ -226,17 +222,17 @@ class DecimalAttribute(Attribute[Decimal]):
         self.default_for_new = default_for_new
 
     def __set__(self, instance: Any, value: Decimal | int | None) -> None:
-        """Assign a Decimal; a whole number becomes one."""
+        """Assign a Decimal. An integer becomes one."""
         super().__set__(instance, Decimal(value) if type(value) is int else value)  # type: ignore[arg-type]
 
     def serialize(self, value: object) -> str:
-        """Return the digits; a TypeError or ValueError says what cannot be stored."""
+        """Return the digits. Raises TypeError or ValueError if the value cannot be stored."""
         if not isinstance(value, Decimal | int) or isinstance(value, bool):
             exact = f": write Decimal({shown(str(value))})" if isinstance(value, float | str) else ""
             raise TypeError(f"it takes a decimal.Decimal, not a {type(value).__name__}{exact}")
         for problem in number_problems(value):
             raise ValueError(problem)
-        number = without_zeros(Decimal(value))  # as DynamoDB returns it, so that it is the same in memory, too
+        number = without_zeros(Decimal(value))  # as DynamoDB returns it, so that it is the same in memory
         return f"{number:f}" if -MAX_DIGITS < number.adjusted() < MAX_DIGITS else str(number)
 
     def deserialize(self, value: str) -> Decimal:
@@ -245,7 +241,7 @@ class DecimalAttribute(Attribute[Decimal]):
 
 
 class StoredValue:
-    """A value in its stored form, which is written as it is: the value itself would lose digits of its numbers."""
+    """A value in its stored form, which is written unchanged. The value itself would lose digits of its numbers."""
 
     __slots__ = ("stored",)
 
@@ -261,10 +257,10 @@ def serialized(
     loaded: Item | None = None,
     complete: bool = True,
 ) -> dict[str, Any] | None:
-    """Return the stored form of one attribute of a row, None if it has no value; any error names the attribute.
+    """Return the stored form of one attribute of a row, or None if it has no value. Errors name the attribute.
 
-    `loaded` is the item that the row was loaded from. Without `complete`, a map may lack a required entry, as a row
-    does that was stored before the entry was declared.
+    `loaded` is the item that the row was loaded from. Without `complete`, a map may lack a required entry, because the
+    row may be older than the declaration of the entry.
     """
     value = row.attribute_values.get(name)
     if isinstance(value, StoredValue):
@@ -310,30 +306,28 @@ def _serialized(value: Any, attribute: Attribute[Any], loaded: Item | None, name
 
 
 def _check_kind(own: Any, value: object) -> None:
-    """Refuse what PynamoDB would store as something else: text as a list of its letters, any value as a boolean."""
+    """Refuse values that PynamoDB would store as something else: text as a list of letters, any value as a boolean."""
     if own is BooleanAttribute and value not in (True, False):
         raise TypeError("write True or False")
-    if own in _KINDS:
-        kinds, expected = _KINDS[own]
-        if not isinstance(value, kinds):
-            raise TypeError(f"write {expected}, not a {type(value).__name__}")
+    if own in _KINDS and not isinstance(value, _KINDS[own][0]):
+        raise TypeError(f"write {_KINDS[own][1]}, not a {type(value).__name__}")
 
 
 @cache
 def _own(kind: Any) -> Any:
-    """Return PynamoDB's class of an attribute; None if `serialize` is the user's own, which may take any value."""
+    """Return PynamoDB's class of an attribute, or None if the user overrides `serialize`."""
     known = (*_KINDS, BooleanAttribute, JSONAttribute)
     return next((own for own in known if issubclass(kind, own) and kind.serialize is own.serialize), None)
 
 
 def _is_as_loaded(loaded: Item | None, attribute: Attribute[Any], text: str) -> bool:
-    """Return whether a row was loaded with this text, in any format; other programs may store more than JSON has."""
+    """Return whether the row was loaded with this JSON in any format. Other programs may store more than JSON has."""
     before = (loaded or {}).get(attribute.attr_name, {}).get(attribute.attr_type)
     return before is not None and text in (before, attribute.serialize(attribute.deserialize(before)))
 
 
 def _has_decimal(value: object) -> bool:
-    """Return whether a value that could not be stored is a Decimal, or contains one."""
+    """Return whether a value is or contains a Decimal."""
     left, seen = [value], set[int]()
     while left:
         each = left.pop()
@@ -352,7 +346,7 @@ def _has_decimal(value: object) -> bool:
 
 
 def reads_back(text: str, value: object) -> bool:
-    """Return whether the text is JSON that reads back equal, everywhere."""
+    """Return whether the JSON text reads back equal everywhere."""
     try:
         return not strict_json.is_too_deep(value, text) and bool(_JSON.decode(text) == value)
     except (ValueError, RecursionError):
@@ -367,7 +361,7 @@ _JSON = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 def refuse_json(value: object, path: str, parents: tuple[int, ...] = ()) -> None:
-    """Raise for the first entry that JSON would refuse or read back as something else; the error has its path."""
+    """Raise for the first entry that JSON would refuse or change. The error has its path."""
     if id(value) in parents:
         raise ValueError(f"{path} contains itself")
     parents = (*parents, id(value))
@@ -391,7 +385,7 @@ def refuse_json(value: object, path: str, parents: tuple[int, ...] = ()) -> None
 
 
 def check_map(owner: str, name: str, attribute: MapAttribute[Any, Any], value: Mapping[Any, Any]) -> None:
-    """Refuse entries that PynamoDB cannot store or would drop: it takes the entries of a map as keyword arguments."""
+    """Refuse entries that PynamoDB cannot store or would drop, because it takes entries as keyword arguments."""
     known = attribute.get_attributes()
     for key in value:
         if not isinstance(key, str):
@@ -408,26 +402,24 @@ def check_map(owner: str, name: str, attribute: MapAttribute[Any, Any], value: M
 def rewritten(
     row: AttributeContainer, name: str, attribute: Attribute[Any], old: dict[str, Any]
 ) -> dict[str, Any] | None:
-    """Return what a stored value becomes when it is written again: other programs may format it otherwise."""
+    """Return the stored form that rewriting a value produces. Other programs may use another format."""
     if NULL in old:
         return None
-    copy = type(row).__new__(type(row))
-    vars(copy)["attribute_values"] = {}
     try:
-        attribute.__set__(copy, attribute.deserialize(attribute.get_value(old)))
-        return serialized(copy, name, attribute, loaded={attribute.attr_name: old}, complete=False)
-    except Exception:  # noqa: BLE001 - it cannot be read, so any value that the block assigned, even None, is a change
+        value, loaded = attribute.deserialize(attribute.get_value(old)), {attribute.attr_name: old}
+        return of_default(type(row), name, attribute, value, loaded=loaded, complete=False)
+    except Exception:  # noqa: BLE001 - it is unreadable, so any value that the block assigned, even None, is a change
         return old
 
 
 def of_default(
-    model: type[AttributeContainer], name: str, attribute: Attribute[Any], value: object
+    model: type[AttributeContainer], name: str, attribute: Attribute[Any], value: object, **options: Any
 ) -> dict[str, Any] | None:
-    """Return the stored form of a value that belongs to no row."""
+    """Return the stored form of a value without a row, with the options of `serialized`."""
     row = model.__new__(model)
     vars(row)["attribute_values"] = {}
     attribute.__set__(row, value)
-    return serialized(row, name, attribute)
+    return serialized(row, name, attribute, **options)
 
 
 def _described(row: AttributeContainer, name: str) -> str:
@@ -438,7 +430,7 @@ def _described(row: AttributeContainer, name: str) -> str:
 
 
 def same(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> bool:
-    """Return whether two stored values are equal: sets in any order, numbers by value, None as a missing value."""
+    """Return whether two stored values are equal. The order of sets and the format of numbers do not matter."""
     if old is None or new is None or NULL in old or NULL in new:
         return (old is None or NULL in old) and (new is None or NULL in new)
     ((kind, before),) = old.items()

@@ -1,4 +1,4 @@
-"""Signals from outside that a task awaits: their names, and how its row has them."""
+"""Signals from outside that a task awaits: their names and their stored form."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from pynamodb.constants import MAP, STRING
 
 from pynamodb_tracker import clock, strict_json
 from pynamodb_tracker.arguments import check_name, shown
-from pynamodb_tracker.exceptions import ValueNotStorableError
-from pynamodb_tracker.model.data import to_json
+from pynamodb_tracker.model.data import bounded_json
 
 if TYPE_CHECKING:
     from pynamodb_tracker.dynamodb.connection import Item
@@ -20,9 +19,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_BYTES = 1024
-"""Of a signal as JSON: every write of the task is charged for it."""
+"""The longest signal as JSON. Every write of the task is charged for it."""
 MAX_LABEL_BYTES = 256
-"""Of who sends a signal, and of the key of the event: they are stored with it."""
+"""The longest sender name and event key. They are stored with the signal."""
 
 
 class SignalName(Generic[T]):
@@ -30,27 +29,25 @@ class SignalName(Generic[T]):
 
     def __init__(self, model: type[T], name: str) -> None:
         self.model = model
-        """The class of the use case."""
         self.name = name
-        """The stored name."""
 
     def __repr__(self) -> str:
         return f"<{self.model.__name__}.{self.name}>"
 
 
 class ReceivedSignal(NamedTuple):
-    """A signal that a task has got in this round."""
+    """A signal that a task received in this round."""
 
     value: Any
-    """What was sent, as JSON has it."""
+    """A JSON value."""
     by: str | None
     """Who sent it."""
     time: datetime
     """When it was stored."""
     token: str
-    """The token of the call that sent it, by which it recognizes its own write."""
+    """The call that sent it recognizes its own write by this."""
     key: str | None
-    """The sender's name for the event, such as the id that a payment provider gives it."""
+    """The sender's key for the event, such as the id of a payment provider's event."""
 
     def stored(self, text: str) -> Item:
         """Return the stored form, with the value as text."""
@@ -59,19 +56,19 @@ class ReceivedSignal(NamedTuple):
 
     @classmethod
     def read(cls, stored: Item) -> ReceivedSignal:
-        """Return a stored result; a ValueError if it cannot be read."""
+        """Parse the stored form. Raises ValueError if it cannot be read."""
         try:
             texts = {name: value[STRING] for name, value in stored.items()}
             time = clock.read(texts["time"])
             if time is None:
-                raise ValueError(f"{texts['time']!r} is no time")
+                raise ValueError(f"{texts['time']!r} is not a time")
             return cls(json.loads(texts["value"]), texts.get("by"), time, texts["token"], texts.get("key"))
         except KeyError as missing:
             raise ValueError(f"it has no {missing}, or it is of another type") from missing
 
 
 def check_signal(model: type, given: object) -> str:
-    """Return the stored name of a signal that tasks of a use case may await; TypeError for anything else."""
+    """Return the stored name of a signal of this use case. Raises TypeError for anything else."""
     if not isinstance(given, SignalName) or not issubclass(model, given.model):
         raise TypeError(
             f"wait_for takes a signal that {model.__name__} declares, such as {model.__name__}.paid for "
@@ -81,7 +78,7 @@ def check_signal(model: type, given: object) -> str:
 
 
 def check_label(name: str, given: object) -> str | None:
-    """Return the name of a sender, an event or a round, or None; a ValueError if it has more than 256 bytes."""
+    """Return the name of a sender, an event or a round, or None. Raises ValueError above 256 bytes."""
     label = check_name(name, given)
     if label is not None and len(label.encode()) > MAX_LABEL_BYTES:
         raise ValueError(f"{name} has at most {MAX_LABEL_BYTES} bytes, not {len(label.encode()):,}")
@@ -89,30 +86,18 @@ def check_label(name: str, given: object) -> str | None:
 
 
 def value_text(value: object, name: str, task_id: str) -> str:
-    """Return the value of a signal as JSON that reads back equal; a ValueNotStorableError says what is wrong."""
-    try:
-        text = to_json(value, name)
-    except (TypeError, ValueError, RecursionError) as error:
-        problem = str(error)
-    else:
-        if (size := len(text.encode())) <= MAX_BYTES:
-            return text
-        problem = (
-            f"it has {size:,} bytes as JSON, and at most {MAX_BYTES:,} are stored: put it into an object store, and "
-            "send its key"
-        )
-    raise ValueNotStorableError(
-        f"the signal {name} of {task_id!r} cannot be stored: {problem}", task_id=task_id, attribute=name
-    )
+    """Return a signal's value as JSON. Raises ValueNotStorableError if it would not read back equal."""
+    described, advice = f"the signal {name} of {task_id!r}", "put it into an object store, and send its key"
+    return bounded_json(value, name, described, MAX_BYTES, advice, task_id=task_id, attribute=name)
 
 
 def encode_answers(signals: Mapping[str, ReceivedSignal]) -> Item:
-    """Return the stored map of the signals that a task has got in this round."""
+    """Return the stored map of signals by name."""
     return {name: {MAP: each.stored(strict_json.dumps(each.value))} for name, each in signals.items()}
 
 
 def decode_answers(stored: Item) -> dict[str, ReceivedSignal]:
-    """Return the signals of a stored map, by name; a ValueError for one that cannot be read."""
+    """Return the signals by name. Raises ValueError if one cannot be read."""
     if wrong := [name for name, each in stored.items() if MAP not in each]:
-        raise ValueError(f"{shown(wrong[0])} is no map")
+        raise ValueError(f"{shown(wrong[0])} is not a map")
     return {name: ReceivedSignal.read(each[MAP]) for name, each in stored.items()}

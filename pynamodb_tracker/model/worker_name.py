@@ -1,4 +1,4 @@
-"""Who claims a task: `host:pid`, or the name that a Lambda invocation sets."""
+"""The name of the worker that claims a task: `host:pid`, or the name that a Lambda invocation sets."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _name: ContextVar[str | None] = ContextVar("pynamodb_tracker_worker", default=No
 
 
 def this_worker() -> str:
-    """Return who claims: the name set by `working_as`, or else `host:pid`, read each time because processes fork."""
+    """Return the name set by `working_as`, or else `host:pid`, which changes when a process forks."""
     return _name.get() or f"{_host()}:{os.getpid()}"
 
 
 @around
 def working_as(name: str | None) -> Iterator[None]:
-    """Use that name for tasks that are claimed in this block; None changes nothing."""
+    """Use this name for claims in the block. None changes nothing."""
     before = _name.set(name or _name.get())
     try:
         yield

@@ -1,4 +1,4 @@
-"""Tasks that have a value of an attribute, in any state: the entries of the attribute's index, and then their rows."""
+"""Tasks with a given value of an indexed attribute, in any state."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import chain, islice
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from pynamodb.constants import NUMBER
 
@@ -20,16 +20,15 @@ from pynamodb_tracker.query.state_scan import PAGE, Window, with_data_of
 T = TypeVar("T", bound=TaskRow)
 
 _MOMENT = timedelta(microseconds=1)
-"""Times have no finer part."""
 
 _SECOND_MOMENT = datetime.min.replace(tzinfo=UTC) + _MOMENT
 
 Place = tuple[str, str, str]
-"""The time of creation, the task id and the use case of an index entry: how far a scan has come."""
+"""The creation time, the task id and the use case of an index entry."""
 
 
 class AttributeScan(Generic[T]):
-    """A scan of the tasks with one value of an attribute, in the order of `create_time`, with one page in memory."""
+    """A scan of the tasks with one value of an attribute, ordered by `create_time`, with one page in memory."""
 
     def __init__(
         self,
@@ -41,21 +40,21 @@ class AttributeScan(Generic[T]):
         newest_first: bool = False,
         code: int | None = None,
     ) -> None:
-        """`index` is the name of the index and that of its hash key; on a use case, others' tasks are left out."""
+        """`index` has the name of the index and of its hash key. A use case's class finds only its own tasks."""
         self.model = model
         self.name, self.key = index
         self.value = value
         self.window = window
         self.newest_first = newest_first
         self.code = code
-        """The only state that is wanted."""
+        """The wanted state, or None for any."""
         self.place: Place | None = None
-        """The last entry that was consumed; a scan starts after it, and updates it."""
+        """The last entry that was consumed. A scan starts after it and updates it."""
         self._entries: Iterator[Item] = iter(())
         self._chunk = deque[tuple[Item, T | None]]()
 
     def rows(self, limit: int | None = None) -> Iterator[T]:
-        """Yield each task that has the value, whole, once."""
+        """Yield each whole task with the value once."""
         self._entries = self._read(limit)
         size = MOST_KEYS if limit is None or self.code is not None else min(limit, MOST_KEYS)
         found = 0
@@ -63,7 +62,7 @@ class AttributeScan(Generic[T]):
             self._chunk = deque(self._with_rows(chunk))
             while self._chunk:
                 entry, row = self._chunk.popleft()
-                self.place = _place(entry)
+                self.place = (entry["create_time"]["S"], *key_of(entry))
                 if row is not None and self._is_as_indexed(row, entry):
                     yield row
                     found += 1
@@ -71,26 +70,25 @@ class AttributeScan(Generic[T]):
                         break
 
     def has_more(self) -> bool:
-        """Return whether the index has an entry behind the last row that `rows` yielded."""
+        """Return whether the index has an entry after the last row of `rows`."""
         return bool(self._chunk) or next(self._entries, None) is not None
 
     def has_place(self, place: Place) -> bool:
-        """Return whether an entry of this scan can be there: DynamoDB refuses a request that starts elsewhere."""
+        """Return whether this scan can have an entry there. DynamoDB refuses a request that starts elsewhere."""
         since, until = self.window.since, self.window.until
         return (since is None or clock.stamp(since) <= place[0]) and (until is None or place[0] < clock.stamp(until))
 
     def _with_rows(self, entries: Sequence[Item]) -> Iterator[tuple[Item, T | None]]:
-        """Return the entries with their rows, those of all use cases in one request for 100."""
         rows = hydration.rows_of_table(self.model, map(key_of, entries))
-        pairs = deque((entry, self._if_wanted(rows.get(key_of(entry)), entry)) for entry in entries)
+        found = ((entry, rows.get(key_of(entry))) for entry in entries)
+        pairs = deque(
+            (entry, row if row is not None and self._is_as_indexed(row, entry) else None) for entry, row in found
+        )
         rows.clear()
         return with_data_of(pairs, with_data=True)
 
-    def _if_wanted(self, row: T | None, entry: Item) -> T | None:
-        return row if row is not None and self._is_as_indexed(row, entry) else None
-
     def _is_as_indexed(self, row: T, entry: Item) -> bool:
-        """Return whether the row still is what the index has, is in the wanted state, and not past its time to live."""
+        """Return whether the row still agrees with its entry, is in the wanted state, and has not expired."""
         stored = row._row_state.stored
         moved = any(stored.get(name) != entry[name] for name in (self.key, "create_time"))
         is_in_state = self.code is None or stored.get("status") == {NUMBER: str(self.code)}
@@ -101,11 +99,13 @@ class AttributeScan(Generic[T]):
         until = self.window.until
         last = None if until is None else max(until, _SECOND_MOMENT) - _MOMENT
         of_use_case = TaskRow.use_case_id == tracker.use_case.name if tracker.has_use_case else None
+        names = (self.key, "create_time", "task_id", "use_case_id")
+        at = zip(names, (self.value, *self.place), strict=True) if self.place else ()
         found = pages(
             table,
             table.query,
             self.value,
-            start=self._start_key(),
+            start={name: {"S": value} for name, value in at} or None,
             range_key_condition=self.window.key_condition(TaskRow.create_time, last),
             filter_condition=of_use_case,
             index_name=self.name,
@@ -113,13 +113,3 @@ class AttributeScan(Generic[T]):
             limit=PAGE if limit is None or self.code is not None else min(max(limit, MOST_KEYS), PAGE),
         )
         return chain.from_iterable(page["Items"] for page in found)
-
-    def _start_key(self) -> Any:
-        if self.place is None:
-            return None
-        names = (self.key, "create_time", "task_id", "use_case_id")
-        return {name: {"S": value} for name, value in zip(names, (self.value, *self.place), strict=True)}
-
-
-def _place(entry: Item) -> Place:
-    return entry["create_time"]["S"], *key_of(entry)

@@ -1,6 +1,6 @@
-"""What a step has to do now: pending and failed tasks that are due, and abandoned ones.
+"""The due tasks of a step: pending and failed ones that are due, and abandoned ones.
 
-Tasks that have given up an occurrence of their rule are none of them: pending at their first step until the next one.
+A task that gave up an occurrence of its rule is not due. It is pending at its first step until the next occurrence.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import heapq
 from collections.abc import Callable, Collection, Iterator
 from datetime import datetime, timedelta
 from functools import partial
-from itertools import islice
-from typing import Generic, TypeVar
+from itertools import islice, takewhile
+from typing import Any, Generic, TypeVar
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item, read_page
@@ -25,11 +25,11 @@ T = TypeVar("T", bound=TaskRow)
 V = TypeVar("V")
 
 _COMMANDS = ("ignored", "reopened", "unlocked")
-"""What a command leaves in `errors` as its type."""
+"""The types of the entries that commands leave in `errors`."""
 
 
 class DueTasks(Generic[T]):
-    """What a step has to do at a point in time, oldest first."""
+    """The due tasks of a step at a point in time, oldest first."""
 
     def __init__(
         self,
@@ -48,64 +48,53 @@ class DueTasks(Generic[T]):
         self.now = now
         self.window = window
         self.only = only
-        """Codes to include: pending, failed or in_progress of the step; if empty, all three."""
+        """The codes to include, by default pending, failed and in_progress of the step."""
         self.error_contains = error_contains
-        """Text that the last error, on one line, must contain; case is ignored."""
+        """Text in `last_error`, in any case."""
         self.goes_on = goes_on
-        """Called for each entry that is read: it may take long to find one that matches. False ends the ids."""
+        """Called for each entry, because finding one that matches may take long. False ends the ids."""
         self.shard = shard
-        """The only shard that is read; None for all of them, merged."""
+        """The only shard to read, or None to merge all."""
         self._parts: dict[int, DueTasks[T]] = {}
         self._abandoned_rows: Iterator[T] | None = None
         self._abandoned_positions: list[Position] = []
 
     def rows(self, limit: int | None = None, *, with_data: bool = True) -> Iterator[T]:
-        """Yield whole tasks, each once, even if it changes its state during the scan and is found in both."""
-        most = None if self.error_contains else limit  # only a row that was read is known to match
+        """Yield whole tasks, each once, even if a task changes its state during the scan."""
+        most = None if self.error_contains else limit  # only the row shows whether it matches
         waiting = [scan.rows(most) for scan in self._waiting(with_data=with_data)]
         rows = heapq.merge(*waiting, self._abandoned(with_data=with_data), key=_position_of)
         seen = SeenIds()
-        return islice(
-            (row for row in rows if self._matches(row._row_state.stored) and seen.is_new(row.task_id)),
-            limit,
-        )
+        return islice((row for row in rows if self._matches(row._row_state.stored) and seen.is_new(row.task_id)), limit)
 
     def in_shard(self, shard: int) -> DueTasks[T]:
-        """Return the part of these tasks that is in one shard."""
-        return DueTasks(
-            self.model,
-            self.codes,
-            self.now,
-            self.window,
-            only=self.only,
-            error_contains=self.error_contains,
-            goes_on=self.goes_on,
-            shard=shard,
-        )
+        """Return the due tasks of one shard."""
+        options: dict[str, Any] = {"only": self.only, "error_contains": self.error_contains, "goes_on": self.goes_on}
+        return DueTasks(self.model, self.codes, self.now, self.window, **options, shard=shard)
 
     def ids(self, limit: int | None = None) -> Iterator[str]:
-        """Yield ids only: those of pending and failed tasks are from the index, so a claim may find one changed.
+        """Yield ids only. The ids of pending and failed tasks come from the index, so a claim may find one changed.
 
-        `limit` is about how many are needed: further ones cost more requests.
+        `limit` is roughly how many are needed. More of them cost more requests.
         """
         most = None if self.error_contains else limit  # few may match
-        waiting = [self._waiting_positions(scan.entries(most)) for scan in self._waiting()]
+        waiting = (map(position, filter(self._matches, self._going_on(scan.entries(most)))) for scan in self._waiting())
         seen = SeenIds()
         for _, task_id in heapq.merge(*waiting, self._positions_of_abandoned()):
             if seen.is_new(task_id):
                 yield task_id
 
     def ids_in(self, shard: int, limit: int | None = None) -> Iterator[str]:
-        """Yield the ids that are in one shard."""
+        """Yield the ids of one shard."""
         if shard not in self._parts:
             self._parts[shard] = self.in_shard(shard)  # it remembers the rows of abandoned tasks
         return self._parts[shard].ids(limit)
 
     def first(self) -> dict[int, datetime]:
-        """Return by code when its first task can start, now or later; reads one entry of each shard.
+        """Return when the first task can start, now or later, by code. Reads one entry per shard.
 
-        A code whose tasks all wait for others is left out: nobody knows when. A lock that was extended expires later
-        than that, because the index does not contain extensions.
+        A code whose tasks all wait for others is left out, because nobody knows when they start. An extended lock
+        expires later than returned, because the index does not contain extensions.
         """
         found = {}
         for code in filter(self._is_wanted, (self.codes.pending, self.codes.failed, self.codes.in_progress)):
@@ -124,26 +113,21 @@ class DueTasks(Generic[T]):
             if self._is_wanted(code)
         ]
 
-    def _waiting_positions(self, entries: Iterator[Item]) -> Iterator[Position]:
-        for entry in self._while_it_goes_on(entries):
-            if self._matches(entry):
-                yield position(entry)
-
     def _abandoned(self, *, with_data: bool) -> Iterator[T]:
-        """Yield tasks whose lock has expired by their rows, because the index does not contain extensions."""
+        """Yield tasks whose lock has expired. Only the rows contain extensions of locks."""
         if not self._is_wanted(self.codes.in_progress):
             return
         expired = self.now - self.model.tracker.margin
         scan = StateScan(
             self.model, self.codes.in_progress, self.window, latest=expired, with_data=with_data, shard=self.shard
         )
-        for row in self._while_it_goes_on(scan.rows()):
+        for row in self._going_on(scan.rows()):
             expire_time: datetime | None = readable(row).lock_expire_time
             if expire_time is None or expire_time < expired:  # without one, the row is damaged: its claim says so
                 yield row
 
     def _positions_of_abandoned(self) -> Iterator[Position]:
-        """Yield where the abandoned tasks are; each row is read once, however often the ids are asked for."""
+        """Yield the positions of abandoned tasks. Each row is read once, even if this is called several times."""
         yield from self._abandoned_positions
         if self._abandoned_rows is None:
             self._abandoned_rows = self._abandoned(with_data=False)
@@ -152,21 +136,15 @@ class DueTasks(Generic[T]):
                 self._abandoned_positions.append(_position_of(row))
                 yield self._abandoned_positions[-1]
 
-    def _while_it_goes_on(self, found: Iterator[V]) -> Iterator[V]:
-        for each in found:
-            if self.goes_on is not None and not self.goes_on():
-                return
-            yield each
+    def _going_on(self, found: Iterator[V]) -> Iterator[V]:
+        return takewhile(lambda _: self.goes_on is None or self.goes_on(), found)
 
     def _is_wanted(self, code: int) -> bool:
         return not self.only or code in self.only
 
     def _matches(self, item: Item) -> bool:
-        """Return whether a row, or its entry in the index, has the wanted error."""
-        return (
-            not self.error_contains
-            or self.error_contains.casefold() in item.get("last_error", {}).get("S", "").casefold()
-        )
+        """Return whether a row or an index entry has the wanted error."""
+        return self.error_contains.casefold() in item.get("last_error", {}).get("S", "").casefold()
 
 
 def _position_of(row: TaskRow) -> Position:
@@ -174,10 +152,10 @@ def _position_of(row: TaskRow) -> Position:
 
 
 def given_up(model: type[T], steps: Collection[str], window: Window, most: int) -> tuple[list[T], bool]:
-    """Return the tasks that gave up an occurrence at one of these steps, and whether all that might have were searched.
+    """Return the tasks that gave up an occurrence at one of these steps, and whether the search was complete.
 
-    It reads from the index up to `most` tasks of the first step that are due later, because any number may have been
-    created so, and the rows of those that have an error. A task is found until its next occurrence is due.
+    It reads up to `most` index entries of tasks at the first step that are due later, because there may be many, and
+    the rows of those with an error. It finds a task until its next occurrence is due.
     """
     keys = model.tracker.use_case.status_keys(model.tracker.steps[0].pending)
     searched = side_by_side(partial(_with_an_error, model, window, -(-most // len(keys))), keys)
@@ -190,8 +168,7 @@ def _with_an_error(model: type[TaskRow], window: Window, most: int, status_key: 
     table, start, task_ids = model.tracker.connection(), None, list[str]()
     now = clock.now()
     due = StatusIndex.due_time.between(max(now, window.since or now), clock.LATEST)
-    has_error = TaskRow.last_error.exists() & (TaskRow.attempt == 0)
-    in_window = window.on_update_time()
+    has_error, in_window = TaskRow.last_error.exists() & (TaskRow.attempt == 0), window.on_update_time()
     while True:
         found = read_page(
             table,
@@ -211,12 +188,11 @@ def _with_an_error(model: type[TaskRow], window: Window, most: int, status_key: 
 
 
 def _gave_up_at(row: TaskRow) -> str | None:
-    """Return the step at which the row gave up its last occurrence; None if a command has moved it since."""
+    """Return the step at which the row gave up its last occurrence, or None if a command has moved it since."""
     first, failures = row.tracker.steps[0], failures_in_row(row)
     if (row.status, row.attempt) != (first.pending, 0) or not (row.repeat and row.last_error):
         return None
     if not failures:  # the row had no room for the failure
         return first.step
     last = failures[-1]
-    is_newest = last.time == row.update_time
-    return last.step if is_newest and last.type not in _COMMANDS else None
+    return last.step if last.time == row.update_time and last.type not in _COMMANDS else None

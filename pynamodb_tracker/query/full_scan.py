@@ -1,4 +1,4 @@
-"""All tasks of a use case, in any state: their number by state, their ids, and the tasks themselves."""
+"""All tasks of a use case in any state: their number by state, their ids, and the tasks."""
 
 from __future__ import annotations
 
@@ -18,10 +18,8 @@ from pynamodb_tracker.query.state_scan import INDEX, kept_since
 
 T = TypeVar("T", bound=TaskRow)
 
-
 _SEGMENTS = 16
-"""Twice as many as are read at the same time, because keys are spread over segments by chance; an empty one costs half
-a read unit."""
+"""Twice as many as are read at once, as keys spread over segments by chance. An empty one costs half a read unit."""
 
 
 class Count(NamedTuple):
@@ -29,35 +27,34 @@ class Count(NamedTuple):
 
     tasks: int = 0
     waiting: int = 0
-    """How many of them only the end of other tasks makes due."""
+    """How many of them become due only when other tasks end."""
 
 
 def counts(model: type[TaskRow]) -> dict[int, Count]:
-    """Return how many tasks the index has by code, codes that no step declares included; reads the whole index once.
+    """Return how many tasks the index has by code, including codes that no step declares. Reads the whole index once.
 
-    An index of up to 1 MB is one request. A larger one is read in segments, a few at the same time, from its beginning:
-    a scan that has begun cannot be divided. All entries of an index key are in one segment, so that a large state needs
-    shards to be read faster: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Scan.html
+    An index of up to 1 MB takes one request. A larger one is read again in segments, a few at the same time, because a
+    scan cannot be divided once it has begun. A segment has all entries of an index key, so only shards make reading a
+    large state faster: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Scan.html
     """
     scan = _IndexScan(model)
     found, end = scan.page(1, (0, None))
-    if end:
-        found = scan.segments()
+    found = scan.segments() if end else found
     return {code: Count(found[code, False] + found[code, True], found[code, True]) for code, _ in found}
 
 
 class _IndexScan:
-    """A scan of the whole index, which keeps the numbers of a page and not its entries."""
+    """A scan of the whole index. It keeps only numbers, no entries."""
 
     def __init__(self, model: type[TaskRow]) -> None:
         self.table = model.tracker.connection()
         self.prefix = model.tracker.use_case.prefix
         kept = ((code, kept_since(model, code)) for code in model.tracker.ends)
         self.kept_since = {str(code): clock.stamp(since) for code, since in kept if since is not None}
-        """By code, when a task ended at the earliest that has not expired."""
+        """When the oldest unexpired task may have ended, by code."""
 
     def segments(self) -> Counter[tuple[int, bool]]:
-        """Count by code, and by whether it waits, what the index has."""
+        """Count the entries by code, and by whether the task waits for others."""
         tally = Counter[tuple[int, bool]]()
         left: dict[int, Item | None] = dict.fromkeys(range(_SEGMENTS))
         while left:
@@ -68,7 +65,7 @@ class _IndexScan:
         return tally
 
     def page(self, segments: int, at: tuple[int, Item | None]) -> tuple[Counter[tuple[int, bool]], Item | None]:
-        """Count in the same way what a request reads; return where the next one of the segment begins, if any."""
+        """Count the entries of one request. Also returns where the segment's next request starts, if there is one."""
         segment, start = at
         found = read_page(
             self.table,
@@ -85,26 +82,19 @@ class _IndexScan:
         begin, never = len(self.prefix), clock.stamp(clock.NEVER)
         for entry in entries:
             code = entry["status_key"]["S"][begin:].partition(SEPARATOR)[0]
-            if code.isdecimal() and self._is_kept(code, entry):  # other programs may write other keys
+            is_kept = entry.get("update_time", {}).get("S", "") >= self.kept_since.get(code, "")
+            if code.isdecimal() and is_kept:  # other programs may write other keys
                 yield int(code), entry["due_time"]["S"] == never
 
-    def _is_kept(self, code: str, entry: Item) -> bool:
-        since = self.kept_since.get(code)
-        return since is None or entry.get("update_time", {}).get("S", "") >= since
 
-
-_FOR_A_DELETE = (
-    *("task_id", "use_case_id", "status", "fence", "attempt", "lock", "creation"),
-    *("group", "parent"),
-)
+_FOR_A_DELETE = ("task_id", "use_case_id", "status", "fence", "attempt", "lock", "creation", "group", "parent")
 
 
 def to_delete(model: type[TaskRow], groups: list[str]) -> Iterator[tuple[str, Item | None]]:
-    """Yield the id of every task of the use case once, strongly consistent; reads the whole table.
+    """Yield each task id of the use case once, with the row's attributes that a delete needs. Reads the whole table.
 
-    With it comes what a delete has to know of the row; None if there is more than the row. Includes tasks whose delete
-    was interrupted, so that only their overflow chunks are left. The names of the use case's groups are added to
-    `groups`.
+    Strongly consistent. The attributes are None if there is more than the row, or only overflow chunks are left of an
+    interrupted delete. Adds the names of the use case's groups to `groups`.
     """
     use_case, table = model.tracker.use_case, model.tracker.connection()
     own, of_group = TaskRow.use_case_id, range_key(use_case.name)
@@ -125,8 +115,7 @@ def to_delete(model: type[TaskRow], groups: list[str]) -> Iterator[tuple[str, It
 
 
 def tasks(model: type[T]) -> Iterator[T]:
-    """Return every task of the use case once, strongly consistent; reads the whole table."""
-    of_use_case = TaskRow.use_case_id == model.tracker.use_case.name
-    table = model.tracker.connection()
+    """Return each task of the use case once, strongly consistent. Reads the whole table."""
+    of_use_case, table = TaskRow.use_case_id == model.tracker.use_case.name, model.tracker.connection()
     found = pages(table, table.scan, filter_condition=of_use_case, consistent_read=True)
     return (load(model, item) for page in found for item in page["Items"])

@@ -1,4 +1,4 @@
-"""A scan of one state: finds candidates in the index, reads the whole rows, and drops those that have changed since."""
+"""A scan of one state: it finds candidates in the index, reads their rows, and drops rows that have changed."""
 
 from __future__ import annotations
 
@@ -29,28 +29,28 @@ from pynamodb_tracker.model.serialization import TimeAttribute
 T = TypeVar("T", bound=TaskRow)
 
 Position = tuple[str, str]
-"""The due time and the task id of an index entry: how far a scan of a shard has come."""
+"""The due time and the task id of an index entry."""
 
 INDEX = StatusIndex.Meta.index_name
 
 _MOST_DATA = 4 * 1024 * 1024
-"""Bytes of off-row data that are in memory at a time; a single task may have more."""
+"""Bytes of data from chunks in memory at a time. A single task may have more."""
 
 _ENTRIES_PER_UNIT = 10
-"""Entries that a request reads for half a read unit, the least that it costs; an entry takes 285 to 500 bytes."""
+"""Entries for half a read unit, the minimum cost of a request. An entry takes 285 to 500 bytes."""
 
 _MOST_ENTRIES = 10_000
-"""More than 1 MB of entries, which is the most that a request reads; DynamoDB refuses a limit beyond 32 bits."""
+"""More than 1 MB of entries, the most that a request reads. DynamoDB refuses a limit beyond 32 bits."""
 
 PAGE = 500
-"""Entries that a request to the index asks for if no limit is given; about 150 KB."""
+"""Entries per request if no limit is given, about 150 KB."""
 
 _RECENT = 4096
-"""Ids that are kept in a set before they are sorted into an array."""
+"""Ids in a set before they are sorted into an array."""
 
 
 class Window:
-    """`since <= update_time < until`: when a task came into its state."""
+    """When a task came into its state: `since <= update_time < until`."""
 
     __slots__ = ("since", "until")  # no dataclass and no named tuple: building one takes time at every cold start
 
@@ -59,7 +59,7 @@ class Window:
         self.until = until
 
     def after(self, not_before: datetime | None) -> Window:
-        """Return the part of this window that begins no earlier than `not_before`."""
+        """Return the part of this window from `not_before` on."""
         return Window(max((time for time in (self.since, not_before) if time is not None), default=None), self.until)
 
     def on_update_time(self) -> Condition | None:
@@ -72,9 +72,9 @@ class Window:
         return condition
 
     def key_condition(self, time: TimeAttribute, latest: datetime | None) -> Condition | None:
-        """Return what keeps a query from reading entries whose time is before the window, or after `latest`.
+        """Return the condition that keeps a query from reading entries before the window, or after `latest`.
 
-        `time` may be `due_time`, because `update_time` is never later than that.
+        `time` may be `due_time`, because `update_time` is never later.
         """
         if self.since is not None and latest is not None:
             return time.between(self.since, max(self.since, latest))
@@ -84,7 +84,7 @@ class Window:
 
 
 class StateScan(Generic[T]):
-    """A scan of the tasks of one state in the order of `due_time`, across shards, with one page in memory."""
+    """A scan of the tasks of one state in all shards, ordered by `due_time`, with one page in memory."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class StateScan(Generic[T]):
         with_data: bool = True,
         shard: int | None = None,
     ) -> None:
-        """Raise a TrackerError for a state that the index does not have."""
+        """Raise a TrackerError for a state that is not indexed."""
         if not model.tracker.is_indexed(code):
             raise TrackerError(
                 f"the index does not have tasks of {model.__name__} that have succeeded, because of "
@@ -108,16 +108,16 @@ class StateScan(Generic[T]):
         self.window = window
         self.latest_due_first = latest_due_first
         self.latest = latest
-        """The last due time that is of interest."""
+        """The latest due time."""
         self.with_data = with_data
         self.shard = shard
-        """The only shard that is read; None for all of them."""
+        """The only shard to read, or None for all."""
         self.positions: dict[str, Position] = {}
-        """By index key, the last entry that was consumed; a scan starts after it, and updates it."""
+        """The last entry that was consumed, by index key. A scan starts after it and updates it."""
         self._entries: Iterator[Item] = iter(())
 
     def rows(self, limit: int | None = None) -> Iterator[T]:
-        """Yield each task that is in the state, whole, once."""
+        """Yield each whole task in the state once."""
         self._entries = self.entries(limit)
         seen, wanted = SeenIds(), limit
         while chunk := list(islice(self._entries, min(MOST_KEYS, wanted or MOST_KEYS))):
@@ -133,57 +133,58 @@ class StateScan(Generic[T]):
 
     def _whole(self, chunk: Sequence[Item]) -> Iterator[tuple[Item, T | None]]:
         rows = hydration.rows(self.model, (entry["task_id"]["S"] for entry in chunk))
-        pairs = deque((entry, _indexed_row(entry, rows)) for entry in chunk)
-        rows.clear()  # from here on, rows that were yielded can be freed
+        found = ((entry, rows.get(entry["task_id"]["S"])) for entry in chunk)
+        pairs = deque((each, row if row is not None and _is_as_indexed(row, each) else None) for each, row in found)
+        rows.clear()  # from now on, rows that were yielded can be freed
         return with_data_of(pairs, with_data=self.with_data)
 
     def has_more(self) -> bool:
-        """Return whether the index has an entry behind the last row that `rows` yielded."""
+        """Return whether the index has an entry after the last row of `rows`."""
         return next(self._entries, None) is not None
 
     def has_position(self, at: Position) -> bool:
-        """Return whether an entry of this scan can be there: DynamoDB refuses a request that starts elsewhere."""
+        """Return whether this scan can have an entry there. DynamoDB refuses a request that starts elsewhere."""
         since, last = self.window.since, self._last_due()
         return (since is None or clock.stamp(since) <= at[0]) and (last is None or at[0] <= clock.stamp(last))
 
     def entries(self, limit: int | None = None) -> Iterator[Item]:
         """Yield the index entries of all shards, merged.
 
-        The first pages of the shards are requested at the same time, further ones when they are needed. With a limit, a
-        shard is first asked for little more than its share of it.
+        The first pages of all shards are requested at the same time, later ones when they are needed. With a limit, the
+        first request to a shard asks for little more than its share.
         """
         keys = self.model.tracker.use_case.status_keys(self.code)
         if self.shard is not None:
             keys = [keys[self.shard]]
-        first, further = _share(limit, len(keys)), min(max(limit or PAGE, _ENTRIES_PER_UNIT), PAGE)
-        shards = [self._pages(key, first, further) for key in keys]
+        first, later = _share(limit, len(keys)), min(max(limit or PAGE, _ENTRIES_PER_UNIT), PAGE)
+        shards = [self._pages(key, first, later) for key in keys]
         found = side_by_side(next, shards)
         merged = (chain(first, chain.from_iterable(rest)) for first, rest in zip(found, shards, strict=True))
         yield from heapq.merge(*merged, key=position, reverse=self.latest_due_first)
 
-    def _pages(self, status_key: str, first: int, further: int) -> Iterator[list[Item]]:
-        """Yield the pages of a shard: one at least, and the others each when it is needed.
+    def _pages(self, status_key: str, first: int, later: int) -> Iterator[list[Item]]:
+        """Yield the pages of a shard, at least one, each when it is needed.
 
-        Where the window drops entries, each further page is larger: there may be many before the next one within it.
+        If the window drops entries, the next page is larger, because many more may be dropped.
         """
-        at = self.positions.get(status_key)
-        start = None if at is None else self._start_key(status_key, at)
-        limit = first
+        start, limit = None, first
+        if (at := self.positions.get(status_key)) is not None:
+            start = {"status_key": {"S": status_key}, "due_time": {"S": at[0]}, **self.model.tracker.key(at[1])}
         while True:
-            found = self._page(status_key, start, self.window, limit, scan_index_forward=not self.latest_due_first)
+            found = self._page((status_key, start), self.window, limit, scan_index_forward=not self.latest_due_first)
             yield found["Items"]
             start = found.get("LastEvaluatedKey")
             if not start:
                 return
             if len(found["Items"]) < limit:
-                further = min(2 * further, PAGE)
-            limit = further
+                later = min(2 * later, PAGE)
+            limit = later
 
     def count(self, most: int | None = None) -> int:
-        """Return how many tasks the index has, at most `most`; eventually consistent, all shards are asked at once.
+        """Return how many tasks the index has, at most `most`. Eventually consistent.
 
-        It reads every entry that it counts. With `most`, each shard is asked for its share of what is missing, and for
-        more only as far as the window drops entries, or other shards have too few.
+        It reads every entry that it counts, in all shards at once. With `most`, it asks each shard for its share of the
+        missing number, and for more only if the window drops entries or other shards have too few.
         """
         window = self.window.after(kept_since(self.model, self.code))
         found = dropped = 0
@@ -193,23 +194,19 @@ class StateScan(Generic[T]):
             if most is not None:
                 share = -(-max(most - found, dropped) // len(left))
                 limit = min(max(share, _ENTRIES_PER_UNIT), _MOST_ENTRIES)
-            responses = side_by_side(partial(self._counted, window, limit), left.items())
+            count = partial(self._page, window=window, limit=limit, select="COUNT")
+            responses = side_by_side(count, left.items())
             found += sum(response["Count"] for response in responses)
             dropped += sum(response["ScannedCount"] - response["Count"] for response in responses)
             ends = ((key, response.get("LastEvaluatedKey")) for key, response in zip(left, responses, strict=True))
             left = {key: end for key, end in ends if end}
         return found if most is None else min(found, most)
 
-    def _counted(self, window: Window, limit: int | None, shard: tuple[str, Any]) -> dict[str, Any]:
-        """Count entries of a shard, behind the entry where the last request ended."""
-        status_key, start = shard
-        return self._page(status_key, start, window, limit, select="COUNT")
-
     def _page(
-        self, status_key: str, start: Item | None, window: Window, limit: int | None, **options: Any
+        self, shard: tuple[str, Item | None], window: Window, limit: int | None, **options: Any
     ) -> dict[str, Any]:
-        """Read up to `limit` entries of a shard, in one request."""
-        table = self.model.tracker.connection()
+        """Read up to `limit` entries with one request. `shard` is the index key, and where to start."""
+        table, (status_key, start) = self.model.tracker.connection(), shard
         return read_page(
             table,
             table.query,
@@ -223,19 +220,14 @@ class StateScan(Generic[T]):
         )
 
     def _last_due(self) -> datetime | None:
-        """Return the last due time of interest: a finished task's is when it finished, so `until` limits it."""
+        """Return the latest due time. For a finished task, it is when it finished, so `until` limits it."""
         if self.latest is None and self.model.tracker.ends_at(self.code):
             return self.window.until
         return self.latest
 
-    def _start_key(self, status_key: str, at: Position) -> Item:
-        due_time, task_id = at
-        key = {"status_key": {"S": status_key}, "due_time": {"S": due_time}}
-        return {**key, **self.model.tracker.key(task_id)}
-
 
 def _share(limit: int | None, shards: int) -> int:
-    """Return how many entries to ask each shard for first, so that few are asked again, as ids spread by chance."""
+    """Return how many entries to request from each shard first, so that few shards need a second request."""
     if limit is None or shards == 1:
         return min(limit or PAGE, PAGE)
     mean = limit / shards
@@ -243,20 +235,20 @@ def _share(limit: int | None, shards: int) -> int:
 
 
 class SeenIds:
-    """The ids that a scan has met, 8 bytes each: a set of their text takes ten times as much, 12 MB for 100,000.
+    """The ids that a scan has seen, in 8 bytes each. A set of text takes ten times as much, 12 MB for 100,000 ids.
 
-    Of a million ids, two have the same digest in one scan out of 30 million. Digests have a key of their own in each
-    scan, so nobody can choose ids that have the same one, to keep a task from being found.
+    In one scan out of 30 million with a million ids each, two ids have the same digest. Each scan has its own key, so
+    nobody can hide a task by choosing an id with the same digest.
     """
 
     def __init__(self) -> None:
         self._key = os.urandom(16)
         self._recent: set[int] = set()
         self._sorted: list[array[int]] = []
-        """Each at least twice as long as the next one."""
+        """Each is at least twice as long as the next one."""
 
     def is_new(self, task_id: str) -> bool:
-        """Return whether this is the first time that the id is met."""
+        """Return whether the scan sees this id for the first time."""
         digest = int.from_bytes(blake2b(task_id.encode(), digest_size=8, key=self._key).digest())
         if digest in self._recent:
             return False
@@ -266,43 +258,35 @@ class SeenIds:
                 return False
         self._recent.add(digest)
         if len(self._recent) == _RECENT:
-            self._sort_recent()
+            latest = array("Q", sorted(self._recent))
+            self._recent.clear()
+            while self._sorted and len(self._sorted[-1]) < 2 * len(latest):
+                latest = array("Q", heapq.merge(self._sorted.pop(), latest))
+            self._sorted.append(latest)
         return True
-
-    def _sort_recent(self) -> None:
-        latest = array("Q", sorted(self._recent))
-        self._recent.clear()
-        while self._sorted and len(self._sorted[-1]) < 2 * len(latest):
-            latest = array("Q", heapq.merge(self._sorted.pop(), latest))
-        self._sorted.append(latest)
 
 
 def position(entry: Mapping[str, Any]) -> Position:
-    """Return where an index entry stands in the order of a scan."""
+    """Return the position of an index entry."""
     return entry["due_time"]["S"], entry["task_id"]["S"]
 
 
 def kept_since(model: type[TaskRow], code: int) -> datetime | None:
-    """Return the earliest end of finished tasks in this state that have not expired, rounded up to a second."""
+    """Return when the oldest unexpired task in this final state may have ended, rounded up to a second."""
     kept_for = model.tracker.kept_for(code)
     return None if kept_for is None else clock.now().replace(microsecond=0) + timedelta(seconds=1) - kept_for
 
 
 def _is_as_indexed(row: TaskRow, entry: Item) -> bool:
-    """Return whether the row still agrees with its index entry, and is not past its time to live."""
+    """Return whether the row still agrees with its index entry and has not expired."""
     stored = row._row_state.stored
-    # Where the entries lack what rows have, the index is not the declared one: no row would agree.
+    # If entries lack an attribute of the rows, the index is not the declared one, and no row agrees.
     moved = any(stored.get(name) != (entry[name] if name in stored else None) for name in ("status", "due_time"))
     return not moved and not has_expired(row)
 
 
-def _indexed_row(entry: Item, rows: Mapping[str, T]) -> T | None:
-    row = rows.get(entry["task_id"]["S"])
-    return row if row is not None and _is_as_indexed(row, entry) else None
-
-
 def with_data_of(pairs: deque[tuple[Item, T | None]], *, with_data: bool) -> Iterator[tuple[Item, T | None]]:
-    """Take each entry with its whole row; the data of as many rows as the bound allows is in memory at a time."""
+    """Yield each entry with its whole row, and remove it from `pairs`. Limits how much data is in memory."""
     while pairs:
         group = _take_group(pairs)
         found = [row for _, row in group if row is not None]
@@ -319,7 +303,7 @@ def with_data_of(pairs: deque[tuple[Item, T | None]], *, with_data: bool) -> Ite
 
 
 def _take_group(pairs: deque[tuple[Item, T | None]]) -> list[tuple[Item, T | None]]:
-    """Take as many from the front as the bound on the data in memory allows, at least one."""
+    """Take as many from the front as may be in memory with their data, at least one."""
     group: list[tuple[Item, T | None]] = []
     room = _MOST_DATA
     while pairs:
