@@ -23,8 +23,7 @@ from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, has_la
 from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.transitions import features, refusals
 from pynamodb_tracker.transitions.commands import spend
-from pynamodb_tracker.transitions.created_claims import as_pending
-from pynamodb_tracker.transitions.creations import NewTask, put
+from pynamodb_tracker.transitions.creations import NewTask, as_pending, put
 from pynamodb_tracker.transitions.finishes import fail, release
 from pynamodb_tracker.transitions.lock import Claim, Journal, new_token
 from pynamodb_tracker.transitions.overflow_retention import expire_again, keep

@@ -19,7 +19,7 @@ from pynamodb_tracker.transitions.participants import Participant
 from pynamodb_tracker.transitions.transition import Transition
 
 if TYPE_CHECKING:
-    from pynamodb_tracker.transitions.postponing import Postponing
+    from pynamodb_tracker.transitions.all_features import Postponing
 
 
 _FEATURES = (

@@ -14,8 +14,7 @@ from pynamodb_tracker.model.failure import Failure
 from pynamodb_tracker.model.failure_log import for_row
 from pynamodb_tracker.model.row import Membership, TaskRow, load, membership_of
 from pynamodb_tracker.transitions.commands import read
-from pynamodb_tracker.transitions.group_members import ReopenedMember
-from pynamodb_tracker.transitions.groups import Groups, enter
+from pynamodb_tracker.transitions.groups import Groups, ReopenedMember, enter
 from pynamodb_tracker.transitions.lock import new_token
 from pynamodb_tracker.transitions.overflow_retention import expire_again, keep
 from pynamodb_tracker.transitions.refusals import kept_changing, refusal
@@ -124,7 +123,7 @@ def _enter_again(
         entering.due = waits_until(row) if has_turn else clock.NEVER
         entering.add(group_number=number, **({"checkpoints": None} if clear_checkpoints else {}))
         if not has_turn:
-            entering.add(turn_due_time=now, waits=(row.blockers or 0) + 1)
+            entering.add(turn_due_time=now, blockers=(row.blockers or 0) + 1)
         return statements.as_action(statements.moved(entering, row.task_id, now), row.task_id)
 
     groups, member = Groups(), ReopenedMember(row, codes.pending, now, own)
