@@ -14,48 +14,35 @@ from pynamodb_tracker.transitions.joins import Parent
 from pynamodb_tracker.transitions.lock import Claim, Journal
 from pynamodb_tracker.transitions.participants import Participant
 from pynamodb_tracker.transitions.parts import Parts
-from pynamodb_tracker.transitions.repeats import NextRound, last_run
+from pynamodb_tracker.transitions.repeats import NextRound
 from pynamodb_tracker.transitions.signals import Awaits
 from pynamodb_tracker.transitions.transition import Transition
 
-__all__ = [
-    "Awaits",
-    "Branch",
-    "ChildList",
-    "FollowUps",
-    "Groups",
-    "NextRound",
-    "Parent",
-    "Parts",
-    "Postponing",
-    "last_run",
-]
-
 _MOST = 1000
-"""How many postponements of a task do not count as attempts, until it succeeds, is reopened or starts over."""
+"""How often a task is postponed without using up an attempt, until it succeeds, is reopened or starts over."""
 
 _GONE: dict[str, Any] = {"postpone_count": None, "first_failure": None}
 
 
 class Postponing(Participant):
-    """Removes from the row what earlier failures stored."""
+    """Postpones a task without using up an attempt, and gives it up by age. A success removes these attributes."""
 
     writes = False
 
     @classmethod
     def of_success(cls, run: Journal[Any], row: TaskRow) -> Postponing:  # noqa: ARG003 - as the others
-        """Take part in each success of a task that has failed so."""
+        """Take part in each success of a task that was postponed."""
         return cls()
 
     def change(self, success: Transition) -> None:
-        """Remove it."""
+        """Remove the attributes."""
         success.add(**_GONE)
 
     @staticmethod
     def of_failure(
         claim: Claim[Any], failure: Failure, give_up_after: timedelta | None, *, counted: bool
     ) -> tuple[dict[str, Any], bool, bool]:
-        """Return what the row gets, whether the failure counts, and whether the first one was too long ago."""
+        """Return the attributes to store, whether the failure counts, and whether the first one was too long ago."""
         values: dict[str, Any] = {}
         if give_up_after is not None:
             step_and_round = claim.statements.codes.pending, claim.round
@@ -72,9 +59,9 @@ class Postponing(Participant):
 
 
 class Branch(Participant):
-    """Stores which steps the success of a run passes over, with those that earlier runs of the round have.
+    """Stores the steps that the success of a run skips, in addition to those that the round has skipped so far.
 
-    A plain end passes over the branch steps that come after its step: nobody has chosen them.
+    A plain end skips the branch steps after its step: nobody has chosen them.
     """
 
     writes = False
@@ -85,11 +72,11 @@ class Branch(Participant):
 
     @classmethod
     def of_success(cls, run: Journal[Any], row: TaskRow) -> Branch:
-        """Take part in every success of a task that has chosen a step: one that is run again is not passed over."""
+        """Take part in each success of a task that has skipped steps. A step that runs again is not skipped."""
         return cls(run, row)
 
     def change(self, success: Transition) -> None:
-        """Store the numbers of the steps, if they change; another round begins without any."""
+        """Store the numbers of the steps, if they change. Another round begins without any."""
         if "round" in success.values:
             return
         codes, before = self._journal.claim.statements.codes, self._row.skipped_steps or []
@@ -98,3 +85,8 @@ class Branch(Participant):
         numbers += [each.pending for each in self._row.tracker.steps if each.pending in between]
         if numbers != before:
             success.add(skipped_steps=numbers or None)
+
+
+FEATURES: dict[str, Any] = {
+    each.__name__: each for each in (Awaits, Branch, ChildList, FollowUps, Groups, NextRound, Parent, Parts, Postponing)
+}
