@@ -24,8 +24,7 @@
 
 from pynamodb_tracker.transitions.claims import claim
 from pynamodb_tracker.transitions.commands import cancel, ignore, revoke
-from pynamodb_tracker.transitions.created_claims import claimed_task
-from pynamodb_tracker.transitions.creations import NewTask, create
+from pynamodb_tracker.transitions.creations import NewTask, claimed_task, create
 from pynamodb_tracker.transitions.deletions import SeenDeletes, delete, deletion
 from pynamodb_tracker.transitions.finishes import fail, release
 from pynamodb_tracker.transitions.lock import Claim, Journal, PendingSuccess

@@ -1,4 +1,4 @@
-"""Claiming a task: one conditional UpdateItem; only if it is refused, a GetItem finds out why, and what to do."""
+"""Claiming a task: one conditional UpdateItem. Only if it is refused, a GetItem finds out why."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, has_la
 from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.transitions import features, refusals
 from pynamodb_tracker.transitions.commands import spend
-from pynamodb_tracker.transitions.created_claims import as_pending
-from pynamodb_tracker.transitions.creations import NewTask, put
+from pynamodb_tracker.transitions.creations import NewTask, as_pending, put
 from pynamodb_tracker.transitions.finishes import fail, release
 from pynamodb_tracker.transitions.lock import Claim, Journal, new_token
 from pynamodb_tracker.transitions.overflow_retention import expire_again, keep
@@ -36,11 +35,11 @@ log = logging.getLogger("pynamodb_tracker")
 
 _TRIES = 4
 _GIVE_BACK_WITHIN = timedelta(seconds=5)
-"""How long reading the row is tried after a claim without a response; the caller has already waited for long."""
+"""How long to try to read the row after a claim without a response. The caller has already waited for long."""
 
 
 class _Tries:
-    """The claims that one call has sent."""
+    """The claims of one call."""
 
     # No dataclass: building one takes time at a cold start.
     __slots__ = ("creates", "in_doubt", "kept", "new", "on_time", "payload", "tokens")
@@ -48,32 +47,31 @@ class _Tries:
     def __init__(self, payload: str | None, new: NewTask[Any] | None, *, creates: bool, on_time: bool) -> None:
         self.tokens = [new_token() if new is None else new.row.lock]
         self.new = new
-        """The task that the first one creates; None for a claim of a task that exists."""
+        """The task that the first claim creates, or None for an existing task."""
         self.creates = creates
-        """Whether the caller creates the task if it is missing, so that a refusal has to show that."""
+        """Whether the caller creates a missing task, so that a refusal has to show that it is missing."""
         self.payload = payload
-        """The fingerprint of what the task is to be started with; None if that is not compared."""
+        """The fingerprint of the payload, or None if it is not compared."""
         self.on_time = on_time
-        """Whether the task has to be due by this clock, without the clock margin."""
         self.in_doubt = False
-        """Whether one of them may have locked the task, as far as is known."""
+        """Whether any claim so far may have locked the task."""
         self.kept = False
-        """Whether the time to live of a finished task's chunks was removed, so that the task can be claimed again."""
+        """Whether the time to live of a finished task's chunks was removed."""
 
     def not_found(self, statements: StepStatements[Any], task_id: str, operation: str) -> TaskNotStartableError:
-        """Return the error for a task that is not there.
+        """Return the error for a missing task.
 
-        If it was there a moment ago, the caller must not create it: a copy of a later claim might take it then.
+        If it existed a moment ago, the caller must not create it: a late copy of a claim might take the new task.
         """
         if self.creates and self.new is None and len(self.tokens) > 1:
             return refusals.kept_changing(statements, task_id, operation, len(self.tokens) - 1)
         return refusals.not_found(statements, task_id, operation)
 
     def may_hold(self, error: BaseException) -> bool:
-        """Return whether the task may stay locked, with no worker on it, when this error is raised.
+        """Return whether the task may stay locked without a worker when this error is raised.
 
-        Any exception but those of the library and of PynamoDB came from elsewhere, such as a signal handler, while a
-        claim was on its way.
+        An exception that is neither the library's nor PynamoDB's came from elsewhere, such as a signal handler, while
+        a claim was on its way.
         """
         if isinstance(error, TransactWriteError):  # an earlier try of it may have got no response
             return not is_invalid(error)
@@ -94,14 +92,22 @@ def claim(
     new: NewTask[T] | None = None,
     on_time: bool = False,
 ) -> Journal[T]:
-    """Claim the task for `lock_for`, or raise an error with the reason; `also_from` are codes of further states.
+    """Claim the task, or raise an error with the reason.
 
-    The lock may have expired when the response arrives. If one of the tracker's own attributes in the row is damaged,
-    the attempt has failed when this raises. With a `payload`, a fingerprint, the claim is refused if the step was
-    started with another one before. If the caller `creates` a task that is missing, the refusal itself says so, and no
-    further request is sent; it then calls this with that `new` task, which is created claimed, or claimed if it exists
-    by then. With `on_time`, a task that is due within the clock margin is refused: whoever looked for due tasks goes by
-    its own clock.
+    The lock may have expired when the response arrives. If one of the tracker's attributes in the row is damaged, the
+    attempt has failed when this raises.
+
+    Args:
+        statements: Those of the step.
+        task_id: The task.
+        lock_for: How long the lock is held.
+        detailed: Whether a refusal is explained, at the cost of reading the row.
+        also_from: Codes of more states from which the step may start.
+        payload: A fingerprint. The claim is refused if the step was first started with another one.
+        creates: Whether the caller creates a missing task. The refusal then tells that it is missing, without another
+            request, and the caller calls this again with the `new` task.
+        new: A task to create claimed, or to claim if it exists by then.
+        on_time: Leave out the clock margin: the caller has looked for due tasks by its own clock.
     """
     tries = _Tries(payload, new, creates=creates, on_time=on_time)
     try:
@@ -171,19 +177,16 @@ def _claim(
 
 
 def _row_met(statements: StepStatements[T], task_id: str, item: Item | None, *, is_shown: bool) -> T | None:
-    """Return the row that a refused write has met; None if there is none.
-
-    Unless `is_shown`, a refusal without a row may be one that does not show it, and the row is read.
-    """
+    """Return the row that refused a write. Without an item, there is none if the refusal would have shown it."""
     if item is not None:
         return loaded(statements.model, item)
     return None if is_shown else get(statements.model, task_id)
 
 
 def _is_worth_reading(statements: StepStatements[T], item: Item | None, tries: _Tries) -> bool:
-    """Return whether a refusal without details may be due to a copy of this claim, or to a clock that is behind.
+    """Return whether a copy of this claim, or a clock that is behind, may be the reason of a refusal.
 
-    Raise a TaskError if the row is damaged.
+    Raises a TaskError if the row is damaged.
     """
     if item is None:
         return False
@@ -202,7 +205,7 @@ def _send(
     *,
     shows_row: bool,
 ) -> Claim[T]:
-    """Put a task that is new, or claim it from the state of that code, or from those of the step."""
+    """Put a new task, or claim an existing one: from the state of that code, or from the step's states."""
     if isinstance(claimed, NewTask):
         put(claimed, until=claimed.row.lock_expire_time)
         return Claim(statements, claimed.row, claimed.row.lock)
@@ -217,15 +220,15 @@ def _send(
 
 
 def _note_takeover(claim: Claim[T]) -> None:
-    """Log the attempts that ended without a result, and add them to the errors that the end of this run stores."""
+    """Log earlier attempts without a result, and add them to the errors that this run's end stores."""
     if not claim.took_over:
         return
     task, codes = claim.task, claim.statements.codes
     died = task if claim.before is None else readable(load(claim.statements.model, claim.before))
     claim.abandoned = refusals.abandoned_attempts(died, codes, clock.now())
-    if claim.before is None:  # the response was lost, and with it what the row said of that attempt
+    if claim.before is None:  # the response was lost, and with it the row before the claim
         claim.abandoned = claim.abandoned[:-1]
-    elif died.status != codes.in_progress:  # it was released by a command, which has left its own entry
+    elif died.status != codes.in_progress:  # a command has released it, and left its own entry
         claim.abandoned = ()
     task.attribute_values["errors"] = [*failures_in_row(task), *claim.abandoned]
     for each in claim.abandoned:
@@ -234,7 +237,7 @@ def _note_takeover(claim: Claim[T]) -> None:
 
 
 def _at_latest_occurrence(claim: Claim[T]) -> Claim[T]:
-    """Return the claim of a task that repeats, with its row at the occurrence that it is to run for."""
+    """Return the claim of a task that repeats, after moving its row to the latest missed occurrence."""
     from pynamodb_tracker.transitions.repeats import pin  # noqa: PLC0415 - few tasks repeat
 
     pinned = pin(claim)
@@ -254,7 +257,7 @@ def _at_latest_occurrence(claim: Claim[T]) -> Claim[T]:
 def _give_back(
     statements: StepStatements[T], task_id: str, tries: _Tries, lock_for: timedelta, error: BaseException
 ) -> None:
-    """Release what a claim may have locked although its response was not received; note what became of it."""
+    """Release a task that a claim without a response may have locked, and note the outcome on the error."""
     now = clock.now()
     doubt = (
         f"it may still be locked by this call until {now + lock_for} at the latest, with no worker on it; then start "
@@ -274,7 +277,7 @@ def _give_back(
 
 
 def _note(statements: StepStatements[T], task_id: str, error: BaseException, outcome: str, *, is_locked: bool) -> None:
-    """Say in a note what became of a claim; if the task may stay locked, the log says so as well."""
+    """Add the outcome of a claim to the error. If the task may stay locked, also log it."""
     task = f"{statements.model.__name__} {task_id!r}"
     add_note(error, f"pynamodb_tracker: {task} {outcome}")
     if is_locked:
@@ -283,10 +286,10 @@ def _note(statements: StepStatements[T], task_id: str, error: BaseException, out
 
 
 def _undo(statements: StepStatements[T], task_id: str, tries: _Tries, *, until: datetime) -> str | None:
-    """Make sure that none of these claims holds the task, or will; None if that is not possible.
+    """Release the task if one of these claims locked it, and block late copies. Return None if that is not certain.
 
-    A claim that is still on its way is refused if the row has a later token, and one that creates the task if there is
-    a row. While another worker holds the task, its token cannot be raised.
+    A late claim is refused if the row has a later token, and a late creation if there is a row. While another worker
+    holds the task, its token cannot be raised.
     """
     outcome, tokens = "was not locked by this call", tries.tokens
     for _ in range(_TRIES):
@@ -319,7 +322,7 @@ def _undo(statements: StepStatements[T], task_id: str, tries: _Tries, *, until: 
 def _next(
     statements: StepStatements[T], row: T, operation: str, also_from: Collection[int], *, on_time: bool
 ) -> int | None:
-    """Return the state from which to claim next after a refusal, None for those of the step, or raise the reason."""
+    """Return the code to claim from after a refusal, or None for the step's states, or raise the reason."""
     now = clock.now()
     if refusals.is_startable(row, statements.codes, now, on_time=on_time):
         if row.attempt >= statements.max_attempts and (spent := spend(statements, row, now)):

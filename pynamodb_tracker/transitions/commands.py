@@ -1,4 +1,4 @@
-"""What a person commands: ignore, cancel, and unlock; and what a claim does with a task that has no attempt left."""
+"""The commands ignore, cancel and unlock, and the end of a task that has no attempt left."""
 
 from __future__ import annotations
 
@@ -51,11 +51,17 @@ def ignore(
     even_in_group: bool = False,
     found: T | None = None,
 ) -> T:
-    """Ignore a runnable or abandoned task, with the reason in `errors`, and return it; an ignored one is not changed.
+    """Ignore a runnable or abandoned task and return it. A task that is already ignored does not change.
 
-    With `even_running`, also one that a worker holds: nothing more of its run is recorded. In a group, that needs
-    `even_in_group`, too, because the next task gets the turn while the block may still run. If the caller has `found`
-    its row, that is read again only if it has changed.
+    Args:
+        statements: Those of the step.
+        task_id: The task.
+        reason: Stored in `errors`.
+        by: Who ignores it.
+        even_running: Also ignore a task that a worker holds. Nothing more of its run is recorded.
+        even_in_group: Needed in addition for a running task of a group: the next task gets the turn while the block may
+            still run.
+        found: The row, if the caller has read it. It is read again only if it has changed.
     """
     operation = f"ignore {statements.codes.step} of"
     meant: T | None = None
@@ -73,7 +79,6 @@ def ignore(
 
 
 def _if_held(row: TaskRow) -> str:
-    """Return how a task is ignored although a worker holds it."""
     if row.group is None:
         return "; ignore takes even_running=True to cancel its run"
     return (
@@ -93,9 +98,9 @@ def _ignore(
     if_held: str,
     is_cancel: bool = False,
 ) -> tuple[Failure, T | None]:
-    """Ignore a task at this step; return the entry of `errors`, and the task, None if it has changed since it was read.
+    """Ignore a task at this step. Return the entry of `errors`, and the task, or None if it has changed.
 
-    If it `is_cancel`, no start takes the task from then on, whatever states that lists.
+    After a cancel, no start takes the task, even if `also_from` lists its state.
     """
     codes, now = statements.codes, clock.now()
     if row.status in (codes.pending, codes.failed) or is_abandoned(row, codes, now):
@@ -119,11 +124,11 @@ def cancel(
     even_in_group: bool,
     parent: str | None = None,
 ) -> tuple[T, bool, bool] | None:
-    """Ignore a task at the step where it is; return it, whether this call did that, and whether a worker held it.
+    """Ignore a task at its present step. Return it, whether this call did that, and whether a worker held it.
 
-    If it goes on meanwhile, it is ignored at the step where it is then. One that has ended is a
-    TaskAlreadySucceededError. With a `parent`, the stored reference to a task, only a child of that one is meant, and
-    None is returned if there is none of that id any more.
+    If the task moves to another step in the meantime, it is ignored there. Raises TaskAlreadySucceededError if it has
+    ended. With a `parent`, the stored reference to a task, only a child of that task is ignored. Returns None if that
+    child no longer exists.
     """
     sent: Failure | None = None
     meant, was_running, tries = None, False, 2 * len(steps) + 4
@@ -138,7 +143,11 @@ def cancel(
             return row, True, was_running
         here = next((each for each in steps if row.status in each.codes.own), None)
         if here is None:
-            raise _nothing_to_cancel(row)
+            kind, why = TaskNotStartableError, "no step has that"
+            if row.status == END:
+                kind, why = TaskAlreadySucceededError, "it has ended"
+            what = f"cannot cancel {type(row).__name__} {task_id!r}: it is {row.tracker.name_of(row.status)}, and {why}"
+            raise kind(what, task_id=task_id, task=row)
         if row.status == here.codes.ignored:
             if marked := _mark_cancelled(here, row):
                 return marked, False, False
@@ -153,7 +162,7 @@ def cancel(
 
 
 def _mark_cancelled(statements: StepStatements[T], row: T) -> T | None:
-    """Note that a task was cancelled that is ignored already, and return it; None if it has changed."""
+    """Note that an ignored task was cancelled, and return it, or None if it has changed."""
     if row.cancel_time is not None:
         return row
     mark = statements.mark_cancelled(row, clock.now(), new_token(above=row.lock))
@@ -163,20 +172,13 @@ def _mark_cancelled(statements: StepStatements[T], row: T) -> T | None:
         return None
 
 
-def _nothing_to_cancel(row: TaskRow) -> TaskNotStartableError:
-    """Return the error for a task that has ended, or is in a state that no step declares."""
-    is_ended, what = row.status == END, f"cannot cancel {type(row).__name__} {row.task_id!r}: it is"
-    kind, why = (TaskAlreadySucceededError, "it has ended") if is_ended else (TaskNotStartableError, "no step has that")
-    return kind(f"{what} {row.tracker.name_of(row.status)}, and {why}", task_id=row.task_id, task=row)
-
-
 def revoke(
     statements: StepStatements[T], task_id: str, reason: str, worker: str | None = None, by: str | None = None
 ) -> T:
     """Unlock a task whose worker is known to be dead, with the reason in `errors`, and return it.
 
-    A task that no worker holds at this step, pending or failed, is not changed. Only the claim that was read is
-    released: a late copy of the request does not release the next worker's.
+    A task that is pending or failed at this step does not change. Only the claim that was read is released: a late copy
+    of the request does not release the next worker's claim.
     """
     codes, operation = statements.codes, f"unlock {statements.codes.step} of"
     row, now = read(statements, task_id, operation), clock.now()
@@ -201,13 +203,12 @@ def revoke(
 
 
 def read(statements: StepStatements[T], task_id: str, operation: str, found: T | None = None) -> T:
-    """Read a task that a command is about, unless it was `found`; raise if there is none, or its format is unknown."""
+    """Read a command's task, unless it was `found`. Raise if it does not exist, or its format is unknown."""
     row = get(statements.model, task_id) if found is None else check_tracker_attributes(found)
     return _checked(statements, row, task_id, operation)
 
 
 def _checked(statements: StepStatements[T], row: T | None, task_id: str, operation: str) -> T:
-    """Return a row that was read; raise if there is none, or its format is unknown."""
     if row is None:
         raise not_found(statements, task_id, operation)
     check_format(row, operation)
@@ -215,32 +216,30 @@ def _checked(statements: StepStatements[T], row: T | None, task_id: str, operati
 
 
 def _has(row: TaskRow, entry: Failure) -> bool:
-    """Return whether the errors of the row have this entry of a command."""
     sent = (entry.time, entry.type, entry.step, entry.worker)
     return any((each.time, each.type, each.step, each.worker) == sent for each in failures_in_row(row))
 
 
 def spend(statements: StepStatements[T], row: T, now: datetime) -> T | None:
-    """Ignore a task that has no attempt left, and return it; None if it has changed since it was read.
+    """Ignore a task that has no attempt left, and return it, or None if it has changed.
 
-    One that repeats goes on with its next occurrence.
+    A task that repeats continues with its next occurrence.
     """
     codes, following = statements.codes, features.after_last_failure(row, now)
     abandoned = row.status == codes.in_progress
     without_result = abandoned_attempts(row, codes, now) if abandoned else ()
     died = ", the last one by a worker that died or lost its lock" if abandoned else ""
     reason = f"{row.attempt} of {statements.max_attempts} attempts are used{died}"
-    if following is not None:
-        skip = statements.skip(row, following, abandoned=abandoned)
-        return _move(
-            statements, skip, row, _entry("skipped", row, codes.step, now, reason=reason), after=without_result
-        )
-    spend = statements.spend(row, abandoned=abandoned)
-    return _move(statements, spend, row, _entry("ignored", row, codes.step, now, reason=reason), after=without_result)
+    if following is None:
+        kind, transition = "ignored", statements.spend(row, abandoned=abandoned)
+    else:
+        kind, transition = "skipped", statements.skip(row, following, abandoned=abandoned)
+    entry = _entry(kind, row, codes.step, now, reason=reason)
+    return _move(statements, transition, row, entry, after=without_result)
 
 
 def _entry(kind: str, row: T, step: str, now: datetime, *, reason: str, by: str | None = None) -> Failure:
-    """Return what `errors` keeps of a command: no failure, but what was done to the task, who did it, and why."""
+    """Return the entry of `errors` for a command: not a failure, but who did what to the task, and why."""
     return Failure(step, row.attempt, now, by or this_worker(), kind, scrubbed(reason, row.redact))
 
 
@@ -253,9 +252,9 @@ def _move(
     after: Sequence[Failure] = (),
     keeps_last_error: bool = False,
 ) -> T | None:
-    """Move a task to another state and append the entry to its errors; return it, or None if it has changed.
+    """Move a task to another state, and append `after` and the entry to its errors.
 
-    The entry comes `after` these.
+    Return the task, or None if it has changed.
     """
     now, token = entry.time, new_token(above=row.lock)
     failures, had_log = [*failures_in_row(row), *after, entry], has_log(row)
@@ -295,9 +294,9 @@ def _move(
 def _ignored_together(
     statements: StepStatements[T], transition: Transition, row: T, failures: list[Failure], *, alone: bool = False
 ) -> T | None:
-    """Ignore a task together with what it takes with it then; None if that is nothing, or cannot be written.
+    """Ignore a task together with its participants. Return None if there are none, or they cannot be written.
 
-    If it is to be ignored `alone`, it creates nothing.
+    A task that is ignored `alone` creates no follow-ups.
     """
     when_ignored, participants = None if alone else statements.when_ignored, features.at_ignored(row)
     if when_ignored is None and not participants:

@@ -1,4 +1,4 @@
-"""Creating a task: a put, if there is no such row."""
+"""Creating a task: a put that requires that there is no such row. The task may be created already claimed."""
 
 from __future__ import annotations
 
@@ -16,19 +16,16 @@ from pynamodb_tracker.dynamodb.error_codes import is_missing_table
 from pynamodb_tracker.dynamodb.limits import check
 from pynamodb_tracker.dynamodb.partiql import IF_ABSENT
 from pynamodb_tracker.dynamodb.transact_write import transact_write
-from pynamodb_tracker.exceptions import (
-    TaskAlreadyExistsError,
-    TaskNotReadyError,
-    ValueNotStorableError,
-)
+from pynamodb_tracker.exceptions import TaskAlreadyExistsError, TaskNotReadyError, ValueNotStorableError
 from pynamodb_tracker.model.changes import Changes, check_row_size, raise_if_invalid
 from pynamodb_tracker.model.references import text_of_new_trace
 from pynamodb_tracker.model.row import FORMAT, TaskRow, has_expired, keeps_expired, load, readable
 from pynamodb_tracker.model.row_state import unreadable_in
 from pynamodb_tracker.model.serialization import serialized
+from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.transitions.lock import new_token
 from pynamodb_tracker.transitions.overflow_writes import chunks_of_new_row
-from pynamodb_tracker.transitions.statements import get
+from pynamodb_tracker.transitions.statements import StepStatements, get
 
 if TYPE_CHECKING:
     from pynamodb_tracker.model.repeat import Repeat
@@ -39,29 +36,24 @@ _TRIES = 4
 
 
 class NewTask(Generic[T]):
-    """A task that can be created: its values were checked, and are in their stored form."""
+    """A task that can be created, with checked values in their stored form."""
 
-    __slots__ = (
-        "changes",
-        "chunks",
-        "item",
-        "over",
-        "row",
-    )  # no dataclass: building one takes time at every cold start
+    # No dataclass: building one takes time at every cold start.
+    __slots__ = ("changes", "chunks", "item", "over", "row")
 
     def __init__(self, row: T, item: Item, changes: Changes, chunks: Sequence[Item]) -> None:
         self.row = row
-        """The task as it will be, if the item is put."""
+        """The future task."""
         self.item = item
         self.changes = changes
-        """The user's attributes that have a value, defaults included."""
+        """The user's attributes that have a value, including defaults."""
         self.chunks = chunks
-        """The overflow chunks of its `data`, which are put together with the item."""
+        """The overflow chunks of `data`, which are put together with the item."""
         self.over: TaskRow | None = None
-        """The expired row that it replaces; None if there must be none."""
+        """The expired row that it replaces. None if there must be no row."""
 
     def puts(self, table: TableConnection) -> list[dict[str, Any]]:
-        """Return the actions of a transaction that creates it; the first one puts the row, if it may be put."""
+        """Return the actions of a transaction that creates the task. The first one puts the row."""
         in_table = {"TableName": table.table_name}
         refused = {"ReturnValuesOnConditionCheckFailure": "ALL_OLD"}  # without a charge
         condition = IF_ABSENT if self.over is None else _if_still_expired(self.over)
@@ -81,10 +73,21 @@ def create(
     repeat: Repeat | None = None,
     also: Item | None = None,
 ) -> T:
-    """Put the row of a new task, pending at its first step unless a `code` is given, and return it.
+    """Create a task and return it.
 
-    In a `group`, it waits for its turn. `also` are further
-    attributes of the tracker's own, as stored. Raises TaskAlreadyExistsError if the task exists; it is not changed.
+    Args:
+        model: The use case.
+        task_id: Its id.
+        code: Its state; by default, pending at the first step.
+        due_time: When it is due; by default, now.
+        attributes: The user's attributes.
+        group: The group in which it waits for its turn.
+        trace: The trace that it continues.
+        repeat: The rule by which it repeats.
+        also: More of the tracker's attributes, in stored form.
+
+    Raises:
+        TaskAlreadyExistsError: The task exists. It is not changed.
     """
     also = {**tracked(model, task_id, group=group, trace=trace), **(also or {})}
     task = new_task(model, task_id, code, due_time, attributes, also=also, repeat=repeat)
@@ -94,7 +97,7 @@ def create(
         except Refused as refused:
             found = existing(model, task_id, refused)
             if found is not None and readable(found).creation == task.row.creation:
-                # This call's own, which was sent twice; in a group, perhaps with another number the second time.
+                # This call's own put, which was sent twice. In a group, the second one may have another number.
                 return task.row if group is None else found
             if replaces_expired(task, found):
                 continue
@@ -111,7 +114,7 @@ def create(
 
 
 def replaces_expired(task: NewTask[Any], found: TaskRow | None) -> bool:
-    """Return whether a new task that was refused can be put over the row that was found, or in its place."""
+    """Return whether a refused new task can be put again: over an expired row, or because the row is gone."""
     before, task.over = task.over, None
     if found is None:
         return before is not None  # it was deleted since
@@ -121,7 +124,7 @@ def replaces_expired(task: NewTask[Any], found: TaskRow | None) -> bool:
 
 
 def _if_still_expired(row: TaskRow) -> dict[str, Any]:
-    """Return the condition that an expired row has not been claimed, reopened or replaced since it was read."""
+    """Return the condition that an expired row was not claimed, reopened or replaced since it was read."""
     stored = row._row_state.stored
     seen = {name: stored[name] for name in ("expire_time", "status", "fence", "creation", "lock") if name in stored}
     return {
@@ -142,29 +145,35 @@ def new_task(
     repeat: Repeat | None = None,
     now: datetime | None = None,
 ) -> NewTask[T]:
-    """Check the values of a task that is new `now`; `also` are further attributes of the tracker's own, as stored.
+    """Check the values of a task that is created `now`. The arguments are those of `create`.
 
     A task that repeats is due at the first occurrence at or after its due time. Raises a TypeError for an attribute
-    that is not declared; a ValueNotStorableError names the one that cannot be stored; a ValueError, a rule without a
-    further occurrence.
+    that is not declared, a ValueNotStorableError that names the attribute, or a ValueError for a rule that has no
+    occurrence left.
     """
     model.tracker.check_own(attributes)
     now = now or clock.now()
     if repeat is not None:
-        due_time, also = _first_due_time(model, task_id, repeat, _due(now, due_time), also)
-    given = _given(model, task_id, attributes)
+        from pynamodb_tracker.transitions.repeats import as_item, first_turn  # noqa: PLC0415 - few tasks repeat
+
+        at = _due(now, due_time)
+        turn = first_turn(repeat, at)
+        if turn is None:
+            raise ValueError(f"cannot create {model.__name__} {task_id!r}: {repeat} has no occurrence at or after {at}")
+        due_time, also = turn.due, {**(also or {}), **as_item(turn)}
     item = {**_item(model, task_id, code, now, due_time), **(also or {})}
     changes = {}
-    for name, attribute in model.tracker.own_attributes.items():
-        try:
+    try:
+        given = model(**attributes)
+        for name, attribute in model.tracker.own_attributes.items():
             value = serialized(given, name, attribute)
             check(model.__name__, name, attribute, value)
-        except ValueNotStorableError as error:
-            error.name_task(task_id)
-            raise
-        if value is not None:
-            changes[name] = attribute, value
-            item[attribute.attr_name] = value
+            if value is not None:
+                changes[name] = attribute, value
+                item[attribute.attr_name] = value
+    except ValueNotStorableError as error:
+        error.name_task(task_id)
+        raise
     chunks = chunks_of_new_row(model, task_id, now, item)
     row = load(model, item)
     for name, why in unreadable_in(row).items():
@@ -177,6 +186,57 @@ def new_task(
     return NewTask(row, item, changes, chunks)
 
 
+def claimed_task(
+    statements: StepStatements[T],
+    task_id: str,
+    attributes: Mapping[str, Any],
+    *,
+    lock_for: timedelta,
+    payload: str | None = None,
+    trace: Mapping[str, str] | None = None,
+) -> NewTask[T]:
+    """Check the values of a task that is created in progress at this step. Raises the errors of `new_task`.
+
+    One token is the task's `lock`, its `creation`, and the `lock` of its overflow chunks. The size includes all
+    attributes that a claim sets.
+    """
+    model, codes, now = statements.model, statements.codes, clock.now()
+    token, expire = {"S": new_token()}, {"S": clock.stamp(now + lock_for)}
+    also: Item = {
+        **tracked(model, task_id, trace=trace),
+        "creation": token,
+        "lock": token,
+        "due_time": expire,
+        "lock_expire_time": expire,
+        "attempt": {"N": "1"},
+        "fence": {"N": "1"},
+        "unfinished": {"L": [{"N": "1"}]},
+        "saves": {"N": "0"},
+        "worker": {"S": this_worker()},
+    }
+    if payload is not None:
+        also[statements.payload.attr_name] = {"S": payload}
+    return new_task(model, task_id, codes.in_progress, None, attributes, also=also, now=now)
+
+
+def as_pending(statements: StepStatements[T], task: NewTask[T], token: str) -> NewTask[T]:
+    """Return the task, pending at this step, with a token that refuses late copies of earlier requests."""
+    code, now, lock = statements.codes.pending, {"S": clock.stamp(clock.now())}, {"S": token}
+    item: Item = {
+        **task.item,
+        "status": {"N": str(code)},
+        "due_time": now,
+        "update_time": now,
+        "attempt": {"N": "0"},
+        "unfinished": {"L": []},
+        "creation": lock,
+        "lock": lock,
+    }
+    if "status_key" in item:
+        item["status_key"] = {"S": statements.model.tracker.use_case.status_key(code, task.row.task_id)}
+    return NewTask(task.row, item, task.changes, [{**chunk, "lock": lock} for chunk in task.chunks])
+
+
 def tracked(
     model: type[TaskRow],
     task_id: str,
@@ -186,9 +246,9 @@ def tracked(
     creator: TaskRow | None = None,
     by: str | None = None,
 ) -> Item:
-    """Return the stored form of the tracker's own attributes that a caller or a hook gives to a new task.
+    """Return the stored group and trace of a new task, which a caller or a hook gives.
 
-    Without a `trace`, it has that of its `creator`. `by` is the run that creates it.
+    Without a `trace`, it inherits the one of its `creator`. `by` is the run that creates it.
     """
     stored: Item = {}
     if group is not None:
@@ -200,30 +260,10 @@ def tracked(
 
 
 def existing(model: type[T], task_id: str, refused: Refused) -> T | None:
-    """Return the row that exists already; it may be this call's own, because the network itself repeats requests."""
+    """Return the existing row. It may be this call's own, because the network itself repeats requests."""
     if refused.item is not None:
         return load(model, refused.item)
     return get(model, task_id) if refused.repeated else None
-
-
-def _given(model: type[T], task_id: str, attributes: Mapping[str, Any]) -> T:
-    try:
-        return model(**attributes)
-    except ValueNotStorableError as error:
-        error.name_task(task_id)
-        raise
-
-
-def _first_due_time(
-    model: type[T], task_id: str, repeat: Repeat, at: datetime, also: Item | None
-) -> tuple[datetime, Item]:
-    """Return when a new task is due that repeats, and its further attributes with what it has of that."""
-    from pynamodb_tracker.transitions.repeats import as_item, first_turn  # noqa: PLC0415 - few tasks repeat
-
-    turn = first_turn(repeat, at)
-    if turn is None:
-        raise ValueError(f"cannot create {model.__name__} {task_id!r}: {repeat} has no occurrence at or after {at}")
-    return turn.due, {**(also or {}), **as_item(turn)}
 
 
 def _due(now: datetime, due_time: datetime | timedelta | None) -> datetime:
@@ -255,7 +295,7 @@ def _item(model: type[T], task_id: str, code: int | None, now: datetime, due_tim
 
 
 def put(task: NewTask[T], *, until: datetime | None = None) -> None:
-    """Put the row of a new task together with its overflow chunks; raise Refused if there is one."""
+    """Put the row of a new task together with its overflow chunks. Raise Refused if the row exists."""
     try:
         _put(task, until)
     except PynamoDBConnectionError as error:
@@ -264,7 +304,6 @@ def put(task: NewTask[T], *, until: datetime | None = None) -> None:
 
 
 def _put(task: NewTask[T], until: datetime | None) -> None:
-    """Put the row if there is none, together with its overflow chunks."""
     table = task.row.tracker.connection()
     puts = task.puts(table)
     if "group" in task.item:

@@ -1,4 +1,4 @@
-"""Deleting a task: a conditional DeleteItem of exactly the row that was read, with what takes part in it."""
+"""Deleting a task: a conditional DeleteItem of exactly the row that was read, together with its participants."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _TRIES = 4
 
 
 def delete(model: type[T], task_id: str, *, repeated: bool = False) -> None:
-    """Delete a task that no worker holds; TaskLockedError or TaskNotFoundError otherwise.
+    """Delete a task that no worker holds. Raise TaskLockedError or TaskNotFoundError otherwise.
 
-    If it is `repeated`, an earlier request of the same command may have deleted it already.
+    If it is `repeated`, an earlier request of the same command may already have deleted it.
     """
     meant: T | None = None
     for _ in range(_TRIES):
@@ -39,7 +39,7 @@ def delete(model: type[T], task_id: str, *, repeated: bool = False) -> None:
         if row is None or (meant is not None and not is_same_life(row, meant)):
             clear_orphans(model, task_id)
             if repeated:
-                return  # the SDK repeated a request whose response got lost, after it had deleted the row
+                return  # the SDK repeated a request that had deleted the row, because the response was lost
             raise TaskNotFoundError(
                 f"cannot delete {model.__name__} {task_id!r}: there is no such task", task_id=task_id
             )
@@ -65,7 +65,7 @@ def delete(model: type[T], task_id: str, *, repeated: bool = False) -> None:
 
 
 def _is_held(row: TaskRow) -> bool:
-    """Return whether a worker may hold the task; at a step that this program does not declare, no code says it."""
+    """Return whether a worker may hold the task. At a step that this program does not declare, no code tells."""
     steps = row.tracker.steps
     if row.status == END or any(row.status in codes.own for codes in steps):
         return any(row.status == codes.in_progress for codes in steps)
@@ -73,7 +73,7 @@ def _is_held(row: TaskRow) -> bool:
 
 
 class SeenDeletes(Generic[T]):
-    """Deletes tasks as a consistent scan has just seen them, without reading them again."""
+    """Deletes tasks that a consistent scan has just seen, without reading them again."""
 
     def __init__(self, model: type[T]) -> None:
         self._model = model
@@ -81,10 +81,10 @@ class SeenDeletes(Generic[T]):
         """By whether the row has a lock."""
         own = (each for codes in model.tracker.steps for each in codes.own.items())
         self._at_rest = {str(END), *(str(code) for code, status in own if status is not Status.IN_PROGRESS)}
-        """The codes in which no worker holds a task; it may at a step that only other programs declare."""
+        """The codes in which no worker holds a task. A step that only other programs declare is not among them."""
 
     def delete(self, task_id: str, seen: Item | None) -> None:
-        """Delete a task as `delete` does; `seen` is what `to_delete` has of its row."""
+        """Delete a task as `delete` does. `seen` has the attributes of its row that the scan returned."""
         repeated = False
         try:
             if seen is not None and self._delete(task_id, seen):
@@ -94,9 +94,9 @@ class SeenDeletes(Generic[T]):
         delete(self._model, task_id, repeated=repeated)
 
     def _delete(self, task_id: str, seen: Item) -> bool:
-        """Delete a row that nothing is beside, and that no other row is about; False if it has to be read first.
+        """Delete a row that has no related rows. Return False if it has to be read first.
 
-        Overflow chunks are written by who has claimed the task, or with a command, and each of them writes a lock.
+        Only a claim or a command writes overflow chunks, and both write a lock.
         """
         tracker, has_lock = self._model.tracker, "lock" in seen
         values = {f"seen_{name}": seen.get(name, {}).get(kind) for name, kind in _SEEN.items()}
@@ -111,7 +111,7 @@ class SeenDeletes(Generic[T]):
 
 
 _SEEN = {"status": NUMBER, "fence": NUMBER, "attempt": NUMBER, "creation": STRING, "lock": STRING}
-"""The attributes by which a delete knows that the row is as it was seen, and their types."""
+"""The attributes that show whether the row has changed, and their types."""
 
 
 def deletion(model: type[T], *, held: bool, membership: Membership = Membership.NONE) -> PreparedWrite:
@@ -121,7 +121,7 @@ def deletion(model: type[T], *, held: bool, membership: Membership = Membership.
 
 
 def deletion_as_seen(model: type[T], *, has_lock: bool) -> PreparedWrite:
-    """Return the delete of a row that has no overflow chunks, unless a claim or a command was about it since."""
+    """Return the delete of a row without overflow chunks, unless a claim or a command has written it since."""
     guards = [*_as_read(Membership.NONE), when.lock_seen(is_there=has_lock)]
     return PreparedWrite(model.tracker.connection(), condition=when.all_of(guards))
 
@@ -131,11 +131,8 @@ def _as_read(membership: Membership) -> list[when.Guard]:
 
 
 def _delete(model: type[T], row: T, now: datetime, *, held: bool) -> None:
-    """Delete the row if it has not changed since it was read; a task that another one waits for counts with that."""
-    values = {
-        **seen_values(row),
-        "now_minus_margin": clock.stamp(now - model.tracker.margin),
-    }
+    """Delete the row if it has not changed since it was read. If it is a child, its parent counts that."""
+    values = {**seen_values(row), "now_minus_margin": clock.stamp(now - model.tracker.margin)}
     table, membership = model.tracker.connection(), membership_of(row)
     request = deletion(model, held=held, membership=membership).request(model.tracker.key(row.task_id), values)
     own = {"Delete": {"TableName": table.table_name, **request}}

@@ -1,8 +1,8 @@
-"""The rare features of a task, by the attribute of the row that each one adds; in the order of their writes.
+"""Optional task features, found by the row attribute that marks each of them. They write in this order.
 
-A feature takes part in an end if the row that was claimed or found has its attribute, with any value: a damaged one has
-to be noticed. Or the run has asked for it, in `Journal.additions`. Features are imported as soon as a claimed row has
-the attribute of one, so that nothing has to be imported after the work is done. A run of a task without any knows none.
+A feature takes part in an end if the claimed row has its attribute, even with a damaged value, or if the run has asked
+for it in `Journal.additions`. Claiming such a row imports the features, so that no import can fail after the work is
+done. Other runs do not import them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pynamodb_tracker.transitions.participants import Participant
 from pynamodb_tracker.transitions.transition import Transition
 
 if TYPE_CHECKING:
-    from pynamodb_tracker.transitions.postponing import Postponing
+    from pynamodb_tracker.transitions.all_features import Postponing
 
 
 _FEATURES = (
@@ -43,9 +43,9 @@ def load(row: TaskRow) -> None:
 
 
 def at_success(journal: Journal[Any], row: TaskRow) -> Sequence[Participant]:
-    """Return what takes part in the success of a run; `row` is as it was claimed, or as it was found since.
+    """Return the participants in recording a success; `row` is the claimed row, or a newer one.
 
-    Raises ValueNotStorableError if the block has changed what a feature stores to something that cannot be stored.
+    Raises ValueNotStorableError if the block has changed a feature's value to something that cannot be stored.
     """
     codes, asked = journal.claim.statements.codes, set(journal.additions)
     if codes.done_from < codes.succeeded:  # it passes over branch steps, unless it has chosen one
@@ -57,13 +57,13 @@ def at_success(journal: Journal[Any], row: TaskRow) -> Sequence[Participant]:
 
 
 def at_ignored(row: TaskRow) -> Sequence[Participant]:
-    """Return what takes part when a task is ignored."""
+    """Return the participants in ignoring a task."""
     found = (feature.of_ignored(row) for feature in _taken(row))
     return [each for each in found if each is not None]
 
 
 def at_deletion(row: TaskRow) -> Sequence[Participant]:
-    """Return what takes part when a task is deleted."""
+    """Return the participants in deleting a task."""
     found = (feature.of_deletion(row) for feature in _taken(row))
     return [each for each in found if each is not None]
 
@@ -71,45 +71,46 @@ def at_deletion(row: TaskRow) -> Sequence[Participant]:
 def of_failure(
     claim: Claim[Any], failure: Failure, give_up_after: timedelta | None, *, counted: bool
 ) -> tuple[dict[str, Any], bool, bool]:
-    """Return what a failure that does not count, or is limited by age, stores, whether it counts, and is the last."""
+    """Return the attributes to store for a failure, whether it uses up an attempt, and whether it is final."""
     postponing: type[Postponing] = _feature("Postponing")
     return postponing.of_failure(claim, failure, give_up_after, counted=counted)
 
 
 def change_other_end(journal: Journal[Any], end: Transition) -> None:
-    """Let what the run has asked for change an end other than success."""
+    """Let features change the failure or release before it is sent."""
     for names, feature in _FEATURES:
         if not names.isdisjoint(journal.additions):
             _feature(feature).change_other_end(journal, end)
 
 
 def guards_of_giving_up(journal: Journal[Any]) -> Sequence[Guard]:
-    """Return what the row still has to be like if the block gives the task up."""
+    """Return the conditions that the row must meet when a run gives up its task."""
     row = journal.claim.task
     taken = () if NAMES.isdisjoint(row._row_state.stored) else _taken(row)
     return [guard for feature in taken for guard in feature.guards_of_giving_up(journal)]
 
 
 def check_decision(journal: Journal[Any], row: TaskRow) -> None:
-    """Raise a TaskNotReadyError if the run has decided without what its row has now."""
+    """Raise a TaskNotReadyError if the run has decided without a signal that its row has now."""
     _feature("Awaits").of_success(journal, row)
 
 
 def after_last_failure(row: TaskRow, now: datetime, claim: Claim[Any] | None = None) -> Transition | None:
-    """Return what leads a task on although no attempt is left; None if it is to be ignored.
+    """Return the transition that keeps a task going after its last attempt, or None if the task becomes ignored.
 
-    `claim` is that of the run that has failed.
+    `claim` is the claim of the failed run.
     """
     found = (feature.after_last_failure(row, now, claim) for feature in _taken(row))
     return next((each for each in found if each is not None), None)
 
 
 def last_run(row: TaskRow, outcome: str, attempt: int, ended: datetime) -> dict[str, Any]:
-    """Return what the write that ends a round without success keeps of it, if the task repeats."""
+    """Return the record of a round that ends without success, if the task repeats."""
     if "repeat" not in row._row_state.stored:
         return {}
-    kept: dict[str, Any] = _feature("last_run")(row, outcome, attempt, ended)
-    return kept
+    from pynamodb_tracker.transitions.repeats import last_run  # noqa: PLC0415 - few tasks repeat
+
+    return last_run(row, outcome, attempt, ended)
 
 
 def _taken(row: TaskRow, additions: Collection[str] = ()) -> list[type[Participant]]:
@@ -119,6 +120,6 @@ def _taken(row: TaskRow, additions: Collection[str] = ()) -> list[type[Participa
 
 
 def _feature(name: str) -> Any:
-    from pynamodb_tracker.transitions import all_features  # noqa: PLC0415 - few tasks have any
+    from pynamodb_tracker.transitions.all_features import FEATURES  # noqa: PLC0415 - few tasks have any
 
-    return getattr(all_features, name)
+    return FEATURES[name]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from pynamodb.exceptions import PynamoDBConnectionError, TransactWriteError
 
@@ -15,11 +15,12 @@ from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_unheard
 from pynamodb_tracker.model.changes import as_stored
 from pynamodb_tracker.model.failure import Failure, add_note, type_of
 from pynamodb_tracker.model.failure_log import failures_in_row, for_row, without_repeated
+from pynamodb_tracker.model.overflow import version_of
 from pynamodb_tracker.model.row import TaskRow, may_expire
 from pynamodb_tracker.transitions import features
 from pynamodb_tracker.transitions.lock import Claim, Journal
 from pynamodb_tracker.transitions.overflow_retention import expire
-from pynamodb_tracker.transitions.overflow_writes import log_failures, version_of_failures
+from pynamodb_tracker.transitions.overflow_writes import log_failures
 from pynamodb_tracker.transitions.participants import OptionalParticipant, Participant, send_with
 from pynamodb_tracker.transitions.refusals import KEPT_FENCES, has_landed, lost
 from pynamodb_tracker.transitions.statements import get
@@ -29,17 +30,18 @@ T = TypeVar("T", bound=TaskRow)
 
 log = logging.getLogger("pynamodb_tracker")
 
+_LAST_SAVE = 999_999
+"""The number in the version of a run's failure log, later than all saves of the run."""
 _MOST_RELEASES = 20
-"""How many releases of a task do not count as attempts, until it succeeds or is reopened."""
+"""How often a task is released without using up an attempt, until it succeeds or is reopened."""
 
 
-class RowChanged(Exception):  # noqa: N818 - it is no error: the success is sent in another form
-    """Raised while the lock is held: the row has changed in a way that the success has to take into account."""
+class RowChanged(Exception):  # noqa: N818 - not an error: the success is sent in another form
+    """Raised while the lock is held: the row has changed, and the success has to be built from it again."""
 
     def __init__(self, row: TaskRow) -> None:
         super().__init__(row)
         self.row = row
-        """The row as it was found."""
 
 
 def fail(
@@ -51,10 +53,18 @@ def fail(
     counted: bool = True,
     give_up_after: timedelta | None = None,
 ) -> None:
-    """Record the failure: the next attempt may start after `delay`, or there is none if it is `final`.
+    """Record the failure.
 
-    One that is not `counted` uses up no attempt. One that comes later than `give_up_after` after the first is final.
-    Raises TaskNotReadyError if the block gives up without what has come during the run: the attempt is to be released.
+    Args:
+        journal: The run that has failed.
+        error: The exception.
+        delay: The time until the next attempt.
+        final: Whether there is no next attempt.
+        counted: Whether the failure uses up an attempt.
+        give_up_after: A failure that comes later than this after the first one is final.
+
+    Raises:
+        TaskNotReadyError: The block gives up, but a signal has come during the run. The attempt is to be released.
     """
     claim = journal.claim
     task, statements = claim.task, claim.statements
@@ -92,7 +102,7 @@ def fail(
     journal.postponed = not counted
     journal.skipped_occurrence = final and journal.outcome == "failed"
     if logged:
-        log_failures(statements, task, claim.token, version_of_failures(claim.create_time, claim.fence))
+        log_failures(statements, task, claim.token, version_of(claim.create_time, claim.fence, _LAST_SAVE))
     if final and statements.has_expiry:
         expire(statements, task)
     if optional is not None and optional.interrupt is not None:
@@ -106,7 +116,7 @@ def _send_failure(
     participants: Sequence[Participant],
     optional: OptionalParticipant | None,
 ) -> bool:
-    """Send a failure; return False if the row has no room for it, so that only the status is recorded."""
+    """Send a failure. Return False if the row has no room for it, so that only the status is recorded."""
     try:
         send_finish(journal, failed, participants, optional)
     except (PynamoDBConnectionError, TransactWriteError) as refused:
@@ -120,9 +130,9 @@ def _send_failure(
 
 
 def _earlier_failures(journal: Journal[T], failure: Failure, *, counted: bool) -> tuple[list[Failure], Failure]:
-    """Return the failures before this one, and this one: with a count if it replaces a postponement like it."""
-    known = failures_in_row(journal.claim.task)
-    earlier = [each for each in known if each is not failure]  # it is among them if an interrupt followed the finish
+    """Return the earlier failures, and this one, with a count if it replaces a postponement like it."""
+    # It is among the known ones if an interrupt followed the finish.
+    earlier = [each for each in failures_in_row(journal.claim.task) if each is not failure]
     if not counted:
         earlier, failure = without_repeated(earlier, failure)
         journal.failure = failure
@@ -130,7 +140,7 @@ def _earlier_failures(journal: Journal[T], failure: Failure, *, counted: bool) -
 
 
 def _after_failure(claim: Claim[T], failure: Failure, delay: timedelta, *, final: bool, counted: bool) -> Transition:
-    """Return where a failure leads the task: to another attempt, to its next occurrence, or to its end."""
+    """Return the transition after a failure: to another attempt, to the next occurrence, or to the end."""
     codes, now, attempt = claim.statements.codes, failure.time, claim.attempt if counted else claim.attempt - 1
     if not final:
         failed = claim.statements.finish("fail", claim.token, codes.failed, due=_later(now, delay))
@@ -146,7 +156,7 @@ def _after_failure(claim: Claim[T], failure: Failure, delay: timedelta, *, final
 
 
 def finished(claim: Claim[T], finish: Transition, now: datetime, attempt: int, **values: Any) -> Transition:
-    """Complete a transition that ends a run, with the attempts that count after it."""
+    """Complete a transition that ends a run. `attempt` is the number of attempts used up."""
     unfinished = claim.unfinished[-KEPT_FENCES:]
     if claim.abandoned:
         values["errors"] = Stored(for_row(claim.task, claim.abandoned, may_log=False)[0])
@@ -155,7 +165,7 @@ def finished(claim: Claim[T], finish: Transition, now: datetime, attempt: int, *
 
 
 def _created_when_ignored(claim: Claim[T], failure: Failure, failures: list[Failure]) -> OptionalParticipant | None:
-    """Return what is created together with the task's being ignored, by the declaration of its step."""
+    """Return the follow-ups that the step declares for an ignored task."""
     statements, now = claim.statements, failure.time
     if statements.when_ignored is None:
         return None
@@ -167,7 +177,7 @@ def _created_when_ignored(claim: Claim[T], failure: Failure, failures: list[Fail
 
 
 def _failure_of(journal: Journal[T], error: BaseException) -> Failure:
-    """Return the record of the user's exception; only its type if reading its texts was interrupted."""
+    """Return the record of the user's exception, with only its type if reading its texts was interrupted."""
     claim = journal.claim
     message = "<reading its message was interrupted>"
     failure = Failure(claim.step, claim.attempt, clock.now(), str(claim.task.worker), type_of(error), message)
@@ -177,10 +187,10 @@ def _failure_of(journal: Journal[T], error: BaseException) -> Failure:
 
 
 def release(journal: Journal[T], *, begun: bool = True) -> None:
-    """Release the task: it is pending at this step, due at once, and the attempt does not count.
+    """Release the task: it is pending at this step and due at once, and the attempt does not count.
 
-    It does count after many releases: it may be the task that ends the worker each time. A release whose block has not
-    `begun` is not one of them.
+    After many releases, attempts count, because the task itself may end its worker each time. Releases before the block
+    has `begun` are not among them.
     """
     claim = journal.claim
     codes, attempt, releases = claim.statements.codes, claim.attempt - 1, claim.release_count + begun
@@ -203,10 +213,10 @@ def send_finish(
     participants: Sequence[Participant] = (),
     optional: OptionalParticipant | None = None,
 ) -> None:
-    """Send a finish, and find out whether it has landed if that is refused.
+    """Send a finish. If it is refused, find out whether an earlier try was applied.
 
     Raises LockLostError only if the row proves it, and RowChanged if a success has to be built again. The finish is
-    tried at least once: even after the lock has expired, it is valid as long as no other worker has taken the task.
+    tried at least once: even with an expired lock, it is valid until another worker takes the task.
     """
     claim = journal.claim
     statements, task_id = claim.statements, claim.task.task_id
@@ -222,15 +232,11 @@ def send_finish(
         found = get(statements.model, task_id, until=claim.expire_time)
         journal.is_in_doubt = False
         if not has_landed(claim, found):
-            raise _why_refused(claim, found) from None
+            is_lost = found is None or not claim.holds(found)
+            raise (lost(claim, "finish", found) if is_lost else RowChanged(cast("T", found))) from None
     except (PynamoDBConnectionError, TransactWriteError) as error:
         journal.is_in_doubt = journal.is_in_doubt or is_unheard(error)
         raise
-
-
-def _why_refused(claim: Claim[T], found: T | None) -> Exception:
-    """Return what keeps a finish from being applied, according to the row."""
-    return lost(claim, "finish", found) if found is None or not claim.holds(found) else RowChanged(found)
 
 
 def _later(now: datetime, delay: timedelta) -> datetime:

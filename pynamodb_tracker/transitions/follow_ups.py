@@ -1,7 +1,7 @@
 """Follow-ups: tasks that are created together with the end of another one, or not at all.
 
-Each has a reference to its creator, in the round that it is in. So a follow-up that exists already is either this one,
-created by an earlier attempt or by an earlier success of a step that was reopened, or somebody else's task.
+Each has a reference to its creator and the creator's round. The reference tells whether an existing task was created by
+an earlier attempt, or an earlier success of a reopened step, or is somebody else's.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 
 from pynamodb.constants import STRING
 from pynamodb.exceptions import TransactWriteError
+from pynamodb.expressions.operand import Path
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import check_new_task, shown
@@ -21,15 +22,15 @@ from pynamodb_tracker.dynamodb.limits import item_size
 from pynamodb_tracker.dynamodb.transact_write import REFUSED
 from pynamodb_tracker.exceptions import TaskAlreadyExistsError, ValueNotStorableError
 from pynamodb_tracker.instrumentation import log_fields
+from pynamodb_tracker.model.child_list import as_item, keys_in
 from pynamodb_tracker.model.failure import type_of
-from pynamodb_tracker.model.references import parse, reference_to
+from pynamodb_tracker.model.overflow import VERSION, RowKey
+from pynamodb_tracker.model.references import parse, reference_to, round_of
 from pynamodb_tracker.model.row import TaskRow, load, readable
 from pynamodb_tracker.status import END
 from pynamodb_tracker.transitions import conditions as when
-from pynamodb_tracker.transitions.child_lists import ChildList
 from pynamodb_tracker.transitions.creations import NewTask, new_task, replaces_expired, tracked
-from pynamodb_tracker.transitions.group_members import NewMember
-from pynamodb_tracker.transitions.groups import Entry
+from pynamodb_tracker.transitions.groups import Entry, NewMember
 from pynamodb_tracker.transitions.lock import Journal
 from pynamodb_tracker.transitions.participants import Action, OptionalParticipant, Participant, Reason
 from pynamodb_tracker.transitions.statements import get
@@ -40,24 +41,72 @@ T = TypeVar("T", bound=TaskRow)
 log = logging.getLogger("pynamodb_tracker")
 
 _MOST_WITH_SUCCESS = 98
-"""Actions for follow-ups in the transaction of a success: one is the task's own, and one its parent's or its list's."""
+"""Actions for follow-ups in a success: the 100 allowed, without the task's own and its parent's or its child list's."""
 
 _FOR_GROUP = 2
-"""Actions for a follow-up that enters a group, in addition: its place, and the group's row."""
+"""More actions for a follow-up that enters a group: its place, and the group's row."""
 
 _FOR_OWN_GROUP = 3
 """Actions of a task that hands on its turn: the group's row, the next task, and its place."""
 
 _MOST_BEFORE = 99
-"""The same in a transaction before the success, which has a check of the lock in addition."""
+"""Actions for follow-ups in a transaction before the success, which also checks the lock."""
 
 _MOST_BYTES = 3_700_000
 """In one transaction: 4 MB, without 400 KB for the row of the task itself.
 https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html"""
 
-
 WhenIgnored = Callable[[Any, Callable[..., None]], object]
-"""The user's function of a task that is ignored, and of `create`, which creates a task together with that."""
+"""The user's function. Its arguments are the ignored task, and `create`, which adds a task to create."""
+
+
+class ChildList(Participant):
+    """Puts the list of a task's children with the success that begins to wait for them, if the transaction has room.
+
+    Only the holder of the lock puts it, with the success, so it needs no guard of its own, and a late copy is refused
+    with the success. If several successes of a round wait, the list has the children of all.
+    """
+
+    is_needed = False
+
+    def __init__(self, task: TaskRow) -> None:
+        self._task = task
+        self._round = round_of(task)
+        self.token = ""
+        """The token of the claim."""
+        self._children: list[RowKey] = []
+        self._earlier: list[RowKey] | None = None
+        """The children of earlier runs of this round. None until a list of this round was found."""
+
+    @classmethod
+    def of_success(cls, run: Journal[Any], row: TaskRow) -> ChildList | None:  # noqa: ARG003 - it knows the task
+        """Put the list if the run has created children."""
+        follow_ups = run.additions.get("follow_ups")
+        child_list: ChildList | None = None if follow_ups is None else follow_ups.child_list
+        if child_list is not None:
+            child_list.token = run.claim.token
+        return child_list
+
+    def add(self, child: TaskRow) -> None:
+        """Add a child of this run."""
+        self._children.append((child.task_id, child.use_case_id))
+
+    def actions(self) -> Sequence[Action]:
+        """Return the put. If a list of the same round exists, its refusal returns that."""
+        table, key = self._task.tracker.connection(), (self._task.task_id, self._task.use_case_id)
+        children = list(dict.fromkeys([*self._children, *(self._earlier or ())]))
+        put: dict[str, Any] = {"TableName": table.table_name, "Item": as_item(key, self._round, self.token, children)}
+        if self._earlier is None:
+            of_round = Path(VERSION)
+            condition = of_round.does_not_exist() | (of_round != self._round)
+            request = table.get_operation_kwargs("", "", condition=condition)
+            del request["Key"]
+            put |= {**request, "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
+        return [{"Put": put}]
+
+    def refused(self, reasons: Sequence[Reason]) -> None:
+        """Add the children of the existing list."""
+        self._earlier = keys_in(reasons[0].raw_item)
 
 
 class FollowUp:
@@ -70,21 +119,18 @@ class FollowUp:
         self.waits = waits
         """Whether the next step waits for it."""
         self.member = NewMember(task.row, task.item) if "group" in task.item else None
-        """The task as it enters its group, if it has one."""
         self.puts: list[dict[str, Any]] = []
-        """The actions that create it."""
         self.build()
         self.count = len(self.puts) + (_FOR_GROUP if self.member else 0)
-        """How many actions it takes."""
         self.size = item_size(task.item) + sum(map(item_size, task.chunks))
 
     def build(self) -> None:
-        """Build the actions, again if it is to be put over an expired row."""
+        """Build the actions. They change if the task replaces an expired row."""
         self.puts = self.task.puts(self.task.row.tracker.connection())
 
     @property
     def is_last(self) -> bool:
-        """Whether it has to be created with the success itself, and not before."""
+        """Whether it has to be created with the success, not before."""
         return self.waits or self.member is not None
 
     def __str__(self) -> str:
@@ -92,7 +138,7 @@ class FollowUp:
 
 
 class FollowUps(Participant, Generic[T]):
-    """What one run of a task, or what its being ignored, creates."""
+    """The tasks that a run creates, or that are created when a task is ignored."""
 
     def __init__(self, task: T, step: str, next_code: Callable[[], int] = lambda: END) -> None:
         task = readable(task)  # a damaged one that is ignored creates its tasks, too
@@ -103,19 +149,19 @@ class FollowUps(Participant, Generic[T]):
         self._creator = reference_to(task)
         self._by = f"{task.use_case_id}/{task.task_id}/{step}/{task.fence}"
         self.child_list: ChildList | None = None
-        """The list of those that the next step was to wait for, if there is any."""
+        """The list of the tasks that the next step waits for."""
         self.wait_until: datetime | None = None
-        """When it starts although one of them has not succeeded."""
+        """When the next step starts even if one of them has not succeeded."""
         self._ids: set[tuple[str, str]] = set()
         self._left: list[FollowUp] = []
-        """Those that are not known to exist, in the order of their creation."""
+        """The follow-ups that may not exist yet, in the order of their creation."""
         self._closed = False
-        """Whether it is too late to add one."""
+        """Whether it is too late to add a follow-up."""
 
     def create(self, model: type[TaskRow], /, task_id: str, *, wait: bool = False, **given: Any) -> None:
-        """Check a follow-up, and add it; ValueError for a task of another table, or one that is created twice.
+        """Check and add a follow-up. The arguments are those of `ExecutionContext.create`.
 
-        It takes the arguments of `ExecutionContext.create`.
+        Raises a ValueError for a task of another table, or one that is created twice.
         """
         self._check(model, task_id)
         due_time, group, repeat, trace = (given.pop(name, None) for name in ("due_time", "group", "repeat", "trace"))
@@ -171,10 +217,9 @@ class FollowUps(Participant, Generic[T]):
             raise ValueError(f"{self._named} creates {name} {task_id!r} twice: give each follow-up an id of its own")
 
     def _check_room(self, follow_up: FollowUp) -> None:
-        """Refuse one that cannot be created any more: what does not fit is created before the success."""
+        """Accept any number: those that do not fit into the success are created before it."""
 
     def _check_waiting(self, follow_up: FollowUp) -> None:
-        """Refuse a task for which no step can wait, and more of them than can be created with the success."""
         if self._next_code() == END:
             raise ValueError(f"{self._named} leads to the end, and no step after it can wait for {follow_up}")
         own, new = self._task, follow_up.task.row
@@ -184,9 +229,8 @@ class FollowUps(Participant, Generic[T]):
             )
 
     def _check_last(self, follow_up: FollowUp) -> None:
-        """Refuse more tasks than can be created with the success."""
-        if not _fits([follow_up, *(each for each in self._left if each.is_last)], self._most_with_success - 1):
-            most = self._most_with_success - 1
+        most = self._most_with_success - 1
+        if not _fits([follow_up, *(each for each in self._left if each.is_last)], most):
             raise ValueError(
                 f"{self._named} cannot create {follow_up}, too: all tasks that it waits for, and those in groups, are "
                 f"created with its success, in one transaction, which takes at most {most} of them, or "
@@ -195,24 +239,23 @@ class FollowUps(Participant, Generic[T]):
 
     @property
     def created(self) -> int:
-        """How many tasks it creates."""
+        """The number of tasks to create."""
         return len(self._ids)
 
     @property
     def models(self) -> list[Any]:
-        """The use case of each of them."""
+        """The use case of each task to create."""
         return [self._task.tracker.table.use_cases[use_case] for use_case, _ in self._ids]
 
     @property
     def _most_with_success(self) -> int:
-        """How many actions the transaction of the success takes for them."""
         return _MOST_WITH_SUCCESS - (0 if self._task.group is None else _FOR_OWN_GROUP)
 
     @classmethod
     def of_success(cls, run: Journal[Any], row: TaskRow) -> FollowUps[Any] | None:
-        """Return what the run creates; the next step waits as the row says that was found.
+        """Return the run's follow-ups, if any. The next step waits according to `row`.
 
-        None if it creates nothing: a user's attribute may have that name.
+        The row may have a user's attribute named `follow_ups`, although the run creates nothing.
         """
         if "follow_ups" not in run.additions:
             return None
@@ -221,16 +264,16 @@ class FollowUps(Participant, Generic[T]):
         return follow_ups
 
     def entrants(self) -> Iterator[Entry]:
-        """Yield those that are not known to exist, and enter a group: use case, group and task."""
+        """Yield the use case, group and task of each follow-up that enters a group and may not exist yet."""
         for each in self._left:
             if each.member is not None:
                 yield type(each.task.row), each.task.row.group, each.member
 
     def change(self, success: Transition) -> None:
-        """Let the next step wait for what the block has created for that, if there is any.
+        """Let the next step wait for the children that the block has created.
 
-        One that exists already, put by an earlier success in this round, has counted, or is among those for which the
-        row waits.
+        A child that exists already, from an earlier success in this round, has counted, or is included in the row's
+        `blockers`.
         """
         children, waits = sum(each.waits for each in self._left), self._row.blockers
         if not (self.child_list or self.wait_until) or not (children or waits):
@@ -247,15 +290,15 @@ class FollowUps(Participant, Generic[T]):
         success.add(wait_until=self.wait_until)
 
     def actions(self) -> list[Action]:
-        """Return the actions that create what is not known to exist."""
+        """Return the actions that create the tasks that may not exist yet."""
         return _actions(self._left)
 
     def refused(self, reasons: Sequence[Reason]) -> None:
-        """Leave out what exists as a follow-up of this task; TaskAlreadyExistsError for another one's."""
+        """Leave out existing follow-ups of this task. Raise TaskAlreadyExistsError for a task of another creator."""
         self._leave_out(self._left, reasons)
 
     def prepare(self, commit: Callable[[Sequence[Action]], None]) -> None:
-        """Create the first ones, if they do not fit into the transaction of the success, while the lock is held."""
+        """Create the first ones before the success, while the lock is held, if its transaction has no room for all."""
         first, last = _split(sorted(self._left, key=attrgetter("is_last")), self._most_with_success)
         for batch in first:
             while batch:
@@ -269,7 +312,7 @@ class FollowUps(Participant, Generic[T]):
         self._left = last
 
     def _leave_out(self, sent: list[FollowUp], reasons: Sequence[Reason]) -> bool:
-        """Leave out of those that were sent what exists already; return whether one of them was refused."""
+        """Remove existing tasks from those that were sent. Return whether one of them was refused."""
         exist, is_refused, at = set[FollowUp](), False, 0
         for follow_up in sent:
             reason = reasons[at] if at < len(reasons) else None
@@ -281,14 +324,14 @@ class FollowUps(Participant, Generic[T]):
                 is_own = found is not None and readable(found).creator == self._creator
                 if not is_own and replaces_expired(follow_up.task, found):
                     follow_up.build()
-                elif found is not None:  # otherwise it was deleted since, and has to be created
+                elif found is not None:  # otherwise it was deleted since, and is created again
                     exist.add(follow_up)
                     self._check_creator(follow_up, found)
         sent[:] = [follow_up for follow_up in sent if follow_up not in exist]
         return is_refused
 
     def _check_creator(self, follow_up: FollowUp, found: TaskRow) -> None:
-        """Raise a TaskAlreadyExistsError if a task that exists is no follow-up of this one."""
+        """Raise a TaskAlreadyExistsError if an existing task is not a follow-up of this one."""
         new, creator = follow_up.task.row, readable(found).creator
         if creator == self._creator:
             return
@@ -299,7 +342,6 @@ class FollowUps(Participant, Generic[T]):
         )
 
     def _origin(self, creator: str | None) -> str:
-        """Return in words who created a task that exists."""
         if creator is None:
             return "not as a follow-up"
         try:
@@ -312,16 +354,15 @@ class FollowUps(Participant, Generic[T]):
 
 
 class FollowUpsOfIgnored(FollowUps[T], OptionalParticipant):
-    """What a task creates when it is ignored; the task is ignored even if nothing can be created."""
+    """The tasks to create when a task is ignored. The task is ignored even if they cannot be created."""
 
     def __init__(self, when_ignored: WhenIgnored, step: str, task: T) -> None:
-        """Call the user's function, which adds what it creates; nothing is created if it raises."""
+        """Call the user's function, which adds tasks to create. If it raises, no task is created."""
         super().__init__(task, step)
         self._given = task
         self.problems: list[str] = []
-        """Why some or all of it is not created."""
         self.interrupt: BaseException | None = None
-        # An exception that a signal handler raises meanwhile looks like one of the function, but only the first time.
+        # An exception of a signal handler looks like one of the function, but only the first time.
         raised = self._collect(when_ignored)
         if raised is not None and (again := self._collect(when_ignored)) is not None:
             self._report(f"when_ignored of {self._named} raised {type_of(again)}, so it creates nothing", again)
@@ -330,7 +371,7 @@ class FollowUpsOfIgnored(FollowUps[T], OptionalParticipant):
         self._closed = True
 
     def _collect(self, when_ignored: WhenIgnored) -> BaseException | None:
-        """Call the user's function, and return what it raises; what it has added is then taken back."""
+        """Call the user's function. If it raises, drop the tasks it has added, and return the exception."""
         try:
             when_ignored(self._given, self.create)
         except KeyboardInterrupt:
@@ -361,7 +402,7 @@ class FollowUpsOfIgnored(FollowUps[T], OptionalParticipant):
             self.note(str(error))
 
     def note(self, problem: str) -> None:
-        """Log why a follow-up is not created, and keep it for the error of the run."""
+        """Log why a follow-up is not created, and keep the reason for the run's error."""
         self._report(f"when_ignored of {self._named}: {problem}")
 
     def _report(self, problem: str, error: BaseException | None = None) -> None:
@@ -375,7 +416,7 @@ def _actions(follow_ups: Sequence[FollowUp]) -> list[Action]:
 
 
 def _split(follow_ups: Sequence[FollowUp], most: int) -> tuple[list[list[FollowUp]], list[FollowUp]]:
-    """Return the transactions that come before the success, and what is created with it: the last ones that fit."""
+    """Return the transactions before the success, and the last follow-ups, which fit into the success."""
     last: list[FollowUp] = []
     left = list(follow_ups)
     while left and _fits([left[-1], *last], most):
@@ -390,13 +431,12 @@ def _split(follow_ups: Sequence[FollowUp], most: int) -> tuple[list[list[FollowU
 
 
 def _fits(follow_ups: Sequence[FollowUp], most: int) -> bool:
-    """Return whether one transaction can create these."""
     actions, size = sum(each.count for each in follow_ups), sum(each.size for each in follow_ups)
     return actions <= most and size <= _MOST_BYTES
 
 
 def follow_ups_of(journal: Journal[T]) -> FollowUps[T]:
-    """Return what this run creates with its success."""
+    """Return the tasks that this run creates with its success."""
     additions, claim = journal.additions, journal.claim
     if "follow_ups" not in additions:
         additions["follow_ups"] = FollowUps(claim.task, claim.step, lambda: journal.next_code)

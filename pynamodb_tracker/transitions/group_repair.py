@@ -1,4 +1,4 @@
-"""Groups that stand still: another program, or a person, has deleted a task that had the turn, or the group's row."""
+"""Repair of groups that stopped: another program, or a person, deleted the group's row or the task with the turn."""
 
 from __future__ import annotations
 
@@ -16,17 +16,16 @@ from pynamodb_tracker.transitions.participants import Action, is_busy
 
 
 def needs_repair(model: type[TaskRow], name: str) -> bool:
-    """Return whether nobody will hand on the turn: the task that has it has ended or is gone, or no task has it."""
+    """Return whether nobody will hand on the turn: its task has ended or is gone, or no task has it."""
     row, places = read_queue(model, name)
     turn = None if row is None else row.turn
     return bool(places) if turn is None else _if_ended(model, name, turn) is not None
 
 
 def repair(model: type[TaskRow], name: str) -> str | None:
-    """Hand on the turn if the task that has it has ended, or is gone; return who has it then, None for nobody.
+    """Hand on the turn if its task has ended or is gone. Return the task that has it then, or None.
 
-    The library never leaves a group so; another program, or a person in the console, may delete a task that has the
-    turn, or the group's row.
+    Groups need this only if another program, or a person in the console, deleted the group's row or the task.
     """
     retry = 0
     while True:
@@ -53,23 +52,18 @@ def forget(model: type[TaskRow], name: str) -> None:
         table = model.tracker.connection()
         request = table.get_operation_kwargs("", "", condition=TURN.does_not_exist())
         del request["TableName"]
-        with suppress(Refused):  # a task has entered meanwhile
+        with suppress(Refused):  # a task has entered since
             send(table, "DeleteItem", {**request, "Key": row_key(model.tracker.use_case.name, name)})
 
 
 def _if_ended(model: type[TaskRow], name: str, task_id: str) -> Action | None:
-    """Return the check that a task has ended or is gone; None if it has the turn, which one that is damaged keeps."""
+    """Return the check that a task has ended or is gone, or None if it keeps the turn, as a damaged one does."""
     key = model.tracker.key(task_id)
     condition, item = TaskRow.task_id.does_not_exist(), next(get_items(model.tracker.connection(), [key]), None)
     if item is not None:
         row = readable(load(model, item))
-        if None in (row.status, row.creation):
-            return None
-        if (
-            item.get("group") == {STRING: name}
-            and "turn_due_time" not in item
-            and not model.tracker.ends_at(row.status)
-        ):
+        in_turn = item.get("group") == {STRING: name} and "turn_due_time" not in item
+        if None in (row.status, row.creation) or (in_turn and not model.tracker.ends_at(row.status)):
             return None
         condition = (TaskRow.status == row.status) & (TaskRow.creation == row.creation)
     check = model.tracker.connection().get_operation_kwargs("", "", condition=condition)

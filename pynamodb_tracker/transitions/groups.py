@@ -1,18 +1,20 @@
-"""Groups: tasks that run one at a time, in the order in which they were created, across all their steps.
+"""Groups: tasks that run one at a time, in the order of their creation, across all their steps.
 
-A task enters its group in the transaction that creates it. If the group is idle, it has the turn at once; otherwise it
-is parked, so that no worker looks at it, and a place keeps its number. It has the turn until its end, which hands it on
-to the next one in the same transaction. Claims know nothing of groups.
+A task enters its group in the transaction that creates it. If the group is idle, the task has the turn at once.
+Otherwise it is parked, so that no worker looks at it, and a place keeps its number. The end of a task hands the turn on
+to the next task, in the same transaction. Claims know nothing of groups.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 from pynamodb.connection.table import TableConnection
+from pynamodb.constants import NUMBER, STRING
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action as Change
 
@@ -38,24 +40,75 @@ from pynamodb_tracker.model.overflow import GROUP_OF, by_key
 from pynamodb_tracker.model.row import Membership, TaskRow, load, membership_of
 from pynamodb_tracker.status import END
 from pynamodb_tracker.transitions import conditions as when
-from pynamodb_tracker.transitions.group_members import Entrant, NewMember
 from pynamodb_tracker.transitions.lock import Journal
-from pynamodb_tracker.transitions.participants import (
-    Action,
-    MadeDue,
-    Participant,
-    Reason,
-    is_busy,
-    send_together,
-)
+from pynamodb_tracker.transitions.participants import Action, MadeDue, Participant, Reason, is_busy, send_together
 from pynamodb_tracker.transitions.prepared import PreparedWrite, fill, slot
 from pynamodb_tracker.transitions.refusals import check_format
 
 _MOST_DEAD = 20
-"""How many places are looked at together, once the first one turned out to be that of a task that no longer waits."""
+"""How many places are read together, once the task of the first one no longer waits."""
 
 _ENTRIES = 5
-"""How often the tries of a command are repeated for a task that enters a group which is written all the time."""
+"""How often a command repeats its tries to enter a group that is written all the time."""
+
+
+class Entrant(Protocol):
+    """A task that enters a group."""
+
+    task_id: str
+    turn_due_time: datetime
+    """When it may start once it has its turn."""
+    status: int
+    creation: str
+
+    def place(self, number: int, *, has_turn: bool) -> None:
+        """Take this number, with or without the turn. Each try calls this again."""
+
+
+class NewMember:
+    """A new task that enters its group."""
+
+    def __init__(self, row: TaskRow, item: Item) -> None:
+        self._row = row
+        self._item = item
+        self.task_id: str = row.task_id
+        self.turn_due_time: datetime = row.due_time
+        self.status: int = row.status
+        self.creation: str = item["creation"][STRING]
+
+    def place(self, number: int, *, has_turn: bool) -> None:
+        """Take this number, with or without the turn."""
+        item, values = self._item, self._row.attribute_values
+        item["group_number"] = {NUMBER: str(number)}
+        due, waits, starts = (self.turn_due_time, None, None) if has_turn else (clock.NEVER, 1, self.turn_due_time)
+        item["due_time"] = {STRING: clock.stamp(due)}
+        for name in ("blockers", "turn_due_time"):
+            item.pop(name, None)
+        if starts is not None:
+            item |= {"blockers": {NUMBER: "1"}, "turn_due_time": {STRING: clock.stamp(starts)}}
+        values.update(group_number=number, due_time=due, blockers=waits, turn_due_time=starts)
+
+
+class ReopenedMember:
+    """A task whose turn has passed, and that enters its group again."""
+
+    def __init__(self, row: TaskRow, status: int, starts: datetime, own: Callable[..., Action]) -> None:
+        """`own` returns the update that reopens it, given its number and whether it has the turn."""
+        self.task_id: str = row.task_id
+        self.turn_due_time = starts
+        self.status = status
+        self.creation: str = row.creation
+        self._own = own
+        self._number, self._has_turn = 0, False
+
+    def place(self, number: int, *, has_turn: bool) -> None:
+        """Take this number, with or without the turn."""
+        self._number, self._has_turn = number, has_turn
+
+    def action(self) -> Action:
+        """Return the update for the last placement."""
+        return self._own(self._number, has_turn=self._has_turn)
+
 
 Entry = tuple[type[TaskRow], str, Entrant]
 """A use case, the name of a group, and a task that enters it."""
@@ -67,7 +120,7 @@ _last, _version = (NumberAttribute(attr_name=name) for name in ("last", "version
 
 
 def read_queue(model: type[TaskRow], name: str, *, places: int | None = None) -> tuple[GroupRow | None, list[Place]]:
-    """Read the row of a group, and its first places in order, or all of them; strongly consistent."""
+    """Read a group's row and its first places in order, or all places, strongly consistent."""
     use_case, table = model.tracker.use_case.name, model.tracker.connection()
     found = pages(
         table,
@@ -87,33 +140,33 @@ def read_queue(model: type[TaskRow], name: str, *, places: int | None = None) ->
 
 
 class GroupChange:
-    """What one transaction changes in one group: who leaves it, who enters, and its data."""
+    """The changes of one transaction to one group: who leaves it, who enters, and its data."""
 
     def __init__(self, model: type[TaskRow], name: str) -> None:
         self.model = model
         self.name = name
         self.leaving: str | None = None
-        """The task that ends, and hands on its turn if it has it."""
+        """The task that ends. It hands on the turn if it has it."""
         self.data: str | None = None
-        """The new data as JSON, which the task that has the turn stores; None to leave it."""
+        """The group's new data as JSON, or None to leave it."""
         self.holder: str | None = None
-        """That task."""
+        """The task that has the turn and stores the data."""
         self.entrants: list[Entrant] = []
         self.repairs = False
-        """Whether the turn is handed on although no task leaves: the task that has it has ended or is gone."""
+        """Whether the turn is handed on although no task leaves: its task has ended or is gone."""
         self.last = 0
-        """The number of the last task that entered, at least."""
+        """At least the number of the last task that entered."""
         self.woken: str | None = None
-        """The task that has the turn next, by the last build."""
+        """The task that gets the turn, by the last build."""
         self.next: MadeDue | None = None
-        """The same, if it was waiting for its turn, and waits for nothing else."""
+        """The same task, if it waited for its turn and waits for nothing else."""
         self._is_doubtful = False
-        """Whether the task at the first place does not wait any more."""
+        """Whether the task at the first place no longer waits."""
         self._wake_at: int | None = None
         self._is_out_of_turn = False
 
     def actions(self) -> list[Action]:
-        """Return the writes, built from what is read now."""
+        """Return the writes, built from the present rows."""
         row, places, others_of = self._queue()
         seen, self._wake_at, self.woken, self.next = row or _IDLE, None, None, None
         turn, number, others = seen.turn, max(seen.last, self.last), list[Action]()
@@ -133,12 +186,13 @@ class GroupChange:
                 turn = entrant.task_id
             else:
                 place = Place(number, entrant.task_id, entrant.turn_due_time, entrant.status, entrant.creation)
-                others.append(self._put(place))
+                item = stored_place(self.model.tracker.use_case.name, self.name, place)
+                others.append({"Put": {"TableName": self._table.table_name, **IF_ABSENT, "Item": item}})
         self.woken = turn if leaves else None
         return [self._update(row, turn, number), *others]
 
     def refused(self, reasons: Sequence[Reason]) -> None:
-        """Look at more places if the first one's task does not wait any more."""
+        """Look at more places if the task of the first one no longer waits."""
         if self._wake_at is not None and (reason := reasons[self._wake_at]) is not None and reason.code == REFUSED:
             self._is_doubtful = True
         if self._is_out_of_turn:
@@ -150,7 +204,7 @@ class GroupChange:
             )
 
     def _queue(self) -> tuple[GroupRow | None, list[Place], tuple[int, bool]]:
-        """Return the group's row, the next place if somebody leaves, and what its task waits for, as `_examined`."""
+        """Return the group's row, the next place if a task leaves, and what that task waits for, as `_examined`."""
         if self.leaving is None and not self.repairs:
             return *read_queue(self.model, self.name, places=0), _TURN_ALONE
         if not (self._is_doubtful or self.repairs):
@@ -166,13 +220,14 @@ class GroupChange:
             self._clear(row, places)
 
     def _examined(self, places: Sequence[Place]) -> Iterator[tuple[Place, int, bool]]:
-        """Yield each place, for how many its task waits, the turn included, and whether it awaits signals, too.
+        """Yield each place, the number of things that block its task, and whether the task awaits signals.
 
-        The number is 0 if it does not wait at this place. TaskFormatError if it waits, and has a later format.
+        The number includes the turn, and is 0 if the task does not wait at this place. Raises TaskFormatError if a
+        waiting task has a later format.
         """
         task_ids = dict.fromkeys(place.task_id for place in places)  # a dead place may name the task of another one
         keys = [self.model.tracker.key(task_id) for task_id in task_ids]
-        found = by_key(get_items(self.model.tracker.connection(), keys))
+        found = by_key(get_items(self._table, keys))
         use_case = self.model.tracker.use_case.name
         for place in places:
             item = found.get((place.task_id, use_case), {})
@@ -182,24 +237,26 @@ class GroupChange:
             yield place, waits, "awaited_signals" in item
 
     def _clear(self, row: GroupRow | None, dead: Sequence[Place]) -> None:
-        """Delete places whose tasks ended while they waited, or are gone; a number is never used twice."""
+        """Delete places whose tasks ended while they waited, or are gone. A number is never used twice."""
         if not dead:
             return
-        table = self.model.tracker.connection()
-        check = table.get_operation_kwargs("", "", condition=as_read(row))
+        as_read: Condition = _version.does_not_exist() if row is None else _version == row.version
+        check = self._table.get_operation_kwargs("", "", condition=as_read)
         unchanged = {"ConditionCheck": {**check, "Key": self._key}}
-        unapplied = transact_write(table, [unchanged, *map(self._delete, dead)])
+        unapplied = transact_write(self._table, [unchanged, *map(self._delete, dead)])
         if unapplied and not unapplied.refused:
             raise unapplied.error
+
+    @property
+    def _table(self) -> TableConnection:
+        return self.model.tracker.connection()
 
     @property
     def _key(self) -> Item:
         return row_key(self.model.tracker.use_case.name, self.name)
 
     def _update(self, row: GroupRow | None, turn: str | None, last: int) -> Action:
-        write = written(
-            self.model.tracker.connection(), is_new=row is None, idle=turn is None, data=self.data is not None
-        )
+        write = written(self._table, is_new=row is None, idle=turn is None, data=self.data is not None)
         values = {
             "seen_version": None if row is None else str(row.version),
             "version": str((row or _IDLE).version + 1),
@@ -212,7 +269,7 @@ class GroupChange:
         return self._as_action(write, self._key, values)
 
     def _wake(self, place: Place, waits: int, awaits: bool) -> Action:  # noqa: FBT001 - as `_examined` yields it
-        """Make the task at this place due, unless it waits for others, or for signals, too."""
+        """Make the task at this place due, unless it also waits for others or for signals."""
         write, due = woken(self.model, others=waits > 1, awaits=awaits), max(clock.now(), place.turn_due_time)
         if waits == 1 and not awaits:
             self.next = MadeDue(self.model, place.task_id, place.status, place.creation, due)
@@ -226,20 +283,20 @@ class GroupChange:
         return self._as_action(write, self.model.tracker.key(place.task_id), values)
 
     def _as_action(self, write: PreparedWrite, key: Item, values: Mapping[str, Any]) -> Action:
-        return {"Update": {"TableName": self.model.tracker.connection().table_name, **write.request(key, values)}}
-
-    def _put(self, place: Place) -> Action:
-        table, item = self.model.tracker.connection(), stored_place(self.model.tracker.use_case.name, self.name, place)
-        return {"Put": {"TableName": table.table_name, **IF_ABSENT, "Item": item}}
+        return {"Update": {"TableName": self._table.table_name, **write.request(key, values)}}
 
     def _delete(self, place: Place) -> Action:
         return _leave_place(self.model, self.name, place.number)
 
 
-def written(table: TableConnection, *, is_new: bool, idle: bool, data: bool) -> PreparedWrite:
-    """Return the write of a group's row, which nobody has written since it was read.
+_TURN_ALONE = 1, False
+"""What blocks a task in a queue, unless it has to be read."""
 
-    The task that has the turn may store `data`.
+
+def written(table: TableConnection, *, is_new: bool, idle: bool, data: bool) -> PreparedWrite:
+    """Return the write of a group's row, on condition that nobody has written it since it was read.
+
+    With `data`, the writer must have the turn.
     """
     seen: Condition = _version.does_not_exist() if is_new else _version == slot(_version, "seen_version")
     changes = [
@@ -254,14 +311,10 @@ def written(table: TableConnection, *, is_new: bool, idle: bool, data: bool) -> 
     return PreparedWrite(table, condition=seen, actions=changes)
 
 
-_TURN_ALONE = 1, False
-"""What a task waits for in a queue, unless it has to be read."""
-
-
 def woken(model: type[TaskRow], *, others: bool, awaits: bool = False) -> PreparedWrite:
-    """Return the write that gives a task its turn; it is due then, unless it waits for `others`, or `awaits` signals.
+    """Return the write that gives a task its turn. It is due then, unless it waits for `others` or `awaits` signals.
 
-    One that awaits signals is due at its limit.
+    A task that awaits signals is due at its limit.
     """
     condition = (
         TaskRow.status.is_in(*(codes.pending for codes in model.tracker.steps))
@@ -285,34 +338,29 @@ def woken(model: type[TaskRow], *, others: bool, awaits: bool = False) -> Prepar
     )
 
 
-def as_read(row: GroupRow | None) -> Condition:
-    """Require that nobody has written the group's row since it was read."""
-    return _version.does_not_exist() if row is None else _version == row.version
-
-
 def _leave_place(model: type[TaskRow], name: str, number: int) -> Action:
     table, key = model.tracker.connection(), place_key(model.tracker.use_case.name, name, number)
     return {"Delete": {"TableName": table.table_name, "Key": key}}
 
 
 class Groups(Participant):
-    """Takes part in an end, or in a creation: what it changes in groups."""
+    """Takes part in an end or a creation that changes groups."""
 
     def __init__(self, created: Callable[[], Iterable[Entry]] | None = None) -> None:
-        """Change groups for an end; `created` returns the tasks that are created with a success."""
+        """Use `created`, which returns the tasks that are created with a success."""
         self._created = created
         self._changes: dict[tuple[str, str], GroupChange] = {}
         self._places: list[Action] = []
         self._built: list[tuple[GroupChange, int]] = []
 
     def of(self, model: type[TaskRow], name: str) -> GroupChange:
-        """Return what is changed in this group; its row can be written once in a transaction."""
+        """Return the change of this group, whose row a transaction can write only once."""
         key = model.tracker.use_case.name, name
         return self._changes.setdefault(key, GroupChange(model, name))
 
     @classmethod
     def of_success(cls, run: Journal[Any], row: TaskRow) -> Groups | None:
-        """Store the data of the task's group, hand on its turn after the last step, and let created tasks enter theirs.
+        """Store the group's data, hand on the turn after the last step, and let created tasks enter their groups.
 
         Raises ValueNotStorableError if the block has changed the data to something that cannot be stored.
         """
@@ -338,13 +386,13 @@ class Groups(Participant):
 
     @classmethod
     def of_deletion(cls, row: TaskRow) -> Groups | None:
-        """Do the same for a task that is deleted."""
+        """Hand on the turn of a deleted task, or give up its place."""
         return cls.of_ignored(row)
 
     def leave(self, row: TaskRow) -> None:
-        """Let a task end: it hands on its turn, or leaves its place if it still waits.
+        """Hand on the turn of a task that ends, or leave its place if it still waits.
 
-        The own write has to require that the task did not get its turn since it was read.
+        The task's own write must require that it did not get its turn since it was read.
         """
         if row.turn_due_time is not None:
             self._places.append(_leave_place(type(row), row.group, row.group_number))
@@ -352,30 +400,25 @@ class Groups(Participant):
             self.of(type(row), row.group).leaving = row.task_id
 
     def actions(self) -> list[Action]:
-        """Return the writes on all groups, built from what is read now."""
+        """Return the writes on all groups, built from the present rows."""
         self._built, actions = [], [*self._places]
-        self._place_follow_ups()
+        if self._created is not None:
+            for change in self._changes.values():
+                change.entrants = []
+            for model, name, entrant in self._created():
+                self.of(model, name).entrants.append(entrant)
         for change in self._changes.values():
             of_group = change.actions()
             self._built.append((change, len(of_group)))
             actions += of_group
         return actions
 
-    def _place_follow_ups(self) -> None:
-        """Let those enter that are not known to exist by now."""
-        if self._created is None:
-            return
-        for change in self._changes.values():
-            change.entrants = []
-        for model, name, entrant in self._created():
-            self.of(model, name).entrants.append(entrant)
-
     def made_due(self) -> list[MadeDue]:
-        """Return who has the turn of each group next."""
+        """Return the tasks that got the turn of their groups."""
         return [change.next for change, _ in self._built if change.next is not None]
 
     def refused(self, reasons: Sequence[Reason]) -> None:
-        """Tell each group the reasons of its own writes."""
+        """Tell each group why its own writes were refused."""
         left = iter(reasons[len(self._places) :])
         for change, count in self._built:
             own = list(islice(left, count))
@@ -386,9 +429,9 @@ class Groups(Participant):
 def enter(
     table: TableConnection, own: Callable[[], Action], groups: Groups, more: Sequence[Action] = ()
 ) -> Unapplied | None:
-    """Send the write that creates or reopens a task, with its entry into a group; None once it is applied.
+    """Send the write that creates or reopens a task, with its entry into a group. Return None once it is applied.
 
-    Others may enter or end in the group at the same time: it is tried often.
+    It is tried often, because other tasks may enter or end at the same time.
     """
     for _ in range(_ENTRIES - 1):
         unapplied = send_together(table, own, [groups], more=more)
@@ -398,27 +441,27 @@ def enter(
 
 
 def enter_new(row: TaskRow, item: Item, puts: Sequence[Action]) -> Unapplied | None:
-    """Put the item of a new task, by the first of these actions, with its entry into its group; as `enter`."""
+    """Put a new task, by the first of these actions, and let it enter its group, as `enter` does."""
     groups = Groups()
     groups.of(type(row), row.group).entrants.append(NewMember(row, item))
     return enter(row.tracker.connection(), lambda: puts[0], groups, puts[1:])
 
 
 class GroupOfRun:
-    """The group of a task that runs: what its tasks share."""
+    """The group of a running task."""
 
     def __init__(self, row: TaskRow) -> None:
         self.name: str = row.group
         """The name of the group."""
         self._row = row
         self._touched: dict[str, tuple[str, dict[str, Any]]] = {}
-        """The data as JSON, as it is stored, and as it is now; empty until it is touched."""
+        """The stored data as JSON, and the present data. Empty until the block uses it."""
 
     @property
     def data(self) -> dict[str, Any]:
-        """A dictionary that the group's tasks share; what the block changes in it is saved with the success.
+        """A dictionary that the group's tasks share. The success saves the block's changes.
 
-        It is read when it is first touched, with one request. Two threads that ask at the same time get the same one.
+        The first access reads it, with one request. Two threads that ask at the same time get the same dictionary.
         """
         if not self._touched:
             row, _ = read_queue(type(self._row), self.name, places=0)

@@ -1,8 +1,8 @@
-"""A join: a task waits for tasks that its run has created, its children, and the last of them makes it due.
+"""A join: a task waits for the children that its run has created, and the last of them makes it due.
 
-The parent's row has their number, `blockers`; each child has a reference to its parent, in the round that created it. A
-child counts in the transaction of its own success, or of its deletion, and its reference is removed with that: it
-counts once, even if a request is repeated.
+The parent's row counts them in `blockers`. Each child has a reference to its parent and the parent's round. The
+transaction of a child's success or deletion lowers the count and removes the reference. That way, a child counts once,
+even if a request is repeated.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import END
 from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions.lock import Journal
-from pynamodb_tracker.transitions.participants import Action, MadeDue, Participant, Reason
+from pynamodb_tracker.transitions.participants import Action, MadeDue, Participant
 from pynamodb_tracker.transitions.prepared import PreparedWrite, fill
 from pynamodb_tracker.transitions.refusals import check_format
 from pynamodb_tracker.transitions.statements import loaded
@@ -30,13 +30,13 @@ T = TypeVar("T", bound=TaskRow)
 
 
 def counted(table: TableConnection) -> PreparedWrite:
-    """Return the count of a child that is not the last one of its parent's."""
+    """Return the write that counts a child, except the last one."""
     guards = [when.same_round(), when.waits_for_more(), when.known_format()]
     return PreparedWrite(table, condition=when.all_of(guards), actions=[TaskRow.blockers.set(TaskRow.blockers - 1)])
 
 
 def counted_last(table: TableConnection, *, parked: bool, awaits: bool = False) -> PreparedWrite:
-    """Return the count of the last child: the parent is due if it was `parked`; one that `awaits` signals waits on."""
+    """Return the write that counts the last child. A `parked` parent is due then, unless it `awaits` signals."""
     guards = [when.same_round(), when.waits_for_one(), when.awaits_seen(is_there=awaits)]
     guards += [when.status_seen(), when.known_format()]
     if awaits:
@@ -48,13 +48,12 @@ def counted_last(table: TableConnection, *, parked: bool, awaits: bool = False) 
 
 
 class Parent(Participant):
-    """Takes part in a child's success, or in its deletion: its parent waits for one task less."""
+    """Takes part in a child's success or deletion: the parent waits for one task less."""
 
     def __init__(self, child: TaskRow) -> None:
         self._owner: Any = child.tracker.table.owner
         self._table = child.tracker.connection()
         self._last: list[MadeDue] = []
-        """The parent, if this is the last child that it waits for."""
         try:
             self._reference = parse(child.parent)
         except ValueError as error:
@@ -76,14 +75,11 @@ class Parent(Participant):
         return cls(row)
 
     def change(self, success: Transition) -> None:
-        """Remove the reference, so that the child counts once."""
+        """Remove the reference, so that the child counts only once."""
         success.add(parent=None)
 
     def actions(self) -> Sequence[Action]:
-        """Return the count; nothing if the parent is gone, or waits no more for this child.
-
-        Its round is never found again then: it is a token.
-        """
+        """Return the write that counts this child. There is none if the parent is gone, or no longer waits for it."""
         row, self._last = self._read(), []
         if row is None or round_of(row) != self._reference.round or "blockers" not in row._row_state.stored:
             return []
@@ -106,18 +102,15 @@ class Parent(Participant):
         return [{"Update": {"TableName": self._table.table_name, **write.request(self._key, values)}}]
 
     def made_due(self) -> list[MadeDue]:
-        """Return the parent, if this was the last child that it waited for."""
+        """Return the parent, if this was its last child."""
         return self._last
-
-    def refused(self, reasons: Sequence[Reason]) -> None:
-        """Try again: the parent has changed since it was read."""
 
     @property
     def _key(self) -> dict[str, dict[str, str]]:
         return {"task_id": {"S": self._reference.task_id}, "use_case_id": {"S": self._reference.use_case}}
 
     def _read(self) -> TaskRow | None:
-        """Read the parent as a row of the table: this program may not declare its use case."""
+        """Read the parent as a row of the table, because this program may not declare its use case."""
         item = send(self._table, "GetItem", {"Key": self._key, "ConsistentRead": True}).get("Item")
         row: TaskRow | None = loaded(self._owner, item) if item else None
         return row

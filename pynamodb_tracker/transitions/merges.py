@@ -1,7 +1,7 @@
-"""Create a task, or merge a request into the existing one; each call counts exactly once.
+"""Create a task, or merge a request into the existing one. Each call counts exactly once.
 
-What is asked for is in exactly one place: in the row while the task waits at its first step, otherwise in `queued`,
-which the success of the last step takes in. So every call is followed by a run that began after it.
+A request is in exactly one place: in the row while the task waits at its first step, otherwise in `queued`, which the
+success of the last step takes in. That way, every call is followed by a run that begins after it.
 """
 
 from __future__ import annotations
@@ -42,16 +42,15 @@ T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
 Effect = Literal["created", "merged", "queued", "restarted", "ignored"]
 
 _TRIES, _AT_ONCE = 16, 3
-"""How often a call writes, and after how many refusals it begins to wait before it reads the row and tries again."""
+"""How often a call writes, and after how many refusals it pauses before it reads the row and tries again."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
 """Seconds."""
 
 _KEPT_TOKENS = 8
-"""How many calls a row remembers. One whose response got lost finds its token there, or cannot know what became of
-it."""
+"""How many calls a row remembers. A call whose response was lost looks for its token there."""
 
 _MOST_ERRORS = 3
-"""How many requests of a call may get no response; each takes as long as the SDK tries to get one."""
+"""How many requests of a call may get no response. Each takes as long as the SDK tries."""
 
 _OPERATION = "merge into"
 
@@ -60,11 +59,12 @@ _DOUBT = "it may have been merged, because a request got no response, and the ro
 
 @dataclass(frozen=True, slots=True)
 class Merged(Generic[T_co]):
-    """What `create_or_merge` did, and the task after it.
+    """The effect of `create_or_merge`, and the task after it.
 
-    `effect` is `created`, or `merged`: the task is pending at its first step, with the request's attributes. `queued`:
-    it runs, or is past its first step, and is pending again after its success. `restarted`: it had succeeded, and is
-    pending again. `ignored`: the request is kept, but the task is ignored, so no run follows until it is reopened.
+    `effect` is `created`, or `merged` if the task is pending at its first step, with the request's attributes. It is
+    `queued` if the task runs or is past its first step: it is pending again after its success. It is `restarted` if the
+    task had succeeded, and is pending again. It is `ignored` if the task is ignored: the request is kept, but no run
+    follows until the task is reopened.
     """
 
     task: T_co
@@ -72,7 +72,7 @@ class Merged(Generic[T_co]):
 
 
 class Merge(Generic[T]):
-    """One call of `create_or_merge`: what it asks for, and what became of its requests."""
+    """One call of `create_or_merge`."""
 
     def __init__(
         self,
@@ -86,13 +86,13 @@ class Merge(Generic[T]):
         trace: Mapping[str, str] | None,
         repeat: Repeat | None,
     ) -> None:
-        """`statements` are those of the first step. A ValueNotStorableError names what cannot be stored."""
+        """Take the `statements` of the first step. A ValueNotStorableError names the attribute."""
         self._statements = statements
         self._repeat = repeat
         self._asks_for_run = repeat is None or due_time is not None
-        """Whether it asks for a run; one that gives the rule alone leaves that to the rule."""
+        """Whether it asks for a run. A call that only gives a rule leaves that to the rule."""
         self._is_over = repeat is not None and repeats.first_turn(repeat, clock.now()) is None
-        """Whether the rule has no further occurrence: it may still stand in a program, and creates no task."""
+        """Whether the rule has no occurrence left. A program may still have it, but it creates no task."""
         self._new = new_task(
             statements.model,
             task_id,
@@ -106,18 +106,18 @@ class Merge(Generic[T]):
         self._given = MappingProxyType({**attributes})
         self._debounce = debounce
         self._token: str = self._new.row.creation
-        """The row has it, as `creation` or in `request_tokens`, once it has what this call asks for."""
+        """Once the request is stored, the row has this token, as `creation` or in `request_tokens`."""
         self._effect: Effect = "created"
-        """What the last request would do."""
+        """The effect of the last request."""
         self._unheard: tuple[str | None, int] | None = None
-        """The life of the row, and how many calls it had counted, as seen by a write that may still be applied."""
+        """The row's `creation` and `request_count` before a write that may still be applied."""
         self._errors: list[PynamoDBConnectionError] = []
-        """How the requests failed that got no response."""
+        """The errors of requests without a response."""
         self._kept = False
         """Whether the time to live of a finished task's chunks was removed."""
 
     def carry_out(self) -> Merged[T]:
-        """Send requests until one of them is applied; raise if the task cannot take it, or if that cannot be known."""
+        """Send requests until one is applied. Raise if the task cannot take it, or if the outcome stays unknown."""
         try:
             return self._carry_out()
         except PynamoDBConnectionError as error:
@@ -149,7 +149,7 @@ class Merge(Generic[T]):
             base = _FIRST_PAUSE if retry >= _AT_ONCE else 0.0
             if not slept_before_retry(max(0, retry - _AT_ONCE), base=base, longest=_LONGEST_PAUSE):
                 raise failure
-            if base:  # others are quicker: after the pause, the row that refused is an old one
+            if base:  # others are quicker: after the pause, the row that refused is outdated
                 found = get(self._statements.model, self._new.row.task_id)
                 if merged := self._settled(found):
                     return merged
@@ -157,33 +157,31 @@ class Merge(Generic[T]):
         raise kept_changing(self._statements, self._new.row.task_id, _OPERATION, retry + 1)
 
     def _find(self, before: T | None, item: Item | None, *, repeated: bool) -> T | None:
-        """Return the row that refused a write; a repeated write may have been applied."""
+        """Return the row that refused a write. A repeated write may have been applied."""
         if repeated and before is not None:
             self._unheard = before.creation, before.request_count or 0
         model = self._statements.model
         return get(model, self._new.row.task_id) if item is None else loaded(model, item)
 
     def _settled(self, row: T | None) -> Merged[T] | None:
-        """Return what was done if the row has what this call asks for: another copy of a request was applied."""
+        """Return the result if the row has this call's token: another copy of a request was applied.
+
+        Raises if an unanswered write may have been applied, and the row has forgotten the calls of that time.
+        """
         if row is not None and (row.creation == self._token or self._token in (row.request_tokens or ())):
             self._unheard = None
             return self._merged_with(row)
-        self._check_doubt(row)
-        return None
-
-    def _check_doubt(self, row: T | None) -> None:
-        """Raise if an unanswered write may have been applied, and the row has forgotten the calls of that time."""
         if self._unheard is None:
-            return
+            return None
         creation, asked = self._unheard
         if row is not None and row.creation == creation and (row.request_count or 0) <= asked + _KEPT_TOKENS:
             if (row.request_count or 0) != asked:
-                self._unheard = None  # it was not applied, and is refused when it arrives
-            return
+                self._unheard = None  # it was not applied, and will be refused
+            return None
         raise self._errors[-1] if self._errors else UpdateError("Failed to update item: the first response got lost")
 
     def _write(self, row: T | None) -> Merged[T]:
-        """Create the task, or write the request into its row; no request if the row has it already."""
+        """Create the task, or write the request into its row. Send nothing if the row already has it."""
         if replaces_expired(self._new, row) or row is None:
             if self._is_over:
                 raise ValueError(
@@ -217,7 +215,7 @@ class Merge(Generic[T]):
         return self._send(row, changes, {} if due is None else {"due_time": due})
 
     def _due_for(self, row: T) -> datetime | None:
-        """Return the due time that a waiting row gets; None if it keeps its own, as one that is to be retried does."""
+        """Return the new due time of a waiting row, or None if it keeps its own, as one that waits for a retry does."""
         if row.status != self._statements.codes.pending or "awaited_signals" in row._row_state.stored:
             return None
         due: datetime = max(self._new.row.due_time, row.update_time)
@@ -241,9 +239,9 @@ class Merge(Generic[T]):
         return self._send(row, changes, {"queued": Stored(stored), **times})
 
     def _renewed(self, row: T) -> Changes:
-        """Let an ignored task that has a time to live be kept as long as if it had been ignored now, or with its rule.
+        """Renew the time to live of an ignored task, or remove it if the task repeats.
 
-        One that repeats has none: if it went, the next start of a program would create it anew, not ignored.
+        If a repeating task expired, the next start of a program would create it again, not ignored.
         """
         if row.expire_time is None:
             return {}
@@ -252,10 +250,12 @@ class Merge(Generic[T]):
         return {"expire_time": (attribute, None if expiry is None else {NUMBER: expiry})}
 
     def _pending_after(self, row: T) -> tuple[PendingRequest | None, PendingRequest]:
-        """Return what waits in `queued`, and that with what this call asks for."""
+        """Return the request in `queued`, and the same with this call's request added."""
         due = self._new.row.due_time if self._asks_for_run else clock.NEVER
         before = row.queued
-        rule = self._rule_after(row, None if before is None else before.repeat)
+        rule = None if before is None else before.repeat
+        if self._repeat is not None and self._repeat != (rule or row.repeat):
+            rule = repeats.rule_since(row, self._repeat, clock.now())
         trace = self._trace if self._asks_for_run else None
         if before is None:
             return None, PendingRequest(due, _stored(self._own), rule, trace)
@@ -263,15 +263,9 @@ class Merge(Generic[T]):
         due = due if self._debounce else min(due, before.due_time)
         return before, PendingRequest(due, attributes, rule, before.trace if before.asks_for_run else trace)
 
-    def _rule_after(self, row: T, waiting: Repeat | None) -> Repeat | None:
-        """Return the rule that the row is to have after its success; None if it keeps its own."""
-        if self._repeat is None or self._repeat == (waiting or row.repeat):
-            return waiting
-        return repeats.rule_since(row, self._repeat, clock.now())
-
     def _begin_anew(self, row: T) -> Merged[T]:
         if self._is_over or (self._repeat is not None and self._repeat == row.repeat and not self._asks_for_run):
-            return Merged(row, "merged")  # its rule has ended, and does not begin once more
+            return Merged(row, "merged")  # its rule has ended, and does not begin again
         self._effect = "restarted"
         due, changes = self._new.row.due_time, self._own
         text = self._trace
@@ -286,7 +280,7 @@ class Merge(Generic[T]):
             self._kept = True
             try:
                 keep(self._statements.model, row, token, _OPERATION)
-            except TaskNotFoundError:  # its time to live has ended, and the row has not gone yet
+            except TaskNotFoundError:  # its time to live has ended, and DynamoDB has not deleted the row yet
                 changes = {**changes, "data": (self._statements.model.data, None)}
         merged = self._send(row, changes, self._statements.anew(token, row), now=now, due=due)
         self._kept = False
@@ -294,17 +288,16 @@ class Merge(Generic[T]):
 
     @property
     def _trace(self) -> str | None:
-        """The trace of this call, in its stored form."""
         return cast("str | None", _content(self._new.item.get("trace")))
 
     @property
     def _own(self) -> Changes:
-        """What is asked for, in stored form, without defaults and without `data`, which stays from run to run."""
+        """The request's attributes in stored form, without defaults and without `data`, which all runs keep."""
         own, values = self._statements.model.tracker.own_attributes, self._new.changes
         return {name: values.get(name, (own[name], None)) for name in self._given if name != "data"}
 
     def _merged(self, row: T, waiting: Item) -> Changes:
-        """Call the user's function with what waits, and return what it changed; nothing without a function."""
+        """Call the user's function, if there is one, with the waiting request, and return its changes."""
         if self._function is None:
             return {}
         view = load(type(row), {**row._row_state.stored, **waiting})
@@ -334,7 +327,7 @@ class Merge(Generic[T]):
         now: datetime | None = None,
         due: datetime | None = None,
     ) -> Merged[T]:
-        """Send a write, with the condition that the row has not changed; if it begins anew, it is `now`."""
+        """Send a write, on condition that the row has not changed. A new round begins `now`."""
         statements = self._statements
         if "expire_time" in changes:
             renew(statements.model, row, _content(changes["expire_time"][1]))
@@ -352,13 +345,12 @@ class Merge(Generic[T]):
         return self._merged_with(load(statements.model, response["Attributes"]))
 
     def _merged_with(self, row: T) -> Merged[T]:
-        """Return what became of the call, by the row that has what it asks for."""
         is_ignored = any(row.status == codes.ignored for codes in row.tracker.steps)
         return Merged(row, "ignored" if is_ignored and self._effect in ("merged", "queued") else self._effect)
 
 
 def _stored(changes: Changes) -> Item:
-    """Return changes as `queued` has them: by stored names, and with null for an attribute that is to be removed."""
+    """Return changes in the form of `queued`: by stored names, with null for an attribute to remove."""
     return {attribute.attr_name: value or {NULL: True} for attribute, value in changes.values()}
 
 

@@ -1,7 +1,7 @@
 """The time to live of overflow chunks and failure logs: they stay as long as the row does.
 
-Each of them has the token of the claim or command that wrote it last, and tokens only grow. So the late copy of an end,
-or the end of a worker that was frozen, sets no time to live for a task that was reopened since.
+Each chunk has the token of its last writer, and tokens only grow. That way, a late copy of an end, or the end of a
+frozen worker, does not set a time to live for a task that was reopened since.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from pynamodb_tracker.transitions.statements import StepStatements, get
 T = TypeVar("T", bound=TaskRow)
 
 _MOST_DELETES = 99
-"""In a transaction, in addition to the check of the row."""
+"""In one transaction, in addition to the check of the row."""
 
 log = logging.getLogger("pynamodb_tracker")
 
 
 def expire(statements: StepStatements[T], task: T) -> None:
-    """Set the time to live of an ended task's off-row items to that of its row, after the end is recorded.
+    """Give an ended task's off-row items the row's time to live, after the end is recorded.
 
-    It costs a query, and a write for each chunk, so it is only called if the use case has a time to live, and sends
-    nothing for a plain task. If it fails, that is logged, and the chunks stay.
+    It costs a query and a write per chunk, so it is only called if the use case has a time to live, and sends nothing
+    for a plain task. If it fails, it logs a warning, and the chunks stay.
     """
     expiry = statements.model.tracker.expiry_of(task.status, task.update_time)
     if expiry is None or not may_expire(task) or _is_plain(statements, task):
@@ -54,8 +54,8 @@ def expire(statements: StepStatements[T], task: T) -> None:
 def _is_plain(statements: StepStatements[T], task: T) -> bool:
     """Return whether the row proves that nothing was ever stored beside it.
 
-    It was claimed once for each step, so each claim has succeeded, and no other one can have left chunks behind. It has
-    no `data`, which stays in a row even if it is emptied, no failures, and has never had children.
+    It was claimed once per step, so each claim has succeeded, and none can have left chunks behind. It has no `data`,
+    which stays in a row even if it is emptied, no failures, and never had children.
     """
     row = task._row_state.stored
     return (
@@ -67,7 +67,7 @@ def _is_plain(statements: StepStatements[T], task: T) -> bool:
 
 
 def keep(model: type[T], row: T, token: str, operation: str) -> None:
-    """Remove the time to live of an ended task's chunks, before an operation with that token makes the task live again.
+    """Remove the time to live of an ended task's chunks, before an operation with that token revives the task.
 
     Raises TaskNotFoundError if its data has already been deleted.
     """
@@ -86,15 +86,15 @@ def keep(model: type[T], row: T, token: str, operation: str) -> None:
 
 
 def renew(model: type[T], row: T, expiry: str | None) -> None:
-    """Set another time to live for an ended task's chunks, or none, before its row gets the same.
+    """Change or remove the time to live of an ended task's chunks, before its row gets the same.
 
-    It raises no token: a reopen may come from a machine whose clock is behind this one's.
+    It does not raise the token: a reopen may come from a machine whose clock is behind this one's.
     """
     _set_expire_time(model, row.task_id, row.lock or row.creation, expiry)
 
 
 def expire_again(model: type[T], task_id: str) -> None:
-    """Undo a `keep` whose operation was refused, unless the task is live by now."""
+    """Undo a `keep` whose operation was refused, unless the task is live again."""
     try:
         row = get(model, task_id)
         if row is None or row.expire_time is None:
@@ -114,7 +114,7 @@ def expire_again(model: type[T], task_id: str) -> None:
 
 
 def clear_orphans(model: type[TaskRow], task_id: str) -> None:
-    """Delete the chunks of a row that was deleted; nothing while there is a row, such as one created since."""
+    """Delete the chunks of a deleted row, but nothing if a row exists, such as one created since."""
     table = model.tracker.connection()
     in_table = {"TableName": table.table_name}
     gone = {"ConditionCheck": {**in_table, **IF_ABSENT, "Key": model.tracker.key(task_id)}}
@@ -129,7 +129,7 @@ def clear_orphans(model: type[TaskRow], task_id: str) -> None:
 
 
 def _set_expire_time(model: type[TaskRow], task_id: str, token: str, expire_time: str | None) -> None:
-    """Set the time to live of a row's chunks, or remove it, except where a later operation has written."""
+    """Set or remove the time to live of a row's chunks, except those that a later operation has written."""
     table = model.tracker.connection()
     end = TaskRow.expire_time.remove() if expire_time is None else fill(TaskRow.expire_time, "expire")
     write = PreparedWrite(table, condition=when.no_later_command().condition, actions=[end, fill(TaskRow.lock, "lock")])
@@ -141,7 +141,7 @@ def _set_expire_time(model: type[TaskRow], task_id: str, token: str, expire_time
 
 
 def _off_row_keys(model: type[TaskRow], task_id: str) -> Iterator[Item]:
-    """Yield the keys of a task's chunks and failure log; users may keep further items of a task there."""
+    """Yield the keys of a task's chunks and failure log, but not of items that users keep there."""
     table = model.tracker.connection()
     found = pages(
         table,

@@ -1,7 +1,7 @@
-"""Data that is too large for a row: its chunks are put into the slot that the row does not point to, and then the row.
+"""Data that is too large for a row: its chunks are put into the slot that the row does not point to, before the row.
 
-A reader sees the old text or the new one, never a mixture. A crash in between leaves chunks in the free slot, which the
-next writer overwrites: there are at most two slots, and no crash leaves anything that has to be cleaned up.
+A reader sees the old text or the new one, never a mixture. A crash leaves chunks in the free slot, which the next
+writer overwrites. There are at most two slots, and nothing has to be cleaned up.
 """
 
 from __future__ import annotations
@@ -40,15 +40,14 @@ MAX_AT_ONCE = 3_800_000
 allows 4 MB."""
 
 _version_there = Path(overflow.VERSION)
-_LAST_NUMBER = 999_999
 _TRIES = 4
 
 
 def put_next_version(journal: Journal[T], changes: Changes) -> Changes:
-    """Put `data` into overflow chunks; return the changes with the pointer in its place.
+    """Put `data` into overflow chunks, and return the changes with a pointer instead.
 
-    It counts as a save, so that a late copy of one write cannot pass for a part of another. Raises LockLostError if a
-    later holder has written a chunk.
+    It counts as a save, so that a late copy of one write cannot be taken for a part of another. Raises LockLostError if
+    a later holder has written a chunk.
     """
     claim = journal.claim
     journal.saves += 1
@@ -62,16 +61,11 @@ def put_next_version(journal: Journal[T], changes: Changes) -> Changes:
     return {**changes, "data": (attribute, pointer.stored())}
 
 
-def version_of_failures(create_time: datetime, fence: int) -> str:
-    """Return the version of the failure log that a run writes at its end."""
-    return overflow.version_of(create_time, fence, _LAST_NUMBER)
-
-
 def log_failures(statements: StepStatements[T], row: T, token: str, version: str) -> None:
     """Put the complete failures of a task into its log item, because they do not fit into its row.
 
-    The status is already recorded. A log item of a later version stays; if the log cannot be written, that is logged,
-    and the short entry in the row stays.
+    The status is already recorded. A log item of a later version stays. If the write fails, it logs a warning, and the
+    row keeps its short entry.
     """
     try:
         item = {
@@ -95,9 +89,9 @@ def log_failures(statements: StepStatements[T], row: T, token: str, version: str
 
 
 def send_counted(journal: Journal[T], save: Transition, operation: str) -> Item:
-    """Send a save of a run, and return the response; if it was refused, the stored row, which must have counted it.
+    """Send a save of a run and return the response. If it was refused, return the row, which must have counted it.
 
-    Raises LockLostError if the row is not held any more.
+    Raises LockLostError if the run no longer holds the row.
     """
     claim = journal.claim
     statements, task_id, until = claim.statements, claim.task.task_id, claim.expire_time
@@ -111,7 +105,7 @@ def send_counted(journal: Journal[T], save: Transition, operation: str) -> Item:
 
 
 def settle(journal: Journal[T]) -> None:
-    """Find out what the row holds after a save without a response, and make sure that a late copy of that save fails.
+    """Find out whether a save without a response was applied, and make sure that a late copy of it fails.
 
     Otherwise the next save would compare with the wrong row, and could put its chunks where that row points to.
     """
@@ -128,7 +122,7 @@ def settle(journal: Journal[T]) -> None:
 
 
 def chunks_of_new_row(model: type[TaskRow], task_id: str, create_time: datetime, item: Item) -> list[Item]:
-    """Replace too large `data` of a new row by a pointer; return the chunks to put in the same transaction."""
+    """Replace large `data` of a new row by a pointer. Return the chunks to put in the same transaction."""
     value = item.get("data")
     if value is None or not belongs_in_chunks(model, task_id, value):
         return []
@@ -153,7 +147,6 @@ def _key(row: TaskRow) -> overflow.RowKey:
 
 
 def _chunk_items(row: overflow.RowKey, token: str, pointer: overflow.Pointer, chunks: list[bytes]) -> Iterator[Item]:
-    """Yield the chunks of a row as they are stored."""
     of_all = {overflow.VERSION: {STRING: pointer.version}, "lock": {STRING: token}}
     for key, chunk in zip(overflow.chunk_keys(row, pointer), chunks, strict=True):
         yield {**key, **of_all, overflow.CHUNK: {BINARY: chunk}}
@@ -165,13 +158,14 @@ def _put_chunk(claim: Claim[T], item: Item, version: str) -> None:
     A chunk of an earlier task with this id, created on a machine whose clock was ahead, is overwritten.
     """
     statements, task_id = claim.statements, claim.task.task_id
+    key = {name: item[name] for name in ("task_id", "use_case_id")}
     condition = when.no_later_version(version).condition
     for _ in range(_TRIES):
         try:
             _put(statements, item, condition, until=claim.expire_time)
         except Refused:
-            # Read before the row: a chunk that is written after this look must not be taken for the one that refused.
-            found = _chunk_there(statements, item)
+            # Read before the row: a chunk that is written after this read must not be taken for the one that refused.
+            found = next(get_items(statements.table, [key]), None)
             if found is not None and found[overflow.VERSION][STRING] == version:
                 return  # a repeated request met its own success
             row = get(statements.model, task_id, until=claim.expire_time)
@@ -187,12 +181,6 @@ def _put_chunk(claim: Claim[T], item: Item, version: str) -> None:
         f"cannot save data of {statements.model.__name__} {task_id!r}: its overflow chunks changed {_TRIES} times "
         "meanwhile, although this run holds the lock; does another program write them?"
     )
-
-
-def _chunk_there(statements: StepStatements[T], item: Item) -> Item | None:
-    """Read the chunk that is stored under the key of this item."""
-    key = {name: item[name] for name in ("task_id", "use_case_id")}
-    return next(get_items(statements.table, [key]), None)
 
 
 def _put(statements: StepStatements[T], item: Item, condition: Condition, *, until: datetime | None = None) -> None:

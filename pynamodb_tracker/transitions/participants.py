@@ -1,7 +1,7 @@
-"""The participants of an end: further writes that are applied together with the write of the row, or not at all.
+"""Participants: writes that are applied in one transaction with the write that ends a run or changes a task.
 
-The row's own write comes first. If it is refused, nothing else matters: the run or the command finds out why. If only
-a participant's is refused, what that was built from has changed, and it is built again.
+The row's own write comes first. If it is refused, the run or the command finds out why. If only a participant's write
+is refused, the rows that it was built from have changed, and it is built again.
 """
 
 from __future__ import annotations
@@ -21,76 +21,70 @@ from pynamodb_tracker.transitions.conditions import Guard
 from pynamodb_tracker.transitions.transition import Transition
 
 Action = Mapping[str, Any]
-"""One of the writes of a transaction, as DynamoDB takes it: {"Put": ...}, {"Update": ...} and so on."""
+"""A write of a transaction, in DynamoDB's form: {"Put": ...}, {"Update": ...} and so on."""
 
 Reason = Any
-"""Why DynamoDB did not apply an action: PynamoDB's CancellationReason, or None for one that it would have applied."""
+"""PynamoDB's CancellationReason, or None for an action that DynamoDB would have applied."""
 
 _MOST_ACTIONS = 100
 """https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html"""
 
 
 class MadeDue(NamedTuple):
-    """A task that an end has made due, or has given a due time."""
+    """A task that got a due time when another one ended."""
 
     model: Any
-    """Its use case, as this program declares it."""
     task_id: str
     status: int
-    """The code of its state."""
     creation: str
-    """The token of its creation; empty if it existed before the run."""
+    """The token of its creation. Empty if it existed before the run."""
     due_time: datetime
 
 
 class Participant:
-    """Takes part in the end of a task, for an attribute of its row, or because the run has asked for it.
+    """Takes part in the end of a task: it changes the write of the row, adds writes of its own, or both.
 
-    It changes the write of the row, or adds writes of its own, or both. The constructors return None if it takes no
-    part in that kind of end.
+    The constructors return None if it takes no part in that kind of end.
     """
 
     writes = True
     """Whether it may add writes of its own."""
     is_needed = True
-    """Whether its writes have to be made with the end; those of others are left out if a transaction has no room."""
+    """Whether its writes are required. Optional ones are left out if the transaction has no room."""
 
     @classmethod
     def of_success(cls, run: Any, row: TaskRow) -> Participant | None:  # noqa: ARG003 - for those that override it
-        """Return what takes part in the success of a run; `row` is as the run has claimed it, or has found it since."""
+        """Return the participant in recording a success; `row` is the claimed row, or a newer one."""
         return None
 
     @classmethod
     def of_ignored(cls, row: TaskRow) -> Participant | None:  # noqa: ARG003 - as above
-        """Return what takes part when a task is ignored."""
+        """Return the participant in ignoring a task."""
         return None
 
     @classmethod
     def after_last_failure(cls, row: TaskRow, now: datetime, claim: Any) -> Transition | None:  # noqa: ARG003 - as above
-        """Return what leads a task on although no attempt is left; `claim` is that of a run that has failed."""
+        """Return the transition that keeps a task going after its last attempt, the one of this claim."""
         return None
 
     @classmethod
     def of_deletion(cls, row: TaskRow) -> Participant | None:  # noqa: ARG003 - as above
-        """Return what takes part when a task is deleted."""
+        """Return the participant in deleting a task."""
         return None
 
-    def prepare(self, commit: Callable[[Sequence[Action]], None]) -> None:  # noqa: ARG002 - as above
-        """Write what comes before the success of a run; `commit` applies it while the lock is held."""
-        return
+    def prepare(self, commit: Callable[[Sequence[Action]], None]) -> None:
+        """Make writes before the success. `commit` applies them while the lock is held."""
 
-    def change(self, success: Transition) -> None:  # noqa: ARG002 - as above
-        """Change what the success requires of the row, and what the row has after it."""
-        return
+    def change(self, success: Transition) -> None:
+        """Change the guards and the attributes of the success."""
 
     @classmethod
-    def change_other_end(cls, run: Any, end: Transition) -> None:  # noqa: ARG003 - as above
-        """Change the failure or the release of a run that has asked for it."""
-        return
+    def change_other_end(cls, run: Any, end: Transition) -> None:
+        """Change a failure or a release before it is sent."""
 
     @classmethod
     def guards_of_giving_up(cls, run: Any) -> Sequence[Guard]:  # noqa: ARG003 - as above
-        """Return what the row still has to be like if the block of a run gives the task up."""
+        """Return the conditions that the row must meet when a run gives up its task."""
         return ()
 
     def made_due(self) -> Iterable[MadeDue]:
@@ -98,21 +92,20 @@ class Participant:
         return ()
 
     def actions(self) -> Sequence[Action]:
-        """Return the writes, each on a row of its own, built from rows that are read now, strongly consistent."""
+        """Return the writes, each on a row of its own. They are built from strongly consistent reads of this moment."""
         return ()
 
-    def refused(self, reasons: Sequence[Reason]) -> None:  # noqa: ARG002 - as above
-        """Take note of the reasons, one for each action of the last build; raise if another try makes no sense."""
-        return
+    def refused(self, reasons: Sequence[Reason]) -> None:
+        """Handle the cancellation reasons, one per action. Raise if retrying cannot help."""
 
 
 class OptionalParticipant(Participant):
-    """Writes that an end takes with it if they can be made; what keeps them from being made does not keep the end."""
+    """Writes that are made with an end if possible. The end is recorded even if they fail."""
 
     problems: list[str]
-    """What kept them from being made."""
+    """Why some writes were not made."""
     interrupt: BaseException | None
-    """An exception from elsewhere that was raised while they were built; raised once the end is recorded."""
+    """An exception from elsewhere, raised while the writes were built. It is raised again after the end is recorded."""
 
     def note(self, problem: str) -> None:
         """Log a problem, and keep it."""
@@ -120,15 +113,12 @@ class OptionalParticipant(Participant):
 
 
 def send_with(
-    table: TableConnection,
-    own: Action,
-    participants: Sequence[Participant],
-    optional: OptionalParticipant | None,
+    table: TableConnection, own: Action, participants: Sequence[Participant], optional: OptionalParticipant | None
 ) -> bool:
-    """Send the row's own write with its participants, and with one that it can do without.
+    """Send the row's own write with its participants, including an optional one if possible.
 
-    Returns False if it has to be sent alone. Raises Refused if the own write was refused, or if the participants of a
-    command kept changing; otherwise PynamoDB's error.
+    Returns False if the write has to be sent alone. Raises Refused if the own write was refused, or if the participants
+    of a command kept changing. Raises PynamoDB's error otherwise.
     """
     if optional is not None and optional.actions():
         unapplied = send_together(table, lambda: own, [*participants, optional])
@@ -146,7 +136,7 @@ def send_with(
 
 
 def _why_not(unapplied: Unapplied, of_command: set[str]) -> Exception:
-    """Return what to raise; reasons `of_command` say to a command that the row has changed, as kept changing does."""
+    """Return the error to raise. For a command, the reasons `of_command` mean that the row has changed."""
     if unapplied.refused or (_codes(unapplied) & of_command and not is_persisting()):
         return Refused(repeated=unapplied.unheard)
     if not unapplied.is_temporary:
@@ -157,7 +147,7 @@ def _why_not(unapplied: Unapplied, of_command: set[str]) -> Exception:
 
 
 def is_busy(unapplied: Unapplied) -> bool:
-    """Return whether others wrote the same rows at the same time."""
+    """Return whether the transaction failed because of concurrent writes."""
     return bool(_codes(unapplied) & {REFUSED, CONFLICT})
 
 
@@ -172,11 +162,11 @@ def send_together(
     *,
     more: Sequence[Action] = (),
 ) -> Unapplied | None:
-    """Send the row's own write with `more` writes of the user's and its participants; return None once it is applied.
+    """Send the row's own write with `more` writes of the user and its participants. Return None once it is applied.
 
-    The own write is built after its participants, each time, because it may depend on what that does.
-    Otherwise the own write was refused, or one of `more`, or there was no response. An earlier build that arrives late
-    does no harm: whichever is applied first, the own write of the other one is refused.
+    Otherwise the own write or one of `more` was refused, or there was no response. Each try builds the participants
+    first, because the own write may depend on them. A late copy of an earlier try does no harm: once one is applied,
+    the own write of the other is refused.
     """
     unheard, retries = False, 0
     while True:
@@ -208,7 +198,7 @@ def send_together(
 
 
 def _meet(built: Sequence[tuple[Participant, Sequence[Action]]]) -> bool:
-    """Tell a participant that what it puts is there, if another one is about to update it; return whether that is so.
+    """Return whether one participant puts a row that another one updates, and tell the first that the row exists.
 
     DynamoDB allows one action per row.
     """
@@ -223,7 +213,6 @@ def _meet(built: Sequence[tuple[Participant, Sequence[Action]]]) -> bool:
 
 
 def _check_rows(more: Sequence[Action], others: Sequence[Action]) -> None:
-    """Raise a ValueError if one of the user's writes is on a row that a participant writes."""
     written = {_row(action) for action in others}
     for action in more:
         table, task_id, use_case = row = _row(action)
@@ -236,7 +225,7 @@ def _check_rows(more: Sequence[Action], others: Sequence[Action]) -> None:
 
 
 def _row(action: Action) -> tuple[str, str | None, str | None]:
-    """Return the table and the key of what a write is on, if it is a task."""
+    """Return the table and the key of the row that a write is on, if it is a task."""
     ((_, request),) = action.items()
     key = request.get("Key") or request["Item"]
     return request["TableName"], key.get("task_id", {}).get("S"), key.get("use_case_id", {}).get("S")
@@ -245,7 +234,7 @@ def _row(action: Action) -> tuple[str, str | None, str | None]:
 def _is_participant_refused(
     unapplied: Unapplied, built: Sequence[tuple[Participant, Sequence[Action]]], first: int
 ) -> bool:
-    """Tell each participant why its writes were refused; return whether only these kept it from being applied."""
+    """Tell each participant why its writes were refused. Return whether nothing else was refused."""
     reasons = unapplied.error.cancellation_reasons
     if any(reason is not None and reason.code == REFUSED for reason in reasons[:first]):
         return False

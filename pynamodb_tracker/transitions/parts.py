@@ -1,7 +1,7 @@
-"""The parts of a run: the result of each is stored as soon as it is there, so that no later attempt repeats the part.
+"""The parts of a run: each result is stored at once, so that no later attempt repeats the part.
 
-All results are in one attribute of the row, with the round to which they belong. Each write has all of them, so it does
-not matter which of them have been applied.
+One attribute of the row has all results, with their round. Each write has all of them, so it does not matter which
+writes were applied.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from pynamodb_tracker.transitions.participants import Participant
 from pynamodb_tracker.transitions.transition import Transition
 
 _MOST_BYTES, _MOST_IN_ALL = 1024, 8192
-"""Of one result as JSON, and of all results of a row, with their names."""
+"""Bytes of one result as JSON, and of a row's results with their names."""
 
 
 class Parts(Participant):
-    """The results of parts of a task's runs, as far as they belong to the round that it is in."""
+    """The results of a task's parts in its present round."""
 
     writes = False
 
@@ -37,12 +37,12 @@ class Parts(Participant):
         self._done = DoneParts.read(claim.task.checkpoints, claim.round)
         self._running = set[str]()
         self._unsaved = False
-        """Whether a write of them got no response: the end of the run writes them as well."""
+        """Whether a write got no response. The end of the run then writes the results, too."""
         self.is_stuck = False
-        """Whether one is done whose result cannot be stored: another attempt would repeat it."""
+        """Whether a part is done whose result cannot be stored. Another attempt would repeat it."""
 
     def begin(self, name: str) -> str | None:
-        """Return the stored result of a part; if there is none, the part begins. RuntimeError if it runs already."""
+        """Return the stored result of a part, or begin it. Raise a RuntimeError if it already runs."""
         if (found := self._done.results.get((self._step, name))) is None:
             if name in self._running:
                 raise RuntimeError(
@@ -52,13 +52,13 @@ class Parts(Participant):
         return found
 
     def end(self, name: str) -> None:
-        """Let a part begin again, if no result of it is stored."""
+        """Let a part begin again if it has no stored result."""
         self._running.discard(name)
 
     def store(self, name: str, result: object) -> str:
-        """Store the result of a part, and return it as JSON; GiveUp if it cannot be stored, LockLostError.
+        """Store the result of a part, and return it as JSON. If there is no response, the end of the run stores it.
 
-        Without a response, it is stored with the end of the run.
+        Raises GiveUp if it cannot be stored, or LockLostError.
         """
         claim, before = self._journal.claim, (self._done, self._unsaved)
         try:
@@ -96,11 +96,11 @@ class Parts(Participant):
 
     @classmethod
     def of_success(cls, run: Journal[Any], row: TaskRow) -> Parts:  # noqa: ARG003 - only the run writes them
-        """Return the parts of the run."""
+        """Return the run's parts."""
         return parts_of(run)
 
     def change(self, success: Transition) -> None:
-        """Remove the results of the step, which has succeeded; another round begins without any."""
+        """Remove the results of the step, which has succeeded. Another round begins without any."""
         left = {(number, part): text for (number, part), text in self._done.results.items() if number != self._step}
         if not left or "round" in success.values:
             success.add(checkpoints=None)
@@ -109,11 +109,11 @@ class Parts(Participant):
 
     @classmethod
     def change_other_end(cls, run: Journal[Any], end: Transition) -> None:
-        """Store what a write without a response may not have stored; another round begins without any."""
+        """Store the results of a write without a response, unless another round begins."""
         parts_of(run).take_along(end)
 
     def take_along(self, end: Transition) -> None:
-        """Write them with an end other than success, as above."""
+        """Write unsaved results with a failure or a release."""
         if self._unsaved and "round" not in end.values:
             end.add(checkpoints=self._done.stored)
 
@@ -127,7 +127,6 @@ def parts_of(journal: Journal[Any]) -> Parts:
 
 
 def _check_size(text: str, parts: Mapping[str, str]) -> None:
-    """Raise a ValueError if one result, or all results with it, are too long."""
     size, total = len(text.encode()), sum(len((key + value).encode()) for key, value in parts.items())
     if size > _MOST_BYTES or total > _MOST_IN_ALL:
         raise ValueError(

@@ -8,20 +8,14 @@ from typing import Any
 
 from pynamodb.attributes import Attribute
 from pynamodb.connection.table import TableConnection
-from pynamodb.constants import (
-    CONDITION_EXPRESSION,
-    EXPRESSION_ATTRIBUTE_VALUES,
-    KEY,
-    TABLE_NAME,
-    UPDATE_EXPRESSION,
-)
+from pynamodb.constants import CONDITION_EXPRESSION, EXPRESSION_ATTRIBUTE_VALUES, KEY, TABLE_NAME, UPDATE_EXPRESSION
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
 
 from pynamodb_tracker.dynamodb.partiql import Rendered
 
 _PLACE = re.compile(r":\d+")
-"""The placeholder of a value in an expression of PynamoDB."""
+"""The placeholder of a value in PynamoDB's expressions."""
 
 
 class Slot(str):
@@ -31,10 +25,7 @@ class Slot(str):
 
 
 def slot(attribute: Attribute[Any], name: str, kind: str | None = None) -> object:
-    """Return an operand for PynamoDB's expressions in the place of a value of that attribute.
-
-    `kind` is the type of the value if it is not the type that the attribute declares.
-    """
+    """Return an operand that stands for a value of the attribute; `kind` is its type if the attribute has another."""
     return {kind or attribute.attr_type: Slot(name)}
 
 
@@ -65,7 +56,9 @@ class PreparedWrite:
             if source is not None and expression in rendered:
                 rendered[expression] = Rendered.of(rendered[expression], source, values)
         self._rendered = rendered
-        self._fixed = {place: value for place, value in values.items() if not isinstance(_of(value), Slot)}
+        self._fixed = {
+            place: value for place, value in values.items() if not isinstance(next(iter(value.values())), Slot)
+        }
         self._open = [
             (place, kind, name)
             for place, value in values.items()
@@ -96,7 +89,3 @@ def _each_once(rendered: dict[str, Any], values: dict[str, dict[str, Any]]) -> d
         if expression in rendered:
             rendered[expression] = _PLACE.sub(lambda place: first[place[0]], rendered[expression])
     return {place: value for place, value in values.items() if first[place] == place}
-
-
-def _of(value: Mapping[str, Any]) -> Any:
-    return next(iter(value.values()))

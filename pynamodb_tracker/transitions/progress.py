@@ -1,10 +1,8 @@
-"""What a run writes while it holds the lock: its extension, saved progress, and the user's own transactions.
-
-And what became of such a write that got no response, or of a success in a transaction.
+"""Writes of a run while it holds the lock: extensions, saved progress, and the user's own transactions.
 
 A transaction is applied only while the lock is held, with or without the run's success. It counts as a save of the run,
-which leaves a trace in the row: if the response got lost, one GetItem decides whether the transaction was applied.
-After another save, without content, late copies of it are refused.
+which leaves a trace in the row. If its response is lost, one GetItem tells whether it was applied. An empty save then
+blocks late copies of it.
 """
 
 from __future__ import annotations
@@ -35,13 +33,13 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=TaskRow)
 
 _DECIDE_WITHIN = timedelta(seconds=5)
-"""How long the row is read after the lock has expired without a response."""
+"""How long reading the row is tried after the lock has expired."""
 
 _UNKNOWN = "an earlier try of it got no response: it may have been applied before, and that cannot be found out"
 
 
 def extend(claim: Claim[T], lock_for: timedelta) -> None:
-    """Move the expiry of the lock to `lock_for` from now; never back. Raises LockLostError if it is lost."""
+    """Move the expiry of the lock to `lock_for` from now, but never back. Raises LockLostError if it is lost."""
     statements, task_id, until = claim.statements, claim.task.task_id, claim.expire_time
     expire = clock.now() + lock_for
     try:
@@ -50,20 +48,21 @@ def extend(claim: Claim[T], lock_for: timedelta) -> None:
         row = get(statements.model, task_id, until=until)
         if row is None or not claim.holds(row):
             raise lost(claim, "extend the lock of", row) from None
-        expire = row.lock_expire_time  # it expires later already, or a repeated request met its own success
+        expire = row.lock_expire_time  # it already expires later, or a repeated request met its own success
     claim.extended(expire)
 
 
 def save(journal: Journal[T]) -> None:
-    """Store what the block changed so far; no request if nothing changed. Raises LockLostError."""
+    """Store the block's changes so far, without a request if there are none. Raises LockLostError."""
     claim = journal.claim
     settle_unknown_writes(journal)
     changes, needs_chunks = storable_changes(claim.task)
     if not changes:
         return
-    sent = put_next_version(journal, changes) if needs_chunks else changes
-    if not needs_chunks:
-        journal.saves += 1
+    if needs_chunks:
+        sent = put_next_version(journal, changes)
+    else:
+        sent, journal.saves = changes, journal.saves + 1
     try:
         journal.unsure = changes, sent
         send_counted(journal, claim.statements.save(claim.token, journal.saves, sent), "save")
@@ -74,10 +73,10 @@ def save(journal: Journal[T]) -> None:
 
 
 def commit(journal: Journal[T], actions: Sequence[Action], *, theirs: Sequence[Action] = ()) -> None:
-    """Apply writes together while the lock is held; `theirs` are those of the user.
+    """Apply writes in one transaction while the lock is held. `theirs` are the user's.
 
-    Raises LockLostError if the lock is lost, otherwise PynamoDB's TransactWriteError. Then nothing was applied, unless
-    a note on the error says so.
+    Raises LockLostError if the lock is lost, otherwise PynamoDB's TransactWriteError. Nothing was applied then, unless
+    a note on the error says that it may have been.
     """
     claim = journal.claim
     settle_unknown_writes(journal)
@@ -102,7 +101,7 @@ def commit(journal: Journal[T], actions: Sequence[Action], *, theirs: Sequence[A
 
 
 def check_in(claim: Claim[T], transaction: TransactWrite) -> None:
-    """Put the check that the lock is held before all other actions of a user's own transaction."""
+    """Make the check that the lock is held the first action of a user's own transaction."""
     held = (TaskRow.lock == claim.token) & when.at(claim.statements.codes.in_progress).condition
     transaction.condition_check(claim.statements.model, claim.task.task_id, claim.task.use_case_id, condition=held)
     checks = transaction._condition_check_items  # noqa: SLF001 - its place distinguishes it from the user's own checks
@@ -110,7 +109,7 @@ def check_in(claim: Claim[T], transaction: TransactWrite) -> None:
 
 
 def _was_applied(journal: Journal[T], number: int, *, unheard: bool) -> bool:
-    """Return whether the row has counted that save of this run; if not, make sure that copies still on their way fail.
+    """Return whether the row has counted that save of this run. If not, make sure that late copies fail.
 
     A copy that arrives after the read makes `_keep_out` fail, and the next read finds it. Raises LockLostError if
     another run has the row.
@@ -122,9 +121,9 @@ def _was_applied(journal: Journal[T], number: int, *, unheard: bool) -> bool:
 
 
 def _keep_out(journal: Journal[T], seen: int) -> bool:
-    """Count one more save if the row still has the number that was read, so that late copies of earlier saves fail.
+    """Count an empty save, so that late copies of earlier saves fail.
 
-    Return False if the row has counted another save since, which may have been this one, sent twice.
+    Return False if the row has counted another save since it was read, maybe this one, sent twice.
     """
     claim = journal.claim
     journal.saves += 1
@@ -144,9 +143,9 @@ def _saves_in_row(claim: Claim[T]) -> int:
 
 
 def settle_unknown_writes(journal: Journal[T]) -> None:
-    """Find out, before more is written, what became of an earlier write that got no response.
+    """Find out whether an earlier write without a response was applied, before the run writes again.
 
-    Raises LockLostError if this shows that the success is on record.
+    Raises LockLostError if the success turns out to be recorded.
     """
     claim = journal.claim
     if journal.pending_success is not None:
@@ -162,25 +161,25 @@ def settle_unknown_writes(journal: Journal[T]) -> None:
 
 
 def settle_success(journal: Journal[T], pending: PendingSuccess) -> None:
-    """Find out what became of a success in a transaction that got no response."""
+    """Find out whether a success without a response was applied, if one was sent in a transaction."""
     if pending.sent is not None:
         find_outcome(journal, pending)
 
 
 def read_row(claim: Claim[T]) -> T | None:
-    """Read the row, and go on for a while after the lock has expired: what became of a write must be known."""
+    """Read the row. The tries continue for a while after the lock has expired."""
     until: datetime = max(claim.expire_time, clock.now() + _DECIDE_WITHIN)
     return get(claim.statements.model, claim.task.task_id, until=until)
 
 
 def unknown_outcome(unapplied: Unapplied, unknown: PynamoDBConnectionError) -> TransactWriteError:
-    """Return the error of a transaction that may have been applied, which cannot be found out."""
+    """Return the error of a transaction that may have been applied, while the row cannot be read."""
     unapplied.error.add_note(f"pynamodb_tracker: it may have been applied, and the row cannot be read: {unknown}")
     return unapplied.error
 
 
 def find_outcome(journal: Journal[T], pending: PendingSuccess) -> T | None:
-    """End the run as a success if the row shows it; otherwise refuse late copies of it, and return the row."""
+    """End the run as a success if the row shows it. Otherwise block late copies of it, and return the row."""
     claim = journal.claim
     success, row = pending.sent, read_row(claim)
     if row is not None and claim.holds(row):
@@ -199,7 +198,7 @@ def find_outcome(journal: Journal[T], pending: PendingSuccess) -> T | None:
 
 
 def end_pending(journal: Journal[T], pending: PendingSuccess, success: SentSuccess) -> None:
-    """Mark the run as ended with a recorded success: it writes nothing more."""
+    """Mark the run as ended with a recorded success. It writes nothing more."""
     journal.ended = pending.recorded = True
     pending.error = pending.sent = None
     journal.note_success(success.changes, success.transition)

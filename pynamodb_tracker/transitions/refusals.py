@@ -1,4 +1,4 @@
-"""Why an operation was refused, or what became of it: what the row says that was read afterwards."""
+"""Why an operation was refused, or whether it was applied, according to the row that was read afterwards."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ log = logging.getLogger("pynamodb_tracker")
 _NO_RESULT = "ended without a result"
 
 KEPT_FENCES = 8
-"""How many unfinished claims a row remembers; an older one counts as lost."""
+"""How many unfinished claims a row remembers. An older one counts as lost."""
 
 
 def is_due(row: TaskRow, now: datetime, *, on_time: bool = False) -> bool:
-    """Return whether the task may start; within the clock margin the answer is yes, unless it has to be `on_time`."""
+    """Return whether the task may start. Within the clock margin it may, unless it has to be `on_time`."""
     return row.due_time <= (now if on_time else now + row.tracker.margin)
 
 
 def is_abandoned(row: TaskRow, codes: Codes, now: datetime) -> bool:
-    """Return whether the lock of a task in progress has expired; within the clock margin the answer is no."""
+    """Return whether the lock of a task in progress has expired, by more than the clock margin."""
     expire_time: datetime | None = row.lock_expire_time
     return row.status == codes.in_progress and expire_time is not None and expire_time < now - row.tracker.margin
 
@@ -70,14 +70,14 @@ def is_held_by(row: TaskRow, codes: Codes, tokens: Collection[str]) -> bool:
 
 
 def is_free(row: TaskRow) -> bool:
-    """Return whether no worker holds the task, at any step; a status that no step declares may be one in progress."""
-    if row.status == END:
-        return True
-    return any(row.status in codes.own and row.status != codes.in_progress for codes in row.tracker.steps)
+    """Return whether no worker holds the task, at any step. A status that no step declares may be one in progress."""
+    return row.status == END or any(
+        row.status in codes.own and row.status != codes.in_progress for codes in row.tracker.steps
+    )
 
 
 def is_startable(row: TaskRow, codes: Codes, now: datetime, *, on_time: bool = False) -> bool:
-    """Return whether a claim would be applied, attempts and tokens aside."""
+    """Return whether a claim would be applied, except for attempts and tokens."""
     waits = row.status in (codes.pending, codes.failed) and is_due(row, now, on_time=on_time)
     return waits or is_abandoned(row, codes, now)
 
@@ -89,12 +89,12 @@ def check_format(row: TaskRow, operation: str) -> None:
 
 
 def is_same_life(row: TaskRow, meant: TaskRow) -> bool:
-    """Return whether the row is that of the task that was meant, and not of one that was created with its id since."""
+    """Return whether the row is of the task that was meant, not of one created with the same id since."""
     return (row.creation, row.create_time) == (meant.creation, meant.create_time)
 
 
 def check_life(row: TaskRow, meant: TaskRow | None, operation: str) -> None:
-    """Raise a TaskNotFoundError if the task that a command has read was deleted, and created again since."""
+    """Raise a TaskNotFoundError if the task that a command has read was deleted and created again."""
     if meant is not None and not is_same_life(row, meant):
         name = f"{type(row).__name__} {row.task_id!r}"
         raise TaskNotFoundError(
@@ -105,20 +105,20 @@ def check_life(row: TaskRow, meant: TaskRow | None, operation: str) -> None:
 
 
 def not_found(statements: StepStatements[T], task_id: str, operation: str) -> TaskNotFoundError:
-    """Return the error for a task that does not exist; only what starts one could have created it before."""
+    """Return the error for a task that does not exist. If it was to be started, the error advises to create it."""
     name = statements.model.__name__
     advice = f"; write {name}.create({task_id!r}) first" if operation.startswith("start ") else ""
     return TaskNotFoundError(f"cannot {operation} {name} {task_id!r}: there is no such task{advice}", task_id=task_id)
 
 
 def is_other_payload(statements: StepStatements[T], row: T, payload: str) -> bool:
-    """Return whether the step was started before, with a payload that has another fingerprint."""
+    """Return whether the step was first started with a payload of another fingerprint."""
     stored = row._row_state.stored.get(statements.payload.attr_name)
     return stored is not None and stored != {STRING: payload}
 
 
 def payload_mismatch(row: TaskRow, operation: str) -> PayloadMismatchError:
-    """Return the error for a payload that is not the one that the step was first started with."""
+    """Return the error for a step that was first started with another payload."""
     return PayloadMismatchError(
         f"cannot {operation} {type(row).__name__} {row.task_id!r}: it was started with another payload before. Send "
         "that one again, or use another task id; reopen lets a failed or ignored task start with a new payload",
@@ -136,15 +136,10 @@ def not_startable(statements: StepStatements[T], task_id: str, operation: str) -
     )
 
 
-def is_passed_over(row: TaskRow, codes: Codes) -> bool:
-    """Return whether a task has gone on without this step, in the round that it is in."""
-    return row.status >= codes.done_from and codes.pending in (row.skipped_steps or ())
-
-
 def refusal(statements: StepStatements[T], row: T, operation: str, if_held: str = "") -> TaskNotStartableError:
-    """Return the error that says why the row, as it was found, does not allow the operation at this step.
+    """Return the error that says why the row does not allow the operation at this step.
 
-    `if_held` is what else can be done if a worker holds the task.
+    `if_held` is advice for a task that a worker holds.
     """
     codes, status = statements.codes, row.status
     message = f"cannot {operation} {type(row).__name__} {row.task_id!r}: it is {row.tracker.name_of(row.status)}"
@@ -152,7 +147,7 @@ def refusal(statements: StepStatements[T], row: T, operation: str, if_held: str 
     if status == codes.in_progress:
         kind = TaskLockedError
         message += f", attempt {row.attempt}, {holder(row)}{if_held}"
-    elif is_passed_over(row, codes):
+    elif status >= codes.done_from and codes.pending in (row.skipped_steps or ()):
         error = TaskAlreadySucceededError(
             f"{message}, and a run of it has passed over {codes.step}", task_id=row.task_id, task=row
         )
@@ -174,7 +169,7 @@ def refusal(statements: StepStatements[T], row: T, operation: str, if_held: str 
 
 
 def cancelled(row: TaskRow, operation: str) -> TaskIgnoredError:
-    """Return the error for a task that was cancelled, although the state would allow to start it."""
+    """Return the error for a cancelled task in a state that could start otherwise."""
     when = "" if row.cancel_time is None else f" at {clock.in_words(row.cancel_time)}"
     return TaskIgnoredError(
         f"cannot {operation} {type(row).__name__} {row.task_id!r}: it is {row.tracker.name_of(row.status)}, and was "
@@ -186,19 +181,20 @@ def cancelled(row: TaskRow, operation: str) -> TaskIgnoredError:
 
 def not_due(statements: StepStatements[T], row: T, operation: str) -> TaskNotReadyError:
     """Return the error for a task that may start later."""
-    what_then = f"due at {row.due_time}; try again then"
-    if (waits_for := row.waits_for) is not None:
-        what_then = f"waits for {waits_for}; it becomes due then"
-    why = f"it is {row.tracker.name_of(row.status)}, and {what_then}"
+    waits_for = row.waits_for
+    then = (
+        f"due at {row.due_time}; try again then" if waits_for is None else f"waits for {waits_for}; it becomes due then"
+    )
     return TaskNotReadyError(
-        f"cannot {operation} {statements.model.__name__} {row.task_id!r}: {why}",
+        f"cannot {operation} {statements.model.__name__} {row.task_id!r}: it is {row.tracker.name_of(row.status)}, and "
+        f"{then}",
         task_id=row.task_id,
         task=row,
     )
 
 
 def in_group(row: TaskRow, operation: str, advice: str) -> TaskNotReadyError:
-    """Return the error for what the task of a group cannot do, because others have their turn after it."""
+    """Return the error for an operation that a task of a group does not allow."""
     return TaskNotReadyError(
         f"cannot {operation} {type(row).__name__} {row.task_id!r}: it is in group {row.group!r}; {advice}",
         task_id=row.task_id,
@@ -207,7 +203,7 @@ def in_group(row: TaskRow, operation: str, advice: str) -> TaskNotReadyError:
 
 
 def kept_changing(statements: StepStatements[T], task_id: str, operation: str, tries: int) -> TaskNotReadyError:
-    """Return the error for a task that had changed whenever it was to be written."""
+    """Return the error for a task that had changed before each write."""
     return TaskNotReadyError(
         f"cannot {operation} {statements.model.__name__} {task_id!r}: it changed {tries} times meanwhile; try again",
         task_id=task_id,
@@ -215,7 +211,7 @@ def kept_changing(statements: StepStatements[T], task_id: str, operation: str, t
 
 
 def held_by_another(statements: StepStatements[T], row: T, operation: str, meant: str) -> TaskLockedError:
-    """Return the error for a task that another worker, or another claim of it, holds than the one that was meant."""
+    """Return the error for a task that another worker or claim holds than the one that was meant."""
     return TaskLockedError(
         f"cannot {operation} {statements.model.__name__} {row.task_id!r}: it is not held by {meant}; attempt "
         f"{row.attempt} is {holder(row)}",
@@ -232,7 +228,7 @@ def holder(row: TaskRow) -> str:
 
 
 def too_slow(claim: Claim[T], lock_for: timedelta) -> TaskNotStartableError:
-    """Return the error of a run whose lock has expired before its block, and after each extension again."""
+    """Return the error of a run whose lock expired before its block, and again after each extension."""
     task = claim.task
     return TaskNotStartableError(
         f"cannot start {claim.step} of {type(task).__name__} {task.task_id!r}: its lock expired before the block "
@@ -244,7 +240,7 @@ def too_slow(claim: Claim[T], lock_for: timedelta) -> TaskNotStartableError:
 
 
 def lost(claim: Claim[T], operation: str, found: TaskRow | None) -> LockLostError:
-    """Return the error of a run whose lock is lost, as the row proves."""
+    """Return the error of a run that has lost its lock, as the row proves."""
     task, advice = claim.task, ". Take a longer lock_for, or extend_lock() in time"
     if found is None:
         now_is = "the task was deleted"
@@ -265,7 +261,7 @@ def lost(claim: Claim[T], operation: str, found: TaskRow | None) -> LockLostErro
 def has_landed(claim: Claim[T], row: T | None) -> bool:
     """Return whether a finish of this run was applied, according to the row.
 
-    Token and status cannot show that: after it landed, another worker may hold the next step, or this one again.
+    Token and status cannot show that: another worker may hold the next step by now, or this one again.
     """
     if row is None or row.create_time != claim.create_time:
         return False
@@ -275,7 +271,7 @@ def has_landed(claim: Claim[T], row: T | None) -> bool:
 
 
 def note_unrecorded(journal: Journal[T], error: PynamoDBException, *, is_success: bool) -> None:
-    """Add a note to the error that ended the tries to record an end, and log it: what is known, and what follows."""
+    """Log that an end was not recorded, and add a note with the consequences to the error."""
     claim, pending = journal.claim, journal.pending_success
     is_in_doubt = journal.is_in_doubt or (pending is not None and pending.sent is not None)
     what, then = f"the end of {claim}", ""

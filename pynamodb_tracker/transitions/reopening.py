@@ -1,4 +1,4 @@
-"""Reopening a task by command: it gets fresh attempts, goes on with its rule, and may have to enter its group again."""
+"""Reopening a task: it gets fresh attempts, continues with its rule, and may have to enter its group again."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from pynamodb_tracker.model.failure import Failure
 from pynamodb_tracker.model.failure_log import for_row
 from pynamodb_tracker.model.row import Membership, TaskRow, load, membership_of
 from pynamodb_tracker.transitions.commands import read
-from pynamodb_tracker.transitions.group_members import ReopenedMember
-from pynamodb_tracker.transitions.groups import Groups, enter
+from pynamodb_tracker.transitions.groups import Groups, ReopenedMember, enter
 from pynamodb_tracker.transitions.lock import new_token
 from pynamodb_tracker.transitions.overflow_retention import expire_again, keep
 from pynamodb_tracker.transitions.refusals import kept_changing, refusal
@@ -36,10 +35,14 @@ def reopen(
     *,
     clear_checkpoints: bool = False,
 ) -> T:
-    """Make a failed or ignored task pending, with fresh attempts, and return it; a pending one is not changed.
+    """Make a failed or ignored task pending, with fresh attempts, and return it. A pending task does not change.
 
-    One that waits for others goes on waiting. It is due at `due`, now by default, unless it waits, repeats or is in a
-    group. With `clear_checkpoints`, its next attempt repeats the parts that are stored.
+    Args:
+        statements: Those of the step.
+        task_id: The task. If it waits for others, it keeps waiting.
+        by: Who reopens it, for `errors`.
+        due: When it is due, by default now. It is ignored if the task waits, repeats or is in a group.
+        clear_checkpoints: Whether the next attempt repeats the parts that are stored.
     """
     codes, operation, token, kept = statements.codes, f"reopen {statements.codes.step} of", new_token(), False
     found: T | None = None
@@ -85,7 +88,7 @@ def _send_reopen(
     clear_checkpoints: bool,
     found: T | None,
 ) -> dict[str, Any]:
-    """Send a reopen; with `by`, it appends to `errors` who did it, if the row has room for that."""
+    """Send a reopen. With `by`, it adds an entry to `errors`, if the row has room for it."""
     now = clock.now()
     following = None if found is None or found.repeat is None else _next_round(statements, found, now)
 
@@ -115,7 +118,7 @@ def _send_reopen(
 def _enter_again(
     statements: StepStatements[T], row: T, token: str, by: str | None, *, kept: bool, clear_checkpoints: bool
 ) -> T:
-    """Let a task whose turn has passed enter its group at the end, and return it; with `by`, as `_send_reopen`."""
+    """Let a task whose turn has passed enter its group at the end, and return it. `by` is as for `_send_reopen`."""
     codes, now = statements.codes, clock.now()
     entry = None if by is None else _entry(statements, now, by)
 
@@ -139,12 +142,11 @@ def _enter_again(
 
 
 def _entry(statements: StepStatements[Any], now: datetime, by: str) -> list[dict[str, Any]]:
-    """Return the entry of `errors` that says who has reopened a task."""
     return for_row(None, [Failure(statements.codes.step, 0, now, by, "reopened", "")])[0]
 
 
 def _next_round(statements: StepStatements[T], row: T, now: datetime) -> Transition | None:
-    """Return what leads a task that repeats to its next turn; None if it goes on with the present one."""
+    """Return the transition of a repeating task to its next turn, or None if it keeps the present one."""
     is_first = statements.codes.pending == row.tracker.steps[0].pending
     turn = turn_when_reopened(row, now) if is_first and row.status == statements.codes.ignored else None
     return None if turn is None else begun_again(row, turn)

@@ -1,7 +1,7 @@
-"""A task that repeats: for which turn its row is due, after an end, a command, or a change of its rule.
+"""A task that repeats: the next turn of its row after an end, a command, or a change of its rule.
 
-A turn is an occurrence of the rule, or comes before the next occurrence, because somebody has asked for it: that one
-stays, so a turn that is asked for never takes the place of one that the rule has.
+A turn is an occurrence of the rule, or an extra turn before the next occurrence, because somebody has asked for it. An
+extra turn never replaces an occurrence.
 """
 
 from __future__ import annotations
@@ -36,30 +36,30 @@ _NO_TURN: Mapping[str, Any] = {"occurrence": None, "occurrence_count": None, "ex
 
 
 class Turn(NamedTuple):
-    """For when a task is due, and what its row has of that; None for an attribute that it does not have."""
+    """When a task is due, and the attributes of its row for that; None for an attribute that it does not have."""
 
     due: datetime
     values: Mapping[str, Any]
 
 
 def first_turn(repeat: Repeat, at: datetime) -> Turn | None:
-    """Return the first turn of a task that gets the rule at that time, or is due then; None if there is none."""
+    """Return the first turn of a task that gets the rule at that time, or is due then, or None."""
     rule = repeat.begun(at)
     first = rule.first(at)
     return None if first is None else _turn_at(first, rule)
 
 
 def next_turn(row: TaskRow, now: datetime, asked: PendingRequest | None = None) -> Turn | None:
-    """Return the turn after the one for which the row is due; None after the last one.
+    """Return the turn after the row's present one, or None after the last.
 
-    `asked` is a request that arrived meanwhile, maybe with another rule.
+    `asked` is a request that arrived in the meantime, maybe with another rule.
     """
     rule = None if asked is None else asked.repeat
     return _earlier_turn(_next_occurrence(row, now, rule), None if asked is None else _time_of(asked), rule)
 
 
 def turn_when_reopened(row: TaskRow, now: datetime) -> Turn | None:
-    """Return the turn of an ignored task that is reopened: the next one, without missed ones; None if there is none."""
+    """Return the turn of an ignored task that is reopened, skipping missed ones, or None."""
     occurrence, number, repeat = row.occurrence, row.occurrence_count, row.repeat
     if occurrence is None or repeat is None:
         return None
@@ -70,10 +70,10 @@ def turn_when_reopened(row: TaskRow, now: datetime) -> Turn | None:
 
 
 def pin(claim: Claim[Any]) -> Transition | None:
-    """Return the write that makes a task run for the latest occurrence missed before its claim; None if none was.
+    """Return the write that moves a task to the latest occurrence missed before its claim, or None if none was missed.
 
-    Each attempt of a round has the same `ctx.occurrence`, so it moves only while no block has begun in the round. A
-    takeover moves it if the dead worker would have done that first, and has not: it died before its block.
+    All attempts of a round have the same `ctx.occurrence`, so it moves only before the first block of the round. A
+    takeover moves it if the dead worker should have done so first, and did not: it died before its block.
     """
     row, before = claim.task, claim.before or claim.task._row_state.stored
     rule, occurrence, number, claimed = row.repeat, row.occurrence, row.occurrence_count, row.update_time
@@ -113,7 +113,7 @@ def _is_of_last_round(row: TaskRow) -> bool:
 
 
 def _after_success(row: TaskRow, now: datetime, asked: PendingRequest | None) -> Transition:
-    """Return what the success of the last step leads to: the next turn, or the end after the last one."""
+    """Return the transition after the last step: to the next turn, or to the end after the last turn."""
     turn = next_turn(row, now, asked)
     if turn is not None:
         return begun_again(row, turn)
@@ -124,7 +124,7 @@ def _after_success(row: TaskRow, now: datetime, asked: PendingRequest | None) ->
 
 
 class NextRound(Participant):
-    """Leads a task on: from the end to its next occurrence, or to the run that was requested meanwhile."""
+    """Begins the next round instead of the end: the next occurrence, or a run that was requested."""
 
     writes = False
 
@@ -135,14 +135,14 @@ class NextRound(Participant):
 
     @classmethod
     def of_success(cls, run: Journal[Any], row: TaskRow) -> NextRound | None:
-        """Take part in the success of the last step of a task that repeats, or that was requested again."""
+        """Take part in the success of the last step, if the task repeats or was requested again."""
         if run.next_code != END or (row.repeat is None and row.queued is None):
             return None
         follow_ups = run.additions.get("follow_ups")
         return cls(row, run.claim.attempt, follow_ups.created if follow_ups else 0)
 
     def change(self, success: Transition) -> None:
-        """Lead to the next turn, and apply the pending request, unless another one came since."""
+        """Move to the next turn, and apply the pending request, unless another one came since."""
         row, again = self._row, self._row.queued
         if again is None or again.repeat is not None or row.repeat is not None:
             success.follow(_after_success(row, clock.now(), again))
@@ -160,14 +160,20 @@ class NextRound(Participant):
 
     @classmethod
     def after_last_failure(cls, row: TaskRow, now: datetime, claim: Claim[Any] | None) -> Transition | None:
-        """Return what leads a task that repeats to its next turn, unless its rule stops then."""
+        """Return the transition to the next turn, unless the rule stops on failure."""
         if row.repeat is None:
             return None
-        return _after_failure(row if claim is None else _row_now(claim), now)
+        row = row if claim is None else _row_now(claim)
+        if row.repeat is None or row.repeat.stop_on_failure:
+            return None
+        again = row.queued  # it stays for the next success, which may be sooner for its sake
+        asked = None if again is None else _time_of(again)
+        turn = _earlier_turn(_next_occurrence(row, now, None), asked, None)
+        return None if turn is None else begun_again(row, turn)
 
 
 def _row_now(claim: Claim[Any]) -> TaskRow:
-    """Return the row as it is now: it may have been asked for again since it was claimed, for sooner."""
+    """Read the row again: an earlier run may have been requested since the claim."""
     task: TaskRow = claim.task
     try:
         row = get(claim.statements.model, task.task_id, until=claim.expire_time)
@@ -176,18 +182,8 @@ def _row_now(claim: Claim[Any]) -> TaskRow:
     return row if row is not None and claim.holds(row) else task
 
 
-def _after_failure(row: TaskRow, now: datetime) -> Transition | None:
-    """Return what the last failure of a task leads to: the next turn; None if the task is to be ignored."""
-    if row.repeat is None or row.repeat.stop_on_failure:
-        return None
-    again = row.queued  # it stays for the next success, which may be sooner for its sake
-    asked = None if again is None else _time_of(again)
-    turn = _earlier_turn(_next_occurrence(row, now, None), asked, None)
-    return None if turn is None else begun_again(row, turn)
-
-
 def last_run(row: TaskRow, outcome: str, attempt: int, ended: datetime, created: int = 0) -> dict[str, Any]:
-    """Return what the write that ends a round keeps of it; nothing if the task does not repeat."""
+    """Return the record of a round that ends, or nothing if the task does not repeat."""
     occurrence, extra = row.occurrence, row.extra_time
     due = extra or occurrence
     if due is None:
@@ -196,7 +192,7 @@ def last_run(row: TaskRow, outcome: str, attempt: int, ended: datetime, created:
 
 
 def begun_again(row: TaskRow, turn: Turn) -> Transition:
-    """Return what leads a task to a turn at its first step: another round of its life, with any payload."""
+    """Return the transition to a turn at the first step. It is a new round, which accepts any payload."""
     begun = Transition("next round", row.tracker.steps[0].pending, due=turn.due)
     begun.add(round=new_token(above=row.lock), **WAITS, **of_round(row), **turn.values)
     begun.changes = without_payloads(row)
@@ -204,15 +200,15 @@ def begun_again(row: TaskRow, turn: Turn) -> Transition:
 
 
 def as_item(turn: Turn) -> Item:
-    """Return the attributes of the row of a new task, in their stored form."""
-    changes = _changes({}, turn.values)
-    return {attribute.attr_name: value for attribute, value in changes.values() if value is not None}
+    """Return the attributes of a new task's row, in their stored form."""
+    changes = _changes({}, turn.values).values()
+    return {attribute.attr_name: value for attribute, value in changes if value is not None}
 
 
 def merged(row: TaskRow, repeat: Repeat | None, due: datetime | None, now: datetime) -> tuple[Changes, datetime | None]:
-    """Return how a row that waits at its first step gets another rule, or an earlier turn; and its new due time.
+    """Return the changes that give a row at its first step another rule or an earlier turn, and its new due time.
 
-    `due` is the time that was asked for, if that moves the task; None leaves the due time as it is.
+    `due` is the requested time, if that moves the task. None leaves the due time as it is.
     """
     values: dict[str, Any] = {}
     if repeat is not None and repeat != row.repeat:
@@ -228,15 +224,14 @@ def merged(row: TaskRow, repeat: Repeat | None, due: datetime | None, now: datet
 
 
 def begun_anew(row: TaskRow, turn: Turn | None, due: datetime) -> Changes:
-    """Return how a row that has ended gets a rule, or another turn although its rule has no occurrence any more."""
-    values = turn.values if turn is not None else {**_NO_TURN, "extra_time": due}
-    return _changes(row._row_state.stored, values)
+    """Return the changes that give an ended row a turn, or a due time although its rule has no occurrence left."""
+    return _changes(row._row_state.stored, {**_NO_TURN, "extra_time": due} if turn is None else turn.values)
 
 
 def rule_since(row: TaskRow, repeat: Repeat, now: datetime) -> Repeat:
-    """Return a rule as a row has it that gets it now: it counts from now, and from after what it is at.
+    """Return a rule for a row that gets it now: it counts from now, but after the row's present occurrence.
 
-    A rule that differs only in what it does about failures and missed occurrences counts as before.
+    A rule that differs only in its treatment of failures and missed occurrences counts as before.
     """
     before, occurrence = row.repeat, row.occurrence
     if before is not None and _has_same_times(repeat, before):
@@ -247,7 +242,7 @@ def rule_since(row: TaskRow, repeat: Repeat, now: datetime) -> Repeat:
 
 
 def _turn_by_other_rule(row: TaskRow, rule: Repeat, first: Occurrence, due: datetime | None) -> Turn:
-    """Return the turn of a row that gets a rule while it waits; it stays due if somebody has asked for that."""
+    """Return the turn of a waiting row that gets a rule. It stays due if somebody has asked for that."""
     codes, was_asked_for = row.tracker.steps[0], row.repeat is None or row.extra_time is not None
     if row.status == codes.pending:
         asked = due or (row.due_time if was_asked_for else None)
@@ -259,7 +254,6 @@ def _turn_by_other_rule(row: TaskRow, rule: Repeat, first: Occurrence, due: date
 
 
 def _is_at_occurrence(row: TaskRow, now: datetime) -> bool:
-    """Return whether the row is due for its occurrence, or has failed at it."""
     if row.occurrence is None or row.extra_time is not None:
         return False
     codes = row.tracker.steps[0]
@@ -282,19 +276,19 @@ def _next_occurrence(row: TaskRow, now: datetime, rule: Repeat | None) -> Occurr
 
 
 def _time_of(asked: PendingRequest) -> datetime | None:
-    """Return for when another run was asked for; None if only the rule was changed."""
+    """Return the requested time of another run, or None if only the rule was changed."""
     return asked.due_time if asked.asks_for_run else None
 
 
 def _earlier_turn(following: Occurrence | None, asked: datetime | None, rule: Repeat | None) -> Turn | None:
-    """Return the earlier one of the next occurrence and the time that was asked for; None if there is neither."""
+    """Return the earlier of the next occurrence and the requested time, or None if there is neither."""
     if asked is not None and (following is None or asked < following.time):
         return _turn_at(following, rule, asked)
     return None if following is None else _turn_at(following, rule)
 
 
 def _turn_at(following: Occurrence | None, rule: Repeat | None = None, extra_time: datetime | None = None) -> Turn:
-    """Return the turn at an occurrence, or before it at an extra time; with the rule, if the row gets another one."""
+    """Return the turn at an occurrence, or at an extra time before it, with the rule if the row gets another one."""
     values = {**_NO_TURN, "extra_time": extra_time}
     if rule is not None:
         values["repeat"] = rule
@@ -305,7 +299,7 @@ def _turn_at(following: Occurrence | None, rule: Repeat | None = None, extra_tim
 
 
 def _changes(stored: Item, values: Mapping[str, Any]) -> Changes:
-    """Return the values as changes of a row. An attribute that the row does not have is not removed."""
+    """Return the values as changes of a row, without removing attributes that the row does not have."""
     changes: dict[str, tuple[Attribute[Any], dict[str, Any] | None]] = {}
     for name, value in values.items():
         attribute: Attribute[Any] = getattr(TaskRow, name)

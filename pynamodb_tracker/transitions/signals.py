@@ -1,7 +1,7 @@
 """Signals from outside: a success or a create parks the task until they come, and SEND stores one.
 
-The row has the names that are missing in `awaited_signals`, and the number of children in `blockers`. It is parked
-while it has one of the two. A signal counts once in a round, and stays in it: `signals`.
+`awaited_signals` has the names of the missing signals, and `blockers` the number of children. The row is parked while
+it has one of the two. A signal counts once in a round, and stays in `signals`.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ Effect = Literal["resumed", "early", "late", "stored"]
 
 _TRIES = 8
 _AT_ONCE = 3
-"""How many writes of a call follow one another without a pause."""
+"""How many writes of a call are sent without a pause."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sent(Generic[T_co]):
-    """What `send` did, and the task after it.
+    """The effect of `send`, and the task after it.
 
-    `effect` is `resumed`: the task is due by it. `early`: the task did not wait for it yet. `late`: its limit had
-    passed, or it has failed, or is ignored; the signal is in the row. `stored`: the task waits for more, or had this
-    signal.
+    `effect` is `resumed` if the signal makes the task due, or `early` if the task did not wait for it yet. It is `late`
+    if the limit had passed, or the task has failed or is ignored: the signal is stored. It is `stored` if the task
+    waits for more, or already had this signal.
     """
 
     task: T_co
@@ -62,26 +62,26 @@ class Sent(Generic[T_co]):
 
 
 class Awaits(Participant):
-    """What a success does about signals: the next step waits for those that are missing, or waits no longer."""
+    """Takes part in a success: the next step waits for missing signals, or no longer waits."""
 
     writes = False
 
     def __init__(self) -> None:
         self.names: frozenset[str] = frozenset()
-        """For which signals the next step is to wait."""
+        """The signals that the next step waits for."""
         self.until: datetime | None = None
-        """When it starts although one of them has not come."""
+        """When the next step starts even if a signal is missing."""
         self._limit: datetime | None = None
-        """The same, or that of `ctx.wait_until`, also if no child is left for which it waits."""
+        """The same, or the limit of `ctx.wait_until`, even if no child is left to wait for."""
         self._missing: frozenset[str] = frozenset()
         self._claimed: frozenset[str] = frozenset()
-        """What the claimed row still awaited: its limit had passed."""
+        """The signals that the claimed row still awaited, because its limit had passed."""
 
     @classmethod
     def of_success(cls, run: Journal[Any], row: TaskRow) -> Awaits:
-        """Compare with the row that was found; TaskNotReadyError if a signal has come without which the run decided.
+        """Find the missing signals in the row.
 
-        The attempt is released then.
+        If a signal has come without which the run decided, raise TaskNotReadyError, which releases the attempt.
         """
         awaits: Awaits = cls._of_run(run)
         answered, claim = (row.signals or {}).keys(), run.claim
@@ -99,7 +99,7 @@ class Awaits(Participant):
 
     @classmethod
     def guards_of_giving_up(cls, run: Journal[Any]) -> Sequence[Guard]:
-        """Require that no signal has come since the claim; none if another attempt would repeat a part."""
+        """Require that no signal has come since the claim, unless another attempt would repeat a part."""
         if getattr(run.additions.get("checkpoints"), "is_stuck", False):
             return ()
         awaits: Awaits = cls._of_run(run)
@@ -107,15 +107,14 @@ class Awaits(Participant):
 
     @classmethod
     def _of_run(cls, run: Journal[Any]) -> Awaits:
-        """Return what the run has asked for, with what its claimed row still awaited."""
-        awaits: Awaits = run.additions.setdefault(
-            "awaited_signals", cls()
-        )  # it stays, although a signal removes the attribute
+        """Return the signals that the run asks for, and those that its claimed row still awaited."""
+        # It stays in the additions, although a signal removes the attribute.
+        awaits: Awaits = run.additions.setdefault("awaited_signals", cls())
         awaits._claimed = (run.claim.task.awaited_signals or frozenset()) - awaits.names
         return awaits
 
     def change(self, success: Transition) -> None:
-        """Let the next step wait; what the row awaited so far is replaced by that, or removed."""
+        """Let the next step wait for its signals, which replace those that the row awaited."""
         success.add(*(when.not_received(name) for name in sorted(self._missing | self._claimed)))
         waits = success.values.get("blockers") is not None or when.waits_for_others() in success.guards
         if self._missing or waits:
@@ -128,7 +127,7 @@ class Awaits(Participant):
 
 
 def awaiting(name: str, until: datetime | timedelta | None) -> tuple[Item, datetime]:
-    """Return what the row of a new task has that awaits this signal, in its stored form, and when it is due."""
+    """Return the stored attributes of a new task that awaits this signal, and its due time."""
     limit = clock.now() + until if isinstance(until, timedelta) else until
     also: Item = {"awaited_signals": {STRING_SET: [name]}, "signals": {MAP: {}}}
     if limit is not None:
@@ -139,7 +138,7 @@ def awaiting(name: str, until: datetime | timedelta | None) -> tuple[Item, datet
 def restored(
     task_id: str, awaits: Collection[str], signals: Mapping[str, Mapping[str, Any]], until: datetime | None
 ) -> tuple[Item, datetime | None]:
-    """Return the same for a task that awaits these signals `until` then, and has got others, as `export` has them."""
+    """Return the same for a task that awaits these signals `until` then, and has received others, as exported."""
     if both := {*awaits} & signals.keys():
         raise ValueError(f"it awaits {', '.join(sorted(both))}, and has that already: leave out one of both")
     stored: Item = {}
@@ -155,7 +154,7 @@ def restored(
 
 
 def sending(model: type[TaskRow], name: str, form: str, *, of_round: bool) -> PreparedWrite:
-    """Return the write of a signal: `more`, `last`, `late`, `early` or `first`, the early one in a row without any."""
+    """Return the write of a signal: `more`, `last`, `late`, `early`, or `first`, an early one without a map yet."""
     pending = tuple(codes.pending for codes in model.tracker.steps)
     guards = [when.same_round() if of_round else when.first_round(), when.known_format()]
     path: Any = Path(["signals", name])
@@ -187,7 +186,7 @@ _EFFECTS: dict[str, Effect] = {"last": "resumed", "late": "late", "more": "store
 def send(
     model: type[T], task_id: str, name: str, value: object, *, by: str | None, key: str | None, of_round: str | None
 ) -> Sent[T]:
-    """Store a signal: as the last one of a parked task first, and then as the row requires that refused it."""
+    """Store a signal. The first try is for the last signal of a parked task, the next ones depend on the row."""
     text, token, form, now = value_text(value, name, task_id), new_token(), "last", clock.now()
     for number in range(_TRIES):
         signal = {MAP: ReceivedSignal(None, by, now, token, key).stored(text)}
@@ -205,7 +204,7 @@ def send(
             stored = send_request(model.tracker.connection(), "UpdateItem", request)["Attributes"]
         except Refused as refused:
             item = refused.item if number < _AT_ONCE else None
-            # If it is not shown, or others are quicker, it is read after the pause: by then, it would be an old one.
+            # If the refusal has no row, or others are quicker, read it after the pause: it would be outdated by then.
             if not slept_before_retry(number, base=0.05 if item is None else 0.0):
                 break
             row = get(model, task_id) if item is None else loaded(model, item)
@@ -225,7 +224,6 @@ def send(
 
 
 def _of_round(model: type[T], task_id: str, name: str, row: T | None, of_round: str | None) -> T:
-    """Return the row if the signal is for its round."""
     operation, task = f"send {name} to", f"{model.__name__} {task_id!r}"
     if row is None:
         raise TaskNotFoundError(f"cannot {operation} {task}: there is no such task", task_id=task_id)
@@ -245,7 +243,7 @@ def _of_round(model: type[T], task_id: str, name: str, row: T | None, of_round: 
 
 
 def _repeated(row: TaskRow, name: str, first: ReceivedSignal, text: str, key: str | None) -> Effect:
-    """Return what became of a signal that is the one that counts; SignalAlreadyReceivedError if that is another one."""
+    """Return the effect of a repeated signal. Raise SignalAlreadyReceivedError if the stored one is another."""
     if (key is not None and key == first.key) or json.loads(text) == first.value:
         return "stored"
     raise SignalAlreadyReceivedError(
@@ -258,7 +256,7 @@ def _repeated(row: TaskRow, name: str, first: ReceivedSignal, text: str, key: st
 
 
 def _next_form(row: TaskRow, name: str) -> str:
-    """Return how the signal is to be stored in the row that refused it, or raise why that is not possible."""
+    """Return the form of the write for the row that refused the last one, or raise if the signal cannot be stored."""
     described = f"cannot send {name} to {type(row).__name__} {row.task_id!r}"
     awaits = row.awaited_signals or frozenset()
     if name in awaits:

@@ -1,4 +1,4 @@
-"""The transitions of a step: what each one requires of the task's row, and what the row has after it."""
+"""The transitions of a step: the guards of each one, and the attributes of the row after it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,7 @@ from pynamodb_tracker.dynamodb.connection import Item, send, shares_requests
 from pynamodb_tracker.dynamodb.error_codes import is_invalid
 from pynamodb_tracker.model.changes import Changes
 from pynamodb_tracker.model.results import payload_attribute, result_attribute
-from pynamodb_tracker.model.row import (
-    OF_ROUND,
-    Membership,
-    TaskRow,
-    check_tracker_attributes,
-    load,
-    membership_of,
-)
+from pynamodb_tracker.model.row import OF_ROUND, Membership, TaskRow, check_tracker_attributes, load, membership_of
 from pynamodb_tracker.status import END, Codes
 from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions.conditions import Guard, seen_values
@@ -43,19 +36,21 @@ from pynamodb_tracker.transitions.transition import (
 
 T = TypeVar("T", bound=TaskRow)
 
-
 WAITS: Mapping[str, None] = dict.fromkeys(("blockers", "awaited_signals", "signals", "wait_until"))
-"""What starts a task over removes with the round, also what came after its row was read."""
+"""Attributes that a new round removes, even if they came after the row was read."""
 
 _MOST_SHAPES = 128
-"""How many rendered writes a step keeps; blocks change few different sets of attributes."""
+"""How many rendered writes a step keeps. Blocks change few different sets of attributes."""
 
 WhenIgnored = Callable[[T], OptionalParticipant]
-"""Returns what a task, as it will be, takes with it when it is ignored."""
+"""Returns the writes to make together with ignoring a task; it gets the task in its future state."""
 
 
-class StepWrites(Generic[T]):
-    """Keeps the rendered writes of one step of one use case, fills them with values, and sends them."""
+class StepStatements(Generic[T]):
+    """The writes of one step of one use case: it keeps them rendered, fills them with values, and sends them.
+
+    `moved` completes those that move a task to another state.
+    """
 
     def __init__(
         self, model: type[T], codes: Codes, max_attempts: int, when_ignored: WhenIgnored[T] | None = None
@@ -64,21 +59,18 @@ class StepWrites(Generic[T]):
         self.codes = codes
         self.max_attempts = max_attempts
         self.when_ignored = when_ignored
-        """What a task takes with it when it is ignored, by the declaration of the step; None for nothing."""
         self._not_indexed = () if model.tracker.use_case.index_succeeded else (END,)
         self.has_expiry = model.tracker.use_case.has_expiry
         self.result = UnicodeAttribute(attr_name=result_attribute(codes.pending), null=True)
-        """The result of the step's last success."""
         self.payload = UnicodeAttribute(attr_name=payload_attribute(codes.pending))
-        """The fingerprint of the payload that the step was first started with."""
         self._rendered: dict[tuple[Hashable, ...], PreparedWrite] = {}
 
     def send(
         self, transition: Transition, task_id: str, *, until: datetime | None = None, shows_row: bool = False
     ) -> dict[str, Any]:
-        """Send a transition, and retry it until then; raise Refused, or PynamoDB's UpdateError.
+        """Send a transition, and retry it until then. Raise Refused, or PynamoDB's UpdateError.
 
-        If it `shows_row`, a refusal has the row in it; DynamoDB does not charge for that.
+        With `shows_row`, a refusal contains the row. DynamoDB does not charge for that.
         """
         table, request = self.model.tracker.table.connection(), self._request(transition, task_id)
         if shows_row:
@@ -92,9 +84,9 @@ class StepWrites(Generic[T]):
         return {"Update": {"TableName": self.table.table_name, **request}}
 
     def moved(self, transition: Transition, task_id: str, now: datetime, **values: Any) -> Transition:
-        """Complete a transition to another state: its index key and times, from one reading of the clock, come first.
+        """Complete a transition to another state with its index key, its times, and these `values`.
 
-        Then come further `values`, and those that the transition has by itself.
+        The transition's own values take precedence.
         """
         tracker, code, due = self.model.tracker, transition.code or 0, transition.due
         moves: dict[str, Any] = {
@@ -109,7 +101,7 @@ class StepWrites(Generic[T]):
 
     @property
     def table(self) -> TableConnection:
-        """The connection of the table, by which PynamoDB renders expressions."""
+        """The table connection, which renders PynamoDB's expressions."""
         return self.model.tracker.connection()
 
     def _request(self, transition: Transition, task_id: str) -> dict[str, Any]:
@@ -120,13 +112,6 @@ class StepWrites(Generic[T]):
                 self._rendered.clear()
             write = self._rendered[shape] = transition.rendered(self.table)
         return write.request(self.model.tracker.key(task_id), slots)
-
-
-class StepStatements(StepWrites[T]):
-    """The writes of one step of one use case.
-
-    Those that move a task to another state have to be completed by `moved`.
-    """
 
     def claim(
         self,
@@ -141,23 +126,25 @@ class StepStatements(StepWrites[T]):
     ) -> Transition:
         """Take a task that is runnable, or whose lock has expired: the first request of every run.
 
-        With a `code`, take it from exactly that state, as the first attempt of this step. With a `payload`, a
-        fingerprint, only if it is the one that the step was first started with. `on_time` leaves out the clock margin:
-        the task must be due by this clock.
+        Args:
+            token: The new lock.
+            worker: The name of the worker.
+            now: The time of the claim.
+            lock_for: How long the lock is held.
+            code: Take the task from exactly this state, as the first attempt of this step.
+            payload: A fingerprint. The claim is refused if the step was first started with another one.
+            on_time: Leave out the clock margin: the task must be due by this clock.
         """
-        attempt: Any = ONE_MORE
         claim = Transition("claim" if code is None else "claim from", self.codes.in_progress, due=now + lock_for)
-        if code is None:
-            claim.guards = self._startable
-        else:
+        claim.guards = self._startable
+        if code is not None:
             claim.guards = when.at(code), when.not_cancelled(), when.due(), when.later_token(), when.known_format()
-            attempt = Constant(1)
         claim.seen = {**times_seen(now, self.model.tracker.margin), "max_attempts": str(self.max_attempts)}
         if on_time:
             claim.seen["now_plus_margin"] = clock.stamp(now)
         claim.returns_row_before = True
         claim.values = {
-            "attempt": attempt,
+            "attempt": ONE_MORE if code is None else Constant(1),
             "lock_expire_time": Same("due_time"),
             "lock": token,
             "worker": worker,
@@ -189,12 +176,8 @@ class StepStatements(StepWrites[T]):
     def _mine(self) -> tuple[Guard, ...]:
         return (when.mine(self.codes),)
 
-    @cached_property
-    def _mine_and_no_request(self) -> tuple[Guard, ...]:
-        return (*self._mine, when.no_request_pending())
-
     def shut_out(self, row: T, token: str) -> Transition:
-        """Raise the token of a task that no worker holds, so that a claim still on its way is refused."""
+        """Raise the token of a task that no worker holds, so that a late claim is refused."""
         shut_out = Transition("shut out", None, when.seen(), when.lock_seen(is_there=row.lock is not None))
         shut_out.add(seen={**seen_values(row), "seen_lock": row.lock}, lock=token)
         return shut_out
@@ -206,9 +189,10 @@ class StepStatements(StepWrites[T]):
         return finish
 
     def succeed(self, token: str, code: int) -> Transition:
-        """End the run with success, which leads to that state; to the end only if nobody has asked for another run."""
-        success = Transition("succeed", code)
-        success.guards, success.seen = self._mine_and_no_request if code == END else self._mine, {"lock": token}
+        """End the run with success and move the task to a state. The end requires that no request is pending."""
+        success = self.finish("succeed", token, code)
+        if code == END:
+            success.add(when.no_request_pending())
         return success
 
     def extend(self, token: str, expire_time: datetime) -> Transition:
@@ -218,9 +202,9 @@ class StepStatements(StepWrites[T]):
         return extend
 
     def save(self, token: str, number: int, changes: Changes | None = None) -> Transition:
-        """Store what the block changed so far; writes no indexed attribute.
+        """Store the block's changes so far, without writing an indexed attribute.
 
-        Without changes, it counts a save that stores nothing: late copies of earlier saves are refused after it. In a
+        Without changes, the row only counts a save, after which late copies of earlier saves are refused. In a
         transaction, it checks that the lock is held, and leaves a trace in the row.
         """
         save = Transition("save", None, *self._mine, when.later_save())
@@ -228,42 +212,37 @@ class StepStatements(StepWrites[T]):
         return save
 
     def save_parts(self, token: str, number: int, parts: Mapping[str, str]) -> Transition:
-        """Store the results of parts of the run, and nothing else; it counts as a save."""
+        """Store only the results of parts of the run. It counts as a save."""
         save_parts = self.save(token, number)
         save_parts.name = "save parts"
         save_parts.add(checkpoints=parts)
         return save_parts
 
     def pin(self, token: str, values: Mapping[str, Any]) -> Transition:
-        """Store for which occurrence of its rule the task runs, before its block begins; writes no indexed attribute.
+        """Store the occurrence that the task runs for, before its block begins, without writing an indexed attribute.
 
-        A late copy of it is refused, because another claim or the end of this run has written the row.
+        A late copy is refused, because another claim or the end of this run has written the row.
         """
         pin = Transition("pin", None, *self._mine)
         pin.seen, pin.values = {"lock": token}, {**values}
         return pin
 
     def keep_out(self, token: str, number: int, seen: int) -> Transition:
-        """Count a save that stores nothing, unless the row has counted another one since it was read."""
+        """Count an empty save, unless the row has counted another one since it was read."""
         keep_out = Transition("keep out", None, *self._mine, when.saves_seen())
         keep_out.seen, keep_out.values = {"lock": token, "seen_saves": str(seen)}, {"saves": number}
         return keep_out
 
     def spend(self, row: T, *, abandoned: bool) -> Transition:
-        """Ignore a runnable task that has no attempt left, or an abandoned one; its fence stays in `unfinished`."""
-        spend = Transition(
-            "spend abandoned" if abandoned else "spend",
-            self.codes.ignored,
-            when.as_read(),
-            *([when.lock_expired()] if abandoned else []),
-        )
-        spend.add(seen=seen_values(row))
+        """Ignore a runnable or abandoned task that has no attempt left. Its fence stays in `unfinished`."""
+        spend = Transition("spend abandoned" if abandoned else "spend", self.codes.ignored, when.as_read())
+        spend.add(*([when.lock_expired()] if abandoned else []), seen=seen_values(row))
         return spend
 
     def skip(self, row: T, following: Transition, *, abandoned: bool) -> Transition:
-        """Let a task that has no attempt left begin its next round, as `following` says; a fence stays in `unfinished`.
+        """Let a task without an attempt left begin its next round, `following`. Its fence stays in `unfinished`.
 
-        Its turn depends on its rule, which a merge may change.
+        The turn depends on the task's rule, which a merge may change.
         """
         skip = Transition("skip", following.code, when.as_read(), due=following.due)
         skip.add(
@@ -274,12 +253,15 @@ class StepStatements(StepWrites[T]):
         return skip
 
     def reopen(self, token: str, row: T | None, *, kept: bool, entry: list[dict[str, Any]] | None) -> Transition:
-        """Give a task a fresh set of attempts; an `entry` of `errors` says who did it.
+        """Give a task a fresh set of attempts. The next start may have another payload.
 
-        Before the row was read, it is None: then the task must neither wait for others nor repeat, nor be in a group. A
-        task that waits for others goes on waiting; one that repeats may have to be led to another turn. The next start
-        may have another payload. A task with a time to live is reopened only if it is `kept`: its overflow
-        chunks have one, too, until `keep`.
+        Args:
+            token: The new lock.
+            row: The task. If it is None, it was not read: then the task must neither wait for others, nor repeat, nor
+                be in a group.
+            kept: Whether `keep` has removed the time to live of the overflow chunks. Without it, a task with a time to
+                live is refused.
+            entry: An entry for `errors` that says who reopened the task.
         """
         parked, rule = row is not None and is_parked(row), row is not None and row.repeat
         has_asked = row is not None and row.request_count is not None
@@ -293,7 +275,7 @@ class StepStatements(StepWrites[T]):
         )
         if row is not None:
             reopen.add(when.same_life(), seen={**seen_values(row), "seen_asked": str(row.request_count)})
-        # What has failed or was ignored has errors, unless it was created so: that takes the second try.
+        # A failed or ignored task has errors, unless it was created so: then the second try succeeds.
         appended = None if entry is None else Appended(entry, is_first=row is not None or not shares_requests())
         reopen.due = waits_until(row) if parked and row is not None else None
         return self._reopened(reopen, token, kept=kept, entry=appended)
@@ -301,12 +283,11 @@ class StepStatements(StepWrites[T]):
     def enter_again(self, token: str, row: T, *, kept: bool, entry: list[dict[str, Any]] | None) -> Transition:
         """Give an ignored task of a group a fresh set of attempts, at the end of the queue.
 
-        It goes on to wait for other tasks, if it did. Its number, and its turn or its place, are still to be added.
+        If it waits for other tasks, it keeps waiting. The caller adds its number, and its turn or its place.
         """
-        waits = row.blockers is not None
         enter = Transition("enter again", self.codes.pending, when.at(self.codes.ignored), when.later_token())
         enter.add(
-            when.waits_seen(is_there=waits),
+            when.waits_seen(is_there=row.blockers is not None),
             when.awaits_seen(is_there="awaited_signals" in row._row_state.stored),
             when.membership_seen(Membership.ENDED),
             when.same_life(),
@@ -329,7 +310,7 @@ class StepStatements(StepWrites[T]):
         return reopen
 
     def revoke(self, row: T) -> Transition:
-        """Release a task that another worker holds; its attempt stays counted, and its fence in `unfinished`.
+        """Release a task that another worker holds. The attempt counts, and its fence stays in `unfinished`.
 
         The later token refuses late copies of claims that were refused while that worker held the task.
         """
@@ -338,7 +319,7 @@ class StepStatements(StepWrites[T]):
         return revoke
 
     def ignore(self, row: T) -> Transition:
-        """Ignore a task by command; one that waits for its turn in a group waits no longer."""
+        """Ignore a task by command. If it waits for its turn in a group, it stops waiting."""
         membership = membership_of(row)
         ignore = Transition("ignore", self.codes.ignored, when.as_read(), when.free(self.codes), when.later_token())
         ignore.add(when.membership_seen(membership), seen=seen_values(row))
@@ -349,13 +330,13 @@ class StepStatements(StepWrites[T]):
         return ignore
 
     def cancel(self, row: T) -> Transition:
-        """Ignore a task that another worker holds; its fence stays in `unfinished`."""
+        """Ignore a task that another worker holds. Its fence stays in `unfinished`."""
         cancel = Transition("ignore running", self.codes.ignored, when.held_as_seen(self.codes))
         cancel.seen = {"seen_lock": row.lock}
         return cancel
 
     def mark_cancelled(self, row: T, now: datetime, token: str) -> Transition:
-        """Note that a task was cancelled that was ignored already; its errors and times stay."""
+        """Note that an ignored task was cancelled. Its errors and times stay."""
         mark = Transition("mark cancelled", None, when.as_read())
         mark.add(when.lock_seen(is_there=row.lock is not None), when.known_format())
         mark.add(seen={**seen_values(row), "seen_lock": row.lock}, cancel_time=now, lock=token)
@@ -363,9 +344,9 @@ class StepStatements(StepWrites[T]):
         return mark
 
     def by_command(self, transition: Transition, row: T, now: datetime, token: str, **entries: Any) -> Transition:
-        """Complete a transition that a command makes: with its `errors` and `last_error`, and a later token.
+        """Complete a command's transition with its `errors` and `last_error`, and a later token.
 
-        Without one, the late copy of a refused reopen could undo it.
+        Without that token, the late copy of a refused reopen could undo the command.
         """
         transition.add(when.known_format(), seen=times_seen(now, self.model.tracker.margin))
         transition.returns_row = True
@@ -376,8 +357,7 @@ class StepStatements(StepWrites[T]):
     ) -> Transition:
         """Store a request in the row that was read: in its attributes, in `queued`, or as a new round.
 
-        The write depends on which attributes the row had. With a `due_time` among the values, it moves that of a
-        pending task.
+        A `due_time` in the values moves the due time of a pending task.
         """
         stored, is_anew = row._row_state.stored, effect == "restarted"
         merge = Transition("merge", self.codes.pending if is_anew else None)
@@ -413,16 +393,13 @@ class StepStatements(StepWrites[T]):
         return merge
 
     def anew(self, token: str, row: T) -> dict[str, Any]:
-        """Return what makes a task that has succeeded pending at this step, its first one, beyond the move."""
-        left = {**dict.fromkeys(("queued", "expire_time", "release_count")), **WAITS, **of_round(row)}
-        return {"lock": token, "round": Same("lock"), "attempt": ZERO, **left}
+        """Return the attributes by which a finished task begins a new round at this step, its first one."""
+        removed = {**dict.fromkeys(("queued", "expire_time", "release_count")), **WAITS, **of_round(row)}
+        return {"lock": token, "round": Same("lock"), "attempt": ZERO, **removed}
 
 
 def _waiting_as_seen(row: TaskRow | None) -> Sequence[Guard]:
-    """Return what requires that a task still waits for what it did when it was read; None stands for one that does not.
-
-    What is left of that makes it due.
-    """
+    """Return guards that a task still waits as it did when it was read; None stands for one that waits for nothing."""
     if row is None or not is_parked(row):
         return when.waits_for_none(), when.awaits_seen(is_there=False)
     return (when.waits_for_others() if "blockers" in row._row_state.stored else when.waits_for_signals(),)
@@ -434,25 +411,25 @@ def is_parked(row: TaskRow) -> bool:
 
 
 def waits_until(row: TaskRow) -> datetime | None:
-    """Return when a task is due that waits for others, if none of them ends; None if it waits for none."""
+    """Return the limit of a waiting task; None if it waits for nothing."""
     wait_until: datetime | None = row.wait_until
     return wait_until or clock.NEVER if is_parked(row) else None
 
 
 def times_seen(now: datetime, margin: timedelta) -> dict[str, str]:
-    """Return the values of the slots of `due` and `lock_expired`."""
+    """Return the values for the slots of `due` and `lock_expired`."""
     return {"now_plus_margin": clock.stamp(now + margin), "now_minus_margin": clock.stamp(now - margin)}
 
 
 def get(model: type[T], task_id: str, *, until: datetime | None = None) -> T | None:
-    """Read a task, strongly consistent; None if there is none, a TaskError if the tracker's attributes are damaged."""
+    """Read a task, strongly consistent. Raise a TaskError if the tracker's attributes are damaged."""
     request = {"Key": model.tracker.key(task_id), "ConsistentRead": True}
     item = send(model.tracker.table.connection(), "GetItem", request, until=until).get("Item")
     return loaded(model, item) if item else None
 
 
 def loaded(model: type[T], item: Item) -> T:
-    """Return the task of an item that was read; a TaskError if the tracker's attributes are damaged."""
+    """Return the task of an item that was read. Raise a TaskError if the tracker's attributes are damaged."""
     return check_tracker_attributes(load(model, item))
 
 

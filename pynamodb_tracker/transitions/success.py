@@ -1,9 +1,7 @@
-"""Recording a success: alone, or together with the writes of its participants, and with those of the user.
+"""Recording a success: alone, or together with the writes of its participants and of the user.
 
-A success in a transaction counts as a save of the run. So if its response got lost, another save finds out what became
-of it, and refuses late copies of it, before anything else is recorded. If the row has something that the success has to
-take into account, and it was not there when the success was built, the success is built again from the row that was
-found.
+A transactional success also counts as a save. If its response is lost, the next save checks whether it was applied and
+blocks late copies. If the row has changed in a way that matters to the success, it is built again from the row.
 """
 
 from __future__ import annotations
@@ -42,13 +40,13 @@ from pynamodb_tracker.transitions.transition import Transition
 T = TypeVar("T", bound=TaskRow)
 
 _AT_ONCE = 3
-"""How many times a success is sent again at once, from the row that was found."""
+"""How often a success is sent again at once, from the row that was found."""
 
 
 def succeed(journal: Journal[T]) -> None:
-    """Record the success and what the block changed, both or neither, and what takes part in it with them.
+    """Record the success, the block's changes, and the writes of the participants, all or nothing.
 
-    Raises ValueNotStorableError if a value cannot be stored; the caller then records a failure.
+    Raises ValueNotStorableError if a value cannot be stored. The caller then records a failure.
     """
     claim, success = journal.claim, _changes_to_send(journal)
     participants = features.at_success(journal, claim.task)
@@ -65,22 +63,17 @@ def succeed(journal: Journal[T]) -> None:
         _succeed_together(journal, pending, success, participants)
     except TransactWriteError as error:
         if is_invalid(error):
-            raise _invalid_together(claim, error) from error
+            task, reasons = claim.task, [each.message for each in error.cancellation_reasons if each and each.message]
+            raise ValueNotStorableError(
+                f"DynamoDB refused the success of {claim.step} of {type(task).__name__} {task.task_id!r} because of a "
+                f"value in it, or in a task created with it: {'; '.join(reasons) or error.cause_response_message}",
+                task_id=task.task_id,
+            ) from error
         raise
 
 
-def _invalid_together(claim: Claim[T], error: TransactWriteError) -> ValueNotStorableError:
-    """Return the error of a success that DynamoDB refuses because of a value in it, or in a task created with it."""
-    task, reasons = claim.task, [reason.message for reason in error.cancellation_reasons if reason and reason.message]
-    return ValueNotStorableError(
-        f"DynamoDB refused the success of {claim.step} of {type(task).__name__} {task.task_id!r} because of a value in "
-        f"it, or in a task created with it: {'; '.join(reasons) or error.cause_response_message}",
-        task_id=task.task_id,
-    )
-
-
 def commit_success(journal: Journal[T], pending: PendingSuccess, actions: Sequence[Action]) -> None:
-    """Apply the user's writes, the success, and what the block changed together; raises as `commit` does."""
+    """Apply the user's writes, the success and the block's changes in one transaction. Raises as `commit` does."""
     claim = journal.claim
     if journal.expects_result:
         raise TrackerError(
@@ -94,7 +87,7 @@ def commit_success(journal: Journal[T], pending: PendingSuccess, actions: Sequen
 
 
 def transition_of_success(journal: Journal[T], sent: Changes, participants: Sequence[Participant]) -> Transition:
-    """Return what the success does to the row; `sent` is what the block has changed."""
+    """Return the transition of the success. `sent` are the block's changes."""
     claim = journal.claim
     success = claim.statements.succeed(claim.token, journal.next_code)
     for each in participants:
@@ -104,7 +97,7 @@ def transition_of_success(journal: Journal[T], sent: Changes, participants: Sequ
 
 
 def _changes_to_send(journal: Journal[T]) -> tuple[Changes, Changes]:
-    """Return what the block changed, and the same as it is sent: with large data stored before, and a pointer to it."""
+    """Return the block's changes, and their sent form. Large data is stored before, and sent as a pointer."""
     claim = journal.claim
     if journal.success is None:
         if journal.unsure is not None:
@@ -118,9 +111,9 @@ def _changes_to_send(journal: Journal[T]) -> tuple[Changes, Changes]:
 
 
 def _changes_after_interrupt(journal: Journal[T], unstorable: ValueNotStorableError) -> tuple[Changes, bool]:
-    """Serialize the user's values a second time; raise the error again if it was a value that raised it.
+    """Serialize the user's values a second time. If the error came from a value, raise it again.
 
-    An exception that a signal handler raises in the meantime looks like one of the value, but only the first time.
+    An exception of a signal handler looks like one of a value, but only the first time.
     """
     claim, interrupt = journal.claim, unstorable.__cause__
     if interrupt is None:
@@ -134,7 +127,7 @@ def _changes_after_interrupt(journal: Journal[T], unstorable: ValueNotStorableEr
 
 
 def _succeed_alone(journal: Journal[T], sent: Changes, participants: Sequence[Participant]) -> Transition:
-    """Send the success in an update of its own, built again from the row as long as that requires it; return it."""
+    """Send the success in an update of its own, and return it. If the row has changed, build it again."""
     claim, retries = journal.claim, 0
     success = transition_of_success(journal, sent, participants)
     while True:
@@ -160,7 +153,7 @@ def _succeed_together(
     participants: Sequence[Participant],
     more: Sequence[Action] = (),
 ) -> None:
-    """Send the success in a transaction, with its participants and `more` writes of the user's."""
+    """Send the success in a transaction, with its participants and `more` writes of the user."""
     claim, retries = journal.claim, 0
     while not pending.recorded:
         journal.saves += 1
@@ -185,7 +178,7 @@ def _succeed_together(
 def _own_action(
     journal: Journal[T], pending: PendingSuccess, success: tuple[Changes, Changes], participants: Sequence[Participant]
 ) -> Action:
-    """Return the success as the first action of a transaction; `pending` remembers what it does."""
+    """Return the success as the first action of a transaction, and note it in `pending`."""
     claim, (changes, sent) = journal.claim, success
     transition = _as_save(transition_of_success(journal, sent, participants), journal.saves)
     pending.sent = SentSuccess(changes, transition)
@@ -193,14 +186,13 @@ def _own_action(
 
 
 def _as_save(success: Transition, number: int) -> Transition:
-    """Let a success count as a save, too."""
     success.name = "commit"
     success.add(when.later_save(), saves=number)
     return success
 
 
 def _found_after(journal: Journal[T], pending: PendingSuccess, unapplied: Unapplied) -> T | None:
-    """Find out what became of a success; return the row if it is to be sent once more, in another form."""
+    """Find out whether a success was applied. Return the row if the success has to be built again from it."""
     before = pending.sent
     try:
         row = find_outcome(journal, pending)
@@ -216,10 +208,9 @@ def _found_after(journal: Journal[T], pending: PendingSuccess, unapplied: Unappl
 
 
 def _row_to_take_in(claim: Claim[T], row: T, retries: int) -> T | None:
-    """Return the row that a success takes into account: the one that was found, or a newer one after a pause.
+    """Return the row to build a success from: the one that was found, or, after a few tries and a pause, a newer one.
 
-    While others keep changing it, a row that was read before the pause is an old one. None if another worker or command
-    has taken it, which the next write finds out.
+    Returns None if another worker or command has taken the task, which the next write finds out.
     """
     if retries < _AT_ONCE:
         return row

@@ -1,7 +1,7 @@
-"""A transition as data: what the write of a task's own row requires, and what the row has after it.
+"""A transition as data: the guards of a write of a task's own row, and the attributes that the row has after it.
 
-The expressions, the values of their slots, and the row in memory follow from it. All but the values is its shape, which
-is rendered once for each step.
+The expressions, the values of their slots, and the row in memory follow from it. Everything except the values is its
+shape. Each step renders a shape once.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple
 
 from pynamodb.attributes import Attribute, UnicodeAttribute
 from pynamodb.connection.table import TableConnection
@@ -34,21 +34,10 @@ _PAST_THE_END = 9999
 """SET of an element beyond the end of a list appends it. A finish shortens the list; only dead claims extend it."""
 
 
-class Special(Protocol):
-    """A value of a transition that is more than what the attribute is set to; each is a tuple."""
-
-    def action(self, attribute: Attribute[Any], name: str, /) -> Action:
-        """Return the action that stores it."""
-
-
 class Stored(NamedTuple):
-    """A value that is given in its stored form, without its type; the row in memory does not get it."""
+    """A value in its stored form, without its type. The row in memory does not get it."""
 
     value: Any
-
-    def action(self, attribute: Attribute[Any], name: str) -> Action:
-        """Return the action that stores it."""
-        return fill(attribute, name)
 
 
 class Constant(NamedTuple):
@@ -56,55 +45,32 @@ class Constant(NamedTuple):
 
     after: int
 
-    def action(self, attribute: Attribute[Any], _name: str) -> Action:
-        """Return the action that stores it."""
-        return attribute.set(self.after)
-
 
 class Same(NamedTuple):
     """The value that another attribute gets."""
 
     name: str
 
-    def action(self, attribute: Attribute[Any], _name: str) -> Action:
-        """Return the action that stores it."""
-        return fill(attribute, self.name)
-
 
 class Added(NamedTuple):
-    """A number that the table adds to what the row has by then, or to 0."""
+    """A number that the table adds to the row's present value, or to 0."""
 
     number: int
     after: int
-    """What the row has after it, as far as is known."""
-
-    def action(self, attribute: Attribute[Any], name: str) -> Action:
-        """Return the action that adds it."""
-        number: Any = slot(attribute, f"added {name}")
-        return attribute.set((attribute | 0) + number)
+    """The expected sum, for the row in memory."""
 
 
 class NextFence(NamedTuple):
     """One more than the row has: the attempt, and the fence of a claim, which is also appended to `unfinished`."""
 
-    def action(self, attribute: Attribute[Any], name: str) -> Action:
-        """Return the action that counts."""
-        if name == "unfinished":
-            return Path(attribute)[_PAST_THE_END].set(TaskRow.fence + 1)
-        return attribute.set(attribute + 1)
-
     def stored_after(self, item: Item, name: str) -> dict[str, Any]:
-        """Return what the attribute of that name is after it, in its stored form."""
+        """Return the new value of the attribute, in its stored form."""
         counted = {NUMBER: str(Decimal(item["fence" if name == "unfinished" else name][NUMBER]) + 1)}
         return {LIST: [*item[name][LIST], counted]} if name == "unfinished" else counted
 
 
 class EmptyMap(NamedTuple):
-    """An empty map, unless the row has one by then, with entries of others."""
-
-    def action(self, attribute: Attribute[Any], _name: str) -> Action:
-        """Return the action that stores it."""
-        return attribute.set(attribute | {})
+    """An empty map, unless the row already has a map. Others may have added entries to it."""
 
 
 EMPTY_MAP = EmptyMap()
@@ -116,90 +82,74 @@ _RENDERED = frozenset({Constant, EmptyMap, NextFence, Same})
 
 
 class Appended(NamedTuple):
-    """An entry of `errors`, in its stored form, that comes after those that the row has by then."""
+    """An entry of `errors`, in its stored form, that is added to the end of the row's list."""
 
     entry: list[dict[str, Any]]
     is_first: bool
-    """Whether the row may have no errors yet; no statement of PartiQL can express that."""
-
-    def action(self, attribute: Attribute[Any], _name: str) -> Action:
-        """Return the action that appends it."""
-        if self.is_first:
-            return attribute.set((attribute | []).append(slot(attribute, "entry")))
-        entry: Any = slot(attribute, "entry", MAP)
-        return Path(attribute)[_PAST_THE_END].set(entry)
+    """Whether the row may have no errors yet. PartiQL cannot express that."""
 
 
 class Transition:
     """One write of a task's own row."""
 
+    # No dataclass: cold starts pay for building one.
     __slots__ = (
-        "assigned",
-        "changes",
-        "code",
-        "due",
-        "expires",
-        "guards",
-        "name",
-        "returns_row",
-        "returns_row_before",
-        "seen",
-        "values",
-    )  # no dataclass: cold starts pay for building one
+        *("name", "code", "due", "expires", "guards", "seen", "values", "assigned", "changes"),
+        *("returns_row", "returns_row_before"),
+    )
 
     def __init__(self, name: str, code: int | None, *guards: Guard, due: datetime | None = None) -> None:
         self.name = name
         """What docs/explanation/lock.md calls it."""
         self.code = code
-        """The state after it; None if it stays."""
+        """The new state; None leaves it as it is."""
         self.guards = guards
-        """What it requires."""
         self.due = due
-        """When the task is due then; None for now."""
+        """The new due time; None for now."""
         self.expires = True
-        """Whether a task that has ended gets a time to live, where the use case has one."""
+        """Whether a task that has ended gets a time to live, if the use case has one."""
         self.returns_row = False
-        """Whether its response has the row after it."""
+        """Whether the response has the row after the write."""
         self.returns_row_before = False
-        """Whether its response has the row as it was, from which `stored_after` makes the row after it."""
+        """Whether the response has the row before the write. `stored_after` makes the new row from it."""
         self.seen: dict[str, Any] = {}
-        """The values of the slots of the guards, in their stored form."""
+        """The values of the guards' slots, in their stored form."""
         self.values: dict[str, Any] = {}
-        """The tracker's attributes after it, by name; None removes one."""
+        """The tracker's new attributes, by name; None removes one."""
         self.assigned: Changes = {}
-        """What the block has assigned to the user's attributes, as it is sent."""
+        """The user's attributes that the block has assigned."""
         self.changes: Changes = {}
-        """What else it does to attributes that depend on the class: the user's, in place of what is assigned to them,
-        and the fingerprints of payloads."""
+        """Other attributes that depend on the class: fingerprints of payloads, and the user's attributes. These take
+        precedence over `assigned`."""
 
     def add(self, *guards: Guard, seen: Mapping[str, Any] | None = None, **values: Any) -> None:
-        """Add guards with the values of their slots, and what the row has after it."""
+        """Add guards, the values of their slots, and attributes of the new row."""
         self.guards += guards
         if seen is not None:
             self.seen.update(seen)
         self.values.update(values)
 
     def instead(self, of: Guard, guard: Guard) -> None:
-        """Require one thing in place of another."""
+        """Replace one guard by another."""
         self.guards = tuple(guard if each == of else each for each in self.guards)
 
     def follow(self, other: Transition) -> None:
-        """Lead to where another transition leads."""
+        """Take over another transition's state, due time and attributes."""
         self.code, self.due, self.expires = other.code, other.due, other.expires
         self.values, self.changes = {**self.values, **other.values}, {**self.changes, **other.changes}
 
     def requires_same(self, other: Transition) -> bool:
-        """Return whether both require the same of the row."""
+        """Return whether both have the same guards, with the same values."""
         return (self.guards, self.seen) == (other.guards, other.seen)
 
     def rendered(self, table: TableConnection) -> PreparedWrite:
-        """Return the write with slots in place of its values."""
+        """Return the write, with slots for its values."""
         returned = ALL_OLD if self.returns_row_before else ALL_NEW if self.returns_row else None
         return PreparedWrite(table, condition=self.condition, actions=self.actions, return_values=returned)
 
     @property
     def actions(self) -> list[Action]:
-        """What the write changes, with slots in place of its values."""
+        """The actions of the update, with slots for the values."""
         actions: list[Action] = [] if self.code is None else [TaskRow.status.set(self.code)]
         actions += [_action(name, getattr(TaskRow, name), value) for name, value in self.values.items()]
         actions += [
@@ -210,13 +160,13 @@ class Transition:
 
     @property
     def condition(self) -> Condition:
-        """The condition of the write, with slots in place of its values."""
+        """The condition of the write, with slots for the values."""
         return all_of(self.guards)
 
     def shape_and_slots(self) -> tuple[tuple[Hashable, ...], dict[str, Any]]:  # noqa: C901, PLR0912 - see below
-        """Return what the rendered write depends on, all but the values, and the values of its slots, as stored.
+        """Return the shape, on which the rendered write depends, and the stored values of its slots.
 
-        This is part of every run: calls of attributes, or one for each kind of value, would take most of its time.
+        Every run does this. Calling attributes, or a method of each kind of value, would take most of the time.
         """
         shape: list[Hashable] = [self.code, self.returns_row, self.returns_row_before, self.guards]
         slots, time, text = dict(self.seen), None, ""
@@ -255,7 +205,7 @@ class Transition:
         return tuple(shape), slots
 
     def stored_after(self, item: Item) -> Item:
-        """Return a row, in its stored form, as it is after the write, if it was `item` right before that."""
+        """Return the stored row after the write, if it was `item` right before."""
         after, (_, slots) = {**item}, self.shape_and_slots()
         if self.code is not None:
             after["status"] = {NUMBER: str(self.code)}
@@ -277,7 +227,7 @@ class Transition:
         return after
 
     def apply_to(self, task: TaskRow) -> None:
-        """Let the row in memory have the tracker's attributes as they are after the write."""
+        """Set the tracker's attributes of the row in memory to their values after the write."""
         values, state, gone = task.attribute_values, task._row_state, []
         values["status"] = self.code
         for name, value in self.values.items():
@@ -293,19 +243,37 @@ class Transition:
 
 
 def _action(name: str, attribute: Attribute[Any], value: Any) -> Action:
-    if value is None:
-        return attribute.remove()
-    if isinstance(value, tuple):
-        return cast("Special", value).action(attribute, name)
-    return fill(attribute, name)
+    action: Action
+    match value:
+        case None:
+            action = attribute.remove()
+        case Constant():
+            action = attribute.set(value.after)
+        case EmptyMap():
+            action = attribute.set(attribute | {})
+        case Added():
+            number: Any = slot(attribute, f"added {name}")
+            action = attribute.set((attribute | 0) + number)
+        case NextFence() if name == "unfinished":
+            action = Path(attribute)[_PAST_THE_END].set(TaskRow.fence + 1)
+        case NextFence():
+            action = attribute.set(attribute + 1)
+        case Appended(is_first=True):
+            action = attribute.set((attribute | []).append(slot(attribute, "entry")))
+        case Appended():
+            entry: Any = slot(attribute, "entry", MAP)
+            action = Path(attribute)[_PAST_THE_END].set(entry)
+        case _:
+            action = fill(attribute, value.name if isinstance(value, Same) else name)
+    return action
 
 
 def of_round(row: TaskRow) -> dict[str, None]:
-    """Return which attributes another round of a task begins without, of those that its row has."""
+    """Return the row's attributes that a new round removes."""
     return dict.fromkeys(sorted(OF_ROUND & row._row_state.stored.keys()))
 
 
 def without_payloads(model: TaskRow | type[TaskRow]) -> Changes:
-    """Return what a new round forgets, the fingerprints of all steps: it may be started with another payload."""
+    """Return the removal of all payload fingerprints: a new round may be started with another payload."""
     names = [payload_attribute(each.pending) for each in model.tracker.steps]
     return {name: (UnicodeAttribute(attr_name=name), None) for name in names}

@@ -21,7 +21,6 @@ from pynamodb_tracker.transitions import (
     Journal,
     claims,
     conditions,
-    created_claims,
     creations,
     finishes,
     groups,
@@ -274,7 +273,7 @@ def create_with(**other: Any) -> Callable[[Patch], None]:
             also = {name: value for name, value in (also | other).items() if value is not None}
             return original(*given, also=also, **named)
 
-        patch.setattr(created_claims, "new_task", new_task)
+        patch.setattr(creations, "new_task", new_task)
 
     return remove
 
@@ -290,7 +289,7 @@ def create_nothing_pending(patch: Patch) -> None:
 
 def create_pending_without_a_token(patch: Patch) -> None:
     """Put the task pending after a put without an answer, but with no token."""
-    original = created_claims.as_pending
+    original = creations.as_pending
 
     def as_pending(*given: Any) -> Any:
         task = original(*given)

@@ -15,12 +15,10 @@ from pynamodb_tracker.model.row import Membership, load
 from pynamodb_tracker.testing import stopped_clock
 from pynamodb_tracker.transitions import Claim, Journal, StepStatements, features, groups
 from pynamodb_tracker.transitions import conditions as when
-from pynamodb_tracker.transitions.child_lists import ChildList
-from pynamodb_tracker.transitions.created_claims import as_pending, claimed_task
-from pynamodb_tracker.transitions.creations import NewTask
+from pynamodb_tracker.transitions.creations import NewTask, as_pending, claimed_task
 from pynamodb_tracker.transitions.deletions import deletion, deletion_as_seen
 from pynamodb_tracker.transitions.finishes import finished
-from pynamodb_tracker.transitions.follow_ups import follow_ups_of
+from pynamodb_tracker.transitions.follow_ups import ChildList, follow_ups_of
 from pynamodb_tracker.transitions.joins import counted, counted_last
 from pynamodb_tracker.transitions.prepared import PreparedWrite
 from pynamodb_tracker.transitions.repeats import Turn, begun_again
