@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, overload
 
@@ -177,7 +178,9 @@ def handles(
 def _check(runner: RecordRunner[Any]) -> None:
     """Refuse wrong arguments before the first event arrives."""
     check_parameters(runner.function, "ctx", "event")
-    _check_is_no_handler(runner.function)
+    with suppress(ValueError):  # some functions in C have no signature
+        if list(inspect.signature(runner.function).parameters)[:2] == ["event", "context"]:
+            raise TypeError(f"this takes a function of (ctx, event), and {shown(runner.function)} has (event, context)")
     check_threads(runner.threads)
     triggers.check_place("task_id", runner.task_id)
     creates = runner.create_if_missing
@@ -204,15 +207,6 @@ def _check(runner: RecordRunner[Any]) -> None:
     for name, function in {"payload": runner.payload, "respond": runner.respond}.items():
         if not (function is None or callable(function)):
             raise TypeError(f"{name} is a function, not {shown(function)}")
-
-
-def _check_is_no_handler(function: Callable[..., Any]) -> None:
-    try:
-        parameters = inspect.signature(function).parameters
-    except ValueError:  # some functions that are written in C have no signature
-        return
-    if list(parameters)[:2] == ["event", "context"]:
-        raise TypeError(f"this takes a function of (ctx, event), and {shown(function)} has (event, context)")
 
 
 def check_step(step: object) -> BoundStep[Any]:

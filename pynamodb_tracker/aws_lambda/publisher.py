@@ -153,7 +153,17 @@ class _Bus:
         while True:
             has_no_response = False
             try:
-                responses = self._client.put_events(Entries=list(map(self._entry, transitions)))["Entries"]
+                entries = [
+                    {
+                        "EventBusName": self._name,
+                        "Source": self._source,
+                        "DetailType": f"{each.step} {each.what}"[-_LONGEST_TYPE:],
+                        "Detail": strict_json.dumps(each.detail),
+                        "Time": each.time,
+                    }
+                    for each in transitions
+                ]
+                responses = self._client.put_events(Entries=entries)["Entries"]
             except (BotoCoreError, ClientError) as error:
                 why, has_no_response = " ".join(str(error).split()), got_no_response(error)
             else:
@@ -164,15 +174,6 @@ class _Bus:
             if not (can_retry and slept_before_retry(retry, takes=_TIME_TO_PUT.total_seconds())):
                 return transitions, why
             retry += 1
-
-    def _entry(self, transition: _Transition) -> dict[str, Any]:
-        return {
-            "EventBusName": self._name,
-            "Source": self._source,
-            "DetailType": f"{transition.step} {transition.what}"[-_LONGEST_TYPE:],
-            "Detail": strict_json.dumps(transition.detail),
-            "Time": transition.time,
-        }
 
 
 def _requests(transitions: Iterable[_Transition]) -> Iterator[list[_Transition]]:

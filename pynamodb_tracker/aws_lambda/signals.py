@@ -114,7 +114,7 @@ def handles_signal(
             queue.connect()
     optional = {"value": value, "key": key, "round": round, "by": (lambda _: by) if isinstance(by, str) else by}
     places = {name: where for name, where in optional.items() if where is not None}
-    runner = _Sender(signal, task_id, places, other, queue)
+    runner = _Sender(signal, task_id, places, Replies(mismatch="ack" if other == "ack" else None), queue)
 
     def handler(event: Any, context: LambdaContext | None) -> Any:
         used, invocation = fixed or triggers.trigger_of(event), RunningInvocation(context)
@@ -153,14 +153,10 @@ class _Sender(Generic[T]):
     signal: BoundSignal[T]
     task_id: TaskId
     places: Mapping[str, Place]
-    other: Other
+    replies: Replies
     next_queue: Queue | None
     threads: int = 1
     creates_first: bool = False
-
-    @property
-    def replies(self) -> Replies:
-        return Replies(mismatch="ack" if self.other == "ack" else None)
 
     def create_missing(self, records: Sequence[Record], trigger: Trigger, invocation: RunningInvocation) -> int:  # noqa: ARG002 - as RecordRunner has them
         """Create nothing: a signal is for an existing task."""
@@ -229,7 +225,7 @@ class _Sender(Generic[T]):
         return {"task_id": result.task_id, "effect": result.result or "other"}
 
     def response_to(self, event: Any, result: Invocation[Any]) -> dict[str, Any]:
-        if result.status == "succeeded" or (result.status == "mismatch" and self.other == "ack"):
+        if result.status == "succeeded" or (result.status == "mismatch" and self.replies.mismatch == "ack"):
             return http.response(event, result, {"statusCode": 200, "body": self.value_for(result)})
         body, code = {"task_id": result.task_id, "error": result.status}, _CODES.get(result.status, 503)
         return http.response(event, result, {"statusCode": code, "body": body})

@@ -287,8 +287,12 @@ class Decisions:
         try:
             decision = self._decision(request, model, form, step_named(model, what.state.step))
             begin = time_of(form, "begin") or clock.now()
-            numbers = [whole_number(form, name, 0, _MOST_DONE) for name in ("done", "refused", "at_once")]
-            slices = Slices(*numbers, cursor=form.get("cursor") or None)
+            slices = Slices(
+                done=whole_number(form, "done", 0, _MOST_DONE),
+                refused=whole_number(form, "refused", 0, _MOST_DONE),
+                at_once=whole_number(form, "at_once", 0, _MOST_DONE),
+                cursor=form.get("cursor") or None,
+            )
             first = _limit_in(form, "first")
         except FieldError as error:
             if error.field not in _FIELDS:
