@@ -1,4 +1,4 @@
-"""Steps in AWS Lambda: handlers of events, records and schedules, and one that publishes what becomes of tasks."""
+"""Steps in AWS Lambda: handlers for events, records and schedules, and one that publishes events about tasks."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -34,7 +34,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Import a handler that few functions have on first access: no other one pays for it at its cold start."""
+    """Import a rarely used handler on first access, so that other functions do not pay for it at their cold start."""
     modules = {"event_publisher": "publisher", "handles_signal": "signals"}
     if name in modules:
         return getattr(import_module(f"{__name__}.{modules[name]}"), name)

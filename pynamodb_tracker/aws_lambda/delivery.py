@@ -1,4 +1,4 @@
-"""An event as a trigger delivered it: each of its records is run, and the caller gets a response."""
+"""Runs the records of an event, and builds the response to its caller."""
 
 from __future__ import annotations
 
@@ -30,32 +30,31 @@ from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.step.bound import BoundStep
 
 T = TypeVar("T", bound=TaskRow)
-A = TypeVar("A", bound="Attempt")
+A = TypeVar("A", bound="_Attempt")
 
 MustMatch = str | Sequence[str] | Callable[[Any], object]
-"""What tells a repeated delivery from another payload for the same task: paths, or a function of the payload."""
+"""Values by which payloads for the same task are compared: paths, or a function of the payload."""
 
 _CREATED_AT_ONCE = 25
-"""As many as one request can write."""
+"""The limit of one request."""
 
 _TOO_LATE = timedelta(seconds=1)
-"""With less time left, no further record is started: it would only use up an attempt."""
+"""With less time left, no record is started: it would only use up an attempt."""
 
 
-class Attempt(Protocol):
-    """What became of a record."""
+class _Attempt(Protocol):
+    """The result of running a record."""
 
     @property
     def cause(self) -> BaseException | None:
-        """Why the record has to be redelivered, if it has to."""
+        """Why the record must be redelivered, if it must."""
 
     @property
     def reason(self) -> Reason | None:
-        """Why it did not succeed, which decides the reply; None if it did."""
+        """Why it did not succeed, which decides the reply. None for a success."""
 
     @property
-    def result(self) -> Invocation[Any]:
-        """What its caller is answered by."""
+    def result(self) -> Invocation[Any]: ...
 
     @property
     def is_broken(self) -> bool:
@@ -63,43 +62,38 @@ class Attempt(Protocol):
 
     @property
     def is_only_here(self) -> bool:
-        """Whether the step is paused, and no worker and no schedule finds the task after that."""
+        """Whether the step is paused, and no worker or schedule will find the task afterwards."""
 
 
-class Runner(Protocol[A]):
-    """Does what a handler does for each record."""
-
-    @property
-    def replies(self) -> Replies:
-        """What is an error to the caller, beside what its trigger makes one."""
+class _Runner(Protocol[A]):
+    """A handler's part of a delivery. `run` raises UnreadableEventError for a record that it cannot read."""
 
     @property
-    def threads(self) -> int:
-        """How many records of a batch are run at once."""
+    def replies(self) -> Replies: ...
+
+    @property
+    def threads(self) -> int: ...
 
     @property
     def creates_first(self) -> bool:
-        """Whether missing tasks of a batch are created before its first record is run."""
+        """Whether a batch's missing tasks are created before its first record runs."""
 
-    def create_missing(self, records: Sequence[Record], trigger: Trigger, invocation: RunningInvocation) -> int:
-        """Create the tasks of these records that are missing, if the handler creates any, and return how many."""
+    def create_missing(self, records: Sequence[Record], trigger: Trigger, invocation: RunningInvocation) -> int: ...
 
-    def run(self, record: Record, trigger: Trigger, invocation: RunningInvocation, batcher: WriteBatcher | None) -> A:
-        """Run a record; UnreadableEventError if it cannot be read."""
+    def run(
+        self, record: Record, trigger: Trigger, invocation: RunningInvocation, batcher: WriteBatcher | None
+    ) -> A: ...
 
-    def report(self, log: InvocationLog, attempt: A, record: Record) -> None:
-        """Log what became of a record."""
+    def report(self, log: InvocationLog, attempt: A, record: Record) -> None: ...
 
-    def value_for(self, result: Invocation[Any]) -> Any:
-        """Return what a caller gets."""
+    def value_for(self, result: Invocation[Any]) -> Any: ...
 
-    def response_to(self, event: Any, result: Invocation[Any]) -> dict[str, Any]:
-        """Return what an HTTP client gets."""
+    def response_to(self, event: Any, result: Invocation[Any]) -> dict[str, Any]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordRunner(Generic[T]):
-    """Runs the step for a record: finds its task, calls the function, and chooses the response to a caller."""
+    """Runs the step for a record: finds its task, calls the function, and chooses the response."""
 
     step: BoundStep[T]
     function: Callable[[ExecutionContext[T], Any], Any]
@@ -115,9 +109,9 @@ class RecordRunner(Generic[T]):
     creates_first: bool
 
     def create_missing(self, records: Sequence[Record], trigger: Trigger, invocation: RunningInvocation) -> int:
-        """Create the tasks of these records that are missing, pending, in requests that they share.
+        """Create the missing tasks of these records, pending, in shared requests.
 
-        What goes wrong is not reported here: each record is run after that, or redelivered.
+        Errors are not reported here: each record runs afterwards, or is redelivered.
         """
         if not self.create_if_missing:
             return 0
@@ -142,7 +136,7 @@ class RecordRunner(Generic[T]):
     def run(
         self, record: Record, trigger: Trigger, invocation: RunningInvocation, batcher: WriteBatcher | None
     ) -> InvocationAttempt:
-        """Run the step for the task of a record; UnreadableEventError if the record cannot be read."""
+        """Run the step for the task of a record. Raise UnreadableEventError if the record cannot be read."""
         attempt, payload = self._attempt(record, trigger, invocation, batcher)
         try:
             if (pause := self.step._definition.pause()) is None:
@@ -160,7 +154,6 @@ class RecordRunner(Generic[T]):
     def _attempt(
         self, record: Record, trigger: Trigger, invocation: RunningInvocation, batcher: WriteBatcher | None
     ) -> tuple[InvocationAttempt, Any]:
-        """Return an attempt at the task of a record, and the payload."""
         payload = triggers.call_on(record.content, "payload", self.payload or trigger.payload)
         task_id = triggers.read_task_id(self.task_id, payload)
         attempt = InvocationAttempt(
@@ -175,7 +168,7 @@ class RecordRunner(Generic[T]):
         return attempt, payload
 
     def _checked(self, ctx: ExecutionContext[T], payload: Any) -> Any:
-        """Call the function, and fail its run if the caller could not read what it returns."""
+        """Call the function, and fail its run if JSON cannot express the result."""
         result = self.function(ctx, payload)
         try:
             http.text_of(result)
@@ -184,7 +177,7 @@ class RecordRunner(Generic[T]):
         return result
 
     def report(self, log: InvocationLog, attempt: InvocationAttempt, record: Record) -> None:
-        """Log and count what became of the task."""
+        """Log and count the result of the task."""
         log.attempt_ended(attempt, record)
 
     def _attributes_of(self, payload: Any) -> Mapping[str, Any]:
@@ -194,7 +187,7 @@ class RecordRunner(Generic[T]):
         return attributes
 
     def value_for(self, result: Invocation[T]) -> Any:
-        """Return what a caller gets: what `respond` returns, or else the result of a success, or else the state."""
+        """Return what `respond` returns, or else the result of a success, or else the state."""
         if self.respond is not None:
             return self.respond(result)
         if result.result is not None:
@@ -204,19 +197,19 @@ class RecordRunner(Generic[T]):
         return {"task_id": result.task_id, "use_case_id": self.step.model.tracker.use_case.name, "state": state}
 
     def response_to(self, event: Any, result: Invocation[T]) -> dict[str, Any]:
-        """Return what an HTTP client gets; without `respond`, nothing of a task that has not succeeded."""
+        """Return the HTTP response. Without `respond`, it reveals nothing about a task that has not succeeded."""
         if self.respond is None and result.status != "succeeded":
             return http.response(event, result, {"task_id": result.task_id, "error": result.status})
         return http.response(event, result, self.value_for(result))
 
 
 def _read_must_match(where: MustMatch, payload: object) -> object:
-    """Return what tells a payload from another one for the same task; UnreadableEventError if it has none of that."""
+    """Return the payload's values to compare. Raise UnreadableEventError if it has none."""
     if callable(where):
         found = triggers.call_on(payload, "must_match", where)
         if found is None:
             raise UnreadableEventError(f"must_match returned None for {triggers.shape_of(payload)}")
-        with suppress(TypeError):  # a mistake in the function, which the run raises
+        with suppress(TypeError):  # the run raises this mistake in the function
             _check_depth(found)
         return found
     paths = (where,) if isinstance(where, str) else where
@@ -231,7 +224,7 @@ def _read_must_match(where: MustMatch, payload: object) -> object:
 
 
 def _check_depth(value: object) -> None:
-    """Raise UnreadableEventError for what is nested to exhaust the stack; TypeError for what JSON does not have."""
+    """Raise UnreadableEventError for a value nested too deep for the stack, and TypeError for one unknown to JSON."""
     try:
         fingerprint(value)
     except ValueError as error:
@@ -239,9 +232,9 @@ def _check_depth(value: object) -> None:
 
 
 class Delivery(Generic[A]):
-    """An event that a trigger delivered to a handler."""
+    """One event that a trigger delivered to a handler."""
 
-    def __init__(self, runner: Runner[A], trigger: Trigger, invocation: RunningInvocation, log: InvocationLog) -> None:
+    def __init__(self, runner: _Runner[A], trigger: Trigger, invocation: RunningInvocation, log: InvocationLog) -> None:
         self._runner = runner
         self._trigger = trigger
         self._invocation = invocation
@@ -249,18 +242,18 @@ class Delivery(Generic[A]):
         self._batcher = batcher_for(runner.threads)
         self._replies = runner.replies.over(trigger.replies)
         self._guard = threading.Lock()
-        """Records may be run on several threads."""
+        """Records may run on several threads."""
         self._began = False
         self._attempts: list[A] = []
         self._errors: list[BaseException] = []
-        """Why records have to be redelivered, in the order in which that was found."""
+        """Why records must be redelivered, in the order in which they failed."""
         self._undone: list[Record] = []
-        """Records that have to be redelivered."""
+        """Records to redeliver."""
         self._left: list[Record] = []
-        """Those of them for which no time was left."""
+        """Records to redeliver because no time was left."""
 
     def process(self, event: object) -> Any:
-        """Run the tasks of the event, and return what the trigger expects."""
+        """Run the event's tasks, and return the response that the trigger expects."""
         try:
             records = self._trigger.records(event)
         except UnreadableEventError as error:
@@ -281,7 +274,6 @@ class Delivery(Generic[A]):
         return responses[0] if len(responses) == 1 else responses
 
     def _run_batch(self, records: list[Record]) -> list[dict[str, Any]]:
-        """Run the records, and return how those are reported that have to be redelivered."""
         self._check_order(records)
         if self._runner.creates_first and len(records) > 1:  # the claim of a single record creates its task
             self._create_missing(records)
@@ -294,34 +286,34 @@ class Delivery(Generic[A]):
             self._log.write(logging.WARNING, text, first, outcome="left")
         broken = [each.cause for each in self._attempts if each.is_broken and self._replies.to(each.reason) == "raise"]
         if broken and broken[0] and len(broken) == len(self._attempts):
-            raise broken[0]  # nothing was done, and an error is what alarms watch
+            raise broken[0]  # nothing was done, and alarms watch for errors
         undone = {id(record) for record in self._undone}
-        failures = [record.failure for record in records if id(record) in undone]
+        failures = [{"itemIdentifier": record.identifier or record.name} for record in records if id(record) in undone]
         if failures and self._replies.batch == "raise":
             cause = self._errors[0] if self._errors else None
             raise TrackerError(f"{len(failures)} of {len(records)} records have to be redelivered") from cause
-        return failures[:1] if self._trigger.is_stream else failures  # a stream redelivers all from the first one on
+        return failures[:1] if self._trigger.is_stream else failures  # a stream redelivers all later ones, too
 
     def _create_missing(self, records: Sequence[Record]) -> int:
-        """Create missing tasks of records that have no order: in one, a schedule could run a later task first."""
+        """Create missing tasks of unordered records. A schedule could run the later task of ordered ones first."""
         unordered = [] if self._trigger.is_stream else [record for record in records if record.group is None]
         return self._runner.create_missing(unordered, self._trigger, self._invocation)
 
     def _check_order(self, records: list[Record]) -> None:
-        """Refuse replies by which a message of a FIFO queue would be acknowledged before its task has ended."""
+        """Refuse replies that would acknowledge a FIFO queue's message before its task has ended."""
         if self._trigger.keeps_groups and any(record.group for record in records):
             for name in ("locked", "not_ready", "paused", "failed", "released", "unavailable"):
-                replies = self._runner.replies if name == "paused" else self._replies  # by default, it keeps the order
+                replies = self._runner.replies if name == "paused" else self._replies  # the default keeps the order
                 if getattr(replies, name) == "ack":
                     raise ValueError(
                         f'Replies({name}="ack") breaks the order of a FIFO queue: the next message of the group would '
-                        "be run although the task of this one is not done; leave it out, and give the step no "
-                        "retry_delay: the queue's visibility timeout is the pause between two attempts then; or "
-                        "create the tasks with group=..., which keeps their order, and use a standard queue"
+                        "run although the task of this one is not done. Leave it out, and give the step no "
+                        "retry_delay: then the queue's visibility timeout is the pause between two attempts. Or create "
+                        "the tasks with group=..., which keeps their order, and use a standard queue"
                     )
 
     def _lanes(self, records: list[Record]) -> Iterable[list[Record]]:
-        """Return the records in lists that keep an order: a stream, each message group or partition, or one each."""
+        """Return lists of records to run in order: the stream, each message group or partition, or single records."""
         if self._trigger.is_stream:
             return [records]
         lanes: dict[object, list[Record]] = {}
@@ -330,7 +322,7 @@ class Delivery(Generic[A]):
         return lanes.values()
 
     def _run_in_order(self, lane: list[Record]) -> None:
-        """Run records until one has to be redelivered, and then all after it have to be."""
+        """Run records until one must be redelivered. Then all later ones must be, too."""
         for place, record in enumerate(lane):
             if self._began and not self._invocation.has_time_for(_TOO_LATE):
                 with self._guard:
@@ -349,7 +341,6 @@ class Delivery(Generic[A]):
                 return
 
     def _run(self, record: Record) -> bool:
-        """Run a record, log what became of it, and return whether it is done."""
         error: BaseException | None
         try:
             attempt = self._runner.run(record, self._trigger, self._invocation, self._batcher)
@@ -367,9 +358,8 @@ class Delivery(Generic[A]):
         return error is None
 
     def _error_of(self, attempt: A, record: Record) -> BaseException | None:
-        """Return what the caller is to get as an error; None if it gets a response."""
         keeps_order = attempt.reason == "paused" and self._trigger.keeps_groups and record.group is not None
-        is_event = self._trigger is not triggers.HTTP  # the client of a request sends it again
+        is_event = self._trigger is not triggers.HTTP  # an HTTP client sends its request again
         is_lost = is_event and attempt.is_only_here and self._runner.replies.paused is None
         if self._replies.to(attempt.reason) == "ack" and not (keeps_order or is_lost):
             return None

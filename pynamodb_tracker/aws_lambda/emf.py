@@ -1,4 +1,4 @@
-"""Metrics in CloudWatch's embedded metric format: lines of JSON on stdout, which cost no request.
+"""Metrics in CloudWatch's embedded metric format: lines of JSON on stdout, which need no request.
 
 https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
 """
@@ -51,13 +51,11 @@ class EmfHook(Hook):
         """Count an attempt that has ended."""
         count_end(self._namespace, run)
 
-    def on_refuse(self, run: RunDetails) -> None:
-        """Count a task that was not started."""
-        count_end(self._namespace, run)
+    on_refuse = on_end
 
 
 def namespace_of(metrics: object) -> str | None:
-    """Return the namespace that the option `metrics` of a handler means; None if they are switched off."""
+    """Return the namespace that the option `metrics` of a handler means, or None if metrics are off."""
     return None if metrics is False else _checked("pynamodb_tracker" if metrics is True else metrics)
 
 
@@ -76,7 +74,7 @@ def count_start(namespace: str, run: RunDetails) -> None:
 
 
 def count_end(namespace: str, run: RunDetails, *, is_unsent: bool = False) -> None:
-    """Count an attempt that has ended, or was refused; `is_unsent` if the next queue did not get its message."""
+    """Count an attempt that has ended or was refused. `is_unsent`: the next queue did not get its message."""
     was_claimed, is_repeated = run.attempt is not None, isinstance(run.error, TaskAlreadySucceededError)
     counts = {
         "Succeeded": run.outcome == "succeeded",
@@ -113,7 +111,7 @@ def write(
 
 
 def became_ignored(run: RunDetails) -> bool:
-    """Return whether a run made its task ignored: its last attempt has failed, or the claim found none left."""
+    """Return whether a run made its task ignored: its last attempt failed, or the claim found no attempt left."""
     if run.attempt is not None:
         return run.outcome == "ignored"
     task: Any = run.error.task if isinstance(run.error, TaskIgnoredError) else None
@@ -121,7 +119,7 @@ def became_ignored(run: RunDetails) -> bool:
 
 
 def is_broken(run: RunDetails) -> bool:
-    """Return whether a run failed because of the table: it was throttled, not reached, missing, or not allowed."""
+    """Return whether a run failed because the table was throttled, not reached, missing, or not allowed."""
     if run.attempt is None:
         return run.error is not None and not isinstance(run.error, TaskError)
     return run.outcome not in ("succeeded", "failed", "ignored") and isinstance(run.error, PynamoDBException)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, overload
 
@@ -33,7 +34,7 @@ _ABSENT = object()
 
 
 class Handler(Protocol):
-    """What Lambda calls, with the event and its context; tests may pass None as the context."""
+    """A Lambda handler. Tests may pass None as the context."""
 
     @property
     def __wrapped__(self) -> Callable[..., Any]:
@@ -44,7 +45,7 @@ class Handler(Protocol):
 
 
 class StepHandler(Protocol[T_co]):
-    """What `handles` returns: a decorator of a function, and the handler of the function that is bound to the step."""
+    """The result of `handles`: a decorator, and the handler of the function that is bound to the step."""
 
     @overload
     def __call__(self, function: Callable[[ExecutionContext[T_co], Any], Any], /) -> Handler: ...
@@ -73,36 +74,54 @@ def handles(
     create_first: bool = False,
     metrics: bool | str = False,
 ) -> StepHandler[T]:
-    """Make a Lambda handler of a function of the context and the payload: it runs the step for each event or record.
+    """Make a Lambda handler that runs the step for each event, or for each record of a batch.
 
-    It returns a decorator for that function, which is also a handler itself: of the function of the context that `does`
-    has bound to the step, as in `handler = handles(Order.ship, task_id="order_id")`. An async function gets an
-    AsyncContext, and runs on an event loop that lives as long as the process, so it can open clients there and keep
-    them for later invocations. A lock lasts one second longer than the invocation can; the request id is the worker.
-    `task_id` says where the payload has the id: keys and list indexes with dots between them, or a function. The
-    `trigger` is detected by the shape of the event; a bare event is direct, unless you say "async". `payload` is a
-    function of the record, or of the event if it has no records; by default, the payload is the whole of it, for S3 an
-    event with that record alone, and for messages, Kinesis and Kafka their content, read as JSON. `create_if_missing`
-    creates a task on its first event, at this step, and runs it; a function of the payload returns its attributes. With
-    `create_first`, the tasks of a batch are created before its first record is run: if that takes all the time, or
-    kills the function, a schedule finds the others at once, and nobody waits for their redelivery. `replies` decide
-    what is an error to the caller. `must_match`, paths or a function of the payload, tells a repeated event from
-    another payload for the same task, which is refused with PayloadMismatchError. A direct or HTTP caller gets what the
-    function returns. With `store_result`, that is stored with the success as JSON of at most 262,144 bytes, and a
-    repeated event gets it, too; without, that gets the id and the state of the task. The results of all steps of a task
-    share its row of 400 KB. `respond`, a function of an `Invocation`, is called for every outcome that is not an error,
-    and returns what the caller gets. An HTTP request has a status code for each result, and `retry-after` where another
-    try makes sense; its payload is the event with the body read as JSON, so that `task_id="body.order_id"` and
-    `"headers.idempotency-key"` are paths. `next_queue_url` is the URL of the next step's queue: once the success is
-    recorded, `{"task_id": ...}` is sent there, and again if the event is redelivered while the task is pending there;
-    if that fails, the record has failed. A FIFO queue keeps the message group. In a standard queue, it is the tenant of
-    a fair queue: the group of the task, or what `message_group` returns of it. `threads` run the records of a batch at
-    once; a stream, a message group and a partition stay in order. `metrics` are written in CloudWatch's embedded metric
-    format, in a namespace of your own if you name one. A batch is answered with its `batchItemFailures`, which needs
-    ReportBatchItemFailures, but one of Kafka with an error if any record failed:
-    https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html It also raises an error if every record
-    failed because of the table, if that was throttled or not reached, say. The handler raises UnreadableEventError if
-    an event cannot be read; a record of a batch is redelivered.
+    The result is a decorator for a function of the context and the payload. It is also a handler itself, which calls
+    the function that `does` has bound to the step, as in `handler = handles(Order.ship, task_id="order_id")`. An async
+    function gets an AsyncContext. It runs on an event loop that lives as long as the process, so it can open clients
+    there and keep them for later invocations. A lock lasts one second longer than the invocation can, and the request
+    id is recorded as the worker.
+
+    A direct or HTTP caller gets what the function returns. If the step had succeeded before, it gets the stored result,
+    or else the id and the state of the task. An HTTP request gets a status code for each result, and `retry-after` if
+    another try makes sense. Its payload is the event with the body read as JSON, so `task_id="body.order_id"` and
+    `"headers.idempotency-key"` are paths.
+
+    The response to a batch has its `batchItemFailures`, which needs ReportBatchItemFailures. For Kafka, an error is
+    raised if any record failed. An error is also raised if every record failed because of the table, for example
+    because it was throttled: https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html The handler
+    raises UnreadableEventError for an event that it cannot read. In a batch, such a record is redelivered.
+
+    Args:
+        step: The step to run.
+        task_id: Where the payload has the task id: keys and list indexes with dots between them, or a function.
+        trigger: The event source. By default, the shape of the event tells. A bare event is direct unless you say
+            "async".
+        payload: A function of the record, or of the event if it has no records. By default, the payload is the whole
+            event or record, for S3 an event with that record alone, and for messages, Kinesis and Kafka their content,
+            read as JSON.
+        create_if_missing: Whether the first event of a task creates it at this step and runs it. A function of the
+            payload returns its attributes.
+        replies: What is an error to the caller.
+        must_match: Paths, or a function of the payload. If they have other values than when the task was started, the
+            event is refused with PayloadMismatchError.
+        store_result: Whether the function's result is stored with the success, as JSON of at most 262,144 bytes. The
+            results of all steps share the task's row of 400 KB.
+        respond: A function of an `Invocation` that returns what the caller gets. It is called for every outcome that is
+            not an error.
+        next_queue_url: The URL of the next step's queue. Once the success is recorded, `{"task_id": ...}` is sent
+            there, and again if the event is redelivered while the task is pending there. If that fails, the record has
+            failed. A FIFO queue keeps the message group.
+        message_group: A function of the task that returns its tenant in a standard queue, which is a fair queue then.
+            By default, it is the task's group.
+        threads: How many records of a batch run at once. A stream, a message group and a partition stay in order.
+        create_first: Whether the missing tasks of a batch are created before its first record runs. If that record
+            takes all the time or kills the function, a schedule finds the others without waiting for redelivery.
+        metrics: Whether to write metrics in CloudWatch's embedded metric format, or the namespace to write them in.
+
+    Raises:
+        TypeError: An argument has the wrong type, or does not fit another one.
+        ValueError: An argument has a value that is not allowed.
 
     Examples:
         >>> handler = handles(Order.ship, task_id="order_id")
@@ -111,12 +130,9 @@ def handles(
     fixed = None if trigger is None else triggers.trigger_named(trigger)
     namespace = namespace_of(metrics)
     if message_group is not None and next_queue_url is None:
-        raise TypeError("message_group is that of the messages to the next queue: give that, too, as next_queue_url")
-    queue = (
-        None
-        if next_queue_url is None
-        else Queue("next_queue_url", next_queue_url, check_step(step).model, message_group)
-    )
+        raise TypeError("message_group is for messages to the next queue: set next_queue_url, too")
+    check_step(step)
+    queue = None if next_queue_url is None else Queue("next_queue_url", next_queue_url, step.model, message_group)
 
     def decorate(function: Callable[[ExecutionContext[T], Any], Any]) -> Handler:
         runner = RecordRunner(
@@ -161,28 +177,28 @@ def handles(
 
 def _check(runner: RecordRunner[Any]) -> None:
     """Refuse wrong arguments before the first event arrives."""
-    check_step(runner.step)
     check_parameters(runner.function, "ctx", "event")
-    _check_is_no_handler(runner.function)
+    with suppress(ValueError):  # some functions in C have no signature
+        if list(inspect.signature(runner.function).parameters)[:2] == ["event", "context"]:
+            raise TypeError(f"this takes a function of (ctx, event), and {shown(runner.function)} has (event, context)")
     check_threads(runner.threads)
     triggers.check_place("task_id", runner.task_id)
-    if not (isinstance(runner.create_if_missing, bool) or callable(runner.create_if_missing)):
+    creates = runner.create_if_missing
+    if not (isinstance(creates, bool) or callable(creates)):
         raise TypeError(
             "create_if_missing is True, False, or a function of the payload that returns attributes, "
-            f"not {shown(runner.create_if_missing)}"
+            f"not {shown(creates)}"
         )
     paths: object = (runner.must_match,) if isinstance(runner.must_match, str) else runner.must_match
-    is_paths = isinstance(paths, Sequence) and bool(paths)
-    if not (
-        paths is None or callable(paths) or (is_paths and all(map(triggers.is_path, cast("Sequence[object]", paths))))
-    ):
+    is_paths = isinstance(paths, Sequence) and bool(paths) and all(map(triggers.is_path, paths))
+    if not (paths is None or callable(paths) or is_paths):
         raise TypeError(
             'must_match is a path, such as "detail.amount", several of them, or a function of the payload, '
             f"not {shown(runner.must_match)}"
         )
     check_flags(store_result=runner.store_result, create_first=runner.creates_first)
     if runner.creates_first and not runner.create_if_missing:
-        raise TypeError("create_first is about tasks that create_if_missing creates: give that, too")
+        raise TypeError("create_first is about tasks that create_if_missing creates: set that, too")
     if not isinstance(runner.replies, Replies):
         raise TypeError(f"replies are Replies(...), not {shown(runner.replies)}")
     for name in ("task_id", "payload", "create_if_missing", "must_match", "respond"):
@@ -193,18 +209,8 @@ def _check(runner: RecordRunner[Any]) -> None:
             raise TypeError(f"{name} is a function, not {shown(function)}")
 
 
-def _check_is_no_handler(function: Callable[..., Any]) -> None:
-    """Refuse a function that has the parameters of a Lambda handler."""
-    try:
-        parameters = inspect.signature(function).parameters
-    except ValueError:  # some functions that are written in C have no signature
-        return
-    if list(parameters)[:2] == ["event", "context"]:
-        raise TypeError(f"this takes a function of (ctx, event), and {shown(function)} has (event, context)")
-
-
 def check_step(step: object) -> BoundStep[Any]:
-    """Return a step of a use case; refuse anything else."""
+    """Return the step, or raise TypeError for anything else."""
     if not isinstance(step, BoundStep):
         raise TypeError(f"this takes a step of a use case, such as Order.ship, not {shown(step)}")
     return step

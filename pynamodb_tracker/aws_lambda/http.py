@@ -1,7 +1,7 @@
-"""HTTP requests as API Gateway, function URLs and load balancers deliver them, and their responses.
+"""HTTP requests of API Gateway, function URLs and load balancers, and their responses.
 
-API Gateway has two formats, 1.0 for REST APIs and 2.0 for HTTP APIs; function URLs send 2.0. A load balancer's is like
-1.0. One form of response suits them all:
+API Gateway has two formats: 1.0 for REST APIs, and 2.0 for HTTP APIs. Function URLs send 2.0. A load balancer's format
+is like 1.0. One form of response suits them all:
 https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-develop-integrations-lambda.html
 https://docs.aws.amazon.com/apigateway/latest/developerguide/set-up-lambda-proxy-integrations.html
 https://docs.aws.amazon.com/lambda/latest/dg/urls-invocation.html
@@ -31,11 +31,11 @@ _CODES: Mapping[InvocationStatus, int] = {
     "released": 503,
     "unavailable": 503,
 }
-"""The status code of each result; the content may have another one, as `statusCode`."""
+"""The status code of each result. Content with a `statusCode` overrides it."""
 
 
 class Headers(dict[str, str]):
-    """The headers of a request, by their names in lower case; they are found by any case."""
+    """The headers of a request. Their names match in any case."""
 
     def __getitem__(self, name: str) -> str:
         return super().__getitem__(name.lower())
@@ -44,12 +44,12 @@ class Headers(dict[str, str]):
         return isinstance(name, str) and super().__contains__(name.lower())
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return the value of a header, or the default."""
+        """Return a header's value, or the default."""
         return super().get(name.lower(), default)
 
 
 def is_request(event: object) -> bool:
-    """Return whether an event is an HTTP request: a context of version 2.0, or of version 1.0 or a load balancer."""
+    """Return whether an event is an HTTP request of version 1.0, version 2.0, or a load balancer."""
     if not isinstance(event, Mapping):
         return False
     context = event.get("requestContext")
@@ -57,17 +57,19 @@ def is_request(event: object) -> bool:
 
 
 def read_request(event: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a request with its body decoded, and read if it is JSON; a ValueError if it says JSON, and is not."""
+    """Return a request with its body decoded, and parsed if it is JSON. Raise ValueError for invalid JSON."""
     headers = _headers_of(event)
     return {**event, "headers": headers, "body": _body_of(event, headers), "isBase64Encoded": False}
 
 
 def response(event: Mapping[str, Any], result: Invocation[Any], content: object) -> dict[str, Any]:
-    """Return the response with that content as JSON; content with a `statusCode` is the response itself."""
+    """Return the response with the content as JSON. Content with a `statusCode` is the response itself."""
     headers = {"content-type": "application/json"}
     if result.retry_after is not None:
         headers["retry-after"] = str(max(1, math.ceil(result.retry_after.total_seconds())))
-    given: Mapping[str, Any] = {"statusCode": _code_of(result), "body": content}
+    # A step that a run has passed over is not to run: that is a conflict.
+    code = 409 if getattr(result.error, "skipped", False) else _CODES[result.status]
+    given: Mapping[str, Any] = {"statusCode": code, "body": content}
     body: object = text_of(content)
     if isinstance(content, Mapping) and _is_code(content.get("statusCode")):
         given, body = content, content.get("body")
@@ -87,21 +89,16 @@ def response(event: Mapping[str, Any], result: Invocation[Any], content: object)
 
 
 def text_of(content: object) -> str:
-    """Return the content as JSON; a ValueError or TypeError if it has none."""
+    """Return the content as JSON. Raise ValueError or TypeError if JSON cannot express it."""
     return strict_json.dumps(content, ensure_ascii=False, default=str)
 
 
 def _is_code(number: object) -> bool:
-    return isinstance(number, int) and not isinstance(number, bool)  # a member of HTTPStatus, too
-
-
-def _code_of(result: Invocation[Any]) -> int:
-    """Return the code of a result; 409 for a step that is not to run, because a run has passed over it."""
-    return 409 if getattr(result.error, "skipped", False) else _CODES[result.status]
+    return isinstance(number, int) and not isinstance(number, bool)  # includes HTTPStatus
 
 
 def _headers_of(event: Mapping[str, Any]) -> Headers:
-    """Return the headers; a load balancer may send them with lists of values only."""
+    """Return the headers. A load balancer may send only lists of values."""
     headers = event.get("headers")
     if headers is None:
         headers = {name: ",".join(values) for name, values in (event.get("multiValueHeaders") or {}).items()}
@@ -109,7 +106,7 @@ def _headers_of(event: Mapping[str, Any]) -> Headers:
 
 
 def _body_of(event: Mapping[str, Any], headers: Headers) -> Any:
-    """Return the body: a value if it is JSON, otherwise text, or bytes that are no text; None if there is none."""
+    """Return the body: a value if it is JSON, otherwise text, or bytes if it is not text. None if it is empty."""
     body = event.get("body")
     if not body:
         return None

@@ -1,4 +1,4 @@
-"""Logs and counts each task of an invocation as it ends: the next task may kill the function."""
+"""The log and the metrics of an invocation."""
 
 import logging
 from collections.abc import Mapping
@@ -25,13 +25,13 @@ LEVELS: Mapping[InvocationStatus | None, int] = {
     "mismatch": logging.WARNING,
     "ignored": logging.WARNING,
 }
-"""The level of the log for each result; for any other it is ERROR."""
+"""Log level by result. Any other result is an ERROR."""
 
 _MILLISECOND = timedelta(milliseconds=1)
 
 
 class InvocationLog:
-    """The log and the metrics of an invocation, written task by task: the next task may kill the function."""
+    """Logs and counts each task as soon as it ends, because the next one may kill the function."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class InvocationLog:
             emf.count_start(self._namespace, attempt.details)
 
     def attempt_ended(self, attempt: InvocationAttempt, record: Record | None = None) -> None:
-        """Report what became of a task."""
+        """Report the result of a task."""
         if self._namespace is not None:
             emf.count_end(self._namespace, attempt.details, is_unsent=attempt.unsent is not None)
         fields = {
@@ -84,7 +84,7 @@ class InvocationLog:
         log.error("%s%s%s", where, task, error, extra=fields, exc_info=error if error.is_by_function else None)
 
     def summary(self, counts: dict[str, Any]) -> None:
-        """Report what became of the tasks of the whole invocation."""
+        """Report the results of the whole invocation."""
         known = {name.replace("_", " "): number for name, number in counts.items() if number is not False}
         text = ", ".join(name if number is True else f"{number} {name}" for name, number in known.items())
         log.info("%s", text, extra=self._fields(None, **counts))

@@ -29,23 +29,22 @@ from pynamodb_tracker.task.task import Task
 log = logging.getLogger("pynamodb_tracker")
 
 _MOST = 10
-"""Entries of a request: https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_PutEvents.html"""
+"""Entries per request: https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_PutEvents.html"""
 _LONGEST_TYPE = 128
 _TRIES = 4
 _CONFIG = Config(connect_timeout=2, read_timeout=4, retries={"total_max_attempts": 2, "mode": "standard"})
 _TIME_TO_PUT = timedelta(seconds=15)
-"""What a request takes at most, if it is not answered; with less time left, the rest of the batch is redelivered."""
+"""How long a request without a response takes at most. With less time left, the rest of the batch is redelivered."""
 
 _OF_COMMANDS = {"ignored", "unlocked", "reopened", "skipped"}
-"""Types of entries of `errors` that are no failures."""
+"""Types of entries in `errors` that are not failures."""
 _CAME_OR_WENT = {"INSERT": "created", "REMOVE": "deleted"}
 _MOVED = ("status", "update_time", "fence")
-"""Attributes of which each transition changes one at least, and other writes none."""
+"""Every transition changes at least one of these attributes. Other writes change none."""
 _WITH_ERROR = {"failed", "ignored", "skipped"}
 
-
 BatchResponse = dict[str, list[dict[str, str]]]
-"""`batchItemFailures`, with the first record that has to be redelivered, and with it all later ones; or none."""
+"""`batchItemFailures` with the first record to redeliver, if any. Lambda redelivers all later ones, too."""
 
 
 def event_publisher(
@@ -53,14 +52,23 @@ def event_publisher(
 ) -> Callable[[Any, LambdaContext | None], BatchResponse]:
     """Make a Lambda handler for the stream of a table that publishes an event for each transition of a task.
 
-    `model` is a use case, or a table for all its imported use cases; `bus` is the name or the ARN of an EventBridge
-    bus. The `detail-type` names the step and what became of it, as in `ship ignored`: created, in_progress, succeeded,
-    failed, released, unlocked, ignored, skipped (an occurrence without an attempt left), reopened, restarted (after its
-    end), deleted or expired; or changed, by a step that the class does not declare. The detail has `id`, `use_case_id`,
-    `task_id`, `step`, `from` and `to`, `attempt`, `time`, `last_error` and `trace`; what does not apply is null. The
-    stream needs NEW_AND_OLD_IMAGES. Each event is published at least once; `detail.id`, the sequence number of its
-    record, is the same each time, and those of a task grow. A later event of a task is sent only once the earlier one
-    is accepted. A batch is answered with the first record that was not; an error is raised if that is the first event.
+    The `detail-type` names the step and the transition, as in `ship ignored`: created, in_progress, succeeded, failed,
+    released, unlocked, ignored, skipped (an occurrence without an attempt left), reopened, restarted (after its end),
+    deleted, expired, or changed (by a step that the class does not declare). The detail has `id`, `use_case_id`,
+    `task_id`, `step`, `from`, `to`, `attempt`, `time`, `last_error` and `trace`. What does not apply is null.
+
+    The stream needs NEW_AND_OLD_IMAGES. Each event is published at least once. `detail.id`, the sequence number of its
+    record, is the same each time, and it grows from one event of a task to the next. A later event of a task is sent
+    only after the earlier one was accepted. The response to a batch names the first record that was not. If that is
+    the very first event, the handler raises an error.
+
+    Args:
+        model: A use case, or a table for all its imported use cases.
+        bus: The name or the ARN of an EventBridge bus.
+        source: The `source` of the events.
+
+    Raises:
+        TypeError: An argument has the wrong type.
 
     Examples:
         >>> publish = event_publisher(AppTask, bus="orders")
@@ -95,10 +103,9 @@ def event_publisher(
 
 @dataclass(frozen=True, slots=True)
 class _Transition:
-    """What became of a task, by one record of the stream."""
+    """A transition of a task, from one record of the stream."""
 
     id: str
-    """The sequence number of the record."""
     step: str
     what: str
     time: datetime
@@ -110,7 +117,6 @@ class _Transition:
 
     @property
     def task(self) -> tuple[str, str]:
-        """The key of the task."""
         return self.row.task_id, self.row.use_case_id
 
     @property
@@ -130,7 +136,7 @@ class _Transition:
 
 
 class _Bus:
-    """A bus of EventBridge; its client is created when it is first used."""
+    """An EventBridge bus. Its client is created when it is first used."""
 
     def __init__(self, model: type[Task], name: str, source: str) -> None:
         self._model, self._name, self._source = model, name, source
@@ -142,35 +148,36 @@ class _Bus:
         return of_table.session.create_client("events", found[1] if found else of_table.region, config=_CONFIG)
 
     def put(self, transitions: list[_Transition]) -> tuple[list[_Transition], str]:
-        """Publish at most ten events, some of them several times; return those that are not accepted, and why."""
+        """Publish up to ten events, with retries. Return the events that were not accepted, and why."""
         retry = 0
         while True:
             has_no_response = False
             try:
-                responses = self._client.put_events(Entries=list(map(self._entry, transitions)))["Entries"]
+                entries = [
+                    {
+                        "EventBusName": self._name,
+                        "Source": self._source,
+                        "DetailType": f"{each.step} {each.what}"[-_LONGEST_TYPE:],
+                        "Detail": strict_json.dumps(each.detail),
+                        "Time": each.time,
+                    }
+                    for each in transitions
+                ]
+                responses = self._client.put_events(Entries=entries)["Entries"]
             except (BotoCoreError, ClientError) as error:
                 why, has_no_response = " ".join(str(error).split()), got_no_response(error)
             else:
                 refused = [pair for pair in zip(transitions, responses, strict=True) if "ErrorCode" in pair[1]]
                 transitions = [each for each, _ in refused]
                 why = ", ".join(sorted({f"{each['ErrorCode']}: {each.get('ErrorMessage', '')}" for _, each in refused}))
-            goes_on = transitions and not has_no_response and retry < _TRIES - 1
-            if not (goes_on and slept_before_retry(retry, takes=_TIME_TO_PUT.total_seconds())):
+            can_retry = transitions and not has_no_response and retry < _TRIES - 1
+            if not (can_retry and slept_before_retry(retry, takes=_TIME_TO_PUT.total_seconds())):
                 return transitions, why
             retry += 1
 
-    def _entry(self, transition: _Transition) -> dict[str, Any]:
-        return {
-            "EventBusName": self._name,
-            "Source": self._source,
-            "DetailType": f"{transition.step} {transition.what}"[-_LONGEST_TYPE:],
-            "Detail": strict_json.dumps(transition.detail),
-            "Time": transition.time,
-        }
-
 
 def _requests(transitions: Iterable[_Transition]) -> Iterator[list[_Transition]]:
-    """Yield them in their order, with at most one of each task in a request: it may be refused, and others not."""
+    """Yield requests in order, with at most one event per task: it may be refused while others are accepted."""
     request: list[_Transition] = []
     for transition in transitions:
         if len(request) == _MOST or any(transition.task == each.task for each in request):
@@ -189,7 +196,7 @@ def _transitions(model: type[Task], event: object) -> Iterator[_Transition]:
 
 
 def _transition_of(model: type[Task], record: Mapping[str, Any]) -> Iterator[_Transition]:
-    """Yield the transition of a record; nothing for one that only saved, extended a lock or merged."""
+    """Yield a record's transition. A record that only saved, extended a lock or merged has none."""
     change, name = record["dynamodb"], record["eventName"]
     images = change.get("OldImage"), change.get("NewImage")
     if (images[0] is None) != (name == "INSERT") or (images[1] is None) != (name == "REMOVE"):
@@ -220,9 +227,9 @@ def _transition_of(model: type[Task], record: Mapping[str, Any]) -> Iterator[_Tr
 
 
 def _what_became(old: Task, new: Task) -> tuple[str, str]:
-    """Return what became of a task, and the step that it is about: the one that was left, or the one that it entered.
+    """Return the transition and its step: the step that the task left, or the one that it entered.
 
-    A success is seen by the state that was left, because the row is at the next step already.
+    The state that the task left shows a success, because the row is at the next step already.
     """
     before, after, entry = old.state, new.state, _new_entry(old, new)
     if after.status is Status.IN_PROGRESS:
@@ -241,7 +248,7 @@ def _what_became(old: Task, new: Task) -> tuple[str, str]:
 
 
 def _new_entry(old: Task, new: Task) -> Failure | None:
-    """Return what this transition has appended to `errors`; None if that is nothing, or there was no room for it."""
+    """Return the entry that this transition appended to `errors`, or None if it had nothing to add, or no room."""
     known = {(entry.step, entry.attempt, entry.time, entry.type) for entry in failures_in_row(old)}
-    newest = [each for each in failures_in_row(new)[-1:] if each.type != ABANDONED]  # the next attempt stores that
+    newest = [each for each in failures_in_row(new)[-1:] if each.type != ABANDONED]  # the next attempt stores it
     return next((each for each in newest if (each.step, each.attempt, each.time, each.type) not in known), None)

@@ -1,4 +1,4 @@
-"""An SQS queue that gets messages about tasks; its clients are created when they are first used."""
+"""An SQS queue for messages about tasks. Its clients are created when they are first used."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ log = logging.getLogger("pynamodb_tracker")
 
 _TRIES = 4
 _REGION = re.compile(r"(?:^|\.)([a-z]{2,4}(?:-[a-z]+)+-\d+)(?=\.)")
-"""Where a host names its region, as those of VPC endpoints, of FIPS and of the legacy form do, too:
+"""Where a host names its region, including VPC endpoints, FIPS endpoints and the legacy form:
 https://docs.aws.amazon.com/general/latest/gr/sqs-service.html"""
 _GROUP_ID = re.compile(r"[!-~]{1,128}")
 """https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html"""
 _PATIENT = Config(connect_timeout=2, read_timeout=4, retries={"total_max_attempts": 2, "mode": "standard"})
 _QUICK = Config(connect_timeout=0.5, read_timeout=1, retries={"total_max_attempts": 1})
 _PATIENCE = 13.0
-"""Seconds that a request of the patient client takes at most, with a pause of one second between its two tries."""
+"""Seconds per request of the patient client at most, with a pause of one second between its two tries."""
 _QUICKNESS = 1.5
-"""Seconds that a request of the quick client takes at most."""
+"""Seconds per request of the quick client at most."""
 
 Entry = dict[str, str]
-"""A message to be sent, in the form of SQS's API."""
+"""A message, as SQS's API takes it."""
 
 
 class Queue:
     """A queue of messages `{"task_id": ...}`, for a function that `handles` a step."""
 
     def __init__(self, name: str, url: object, model: type[TaskRow], message_group: object = None) -> None:
-        """`name` is that of the argument that has the URL; the clients share the session of the model's table.
+        """Check the URL, which comes from the argument `name`. Clients share the session of the model's table.
 
-        `message_group` is a function of the task that returns the tenant of its message in a standard queue.
+        `message_group` is a function of the task that returns its message's tenant in a standard queue.
         """
         if not (isinstance(url, str) and re.fullmatch(r"https?://\S+/\S+", url)):
             raise ValueError(
@@ -65,20 +65,20 @@ class Queue:
         self._building = threading.Lock()
 
     def entry(self, name: str, task_id: str, sender: str, *, group: str | None = None, task: Any = None) -> Entry:
-        """Return a message about a task; a FIFO queue takes one about it from each sender within five minutes.
+        """Return a message about a task. A FIFO queue accepts one per task and sender within five minutes.
 
-        In a FIFO queue, a task is a group of its own unless it is given a group. In a standard queue, messages of one
-        group are those of one tenant: https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-fair-queues.html
+        In a FIFO queue, a task is a group of its own unless a group is given. In a standard queue, a message group is a
+        tenant: https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-fair-queues.html
         """
         entry = {"Id": name, "MessageBody": strict_json.dumps({"task_id": task_id})}
         if not self.url.endswith(".fifo"):
             tenant = None if task is None else self._tenant(task)
             return {**entry, "MessageGroupId": _group_id(tenant)} if tenant else entry
-        group = _group_id(group or task_id)  # a partition of Kafka may have a longer name than a group
+        group = _group_id(group or task_id)  # a Kafka partition may have a longer name
         return {**entry, "MessageGroupId": group, "MessageDeduplicationId": _digest(f"{sender} {task_id}")}
 
     def _tenant(self, task: TaskRow) -> str | None:
-        """Return whose message it is: a fair queue lets no tenant delay the others; None for a tenant of its own."""
+        """Return the message's tenant, or None. In a fair queue, no tenant delays the others."""
         if self.message_group is None:
             return cast("str | None", task.group)
         try:
@@ -93,9 +93,9 @@ class Queue:
         return found
 
     def send(self, entries: Sequence[Entry]) -> list[dict[str, Any]]:
-        """Send at most ten entries, retry those that failed for a reason of the queue's own, and return all failures.
+        """Send at most ten entries, retry those that failed because of the queue, and return all failures.
 
-        The SDK's error is raised for a request that got no response, or failed again and again.
+        Raise the SDK's error if a request got no response, or kept failing.
         """
         rejected, retry = list[dict[str, Any]](), 0
         while True:
@@ -118,25 +118,23 @@ class Queue:
         return retry < _TRIES - 1 and slept_before_retry(retry, takes=_QUICKNESS)
 
     def send_one(self, task: Any, sender: str, *, group: str | None) -> Exception | None:
-        """Send a message about a task, and return why that failed: the record has to be redelivered then."""
+        """Send a message about a task. Return the error if that failed."""
         try:
-            entry = self.entry("0", task.task_id, sender, group=group, task=task)
-            failed = self.send([entry])
+            failed = self.send([self.entry("0", task.task_id, sender, group=group, task=task)])
         except Exception as error:  # noqa: BLE001 - after any error, the record has to be redelivered
             return error
         return self.unsent(failed) if failed else None
 
     def unsent(self, failures: Sequence[dict[str, Any]]) -> TrackerError:
-        """Return the error about messages that the queue did not accept."""
+        """Return the error for messages that the queue did not accept."""
         why = ", ".join(sorted({f"{each['Code']}: {each.get('Message', '')}" for each in failures}))
         return TrackerError(f"{len(failures)} messages could not be sent to {self.url}: {why}")
 
     def connect(self) -> None:
-        """Create a client now, because it takes long; nothing is sent."""
+        """Create a client now, because that takes long. Send nothing."""
         self._client(math.inf)
 
     def _client(self, seconds: float) -> Any:
-        """Return a client whose requests end in that time, or soon after."""
         config = _PATIENT if seconds >= _PATIENCE else _QUICK
         with self._building:
             if config not in self._clients:

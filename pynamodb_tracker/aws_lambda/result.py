@@ -1,4 +1,4 @@
-"""What a handler has done for an event: what became of the task, and what its caller may get."""
+"""The result of a handler for one event."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -21,28 +21,28 @@ Reason = Literal[
     "released",
     "unavailable",
 ]
-"""Why a task did not succeed in this invocation; the names of the fields of Replies."""
+"""Why a task did not succeed in this invocation. Replies has a field for each."""
 
 InvocationStatus = Literal[Reason, "unreadable"]
-"""What became of the task, now or before: a field of Replies. unreadable: an HTTP request has no task id, or no JSON in
-its body; there is no task then."""
+"""The result for the task, now or before: a field of Replies. unreadable: an HTTP request has no task id, or its body
+is not JSON, so there is no task."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invocation(Generic[T]):
-    """What a handler has done for one event, whatever the outcome; the argument of `respond` of `handles`."""
+    """The result of a handler for one event, whatever the outcome. `respond` of `handles` gets it."""
 
     status: InvocationStatus
-    """Whether the step has succeeded, in this invocation or before, or why not."""
+    """`succeeded`, in this invocation or before, or why the step has not succeeded."""
     repeated: bool = False
-    """Whether the step had succeeded before: the function was not called."""
+    """Whether the step had succeeded before. Then the function was not called."""
     task_id: str = ""
-    """The id; empty if the event is unreadable."""
+    """Empty if the event is unreadable."""
     task: T | None = None
-    """The row as it is stored; None if there is none, or it was not read."""
+    """The stored row, or None if there is none or it was not read."""
     result: Any = None
-    """What the function returned; if the step had succeeded before, the result that `store_result` has stored."""
+    """The function's result. If the step had succeeded before, the result that `store_result` stored."""
     error: BaseException | None = None
-    """Why it has not succeeded; its message is not meant for a caller."""
+    """Why the step has not succeeded. The message is not meant for a caller."""
     retry_after: timedelta | None = None
-    """When another try makes sense; None if nothing is known, or no further try helps."""
+    """When another try makes sense. None if that is unknown, or if retrying does not help."""

@@ -56,17 +56,17 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=TaskRow)
 
 _FIRST_ESTIMATE = timedelta(seconds=10)
-"""How long a task is taken to need, until three have run."""
+"""How long a task is expected to take until three have run."""
 _TOO_LATE = timedelta(seconds=1)
 _BATCH_SIZE = 10
 """https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessageBatch.html"""
 
 
 class RetryHandler(Protocol):
-    """What `retry_handler` returns, and Lambda calls; the content of the event does not matter."""
+    """A Lambda handler. The event's content does not matter."""
 
     def __call__(self, event: Any, context: LambdaContext | None, /) -> dict[str, int]:
-        """Run or send what is due, and return how many tasks had each outcome."""
+        """Run or send the due tasks, and return how many tasks had each outcome."""
 
 
 def retry_handler(
@@ -87,25 +87,50 @@ def retry_handler(
 ) -> RetryHandler:
     """Make a Lambda handler for a schedule that runs the due tasks of a step: pending, failed and abandoned ones.
 
-    It runs them itself, as `run_all` does, with the function given or the one that `does` has bound. For a list of use
-    cases, `[Order, Refund]`, or of steps, it runs every step that has a function; each in turn gives one task. It also
-    runs tasks that its runs make due at these steps, such as at the next step, as `run_all` does. A lock lasts one
-    second longer than the invocation can. No task is started if the invocation has less than `time_per_task` left, or
-    less than the third longest of the last twenty tasks took, which is taken to be 10 seconds until three have run.
-    `limit` counts tasks that actually start, of all steps together. With `queue_url` it sends `{"task_id": ...}` for
-    each to that SQS queue instead, for a function that `handles` the step; in a FIFO queue each task is a group of its
-    own. With `message_group`, it reads their rows, too. `since` selects tasks that came to their state within that
-    time; everything else, such as `next_queue_url`, is as in `run_all` and `handles`. The event's content does not
-    matter. Returns the numbers of a `Tally` as a dictionary, with how many tasks were `sent` to the queue, and whether
-    it was `out_of_time`: tasks may be left, because the invocation was about to end. An error of the table is raised if
-    no task could be tried; TrackerError if the queue did not accept all messages.
+    It runs them as `run_all` does, and also runs tasks that its runs make due at these steps, such as at the next step.
+    A lock lasts one second longer than the invocation can. With `queue_url`, it sends `{"task_id": ...}` for each due
+    task to that SQS queue instead, for a function that `handles` the step. In a FIFO queue, each task is a group of its
+    own. The event's content does not matter.
+
+    The handler raises an error of the table if no task could be tried, and TrackerError if the queue did not accept all
+    messages.
+
+    Args:
+        step: The step, or a list of use cases, `[Order, Refund]`, or of steps: every step that has a function runs, and
+            each in turn gives one task.
+        function: The function of the context. By default, the one that `does` has bound to the step.
+        queue_url: The URL of a queue that gets the due tasks.
+        threads: How many tasks run at once.
+        limit: How many tasks start at most, over all steps.
+        since: Only tasks that came to their state within this time.
+        only: Only tasks in these states.
+        error_contains: Only tasks whose last error contains this text.
+        rate: How many tasks start per second at most.
+        time_per_task: No task starts if the invocation has less time left. By default, this is the third longest of
+            the last 20 tasks, and 10 seconds until three have run.
+        next_queue_url: The URL of the next step's queue, as in `handles`.
+        message_group: As in `handles`. With `queue_url`, the rows of the tasks are read, too.
+        metrics: As in `handles`.
+
+    Returns:
+        A handler that returns the numbers of a `Tally` as a dictionary, with the number of tasks `sent` to the queue.
+        `out_of_time` tells whether tasks may be left because the invocation was about to end.
+
+    Raises:
+        TypeError: An argument has the wrong type, or does not fit another one.
+        ValueError: An argument has a value that is not allowed.
 
     Examples:
         >>> handler = retry_handler(Order.ship)
     """
-    steps = _steps_to_run(step, function) if queue_url is None else [_step_to_send(step, function)]
+    if queue_url is not None and function is not None:
+        raise TypeError("retry_handler takes either a function of the context or queue_url")
+    steps = _steps_to_run(step, function) if queue_url is None else [check_step(step)]
     check_limit("limit", limit)
-    _check_only(steps, only)
+    if only != () and len(steps) > 1:
+        raise ValueError("only has states of one step, and these are several: make a handler for each")
+    for each in steps:
+        each._definition.codes_to_do(only)
     check_text("error_contains", error_contains)
     if since is not None:
         check_duration("since", since)
@@ -141,7 +166,6 @@ def retry_handler(
 
 
 def _steps_to_run(given: object, function: StepFunction[Any] | None) -> list[BoundStep[Any]]:
-    """Return the steps; a TypeError or ValueError says what is wrong with their functions."""
     if not isinstance(given, list | tuple):
         any_function_of(check_step(given), function)
         return [check_step(given)]
@@ -150,53 +174,38 @@ def _steps_to_run(given: object, function: StepFunction[Any] | None) -> list[Bou
     return list(bound_functions(given, any_function_of))
 
 
-def _step_to_send(given: object, function: object) -> BoundStep[Any]:
-    if function is not None:
-        raise TypeError("retry_handler takes either a function of the context or queue_url")
-    return check_step(given)
-
-
 def _next_queue(
     steps: Sequence[BoundStep[Any]], url: str | None, message_group: Callable[[Any], str | None] | None
 ) -> Queue | None:
     if message_group is not None and url is None:
-        raise TypeError("message_group is that of messages: give a queue, too, as then or queue_url")
+        raise TypeError("message_group is for messages to a queue: set next_queue_url or queue_url, too")
     if url is not None and len(steps) > 1:
-        raise ValueError("then is the queue after one step, and these are several: make a handler for each")
+        raise ValueError("next_queue_url is the queue after one step, and these are several: make a handler for each")
     return None if url is None else Queue("next_queue_url", url, steps[0].model, message_group)
-
-
-def _check_only(steps: Sequence[BoundStep[Any]], only: States) -> None:
-    if only != () and len(steps) > 1:
-        raise ValueError("only has states of one step, and these are several: make a handler for each")
-    for step in steps:
-        step._definition.codes_to_do(only)
 
 
 @dataclass(slots=True, kw_only=True)
 class _Sweep:
-    """One scheduled invocation: it processes due tasks while there is time."""
+    """One scheduled invocation, which processes due tasks while there is time."""
 
     action: _RunTasks | _SendTasks
     logs: Mapping[BoundStep[Any], InvocationLog]
-    """The steps, each with its log."""
     which: Mapping[str, Any]
     """Arguments of `due`."""
     limit: int | None
     invocation: RunningInvocation
     counts: Counter[tuple[BoundStep[Any], str]] = field(default_factory=Counter)
-    """How many tasks of each step had each outcome."""
+    """Tasks by step and outcome."""
     out_of_time: bool = False
     paused: set[BoundStep[Any]] = field(default_factory=set)
     table_errors: list[PynamoDBException] = field(default_factory=list)
-    """Why tasks could not be claimed, for reasons that are not theirs."""
+    """Errors of the table that kept tasks from being claimed."""
     unsent: list[Exception] = field(default_factory=list)
-    """Why succeeded tasks were not sent to the queue of their next step."""
+    """Errors that kept succeeded tasks from being sent to their next queue."""
     guard: Lock = field(default_factory=Lock)
-    """Tasks may be run on several threads."""
+    """Tasks may run on several threads."""
 
     def perform(self) -> dict[str, int]:
-        """Apply the action to the due tasks; return the counts, and whether time ran out."""
         self.action.process(self)
         if self.out_of_time and not self.counts.total():
             needed = self.invocation.time_for(self.action.min_time, self.action.wait)
@@ -218,29 +227,27 @@ class _Sweep:
         return {**asdict(tally), "sent": sent, "out_of_time": self.out_of_time}
 
     def is_paused(self, step: BoundStep[Any]) -> bool:
-        """Return whether a step is paused, and note that."""
+        """Return whether a step is paused, and record that."""
         if step._definition.pause() is None:
             return False
         self.paused.add(step)
         return True
 
     def has_time(self) -> bool:
-        """Return whether a further task may be started."""
+        """Return whether another task may start."""
         self.out_of_time = self.out_of_time or not self.invocation.has_time_for(self.action.min_time, self.action.wait)
         return not self.out_of_time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RunTasks:
-    """Runs a function on each task."""
-
     function: StepFunction[Any] | None
-    """None for the one that is bound to the step of the task."""
+    """None for the function that is bound to the task's step."""
     threads: int
     rate: float | None
     time_per_task: timedelta | None
     queue: Queue | None
-    """The next step's."""
+    """The next step's queue."""
 
     def __post_init__(self) -> None:
         if self.function is not None:
@@ -252,7 +259,6 @@ class _RunTasks:
 
     @property
     def min_time(self) -> timedelta:
-        """What a task is given at least."""
         return self.time_per_task or _TOO_LATE
 
     @property
@@ -261,9 +267,10 @@ class _RunTasks:
         return timedelta(seconds=1 / self.rate if self.rate else 0)
 
     def process(self, sweep: _Sweep) -> None:
-        """Run the due tasks; an error of the table is raised if there was nothing else, any other one at once.
+        """Run the due tasks.
 
-        If succeeded tasks could not be sent to the next queue, the first error is raised once all others have run.
+        An error of the table is raised if no task could be claimed, any other claim error at once. If succeeded tasks
+        could not be sent to the next queue, the first error is raised after all others have run.
         """
         steps = {step._definition.codes: step for step in sweep.logs}
         which = {"threads": self.threads, "limit": sweep.limit, "goes_on": sweep.has_time, **sweep.which}
@@ -306,17 +313,15 @@ class _RunTasks:
 
 
 class _SendTasks:
-    """Sends a message for each task to an SQS queue."""
-
     min_time, wait = _TOO_LATE, timedelta(0)
 
     def __init__(self, queue: Queue) -> None:
         self.queue = queue
 
     def process(self, sweep: _Sweep) -> None:
-        """Send the due tasks, ten per request; TrackerError, once all others are sent, if the queue did not take some.
+        """Send the due tasks, ten per request. If the queue refuses some, raise TrackerError after the others are sent.
 
-        In a FIFO queue, what one invocation sends about one task within five minutes is one message.
+        In a FIFO queue, all messages of one invocation about one task within five minutes are one message.
         """
         [step] = sweep.logs
         feed = step._definition.feed(threads=1, limit=sweep.limit, goes_on=sweep.has_time, **sweep.which)

@@ -1,4 +1,4 @@
-"""The handler of signals from outside: a webhook, or a message, wakes the task that waits for it."""
+"""The handler of signals: a webhook or a message wakes the task that waits for it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, Generic, Literal, Protocol, TypeVar, cast, get_args
+from typing import Any, Generic, Literal, TypeVar, cast, get_args
 
 from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.aws_lambda import http
@@ -34,16 +34,15 @@ from pynamodb_tracker.step.signal import BoundSignal
 T = TypeVar("T", bound=TaskRow)
 
 Place = str | Callable[[Any], object]
-"""Where a payload has something: keys and list indexes with dots between them, or a function of the payload."""
+"""Where a payload has a value: keys and list indexes with dots between them, or a function of the payload."""
 
 Other = Literal["ack", "conflict"]
-"""What the sender of a signal gets that is not stored, because another one counts or the task has ended. ack: 200,
-or the record is acknowledged. conflict: 409, or an error, so that a queue keeps the message for a person."""
+"""The reply to a signal that is not stored because another one counts or the task has ended. ack: 200, or the record
+is acknowledged. conflict: 409, or an error, so that a queue keeps the message for a person."""
 
 _TRY_AGAIN = timedelta(seconds=5)
-"""When a sender is advised to try again."""
 _CODES: Mapping[InvocationStatus, int] = {"unreadable": 400, "not_found": 404, "mismatch": 409, "failed": 500}
-"""The status code of each result that is not done; 503 for any other."""
+"""The status code of each result other than success. 503 for any other."""
 _REASONS: Mapping[type[Exception], Reason] = {
     SignalAlreadyReceivedError: "mismatch",
     TaskAlreadySucceededError: "mismatch",
@@ -51,14 +50,7 @@ _REASONS: Mapping[type[Exception], Reason] = {
     TaskNotReadyError: "not_ready",
     TypeError: "failed",
 }
-"""Why a signal is not stored; "unavailable" for any other error. "failed": the handler lacks the round."""
-
-
-class SignalReceiver(Protocol):
-    """What Lambda calls, with the event and its context; tests may pass None as the context."""
-
-    def __call__(self, event: Any, context: LambdaContext | None) -> Any:
-        """Return what the trigger expects, or raise the error that the caller is to get."""
+"""Why a signal is not stored. "unavailable" for any other error. "failed": the handler lacks the round."""
 
 
 def handles_signal(
@@ -72,18 +64,33 @@ def handles_signal(
     trigger: TriggerName | None = None,
     other: Other = "ack",
     next_queue_url: str | None = None,
-) -> SignalReceiver:
-    """Make a Lambda handler that sends a signal, such as `Order.paid`, for each event, or record of a batch.
+) -> Callable[[Any, LambdaContext | None], Any]:
+    """Make a Lambda handler that sends a signal, such as `Order.paid`, for each event, or each record of a batch.
 
-    `task_id`, `value`, `key` and `round` say where the payload has what `send` takes: a path, such as "body.order_id",
-    or a function. `by` is who sends it, or a function. Triggers and payloads are those of `handles`. A task that
-    repeats or starts over needs the `round`. Check first who sent a request, in a function that calls the handler. An
-    HTTP client gets 200 if the signal is stored, now or before; 404 if there is no such task or round; 503 with
-    `retry-after` if it is not ready, or the table cannot be used; 400 if the request cannot be read, or the value not
-    be stored. Another signal than the one that counts, or one to a task that has ended, is logged, and gets 200, or 409
-    with `other="conflict"`. To any other caller these codes, without 200, are errors: a record is redelivered.
-    `next_queue_url` is the URL of the queue of the step that waits: `{"task_id": ...}` is sent there if the signal has
-    made the task due, and again for a repeated delivery until the task has been started.
+    Triggers and payloads are those of `handles`. A path is keys such as "body.order_id". Check first who sent a
+    request, in a function that calls the handler.
+
+    An HTTP client gets 200 if the signal is stored, now or before. It gets 404 if there is no such task or round, and
+    503 with `retry-after` if the task is not ready or the table cannot be used. It gets 400 if the request cannot be
+    read, or its value cannot be stored. For any other caller, each of these codes except 200 is an error, and a record
+    is redelivered.
+
+    Args:
+        signal: The signal to send.
+        task_id: Where the payload has the task id: a path, or a function.
+        value: Where the payload has the value: a path, or a function.
+        key: Where the payload has the key that tells repeated deliveries: a path, or a function.
+        round: Where the payload has the round. A task that repeats or starts over needs it.
+        by: Who sends the signal, or a function that returns that.
+        trigger: As in `handles`.
+        other: What the sender gets if another signal counts already, or the task has ended: 200 for "ack", 409 or an
+            error for "conflict". Either is logged.
+        next_queue_url: The URL of the queue of the step that waits. `{"task_id": ...}` is sent there if the signal has
+            made the task due, and again for a repeated delivery until the task has been started.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: An argument has a value that is not allowed.
 
     Examples:
         >>> signal = handles_signal(Order.paid, task_id="body.order", value="body.amount", key="body.id")
@@ -107,7 +114,7 @@ def handles_signal(
             queue.connect()
     optional = {"value": value, "key": key, "round": round, "by": (lambda _: by) if isinstance(by, str) else by}
     places = {name: where for name, where in optional.items() if where is not None}
-    runner = _Sender(signal, task_id, places, other, queue)
+    runner = _Sender(signal, task_id, places, Replies(mismatch="ack" if other == "ack" else None), queue)
 
     def handler(event: Any, context: LambdaContext | None) -> Any:
         used, invocation = fixed or triggers.trigger_of(event), RunningInvocation(context)
@@ -120,53 +127,45 @@ def handles_signal(
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """What became of a signal."""
+    """The result of sending a signal."""
 
     result: Invocation[Any]
     is_only_here = False
 
     @property
     def reason(self) -> Reason | None:
-        """Why it is not stored, or its task not handed on."""
         status = self.result.status
         return None if status == "succeeded" else cast("Reason", status)
 
     @property
     def cause(self) -> BaseException | None:
-        """The error that says so."""
         return self.result.error
 
     @property
     def is_broken(self) -> bool:
-        """Whether the table or the queue could not be used."""
         return self.result.status == "unavailable"
 
 
 @dataclass(frozen=True, slots=True)
 class _Sender(Generic[T]):
-    """Sends the signal that a record has."""
+    """Sends the signal of a record."""
 
     signal: BoundSignal[T]
     task_id: TaskId
     places: Mapping[str, Place]
-    other: Other
+    replies: Replies
     next_queue: Queue | None
     threads: int = 1
     creates_first: bool = False
 
-    @property
-    def replies(self) -> Replies:
-        """Which results are no errors to a caller, beside those of its trigger."""
-        return Replies(mismatch="ack" if self.other == "ack" else None)
-
-    def create_missing(self, records: Sequence[Record], trigger: Trigger, invocation: RunningInvocation) -> int:  # noqa: ARG002 - of handlers of steps
-        """Create nothing: a signal is for a task that is there."""
+    def create_missing(self, records: Sequence[Record], trigger: Trigger, invocation: RunningInvocation) -> int:  # noqa: ARG002 - as RecordRunner has them
+        """Create nothing: a signal is for an existing task."""
         return 0
 
     def run(
         self, record: Record, trigger: Trigger, _invocation: RunningInvocation, _batcher: WriteBatcher | None
     ) -> _Attempt:
-        """Send the signal, and a message about a task that is due by it; UnreadableEventError if it cannot be read."""
+        """Send the signal, and a message if it has made the task due."""
         payload = triggers.call_on(record.content, "payload", trigger.payload)
         task_id = triggers.read_task_id(self.task_id, payload)
         options = {name: triggers.found_at(name, place, payload) for name, place in self.places.items()}
@@ -204,7 +203,7 @@ class _Sender(Generic[T]):
         )
 
     def _woken_by(self, result: Invocation[Any]) -> ReceivedSignal | None:
-        """Return the signal that counts if the task is due by it, and was not started since."""
+        """Return the signal that counts if it has made the task due, and the task has not been started since."""
         task: Any = result.task
         if task.awaited_signals or task.blockers:
             return None
@@ -213,7 +212,6 @@ class _Sender(Generic[T]):
         return first if first is not None and is_pending and task.due_time == first.time else None
 
     def report(self, journal: InvocationLog, attempt: _Attempt, record: Record) -> None:
-        """Log what became of the signal."""
         result, model = attempt.result, self.signal.model
         about = {**log_fields(model.tracker.use_case.name, None, result.task_id), "signal": self.signal.name}
         became = f"was not stored: {result.error}" if result.result is None else f"is {result.result}"
@@ -223,12 +221,11 @@ class _Sender(Generic[T]):
         journal.write(LEVELS.get(result.status, logging.ERROR), message, record, **about, outcome=result.status)
 
     def value_for(self, result: Invocation[Any]) -> dict[str, Any]:
-        """Return what a caller gets: `effect` is what `send` returns, or "other" for a signal that does not count."""
+        """Return the response to a caller. `effect` is what `send` returns, or "other" if it is not stored."""
         return {"task_id": result.task_id, "effect": result.result or "other"}
 
     def response_to(self, event: Any, result: Invocation[Any]) -> dict[str, Any]:
-        """Return what an HTTP client gets."""
-        if result.status == "succeeded" or (result.status == "mismatch" and self.other == "ack"):
+        if result.status == "succeeded" or (result.status == "mismatch" and self.replies.mismatch == "ack"):
             return http.response(event, result, {"statusCode": 200, "body": self.value_for(result)})
         body, code = {"task_id": result.task_id, "error": result.status}, _CODES.get(result.status, 503)
         return http.response(event, result, {"statusCode": code, "body": body})

@@ -1,11 +1,11 @@
-"""What invokes a function: the shape of its events, the tasks that they are about, and how it gets a response."""
+"""Event sources: how to recognize their events, find the task ids in them, and respond."""
 
 import base64
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence, Sized
+from collections.abc import Callable, Mapping, Sized
 from dataclasses import dataclass, fields
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 from urllib.parse import unquote_plus
 
 from pynamodb_tracker.arguments import check_task_id, shown
@@ -20,18 +20,18 @@ TaskId = str | Callable[[Any], str]
 """Where a payload has the task id: keys and list indexes with dots between them, or a function that returns it."""
 
 _URL_ENCODED = ".s3.object.key"
-"""How paths to the key of an S3 object end, which notifications of S3 URL-encode:
+"""The end of paths to the key of an S3 object, which S3 notifications URL-encode:
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html"""
 
 
 class UnreadableEventError(TrackerError, ValueError):
-    """An event or a record is not what the handler expects; delivering it again would not help."""
+    """An event or a record is not as the handler expects. Delivering it again would not help."""
 
     entry = "in-aws-lambda"
     task_id: str | None = None
-    """The task that the event is about, if it has been read."""
+    """The task of the event, if its id could be read."""
     is_by_function = False
-    """Whether a function of the user raised; the traceback is that function's, without its message."""
+    """Whether a user's function raised. The traceback is that function's, without its message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,27 +39,22 @@ class Record:
     """The part of an event that is about one task."""
 
     content: Any
-    """What the trigger delivered, unchanged."""
+    """The record as delivered."""
     name: str = ""
     """Its id for the log: a message id, a sequence number, or a partition and an offset."""
     group: str | None = None
-    """The message group, or the partition, within which records are processed in order."""
+    """The message group or partition, which is processed in order."""
     identifier: Mapping[str, Any] | None = None
-    """By what a batch reports it as failed, if that is not the name."""
-
-    @property
-    def failure(self) -> dict[str, Any]:
-        """The entry of `batchItemFailures` for this record."""
-        return {"itemIdentifier": self.identifier or self.name}
+    """Its identifier in `batchItemFailures`, if that is not the name."""
 
 
 def is_path(where: object) -> bool:
-    """Return whether this is keys and list indexes with dots between them."""
+    """Return whether this is a path: keys and list indexes with dots between them."""
     return isinstance(where, str) and all(where.split("."))
 
 
 def check_place(name: str, where: object) -> None:
-    """Refuse an argument that says neither by a path nor by a function where a payload has something."""
+    """Refuse an argument that is neither a path nor a function."""
     if not (callable(where) or is_path(where)):
         raise TypeError(
             f'{name} is keys with dots between them, such as "detail.order_id", or a function of the payload, '
@@ -68,17 +63,19 @@ def check_place(name: str, where: object) -> None:
 
 
 def found_at(name: str, where: str | Callable[[Any], object], payload: object) -> object:
-    """Return what a payload has there; UnreadableEventError if it has nothing."""
+    """Return the payload's value at a path or from a function. Raise UnreadableEventError if there is none."""
     return value_at(where, payload) if isinstance(where, str) else call_on(payload, name, where)
 
 
 def read_task_id(where: TaskId, payload: object) -> str:
-    """Return the task id that a payload has there; UnreadableEventError if it has none."""
-    if isinstance(where, str) and where.startswith("Records.0.") and (several := _several_in(payload)):
-        raise UnreadableEventError(
-            f"it has {several} records, and {where!r} is about the first one only: write task_id as a function, or let "
-            "the records come from their source, one by one"
-        )
+    """Return the task id in a payload. Raise UnreadableEventError if there is none."""
+    if isinstance(where, str) and where.startswith("Records.0.") and isinstance(payload, Mapping):
+        records = payload.get("Records")  # of S3, in a message
+        if isinstance(records, list) and len(records) > 1:
+            raise UnreadableEventError(
+                f"it has {len(records)} records, and {where!r} is about the first one only: write task_id as a "
+                "function, or let the records come from their source, one by one"
+            )
     found = found_at("task_id", where, payload)
     if isinstance(where, str) and isinstance(found, str) and f".{where}".endswith(_URL_ENCODED):
         found = unquote_plus(found)
@@ -92,19 +89,13 @@ def read_task_id(where: TaskId, payload: object) -> str:
         raise UnreadableEventError(f"a task id is text of 1 to 1024 bytes, not {shape_of(found)}{hint}") from error
 
 
-def _several_in(payload: object) -> int:
-    """Return how many records a payload has, such as a message with notifications of S3; 0 for one or none."""
-    records = payload.get("Records") if isinstance(payload, Mapping) else None
-    return len(records) if isinstance(records, list) and len(records) > 1 else 0
-
-
 def call_on(value: object, name: str, function: Callable[[Any], Any]) -> Any:
-    """Call the user's function `name` with a value; UnreadableEventError if it raises."""
+    """Call the user's function `name` with a value. Raise UnreadableEventError if it raises."""
     try:
         return function(value)
     except UnreadableEventError:
         raise
-    except Exception as error:  # its message may contain a value, the lines of its traceback do not
+    except Exception as error:  # its message may contain a value, its traceback lines do not
         log.debug("%s raised", name, exc_info=True)
         text = f"{name} raised {type(error).__name__} for {shape_of(value)}; its message is logged at level DEBUG"
         unreadable = UnreadableEventError(text).with_traceback(error.__traceback__)
@@ -113,7 +104,7 @@ def call_on(value: object, name: str, function: Callable[[Any], Any]) -> Any:
 
 
 def value_at(path: str, payload: object) -> object:
-    """Return what a payload has at a path of keys and indexes; UnreadableEventError if it has nothing there."""
+    """Return the payload's value at a path. Raise UnreadableEventError if there is none."""
     found = payload
     for key in path.split("."):
         if isinstance(found, Mapping) and key in found:
@@ -128,7 +119,7 @@ def value_at(path: str, payload: object) -> object:
 
 
 def shape_of(value: object) -> str:
-    """Describe a payload for the log: its shape only, because its values may be confidential."""
+    """Describe a payload's shape for the log. Its values may be confidential."""
     if isinstance(value, Mapping):
         return f"an object with {shown(sorted(map(str, value)))}" if value else "an empty object"
     size = f" of length {len(value)}" if isinstance(value, Sized) else ""
@@ -136,80 +127,75 @@ def shape_of(value: object) -> str:
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}{size}"
 
 
-def whole_record(record: Any) -> Any:
-    """Return the record itself as the payload."""
+def _whole_record(record: Any) -> Any:
     return record
 
 
-def message_body(record: Mapping[str, Any]) -> Any:
-    """Return the body of an SQS message, read as JSON."""
+def _message_body(record: Mapping[str, Any]) -> Any:
     return json.loads(record["body"])
 
 
-def kinesis_data(record: Mapping[str, Any]) -> Any:
-    """Return the data of a Kinesis record, read as JSON."""
+def _kinesis_data(record: Mapping[str, Any]) -> Any:
     return json.loads(base64.b64decode(record["kinesis"]["data"], validate=True))
 
 
-def notification_message(record: Mapping[str, Any]) -> Any:
-    """Return the message of an SNS notification, read as JSON."""
+def _notification_message(record: Mapping[str, Any]) -> Any:
     return json.loads(record["Sns"]["Message"])
 
 
-def kafka_value(record: Mapping[str, Any]) -> Any:
-    """Return the value of a Kafka record, read as JSON; None for a tombstone, which has no value."""
-    value = record.get("value")
+def _kafka_value(record: Mapping[str, Any]) -> Any:
+    value = record.get("value")  # a tombstone has none
     return None if value is None else json.loads(base64.b64decode(value, validate=True))
 
 
 TriggerName = Literal["direct", "http", "async", "eventbridge", "s3", "sns", "sqs", "kinesis", "dynamodb", "kafka"]
-"""direct: a caller waits for the response, such as a state machine of Step Functions. http: a client of API Gateway, of
-a function URL or of a load balancer waits for a response. async: Lambda retries twice, and then sends the event to a
-dead-letter queue or a destination; so it does for eventbridge, s3 and sns. sqs, kinesis, dynamodb (streams of tables)
-and kafka (Amazon MSK and self-managed clusters) deliver batches of records."""
+"""direct: a caller waits for the response, such as a state machine of Step Functions. http: a client of API Gateway, a
+function URL or a load balancer waits for a response. async, eventbridge, s3, sns: Lambda retries twice, and then sends
+the event to a dead-letter queue or a destination. sqs, kinesis, dynamodb (streams of tables) and kafka (Amazon MSK and
+self-managed clusters) deliver batches of records."""
 
 Reply = Literal["ack", "raise"]
 """ack: the caller gets a response, or the record is acknowledged. raise: the error is raised, or the record is
 redelivered."""
 
 BatchReply = Literal["report", "raise"]
-"""report: a batch is answered with the records that failed, and only these are redelivered, which needs
+"""report: the response to a batch names the failed records, and only these are redelivered. This needs
 ReportBatchItemFailures. raise: an error is raised if any record failed, and the whole batch is redelivered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replies:
-    """How the caller is answered if a task did not succeed in this invocation; None is the default of the trigger.
+    """The reply to the caller if a task did not succeed in this invocation. None is the trigger's default.
 
     Examples:
         >>> handler = handles(Order.ship, task_id="order_id", replies=Replies(locked="ack"))
     """
 
     succeeded: Reply | None = None
-    """The task had succeeded before: the event was delivered twice, or late."""
+    """The task had succeeded before: the event was delivered twice or late."""
     locked: Reply | None = None
     """Another worker holds the lock."""
     not_ready: Reply | None = None
-    """The task is not due yet, or an earlier step of it has not succeeded."""
+    """The task is not due yet, or one of its earlier steps has not succeeded."""
     waits: Reply | None = None
-    """The task waits for other tasks, or for its next occurrence: it becomes due by itself."""
+    """The task waits for other tasks or for its next occurrence. It becomes due by itself."""
     paused: Reply | None = None
-    """The step is paused; the task is there, for a worker or a schedule to run it after the pause."""
+    """The step is paused. The task exists, and a worker or a schedule can run it after the pause."""
     not_found: Reply | None = None
     """There is no such task."""
     mismatch: Reply | None = None
-    """The task was started with another payload before; see `must_match`."""
+    """The task was started with another payload before. See `must_match`."""
     ignored: Reply | None = None
-    """The task is ignored, at this step or an earlier one: it was before, or this attempt was its last one."""
+    """The task is ignored at this step or an earlier one: it was before, or this attempt was its last one."""
     failed: Reply | None = None
-    """This attempt failed, and there will be another one."""
+    """This attempt failed, and the task will be retried."""
     released: Reply | None = None
-    """The attempt was released, because the function was stopped from outside: it does not count."""
+    """The attempt was released because the function was stopped from outside. It does not count."""
     unavailable: Reply | None = None
-    """The table, or the queue of the next step, could not be used, or the lock was lost."""
+    """The table or the next step's queue could not be used, or the lock was lost."""
     batch: BatchReply | None = None
-    """How a batch is answered of which records failed. The default is "report"; for kafka it is "raise", because Lambda
-    ignores a report, and so loses the records, unless the event source mapping is in provisioned mode:
+    """The reply to a batch with failed records. The default is "report". For kafka it is "raise", because Lambda
+    ignores a report and loses the records, unless the event source mapping is in provisioned mode:
     https://docs.aws.amazon.com/lambda/latest/dg/kafka-retry-configurations.html"""
 
     def __post_init__(self) -> None:
@@ -219,31 +205,29 @@ class Replies:
                 raise ValueError(f'{field.name} is "{allowed[0]}" or "{allowed[1]}", not {reply!r}')
 
     def over(self, defaults: "Replies") -> "Replies":
-        """Return these replies, with the defaults for those that are None."""
+        """Return these replies, with defaults instead of None."""
         return Replies(
             **{field.name: getattr(self, field.name) or getattr(defaults, field.name) for field in fields(self)}
         )
 
     def to(self, reason: Reason | None) -> Reply:
-        """Return the reply to a task that did not succeed for that reason; None if it did."""
+        """Return the reply for that reason. None means that the task succeeded."""
         return "ack" if reason is None else getattr(self, reason) or "raise"
 
 
 def _replies_of(reply: Reply) -> Replies:
-    """Return that reply for every reason."""
     return Replies(**{field.name: reply for field in fields(Replies) if field.name != "batch"}, batch="report")
 
 
 _TO_CALLERS = Replies(succeeded="ack").over(_replies_of("raise"))
-"""For a caller that sees the error and decides what to do."""
+"""For a caller that gets the error and decides what to do."""
 _TO_CLIENTS = _replies_of("ack")
-"""For a client that gets each of them as a status code; an error of the function is a server error without a body."""
+"""For a client that gets a status code for each reason. An error would be a server error without a body."""
 _TO_RETRIES = Replies(waits="ack", paused="ack", ignored="ack").over(_TO_CALLERS)
-"""For a trigger that delivers again after an error. That is no use for an ignored task, and none for one that waits for
-others: their end makes it due, and the message would have become a dead letter before that. So would that of a paused
-step, which a worker or a schedule runs after the pause."""
+"""For a trigger that delivers again after an error. That does not help an ignored task. It does not help one that waits
+for others or is paused, either: the message would become a dead letter before the others end, or the pause does."""
 _TO_STREAMS = Replies(paused="raise").over(_TO_RETRIES)
-"""For records in an order, which acknowledging one would break: their event source mapping is to be disabled."""
+"""For ordered records: acknowledging one would break the order. Disable their event source mapping during a pause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,30 +236,30 @@ class Trigger:
 
     name: TriggerName
     replies: Replies
-    payload: Callable[[Any], Any] = whole_record
-    """Returns what the user's function gets of a record."""
+    payload: Callable[[Any], Any] = _whole_record
+    """Returns the payload for the user's function."""
     sources: tuple[str, ...] = ()
-    """The event sources of its records; empty if an event has no records, and is about one task."""
+    """The event sources of its records. Empty if an event has no records and is about one task."""
     read: Callable[[Any], Record] = Record
-    """Returns the Record for one record, or for the whole event."""
+    """Returns the Record for a record or for the whole event."""
     is_batch: bool = False
     """Whether the response names the records that failed."""
     is_stream: bool = False
-    """Whether all records from the first failed one on are redelivered."""
+    """Whether all records are redelivered from the first failed one on."""
     keeps_groups: bool = False
     """Whether acknowledging a message lets the next one of its group through."""
 
     def records(self, event: object) -> list[Record]:
-        """Return the records of an event; UnreadableEventError if this trigger has no such events."""
+        """Return the records of an event. Raise UnreadableEventError if the event is not from this trigger."""
         if not self.sources:
             if (self is _EVENTBRIDGE and not _is_of_eventbridge(event)) or (self is HTTP and not is_request(event)):
                 raise self._refusal(event)
             return [self.read(event)]
-        found = _records_in(event)
-        if found is None or not found.sources <= {*self.sources}:
+        sources, records = _records_in(event) or ({""}, [])
+        if not sources <= {*self.sources}:
             raise self._refusal(event)
         try:
-            return [self.read(record) for record in found.records if not (self.is_stream and _is_beside_tasks(record))]
+            return [self.read(record) for record in records if not (self.is_stream and _is_beside_tasks(record))]
         except (AttributeError, KeyError, TypeError) as error:
             raise self._refusal(event) from error
 
@@ -284,9 +268,9 @@ class Trigger:
 
 
 def _is_beside_tasks(record: Mapping[str, Any]) -> bool:
-    """Return whether a record of the task table's own stream is about an item that is no task, by its range key.
+    """Return whether a record of the task table's own stream is about an item that is not a task, such as a chunk.
 
-    Such items are overflow chunks, for example; no use case has a `#` in its name.
+    Their range keys have a `#`, which no use case has in its name.
     """
     keys = record.get("dynamodb", {}).get("Keys", {})
     return "task_id" in keys and SEPARATOR in keys.get("use_case_id", {}).get("S", "")
@@ -294,10 +278,6 @@ def _is_beside_tasks(record: Mapping[str, Any]) -> bool:
 
 def _s3_record(record: Mapping[str, Any]) -> Record:
     return Record({"Records": [record]}, str(record["s3"]["object"].get("sequencer", "")))
-
-
-def _sns_record(record: Mapping[str, Any]) -> Record:
-    return Record(record, record["Sns"]["MessageId"])
 
 
 def _sqs_record(record: Mapping[str, Any]) -> Record:
@@ -322,15 +302,17 @@ DIRECT = Trigger("direct", _TO_CALLERS)
 _EVENTBRIDGE = Trigger("eventbridge", _TO_RETRIES)
 HTTP = Trigger("http", _TO_CLIENTS, read_request)
 _WITH_RECORDS = (
-    Trigger("s3", _TO_RETRIES, whole_record, ("aws:s3",), _s3_record),
-    Trigger("sns", _TO_RETRIES, notification_message, ("aws:sns",), _sns_record),
-    Trigger("sqs", _TO_RETRIES, message_body, ("aws:sqs",), _sqs_record, is_batch=True, keeps_groups=True),
-    Trigger("kinesis", _TO_STREAMS, kinesis_data, ("aws:kinesis",), _kinesis_record, is_batch=True, is_stream=True),
-    Trigger("dynamodb", _TO_STREAMS, whole_record, ("aws:dynamodb",), _dynamodb_record, is_batch=True, is_stream=True),
+    Trigger("s3", _TO_RETRIES, _whole_record, ("aws:s3",), _s3_record),
+    Trigger(
+        "sns", _TO_RETRIES, _notification_message, ("aws:sns",), lambda each: Record(each, each["Sns"]["MessageId"])
+    ),
+    Trigger("sqs", _TO_RETRIES, _message_body, ("aws:sqs",), _sqs_record, is_batch=True, keeps_groups=True),
+    Trigger("kinesis", _TO_STREAMS, _kinesis_data, ("aws:kinesis",), _kinesis_record, is_batch=True, is_stream=True),
+    Trigger("dynamodb", _TO_STREAMS, _whole_record, ("aws:dynamodb",), _dynamodb_record, is_batch=True, is_stream=True),
     Trigger(
         "kafka",
         Replies(batch="raise").over(_TO_STREAMS),
-        kafka_value,
+        _kafka_value,
         ("aws:kafka", "SelfManagedKafka"),
         _kafka_record,
         is_batch=True,
@@ -349,19 +331,18 @@ def trigger_named(name: TriggerName) -> Trigger:
 
 
 def trigger_of(event: object) -> Trigger:
-    """Return the trigger of an event, by the event's shape; any other shape is direct."""
+    """Return the trigger that an event's shape tells. Any other shape is direct."""
     if _is_of_eventbridge(event):
         return _EVENTBRIDGE
-    found = _records_in(event)
-    if found is not None and found.sources:
-        for trigger in _WITH_RECORDS:
-            if found.sources <= {*trigger.sources}:
-                return trigger
+    sources, _ = _records_in(event) or (set(), [])
+    for trigger in _WITH_RECORDS if sources else ():
+        if sources <= {*trigger.sources}:
+            return trigger
     return HTTP if is_request(event) else DIRECT
 
 
 def state_of_window(event: object) -> dict[str, Any]:
-    """Return what the response to a stream's event in a tumbling window has besides failures: the state as it was.
+    """Return the unchanged state for the response to a stream's event in a tumbling window.
 
     Without it, Lambda counts the invocation as failed:
     https://docs.aws.amazon.com/lambda/latest/dg/services-kinesis-windows.html
@@ -375,21 +356,13 @@ def _is_of_eventbridge(event: object) -> bool:
     return isinstance(event, Mapping) and {"detail", "detail-type", "source"} <= event.keys()
 
 
-class _Records(NamedTuple):
-    """The records of an event, and their event sources."""
-
-    sources: set[str]
-    records: Sequence[Mapping[str, Any]]
-
-
-def _records_in(event: object) -> _Records | None:
-    """Return the records of an event; None if it has no list of them, or other values than objects among them."""
+def _records_in(event: object) -> tuple[set[str], list[Mapping[str, Any]]] | None:
+    """Return an event's sources and records, or None if it has no list of objects."""
     if not isinstance(event, Mapping):
         return None
     records, partitions = event.get("Records"), event.get("records")
     if "eventSource" in event and isinstance(partitions, Mapping):  # Kafka
-        lists = [each if isinstance(each, list) else [each] for each in partitions.values()]
-        records = [record for each in lists for record in each]
+        records = [each for found in partitions.values() for each in (found if isinstance(found, list) else [found])]
     if not isinstance(records, list) or not all(isinstance(record, Mapping) for record in records):
         return None
     sources = {str(record.get("eventSource") or record.get("EventSource")) for record in records}
@@ -398,4 +371,4 @@ def _records_in(event: object) -> _Records | None:
     elif not records and "isFinalInvokeForWindow" in event:  # a window can end without a record
         service = f"{event.get('eventSourceARN')}::".split(":")[2]
         sources = {f"aws:{service}"}
-    return _Records(sources, records)
+    return sources, records

@@ -1,4 +1,4 @@
-"""The doctor: compares a table with its class, and reports what differs and what that means."""
+"""The doctor: compares a table with its class, and explains the differences."""
 
 from pynamodb_tracker.doctor import schema, settings
 from pynamodb_tracker.doctor.description import Finding, NotExaminedError, Severity, describe
@@ -6,11 +6,6 @@ from pynamodb_tracker.doctor.rows import examine_before_index, examine_rows
 from pynamodb_tracker.task.task import Task
 
 __all__ = ["Finding", "NotExaminedError", "Severity", "examine", "examine_before_index", "examine_rows", "use_cases"]
-
-_OF_ITEMS = (settings.check_pauses, settings.check_limits)
-"""These read items, which a table with other keys, or one that is not active, does not respond."""
-
-_WHETHER_IT_ANSWERS = (settings.check_status, schema.check_keys)
 
 _CHECKS = (
     schema.check_attribute_types,
@@ -26,18 +21,20 @@ _CHECKS = (
 def examine(model: type[Task]) -> list[Finding]:
     """Check the table of this class with three requests, and return the findings, the worst first.
 
-    It reads settings, not tasks; and one item more for each use case with `pausable=True`, and the slots of limits. A
-    setting that DynamoDB does not return, or that the caller may not read, is a finding, too. NotExaminedError if the
-    table does not exist or DynamoDB does not respond.
+    This reads settings, not tasks. It also reads one item per use case with `pausable=True`, and the slots of limits. A
+    setting that DynamoDB does not return, or that the caller may not read, is a finding, too.
+
+    Raises:
+        NotExaminedError: The table does not exist, or DynamoDB does not respond.
     """
     description = describe(model.tracker.table)
-    findings = [finding for check in _WHETHER_IT_ANSWERS for finding in check(description)]
+    findings = [*settings.check_status(description), *schema.check_keys(description)]
     is_readable = all(finding.severity is not Severity.WRONG for finding in findings)
-    checks = (*_CHECKS, *_OF_ITEMS) if is_readable else _CHECKS
-    findings += [finding for check in checks for finding in check(description)]
+    reading = (settings.check_pauses, settings.check_limits) if is_readable else ()
+    findings += [finding for check in (*_CHECKS, *reading) for finding in check(description)]
     return sorted(findings, key=lambda finding: list(Severity).index(finding.severity))
 
 
 def use_cases(model: type[Task]) -> list[str]:
-    """Return the names of this table's imported use cases: the table is compared with no others."""
+    """Return the names of this table's imported use cases, with which the table is compared."""
     return sorted(each.__name__ for each in model.tracker.table.use_cases.values())

@@ -1,4 +1,4 @@
-"""A table as DynamoDB describes it, and what a finding about it says."""
+"""A table as DynamoDB describes it, and findings about it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,29 +20,28 @@ class Severity(StrEnum):
     """How much a finding matters, the worst first."""
 
     WRONG = "wrong"
-    """The tracker, or a part of it, does not work."""
+    """The tracker or a part of it does not work."""
     DANGER = "danger"
     """It works, but a guarantee does not hold."""
     ADVICE = "advice"
-    """It works, but could be better, or could not be checked."""
+    """It works, but it could be better, or it could not be checked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One difference between a table and its class, or one setting that could be better, in words for people."""
+    """A difference between a table and its class, or a setting that could be better, explained to people."""
 
     severity: Severity
     subject: str
-    """What was checked."""
     found: str
     expected: str
     meaning: str
-    """What follows from it."""
+    """The consequences."""
     to_do: str
 
 
 class NotExaminedError(Exception):
-    """A table cannot be examined; the message says in one line why, and what to do."""
+    """A table cannot be examined. The message is one line with the reason and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,7 @@ class Unknown:
     """A setting that DynamoDB does not return, or not to this caller."""
 
     why: str = "the server does not return it"
-    """By default, an emulator does not have the setting."""
+    """The default is for an emulator without the setting."""
     to_do: str = "Check the table on AWS."
 
     def __str__(self) -> str:
@@ -59,7 +58,7 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """A table as it is, and the class that declares it."""
+    """An existing table, and the class that declares it."""
 
     declared: Table
     table: Response
@@ -72,45 +71,46 @@ class Description:
 
     @property
     def owner(self) -> str:
-        """The name of the class of the table."""
+        """The name of the table's class."""
         return self.declared.owner.__name__
 
     @property
     def schema(self) -> Any:
-        """What `create_table` would request."""
-        return self.declared.owner._get_schema()  # noqa: SLF001 - the same that PynamoDB sends
+        """The schema that `create_table` would request."""
+        """The schema that `create_table` would request."""
+        return self.declared.owner._get_schema()  # noqa: SLF001 - PynamoDB sends the same
 
     @property
     def declared_indexes(self) -> list[Any]:
-        """The indexes that the class of the table declares."""
+        """The indexes that the table's class declares."""
         return [*self.schema["global_secondary_indexes"], *self.schema["local_secondary_indexes"]]
 
     @property
     def models(self) -> list[type[TaskRow]]:
-        """The class of the table, and its imported use cases."""
+        """The table's class and its imported use cases."""
         models = [self.declared.owner, *sorted(self.declared.use_cases.values(), key=lambda each: each.__name__)]
         return cast("list[type[TaskRow]]", models)
 
     @property
     def indexes(self) -> dict[str, Response]:
-        """The indexes that the table has, by name."""
+        """The table's existing indexes by name."""
         kinds = ("GlobalSecondaryIndexes", "LocalSecondaryIndexes")
         return {index["IndexName"]: index for kind in kinds for index in self.table.get(kind) or ()}
 
     @property
     def other_regions(self) -> list[str]:
-        """The other regions that have the table, witnesses included."""
+        """Other regions of the global table, including witnesses."""
         places = [*self.table.get("Replicas", ()), *self.table.get("GlobalTableWitnesses", ())]
         return sorted(place["RegionName"] for place in places if place["RegionName"] != self.region)
 
     @property
     def is_strongly_consistent(self) -> bool:
-        """Whether this is a global table with strong consistency; by default, a global table is eventual."""
+        """Whether this is a strongly consistent global table. The default is eventual consistency."""
         return bool(self.other_regions) and self.table.get("MultiRegionConsistency") == "STRONG"
 
 
 def describe(declared: Table) -> Description:
-    """Return what DynamoDB says about the table, with three requests; NotExaminedError if that is not possible."""
+    """Describe the table, with three requests. Raise NotExaminedError if that is not possible."""
     name, owner = declared.owner.Meta.table_name, declared.owner.__name__
     where = f"table {name!r}"
     try:
@@ -140,7 +140,7 @@ def describe(declared: Table) -> Description:
 
 
 def _describe_optional(client: Any, action: str, name: str, member: str) -> Response | Unknown:
-    """Return a part of the response to a request that not every server supports and not every caller may send."""
+    """Return a part of the response, or Unknown if the server does not support the request or does not allow it."""
     try:
         response: Response = getattr(client, xform_name(action))(TableName=name)[member]
     except ClientError as error:

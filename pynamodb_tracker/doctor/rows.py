@@ -1,4 +1,4 @@
-"""Checks of rows: damaged ones, and tasks that wait for others that are gone."""
+"""Checks of rows: damaged ones, and tasks that wait for deleted ones."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -21,13 +21,13 @@ from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.transitions.group_repair import needs_repair
 
 _KEPT = ("task_id", "use_case_id", "creation", "round", "blockers", "turn_due_time")
-"""What is kept of a task that waits for others, until the scan has read them."""
+"""Attributes of a waiting task that are kept until the scan has read the others."""
 
 _NAMED = 5
 """Tasks that a finding names."""
 
 _DAMAGED_NAMED = 20
-"""The same of damaged tasks, each of which a person has to look at."""
+"""Damaged tasks that a finding names. A person must look at each."""
 
 _WAITING_FOR_NOBODY = Finding(
     Severity.DANGER,
@@ -50,18 +50,17 @@ _AWAITING_WHAT_NOBODY_DECLARES = Finding(
     Severity.DANGER,
     "tasks that await signals",
     "awaiting signals that no class declares",
-    "an Signal of that stored name",
+    "a Signal of that stored name",
     "Nobody can send such a signal: without a limit, they never become due.",
     'Declare it again, as in paid = Signal("paid"), or run each of them by also_from, which awaits no more.',
 )
-"""What is found of each kind of tasks that need help; their names follow."""
 
 
 def examine_rows(model: type[Task]) -> list[Finding]:
     """Check the tasks of all use cases in the table of this class, and return the findings.
 
-    It scans the whole table, strongly consistent, at one read unit per 4 KB, and reads again each task that seems to
-    wait for nobody.
+    This scans the whole table with strong consistency, at one read unit per 4 KB. It reads a task again if it seems to
+    wait for a task that does not exist.
     """
     begun = clock.now()
     children, parked = Counter[str](), list[TaskRow]()
@@ -82,7 +81,7 @@ def examine_rows(model: type[Task]) -> list[Finding]:
     parked = [row for row in parked if children[reference_to(row)] < awaited_tasks(row) and _is_unchanged(row)]
     still = [f"{model.__name__}.group({name!r})" for model, name in groups if needs_repair(model, name)]
     in_need = (
-        (_WAITING_FOR_NOBODY, _names_of(parked)),
+        (_WAITING_FOR_NOBODY, [f"{row.use_case_id} {row.task_id!r}" for row in parked]),
         (_STANDING_STILL, still),
         (_AWAITING_WHAT_NOBODY_DECLARES, unknown),
     )
@@ -91,9 +90,9 @@ def examine_rows(model: type[Task]) -> list[Finding]:
 
 
 def examine_before_index(model: type[Task]) -> list[Finding]:
-    """Check, before the index of a FindBy is added to a live table, that every row can stay in it.
+    """Check that a live table can get the index of a FindBy: a row with an invalid value could not be written any more.
 
-    It scans the whole table, strongly consistent, at one read unit per 4 KB.
+    This scans the whole table with strong consistency, at one read unit per 4 KB.
     """
     table = model.tracker.connection()
     names = [index.attribute.attr_name for index in find_bys(cast("type[Task]", model.tracker.table.owner)).values()]
@@ -113,24 +112,24 @@ def examine_before_index(model: type[Task]) -> list[Finding]:
             _listed(found, _DAMAGED_NAMED),
             f"text of 1 to {MAX_KEY_BYTES:,} bytes, or no {name}",
             "Once the index is there, DynamoDB refuses every write of such a row that leaves it in, also a claim.",
-            f"Deploy the class with FindBy({name}), so that no further one is written, and correct these rows, for "
-            f"example with task.update([Order.{name}.remove()]), before you add the index.",
+            f"Deploy the class with FindBy({name}), so that no more are written, and correct these rows, for example "
+            f"with task.update([Order.{name}.remove()]), before you add the index.",
         )
         for name, found in wrong.items()
     ]
 
 
 def _damages_of(row: TaskRow) -> Iterator[tuple[str, object]]:
-    """Yield the stored names of a row's attributes that cannot be read, are missing, or are wrong; and why.
+    """Yield the stored name of each attribute that cannot be read, is missing or is wrong, and the reason.
 
-    Rows of use cases that are not imported, and those that a later version of the library wrote, are left alone.
+    Rows of use cases that are not imported, and rows of a later version of the library, are not checked.
     """
     if not row._bound_steps or has_later_format(row):
         return
     damaged: dict[str, object] = {**damages_of(row)}
     if "data" not in damaged and unread_data(row) is None:
         try:
-            row.data  # noqa: B018 - it is parsed when it is touched
+            row.data  # noqa: B018 - parses the data
         except TaskError as error:
             damaged["data"] = error.__cause__
     try:
@@ -161,23 +160,18 @@ def _damaged(name: str, found: Sequence[str]) -> Finding:
 
 
 def _undeclared(row: TaskRow) -> set[str]:
-    """Return the signals that a task awaits, and that its class does not declare."""
     if not row._bound_steps or has_later_format(row):
         return set()
     return {*(row.awaited_signals or ())} - {each.stored_name for each in signals_in(type(row))}
 
 
 def _is_unchanged(row: TaskRow) -> bool:
-    """Return whether a task still waits for as many as before; a child that was created since has changed that."""
+    """Return whether a task still waits for as many tasks. A child that was created since has changed the number."""
     try:
         now = readable(type(row).get(row.task_id, row.use_case_id, consistent_read=True))
     except type(row).DoesNotExist:
         return False
     return (now.blockers, round_of(now)) == (row.blockers, round_of(row))
-
-
-def _names_of(rows: Sequence[TaskRow]) -> list[str]:
-    return [f"{row.use_case_id} {row.task_id!r}" for row in rows]
 
 
 def _listed(names: Sequence[str], most: int = _NAMED) -> str:

@@ -1,6 +1,6 @@
-"""Checks of keys, of the indexes that the class declares, and of the types of key attributes.
+"""Checks of keys, declared indexes and the types of key attributes.
 
-Indexes that the class does not declare are left alone, except for the types of their keys.
+Of indexes that the class does not declare, only the key types are checked.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,7 +17,7 @@ _NEEDED = {
     "update_time": "Without update_time, counts fails, and so do query, page and count with since or until, and count "
     "of an ended state with keep_for.",
 }
-"""What happens if the status index lacks an attribute; the library reads no other one from it."""
+"""What fails if the status index lacks an attribute. The library reads no other attributes from it."""
 
 _WHOLE_ROW = (
     "Each change of status writes the whole row into the index as well: for a row of 20 KB, a task of one step "
@@ -28,11 +28,11 @@ _INDEX_STATES = {
     "CREATING": ("Until it is ACTIVE, {readers} fail.", "Wait."),
     "DELETING": ("Without it, {readers} fail.", "Create it again once it is deleted."),
 }
-"""An index that is UPDATING can be used."""
+"""An index that is UPDATING can be used: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.OnlineOps.html"""
 
 
 def check_keys(description: Description) -> Iterator[Finding]:
-    """Yield keys of the table with another name or type."""
+    """Yield keys of the table that have another name or type."""
     found = keys_in_words(description.table["KeySchema"], types_of(description.table["AttributeDefinitions"]))
     expected = keys_in_words(description.schema["key_schema"], types_of(description.schema["attribute_definitions"]))
     for subject, key in expected.items():
@@ -49,22 +49,25 @@ def check_keys(description: Description) -> Iterator[Finding]:
 
 
 def check_attribute_types(description: Description) -> Iterator[Finding]:
-    """Yield attributes that the model stores with another type than the key of a further index has.
+    """Yield attributes that the model stores with another type than the key of an undeclared index has.
 
     DynamoDB refuses to write such a row:
     https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html#GSI.Writes
     """
-    types, done = types_of(description.table["AttributeDefinitions"]), _compared_as_keys(description)
+    types = types_of(description.table["AttributeDefinitions"])
+    declared = {index["index_name"] for index in description.declared_indexes}
+    indexes = [index for name, index in description.indexes.items() if name in declared]
+    done = {name for each in (description.table, *indexes) for name in _key_names(each)}  # other checks compare these
     for model in description.models:
         for attribute in model.get_attributes().values():
             name, stored = attribute.attr_name, attribute.attr_type
             if name not in done and types.get(name, stored) != stored:
                 done.add(name)
-                indexes = [each for each, index in description.indexes.items() if name in _key_names(index)]
+                keyed = [each for each, index in description.indexes.items() if name in _key_names(index)]
                 yield Finding(
                     Severity.WRONG,
                     f"attribute {name}",
-                    f"{types[name]}, as a key of {' and '.join(indexes)}",
+                    f"{types[name]}, as a key of {' and '.join(keyed)}",
                     f"{stored}, as {model.__name__} stores it",
                     "DynamoDB refuses every write of a task that has this attribute.",
                     "The key of an index cannot be changed: delete the index, or create it again with this type.",
@@ -72,14 +75,18 @@ def check_attribute_types(description: Description) -> Iterator[Finding]:
 
 
 def check_indexes(description: Description) -> Iterator[Finding]:
-    """Yield what differs in each index that the class of the table declares."""
+    """Yield the differences in each declared index."""
     expected = types_of(description.schema["attribute_definitions"])
     types = types_of(description.table["AttributeDefinitions"])
     for declared in description.declared_indexes:
         name = declared["index_name"]
         keys = keys_in_words(declared["key_schema"], expected)
         if index := description.indexes.get(name):
-            yield from _check_index_state(name, index)
+            state = index.get("IndexStatus", "ACTIVE")  # local indexes have none
+            if state in _INDEX_STATES:
+                meaning, to_do = _INDEX_STATES[state]
+                meaning = meaning.format(readers=_readers(name))
+                yield Finding(Severity.WRONG, f"index {name}", state, "ACTIVE", meaning, to_do)
             yield from _check_index_keys(name, keys_in_words(index["KeySchema"], types), keys)
             yield from _check_projection(name, index["Projection"], declared["projection"])
         else:
@@ -94,19 +101,8 @@ def check_indexes(description: Description) -> Iterator[Finding]:
             )
 
 
-def _check_index_state(name: str, index: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield a state in which the index cannot be queried.
-
-    https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.OnlineOps.html
-    """
-    state = index.get("IndexStatus", "ACTIVE")  # local indexes have none
-    if state in _INDEX_STATES:
-        meaning, to_do = _INDEX_STATES[state]
-        yield Finding(Severity.WRONG, f"index {name}", state, "ACTIVE", meaning.format(readers=_readers(name)), to_do)
-
-
 def _check_index_keys(name: str, found: Mapping[str, str], expected: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield keys with another name, so that queries fail, or with another type, so that writes are refused.
+    """Yield keys with another name, which makes queries fail, or another type, which makes writes fail.
 
     https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html#GSI.Writes
     """
@@ -120,9 +116,9 @@ def _check_index_keys(name: str, found: Mapping[str, str], expected: Mapping[str
 
 
 def _check_projection(name: str, found: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield a projection that lacks an attribute, or has more than it needs and so costs more.
+    """Yield a projection that lacks attributes, or has too many, which costs more.
 
-    A write to an index costs by the size of its entry, and one that moves the entry counts twice:
+    A write to an index costs by the size of its entry, and twice as much if it moves the entry:
     https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html#GSI.ThroughputConsiderations.Writes
     """
     missing, extra = _missing(expected, found), _missing(found, expected)
@@ -148,7 +144,7 @@ def _check_projection(name: str, found: Mapping[str, Any], expected: Mapping[str
 
 
 def _missing(needed: Mapping[str, Any], there: Mapping[str, Any]) -> list[str]:
-    """Return what the projection `there` lacks of the one that is needed."""
+    """Return the attributes that the projection `there` lacks."""
     if there["ProjectionType"] == "ALL":
         return []
     if needed["ProjectionType"] == "ALL":
@@ -165,7 +161,7 @@ def _readers(name: str) -> str:
 
 
 def _how_to_add(name: str, description: Description) -> str:
-    """Return how to add an index; a local one is created with its table: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/LSI.html."""
+    """Return how to add an index. A local one is created with its table: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/LSI.html."""
     if name in {index["index_name"] for index in description.schema["local_secondary_indexes"]}:
         return (
             f"A local index can only be created with its table: give {description.owner}.Meta another table_name, or "
@@ -180,13 +176,6 @@ def _how_to_replace(name: str) -> str:
         "An index cannot be changed: delete it and create it again. Until it is ACTIVE again, "
         f"{_readers(name)} fail; start and run still work."
     )
-
-
-def _compared_as_keys(description: Description) -> set[str]:
-    """Return the attributes whose type the other checks compare: keys of the table, and of declared indexes."""
-    declared = {index["index_name"] for index in description.declared_indexes}
-    indexes = [index for name, index in description.indexes.items() if name in declared]
-    return {name for each in (description.table, *indexes) for name in _key_names(each)}
 
 
 def _key_names(described: Mapping[str, Iterable[Mapping[str, str]]]) -> set[str]:

@@ -18,7 +18,7 @@ from pynamodb_tracker.model.row import StatusIndex, TaskRow
 _CHECK_AGAIN = "Wait, and check again when it is ACTIVE."
 
 _STATES = {
-    "UPDATING": ("Its settings are being changed; it can be used meanwhile.", _CHECK_AGAIN),
+    "UPDATING": ("Its settings are being changed. It can be used meanwhile.", _CHECK_AGAIN),
     "CREATING": ("Requests fail until it is ACTIVE.", _CHECK_AGAIN),
     "DELETING": ("It is being deleted, with all its tasks.", "If that was a mistake, restore it from a backup."),
     "INACCESSIBLE_ENCRYPTION_CREDENTIALS": (
@@ -35,13 +35,13 @@ _STATES = {
 _EXPIRE_TIME = TaskRow.expire_time.attr_name
 
 _TABLE_UNITS, _INDEX_UNITS = map(int, write_units(Load(rate=1)))
-"""Write units to create and run a task of one step, in the table and in the index, for a row up to 1 KB."""
+"""Write units for creating and running a task of one step, in the table and in the index, for a row up to 1 KB."""
 _LOW_RATE = 10
-"""Tasks per second; a limit that allows fewer is a finding."""
+"""Tasks per second. A limit that allows fewer is a finding."""
 _NO_LIMIT = -1
 _FORGOTTEN = timedelta(days=1)
 _SLOTS_ABOVE = 100
-"""How many slots above its number are looked at, to find out whether a limit was lowered everywhere."""
+"""How many slots above a limit are read, to find out whether it was lowered everywhere."""
 
 
 def check_status(description: Description) -> Iterator[Finding]:
@@ -54,7 +54,7 @@ def check_status(description: Description) -> Iterator[Finding]:
 
 
 def check_pauses(description: Description) -> Iterator[Finding]:
-    """Yield pauses that somebody may have forgotten, or that a restore has brought back; one read for each use case."""
+    """Yield pauses that somebody may have forgotten, or that a restore has brought back. One read per use case."""
     for model in description.models[1:]:
         for pause in in_force(model) if model.tracker.use_case.pausable else ():
             if pause.time < clock.now() - _FORGOTTEN:
@@ -69,7 +69,7 @@ def check_pauses(description: Description) -> Iterator[Finding]:
 
 
 def check_limits(description: Description) -> Iterator[Finding]:
-    """Yield limits that do not hold, or whose slots cannot be taken; half a read unit for each slot, and 100 more."""
+    """Yield limits that do not hold, or have blocked slots. Half a read unit per slot, for the limit plus 100."""
     models = description.models[1:]
     found = {limit.name: (model, limit) for model in models for limit in limits_of(model)}
     for name, (model, limit) in sorted(found.items()):
@@ -91,7 +91,7 @@ def check_limits(description: Description) -> Iterator[Finding]:
                 name,
                 f"{len(lost):,} of {most:,} slots cannot be taken, the item {table.key_text(lost[0].number)} first",
                 f"tokens, and times at most {LIFETIME.seconds} seconds from now",
-                "That many tasks less run at once: another program has changed these items, or the clock of a worker "
+                "That many fewer tasks run at once: another program has changed these items, or the clock of a worker "
                 "is ahead.",
                 "Set that clock, and delete the items in the console.",
             )
@@ -153,7 +153,7 @@ def check_time_to_live(description: Description) -> Iterator[Finding]:
 
 
 def _is_number(description: Description, name: str) -> bool:
-    """Return whether a model stores this attribute as a number; time to live uses nothing else.
+    """Return whether a model stores this attribute as a number. Time to live ignores other types.
 
     https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/time-to-live-ttl-before-you-start.html
     """
@@ -165,12 +165,12 @@ def _is_number(description: Description, name: str) -> bool:
 
 
 def check_replicas(description: Description) -> Iterator[Finding]:
-    """Yield what replicas in other regions mean for locks.
+    """Yield the consequences of replicas for locks.
 
-    Eventually consistent replicas check a condition against their own region's copy, and the last write wins; strongly
+    Eventually consistent replicas check a condition against their own region's copy, and the last write wins. Strongly
     consistent ones check it against the latest version:
-    https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/V2globaltables_HowItWorks.html. These have no time
-    to live and no transactions:
+    https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/V2globaltables_HowItWorks.html. They support
+    neither time to live nor transactions:
     https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/globaltables-CoreConcepts.html
     """
     if not description.other_regions:
@@ -232,7 +232,7 @@ def _check_is_on(subject: str, is_on: object, request: str, meaning: str) -> Ite
 
 
 def check_capacity(description: Description) -> Iterator[Finding]:
-    """Yield a limit that few tasks per second reach; an index with too few units throttles its table, too.
+    """Yield a limit that only a few tasks per second reach. An index with too few units throttles its table, too.
 
     https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html#GSI.ThroughputConsiderations.Writes
     """
@@ -260,7 +260,7 @@ def check_capacity(description: Description) -> Iterator[Finding]:
 
 
 def _write_units(described: Mapping[str, Any], *, on_demand: bool) -> int | None:
-    """Return the limit of write units per second; None if there is none."""
+    """Return the limit of write units per second, or None if there is none."""
     if on_demand:
         units = described.get("OnDemandThroughput", {}).get("MaxWriteRequestUnits", _NO_LIMIT)
     else:

@@ -1,4 +1,4 @@
-"""Spans and metrics of runs for OpenTelemetry, by hooks; it needs the extra `opentelemetry`."""
+"""OpenTelemetry spans and metrics of runs. This needs the extra `opentelemetry`."""
 
 from pynamodb_tracker.exceptions import INSTALLABLE
 

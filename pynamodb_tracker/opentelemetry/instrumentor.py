@@ -1,6 +1,6 @@
-"""What `opentelemetry-instrument` loads, by the entry point `opentelemetry_instrumentor`.
+"""The entry point `opentelemetry_instrumentor`, which the command `opentelemetry-instrument` loads.
 
-It is a module of its own because it needs opentelemetry-instrumentation, which brings that command.
+This module alone needs opentelemetry-instrumentation, which brings that command.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pynamodb_tracker.opentelemetry.setup import instrument
 
 
 class TrackerInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # it is untyped
-    """Calls `instrument`; `OTEL_PYTHON_DISABLED_INSTRUMENTATIONS=pynamodb_tracker` keeps the command from it."""
+    """Calls `instrument`, unless `OTEL_PYTHON_DISABLED_INSTRUMENTATIONS=pynamodb_tracker` is set."""
 
     _remove: Callable[[], None] | None = None
 

@@ -1,4 +1,4 @@
-"""Metrics of runs and refusals, and on request of how long tasks have been due. Ids of tasks are in none of them."""
+"""Metrics of runs and refusals, and on request how long tasks have been due. None of them contains task ids."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from pynamodb_tracker.task.task import Task
 log = logging.getLogger("pynamodb_tracker")
 
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600)
-"""Seconds: the default buckets of the SDK are meant for milliseconds, and end where some tasks begin."""
+"""Seconds. The SDK's default buckets are meant for milliseconds, and are too short for some tasks."""
 
 _REASONS: dict[type, str] = {
     **exceptions.REASONS,
     exceptions.TaskFormatError: "format",
     exceptions.TaskNotStartableError: names.UNKNOWN,  # with detailed_error=False
 }
-"""The same words as in the logs of Lambda handlers. Any other error is one of a request: "error"."""
+"""The words of the Lambda handlers' logs. Any other error comes from a request: "error"."""
 
 
 class Metrics(Hook):
@@ -45,7 +45,9 @@ class Metrics(Hook):
             names.REFUSED, unit="{claim}", description="Claims that were refused, and claims whose request failed."
         )
         self._takeovers = meter.create_counter(
-            names.TAKEOVERS, unit="{run}", description="Runs that took a task over whose worker had not ended its run."
+            names.TAKEOVERS,
+            unit="{run}",
+            description="Runs that took over a task from a worker that had not ended its run.",
         )
         self._locks_lost = meter.create_counter(
             names.LOCKS_LOST, unit="{lock}", description="Runs that lost their lock."
@@ -53,16 +55,16 @@ class Metrics(Hook):
         self._skipped = meter.create_counter(
             names.SKIPPED_OCCURRENCES,
             unit="{occurrence}",
-            description="Occurrences of tasks that repeat for which no attempt was left.",
+            description="Occurrences of repeating tasks that had no attempt left.",
         )
 
     def on_start(self, run: RunDetails) -> None:
-        """Count it if it is a takeover."""
+        """Count takeovers."""
         if run.took_over:
             self._takeovers.add(1, _of_step(run))
 
     def on_end(self, run: RunDetails) -> None:
-        """Record how long it took, and how it ended."""
+        """Record the duration and the outcome."""
         attributes = _of_step(run)
         attributes[names.OUTCOME] = outcome_of(run)
         if (error := error_of(run)) is not None:
@@ -71,14 +73,14 @@ class Metrics(Hook):
         self._count_skipped(run)
 
     def on_refuse(self, run: RunDetails) -> None:
-        """Count it, and why."""
+        """Count the refusal by its reason."""
         attributes = _of_step(run)
         attributes[names.REASON] = _REASONS.get(type(run.error), "error")
         self._refused.add(1, attributes)
         self._count_skipped(run)
 
     def on_lock_lost(self, run: RunDetails, error: Exception) -> None:  # noqa: ARG002 - of the hook
-        """Count it."""
+        """Count the lost lock."""
         self._locks_lost.add(1, _of_step(run))
 
     def _count_skipped(self, run: RunDetails) -> None:
@@ -87,27 +89,32 @@ class Metrics(Hook):
 
 
 class DueAges:
-    """The gauge of how long the first task of each state has been due: one export costs 1.5 read units per step."""
+    """The gauge for how long the first task in each state has been due. An export costs 1.5 read units per step."""
 
     _observed: ClassVar[tuple[BoundStep[Any], ...]] = ()
-    """The steps of the last call, for all calls: of an instrument that a meter has, it keeps the first callback, and
-    there is no means to remove that."""
+    """The steps of the last call. All calls share them, because a meter keeps an instrument's first callback."""
 
     def __init__(self, models: Iterable[type[Task]]) -> None:
-        """Raise a TypeError for what is no use case."""
+        """Raise TypeError if a model is not a use case."""
         if isinstance(models, type):
             raise TypeError(f"gauges takes use cases, [{models.__name__}], not {shown(models)}")
-        self._steps = tuple(step for model in models for step in _steps_of(model))
+        steps: list[BoundStep[Any]] = []
+        for model in models:
+            given: object = model
+            if not (isinstance(given, type) and issubclass(given, Task) and given._bound_steps):
+                raise TypeError(f"gauges takes use cases, [Order], not {shown(given)}")
+            steps += given._bound_steps.values()
+        self._steps = tuple(steps)
 
     def start(self, meter: Meter) -> None:
-        """Observe these steps, and no others."""
+        """Observe these steps, and no others from now on."""
         DueAges._observed = self._steps
         if self._steps:
             meter.create_observable_gauge(
                 names.DUE_AGE,
                 callbacks=[DueAges._observe],
                 unit="s",
-                description="For how long the first task that can start has been due; 0 if there is none.",
+                description="How long the first task that can start has been due; 0 if there is none.",
             )
 
     def stop(self) -> None:
@@ -121,7 +128,7 @@ class DueAges:
         for step in cls._observed:
             table = step.model.Meta.table_name
             if table in unanswered:
-                continue  # each further one would hold up the export for as long as the first one did
+                continue  # it would hold up the export as long as the first step did
             try:
                 first = step.next_due()
             except Exception:
@@ -135,12 +142,6 @@ class DueAges:
                 attributes = _attributes(step.model.tracker.use_case.name, step.name)
                 attributes[names.STATUS] = str(state.status)
                 yield Observation(age.total_seconds(), attributes)
-
-
-def _steps_of(given: object) -> Iterable[BoundStep[Any]]:
-    if not (isinstance(given, type) and issubclass(given, Task) and given._bound_steps):
-        raise TypeError(f"gauges takes use cases, [Order], not {shown(given)}")
-    return given._bound_steps.values()
 
 
 def _of_step(run: RunDetails) -> dict[str, str]:

@@ -1,7 +1,7 @@
-"""What spans and metrics are called: the one place that changes with OpenTelemetry's semantic conventions.
+"""The names of spans and metrics, which follow OpenTelemetry's semantic conventions.
 
-Those for messaging have the status "Development", so they may still change. A step is what they call a destination, a
-task a message, and a run is an operation of the type "process":
+The conventions for messaging have the status "Development", so they may still change. In their terms, a step is a
+destination, a task is a message, and a run is an operation of the type "process":
 https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/
 """
 
@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import Final
 
 SCOPE: Final = "pynamodb_tracker"
-"""The name of the tracer and of the meter."""
+"""The name of the tracer and the meter."""
 SCHEMA_URL: Final = "https://opentelemetry.io/schemas/1.43.0"
-"""The version of the conventions from which the names of the first table are."""
+"""The version of the conventions."""
 
-# Of the semantic conventions.
+# From the semantic conventions.
 SYSTEM: Final = "messaging.system"
 OPERATION_TYPE: Final = "messaging.operation.type"
 OPERATION_NAME: Final = "messaging.operation.name"
@@ -45,5 +45,5 @@ POSTPONED: Final = "postponed"
 
 
 def destination(use_case_id: str, step: str) -> str:
-    """Return what a step is called: `order.ship`."""
+    """Return the name of a step: `order.ship`."""
     return f"{use_case_id}.{step}"

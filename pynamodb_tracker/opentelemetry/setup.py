@@ -1,4 +1,4 @@
-"""`instrument`: which hooks and gauges are there, and how they are removed."""
+"""`instrument`: adds and removes the hooks and gauges."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pynamodb_tracker.task.task import Task
 
 _changing = threading.Lock()
 _removals: list[Callable[[], None]] = []
-"""What removes the hooks and gauges that the last call of `instrument` has added."""
+"""Functions that remove the hooks and gauges of the last call of `instrument`."""
 
 
 def instrument(
@@ -30,16 +30,25 @@ def instrument(
     relation: Literal["link", "parent"] = "link",
     gauges: Iterable[type[Task]] = (),
 ) -> Callable[[], None]:
-    """Report the runs of this process to OpenTelemetry from now on; what is returned ends that.
+    """Report the runs of this process to OpenTelemetry from now on.
 
-    Each run gets a span, the current one in its block, and metrics. A task keeps the span in which it is created in its
-    `trace`, about 75 bytes of its row. Its runs have a link to that span; with the relation "parent" they belong to the
-    trace of that span instead, except for tasks that repeat. Without providers, the global ones are used; none is set.
+    Each run gets metrics and a span, which is the current one in its block. A task keeps the span in which it was
+    created in its `trace`, about 75 bytes of its row. A second call replaces the settings of the first one.
 
-    `gauges` are use cases, `[Order]`: `pynamodb_tracker.due.age` says for how long the first task of each state has
-    been due. Each export reads 1.5 read units per step, so give them to one process only.
+    Args:
+        tracer_provider: The provider of spans. By default, the global one. None is set.
+        meter_provider: The provider of metrics. By default, the global one. None is set.
+        relation: "link": runs have a link to the span in which their task was created. "parent": runs belong to the
+            trace of that span, except for tasks that repeat.
+        gauges: Use cases, `[Order]`, for `pynamodb_tracker.due.age`: how long the first task of each state has been
+            due. Each export reads 1.5 read units per step, so give them to one process only.
 
-    A second call replaces the settings of the first one: nothing is reported twice.
+    Returns:
+        A function that ends the reporting.
+
+    Raises:
+        ValueError: `relation` is neither "link" nor "parent".
+        TypeError: `gauges` are not use cases.
 
     Examples:
         >>> uninstrument = instrument()

@@ -1,7 +1,7 @@
-"""A span for each run, the current one in its block, and related to the span in which its task was created.
+"""A span for each run. It is the current one in the run's block, and related to the span in which the task was created.
 
-A task keeps that span in its `trace`, in the form of W3C Trace Context (https://www.w3.org/TR/trace-context/), which is
-independent of the propagators of the processes that create and run tasks: they may differ.
+A task keeps that span in its `trace` as W3C Trace Context (https://www.w3.org/TR/trace-context/), whatever propagators
+the processes that create and run tasks have.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MAX_DESCRIPTION = 200
 _TRACEPARENT, _TRACESTATE = "traceparent", "tracestate"
 
 _MAX_TRACESTATE = 256
-"""Characters of a tracestate: it and the traceparent leave a third of a task's 512 bytes to entries of users."""
+"""Characters. With the traceparent, this leaves a third of the 512 bytes of a `trace` to entries of users."""
 
 _PROPAGATOR = TraceContextTextMapPropagator()
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -35,17 +35,17 @@ _RUN = context.create_key("pynamodb_tracker-run")
 
 
 class Spans(Hook):
-    """Starts a span when a task was claimed, and ends it once the end of the run is on record.
+    """Starts a span after a task was claimed, and ends it after the end of the run was recorded.
 
-    A refused claim has none: workers that compete for a task refuse each other all the time.
+    A refused claim has no span, because workers compete for tasks all the time.
     """
 
     def __init__(self, tracer: Tracer, *, adopt: bool) -> None:
-        """With `adopt`, the span in which a task was created is the parent; otherwise it is linked."""
+        """With `adopt`, the span in which a task was created is the parent. Otherwise it is linked."""
         self._tracer = tracer
         self._adopt = adopt
         self._open: WeakKeyDictionary[RunDetails, Span] = WeakKeyDictionary()
-        """The spans of runs that have not ended; weak, because a run that is dropped inside its block never ends."""
+        """Spans of open runs. Weak, because a run that is dropped inside its block never ends."""
 
     def on_create(self, use_case_id: str, task_id: str) -> Mapping[str, str] | None:  # noqa: ARG002 - of the hook
         """Return the current span for the `trace` of the task."""
@@ -53,7 +53,7 @@ class Spans(Hook):
         return _current_entries(around.origin if around is not None else None)
 
     def on_start(self, run: RunDetails) -> AbstractContextManager[object]:
-        """Start the span as of the time of the claim; it is the current one in the block."""
+        """Start the span at the time of the claim, and make it the current one in the block."""
         origin = _span_context_in(run.task.trace)
         parent, linked = self._relatives(run, origin)
         destination = names.destination(run.use_case_id, run.step)
@@ -78,7 +78,7 @@ class Spans(Hook):
         return _CurrentRun(span, origin)
 
     def on_end(self, run: RunDetails) -> None:
-        """End the span, here and not as it is left: a worker may release a task whose block hangs."""
+        """End the span here, not when the block is left: a worker may release a task while its block hangs."""
         span = self._open.pop(run, None)
         if span is None:
             return
@@ -86,12 +86,12 @@ class Spans(Hook):
             span.set_attribute(names.OUTCOME, outcome_of(run))
             if (error := error_of(run)) is not None:
                 span.set_attribute(names.ERROR_TYPE, type_of(error))
-                # No record_exception: messages and tracebacks contain secrets, which `redact` is there to remove.
+                # No record_exception: messages and tracebacks contain secrets, which `redact` removes.
                 span.set_status(StatusCode.ERROR, cut(scrubbed(message_of(error), run.task.redact), _MAX_DESCRIPTION))
         span.end(_nanoseconds(run.start_time + run.duration))
 
     def _relatives(self, run: RunDetails, origin: SpanContext | None) -> tuple[Context | None, SpanContext | None]:
-        """Return the context with the parent, None for the current one, and the span to link."""
+        """Return the context with the parent, or None for the current one, and the span to link."""
         if origin is None:
             return None, None
         # The runs of a task that repeats would all become part of one trace, for years.
@@ -99,17 +99,17 @@ class Spans(Hook):
             return None, origin
         around = trace.get_current_span().get_span_context()
         if around.trace_id == origin.trace_id:
-            return None, origin  # of the same trace, and nearer
+            return None, origin  # it is in the same trace, and nearer
         return trace.set_span_in_context(NonRecordingSpan(origin)), around if around.is_valid else None
 
 
 def outcome_of(run: RunDetails) -> str:
-    """Return how a run ended; a postponement is told from the failures that use up an attempt."""
+    """Return how a run ended. A postponement is not a failure, which uses up an attempt."""
     return names.POSTPONED if run.postponed else run.outcome or names.UNKNOWN
 
 
 def error_of(run: RunDetails) -> BaseException | None:
-    """Return the error of a run that ended with one: neither a release, as by Ctrl-C, nor a postponement is one."""
+    """Return the error of a failed run. Neither a release, as by Ctrl-C, nor a postponement is a failure."""
     return None if run.postponed or run.outcome in ("succeeded", "released") else run.error
 
 
@@ -118,10 +118,10 @@ def _nanoseconds(time: datetime) -> int:
 
 
 class _CurrentRun(AbstractContextManager[None]):
-    """Makes the span of a run the current one, in the context of the block; `Spans` ends it.
+    """Makes a run's span the current one in the context of its block. `Spans` ends it.
 
-    Runs of one thread need not end in the reverse order in which they began. So the span stays current only until its
-    run is left: if another run is the current one then, that leaves both contexts when its turn comes.
+    Runs of one thread may end in any order. The span stays current only until its run is left. If another run is the
+    current one then, that one leaves both contexts later.
     """
 
     __slots__ = ("_before", "_is_left", "_span", "origin")
@@ -129,23 +129,22 @@ class _CurrentRun(AbstractContextManager[None]):
     def __init__(self, span: Span, origin: SpanContext | None) -> None:
         self._span = span
         self.origin = origin
-        """The span in which the task was created, if that is known."""
+        """The span in which the task was created, if known."""
         self._before = Context()
         self._is_left = False
 
     def __enter__(self) -> None:
-        """Make the span current."""
         self._before = context.get_current()
         context.attach(context.set_value(_RUN, self, trace.set_span_in_context(self._span, self._before)))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Restore the context from before, unless a span is current that began later and has not ended."""
+        """Restore the previous context, unless a later span is still current."""
         self._is_left = True
         if trace.get_current_span() is not self._span:
             return
-        # Not by the token of `attach`: that could be the context of a run that was left meanwhile, or of another task.
+        # The token of `attach` may belong to a run that was left since, or to another task.
         before = self._before
         while (outer := _run_in(before)) and outer._is_left and trace.get_current_span(before) is outer._span:  # noqa: SLF001 - of the same class
             before = outer._before  # noqa: SLF001 - as above
@@ -153,15 +152,14 @@ class _CurrentRun(AbstractContextManager[None]):
 
 
 def _run_in(of: Context | None = None) -> _CurrentRun | None:
-    """Return the innermost run of a context, by default the current one."""
     found = context.get_value(_RUN, of)
     return found if isinstance(found, _CurrentRun) else None
 
 
 def _current_entries(creator: SpanContext | None) -> dict[str, str] | None:
-    """Return the entries for the `trace` of a task that is created now; None outside of a span.
+    """Return the `trace` entries for a new task, or None outside of a span.
 
-    `creator` is what the task in whose block it is created has in its own `trace`.
+    `creator` is the span in the `trace` of the task whose block creates the new one.
     """
     entries: dict[str, str] = {}
     _PROPAGATOR.inject(entries)
@@ -169,13 +167,13 @@ def _current_entries(creator: SpanContext | None) -> dict[str, str] | None:
         return None
     if len(entries.get(_TRACESTATE, "")) > _MAX_TRACESTATE:
         entries[_TRACESTATE] = _shortened(entries[_TRACESTATE])
-    if creator is not None and creator.trace_state:  # which the new task would inherit, and which is of another trace
+    if creator is not None and creator.trace_state:  # the new task must not inherit the state of another trace
         entries.setdefault(_TRACESTATE, "")
     return entries
 
 
 def _span_context_in(entries: Mapping[str, str] | None) -> SpanContext | None:
-    """Return the span in which a task was created; None if its `trace` does not say, or cannot be read."""
+    """Return the span in which a task was created, or None if its `trace` lacks it or cannot be read."""
     if not entries or _TRACEPARENT not in entries:
         return None
     span_context = trace.get_current_span(_PROPAGATOR.extract(entries, Context())).get_span_context()
@@ -183,7 +181,7 @@ def _span_context_in(entries: Mapping[str, str] | None) -> SpanContext | None:
 
 
 def _shortened(tracestate: str) -> str:
-    """Leave out entries from the end, the oldest ones: https://www.w3.org/TR/trace-context/#tracestate-limits."""
+    """Drop entries from the end, which are the oldest ones: https://www.w3.org/TR/trace-context/#tracestate-limits."""
     kept: list[str] = []
     left = _MAX_TRACESTATE
     for entry in tracestate.split(","):

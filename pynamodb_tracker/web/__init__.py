@@ -1,4 +1,4 @@
-"""A page in the browser about the tasks of a table, as an ASGI app; it needs the extra `web`."""
+"""A web page about the tasks of a table, as an ASGI app. It needs the extra `web`."""
 
 from pynamodb_tracker.exceptions import INSTALLABLE
 

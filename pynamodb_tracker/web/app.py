@@ -1,4 +1,4 @@
-"""`dashboard`: the page as an ASGI app, its addresses, and what it says when something cannot be shown."""
+"""`dashboard`: the page as an ASGI app, with its routes and error pages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from pynamodb_tracker.web.views import Views
 from pynamodb_tracker.web.words import visible
 
 _WORTH_PACKING = 1000
-"""Bytes of a response that is sent packed."""
+"""Bytes from which on a response is compressed."""
 
 _TITLES = {403: "This is not allowed", 404: "There is no such page"}
 
@@ -45,7 +45,7 @@ _CODES: dict[type[Exception], int] = {
     BotoCoreError: 502,
     ClientError: 502,
 }
-"""How the page responds to the errors of the library: its refusals, wrong arguments, and failures of DynamoDB."""
+"""Status codes of errors: refusals of the library, wrong arguments, and failures of DynamoDB."""
 
 
 def dashboard(
@@ -58,21 +58,26 @@ def dashboard(
     hide: Collection[str] = (),
     refresh: timedelta = timedelta(seconds=10),
 ) -> ASGIApp:
-    """Return a page for operators about these use cases, or about all of these tables, as an ASGI app.
+    """Return a page for operators about these use cases, or about all use cases of these tables, as an ASGI app.
 
-    Mount it in your own app, behind your own login: `user`, a function of the request, async or not, returns the name
-    of the person who asks, or None if that person may not see the page. Or give it a `token`, which the first address
-    must have as `?token=`; a cookie replaces it. A TypeError if there is neither. `hosts` are the names under which the
-    page is served; None leaves that check to your app.
+    Mount it in your own app, behind your own login. The page asks DynamoDB for at most 20 read units a second and view.
+    It marks tasks that have been due for more than 15 minutes. For scripts, each view is also JSON: add `.json` to its
+    path, or send `Accept: application/json`.
 
-    The page is read-only unless `actions` is true: people can then change tasks. `authorize`, a function of an
-    `ActionRequest`, returns True if that person may do that. `hide` names attributes, signals, and parts of them and
-    of `data`, whose values nobody sees.
+    Args:
+        *models: Use cases, or tables for all their imported use cases.
+        user: A function of the request, async or not, that returns the name of the person who asks, or None if that
+            person may not see the page.
+        token: A secret that the first address must have as `?token=`. A cookie replaces it.
+        hosts: The names under which the page is served. By default, your app checks them.
+        actions: Whether people can change tasks. By default, the page is read-only.
+        authorize: A function of an `ActionRequest` that returns True if the person may do it.
+        hide: Names of attributes, signals, and parts of them and of `data`, whose values nobody sees.
+        refresh: How often the page asks DynamoDB again while somebody looks.
 
-    It asks DynamoDB again every `refresh` while somebody looks, but never for more than 20 read units a second and
-    view. Tasks that are due for more than 15 minutes are marked.
-
-    Each view is JSON as well, for scripts: with `.json` behind its path, or by `Accept: application/json`.
+    Raises:
+        TypeError: There is neither a `user` nor a `token`, or an argument has the wrong type.
+        ValueError: `refresh` is not allowed.
 
     Examples:
         >>> app = dashboard(Order, token="a-long-random-text")
@@ -96,11 +101,10 @@ def dashboard(
         refresh=check_duration("refresh", refresh),
     )
     allowed = None if hosts is None else frozenset(map(str.lower, hosts))
-    return Guard(_app(Page(settings)), user=user, token=token, hosts=allowed, anonymous="web")
+    return Guard(_app(Page(settings)), user=user, token=token, hosts=allowed)
 
 
 def _use_cases(given: Collection[object]) -> dict[str, type[Task]]:
-    """Return the use cases by the names of their classes, which stand in the addresses."""
     found: dict[str, type[Task]] = {}
     for each in given:
         if not (isinstance(each, type) and issubclass(each, Task) and each.tracker.has_table):
@@ -122,14 +126,12 @@ def _app(page: Page) -> ASGIApp:
     decisions = Decisions(page, views)
 
     def show_refusal(request: Request, error: HTTPException) -> Response:
-        """Say in a sentence why something cannot be shown."""
         title = _TITLES.get(error.status_code, "This does not work")
         is_own = error.detail != HTTPStatus(error.status_code).phrase
         said = error.detail if is_own else f"Nothing is at {request.method} {visible(request.scope['path'])}."
         return page.show(request, "message.html", code=error.status_code, title=title, said=said)
 
     def show_error(request: Request, error: Exception) -> Response:
-        """Say in the library's words what went wrong."""
         code = next(code for kind, code in _CODES.items() if isinstance(error, kind))
         titles = {404: "There is no such task", 502: "DynamoDB refuses this"}
         model = page.settings.models.get(request.path_params.get("use_case", ""))
@@ -161,7 +163,7 @@ def _app(page: Page) -> ASGIApp:
         exception_handlers=handlers,
         middleware=[Middleware(GZipMiddleware, minimum_size=_WORTH_PACKING)],
     )
-    # Its redirects are whole addresses, with the host that the request names, and http behind a proxy.
+    # Starlette would redirect to an absolute address with the request's host, and with http behind a proxy.
     app.router.redirect_slashes = False
 
     async def as_html_or_json(scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,4 +1,4 @@
-"""The static files, each under a name with its hash: a browser keeps it for ever, and a new one has a new name."""
+"""The static files. Their names contain a hash, so browsers can keep them forever."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-_FOR_EVER = "private, max-age=31536000, immutable"
+_FOREVER = "private, max-age=31536000, immutable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Asset:
     """A static file."""
 
     hashed: str
-    """Its name with its hash."""
+    """Its name with the hash."""
     content: bytes
     media_type: str
 
@@ -37,10 +37,10 @@ def assets() -> dict[str, Asset]:
 
 
 def serve(request: Request) -> Response:
-    """Respond with a static file; one of another hash is of another version of this page, and not kept."""
+    """Return a static file. A browser must not keep it under a hash of another version of the page."""
     name = request.path_params["name"]
     asset = assets().get(f"{name.partition('.')[0]}.{name.rpartition('.')[2]}")
     if asset is None:
         raise HTTPException(404)
-    headers = {"Cache-Control": _FOR_EVER} if name == asset.hashed else {}
+    headers = {"Cache-Control": _FOREVER} if name == asset.hashed else {}
     return Response(asset.content, media_type=asset.media_type, headers=headers)

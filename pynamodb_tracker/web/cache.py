@@ -1,82 +1,144 @@
-"""Answers that are kept for a moment: many viewers cost what one costs, and the page says how old an answer is."""
+"""Caches answers for a moment, so that many viewers cost no more than one, and measures their cost."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from time import monotonic
 from typing import Any, Generic, TypeVar
 
 from pynamodb_tracker import clock
+from pynamodb_tracker.cost import dollars
 from pynamodb_tracker.task.task import Task
-from pynamodb_tracker.web.metering import Spent, metered
 
 V_co = TypeVar("V_co", covariant=True)
 V = TypeVar("V")
 
+_READS = frozenset({"BatchGetItem", "GetItem", "Query", "Scan"})
 _RATE = 20.0
-"""Read units a second that a view may cost on average, however often it is asked for."""
+"""Read units per second that a view may cost on average."""
 _SOONEST = timedelta(seconds=1)
-"""How soon an answer is asked for again, even if somebody wants a fresh one."""
+"""How long an answer is kept even if somebody wants a fresh one."""
 _MOST = 200
-"""Answers that are kept."""
+"""The largest number of cached answers."""
+
+
+@dataclass(slots=True)
+class Spent:
+    """Requests and their consumed capacity."""
+
+    requests: int = 0
+    reads: float = 0.0
+    writes: float = 0.0
+
+    def add(self, other: Spent) -> None:
+        """Add another cost."""
+        with _gate:
+            self.requests += other.requests
+            self.reads += other.reads
+            self.writes += other.writes
+
+    @property
+    def dollars(self) -> float:
+        """The on-demand price in us-east-1."""
+        return dollars(reads=self.reads, writes=self.writes)
+
+
+_gate = threading.Lock()
+_spent: ContextVar[Spent | None] = ContextVar("pynamodb_tracker_spent", default=None)
+
+
+@contextmanager
+def metered(*models: type[Task]) -> Iterator[Spent]:
+    """Yield the cost of the block's requests to the tables of these classes. Other requests are not changed."""
+    for model in models:
+        events = model.tracker.connection().connection.client.meta.events
+        with _gate:  # two threads that register at the same time would count twice
+            events.register("provide-client-params.dynamodb", _ask, unique_id="pynamodb_tracker.web ask")
+            events.register("after-call.dynamodb", _note, unique_id="pynamodb_tracker.web note")
+    spent = Spent()
+    token = _spent.set(spent)
+    try:
+        yield spent
+    finally:
+        _spent.reset(token)
+
+
+def _ask(params: dict[str, Any], model: Any, **_: object) -> dict[str, Any] | None:
+    """Have DynamoDB report the capacity that a request of a metered block consumes."""
+    if _spent.get() is None or "ReturnConsumedCapacity" not in model.input_shape.members:
+        return None
+    return {**params, "ReturnConsumedCapacity": "TOTAL"}
+
+
+def _note(parsed: dict[str, Any], model: Any, **_: object) -> None:
+    """Add the cost that a response reports to the metered block."""
+    spent = _spent.get()
+    if spent is None:
+        return
+    reported = parsed.get("ConsumedCapacity") or []
+    units = sum(each.get("CapacityUnits", 0.0) for each in (reported if isinstance(reported, list) else [reported]))
+    is_read = model.name in _READS
+    spent.add(Spent(1, units if is_read else 0.0, 0.0 if is_read else units))
 
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[V_co]):
-    """What was found, when, and what that cost."""
+    """A value from DynamoDB, when it was read, and its cost."""
 
     value: V_co
     spent: Spent
     time: datetime
     kept_for: timedelta
     asked: float
-    """When it was asked for, by a clock that no test and no demo stops: costs are about real time."""
+    """When it was asked for, by a clock that no test or demo stops, because costs depend on real time."""
     answered: float
-    """When it was there. It is kept from then on: those who waited for it while DynamoDB was slow do not ask again."""
+    """When it arrived. It is kept from then on, so that nobody who waited for a slow DynamoDB asks again."""
 
     @property
     def age(self) -> timedelta:
-        """How long ago it was asked for."""
+        """The time since it was asked for."""
         return timedelta(seconds=monotonic() - self.asked)
 
     def is_kept(self, *, fresh: bool = False) -> bool:
-        """Return whether it is given to others, or to those who want a fresh one."""
+        """Return whether the answer may still be used, `fresh` for somebody who wants a fresh one."""
         return timedelta(seconds=monotonic() - self.answered) < (_SOONEST if fresh else self.kept_for)
 
 
 @dataclass(slots=True)
 class _Asking:
-    """One request for an answer: others who want it meanwhile wait, and share the answer or the error."""
+    """One request for an answer. Others who want it wait, and share the answer or the error."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     error: Exception | None = None
 
 
 class Cache:
-    """Answers by key; while one is asked for, others who want it wait for it."""
+    """Answers by key. While one is asked for, others who want it wait."""
 
     def __init__(self, least: timedelta) -> None:
         self._least = least
-        """How long an answer is kept at least."""
+        """The shortest time to keep an answer."""
         self._answers: dict[Hashable, Answer[Any]] = {}
         self._asking: dict[Hashable, _Asking] = {}
         self._gate = threading.Lock()
         self._round = 0
         self.total = Spent()
-        """What all views have spent."""
+        """The cost of all views."""
         self.since = clock.now()
 
     def get(
         self, key: Hashable, models: Sequence[type[Task]], ask: Callable[[], V], *, fresh: bool = False
     ) -> Answer[V]:
-        """Return the answer that is kept under the key; otherwise ask, and keep the answer if nothing changed since."""
+        """Return the cached answer. Otherwise ask, and keep the answer unless something was changed in the meantime."""
         with self._gate:
             asking = self._asking.setdefault(key, _Asking())
         with asking.lock:
-            if asking.error is not None:  # DynamoDB throttles, perhaps: asking once more for each viewer makes it worse
+            if asking.error is not None:  # perhaps DynamoDB throttles: more requests make it worse
                 raise asking.error
             known = self._answers.get(key)
             if known is not None and known.is_kept(fresh=fresh):
@@ -100,7 +162,7 @@ class Cache:
             return answer
 
     def forget(self) -> None:
-        """Drop all answers, after something was changed; one that is asked for meanwhile is not kept."""
+        """Drop all answers after a change, including those on their way."""
         with self._gate:
             self._round += 1
             self._answers.clear()

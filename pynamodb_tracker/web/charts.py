@@ -1,4 +1,4 @@
-"""Charts as SVG without a script, a style attribute or a class of its own: numbers are attributes, text is escaped."""
+"""Charts as SVG without scripts or style attributes. Numbers are attributes, and text is escaped."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from markupsafe import Markup
 from pynamodb_tracker.presentation.overview import Number
 
 _WIDTH, _HEIGHT, _TOP = 480, 88, 6
-"""Units of the drawing, which is stretched to the width of the page; room above the highest column."""
+"""Units of the drawing, which is stretched to the width of the page. The top is room above the highest column."""
 _SLIGHTEST = 0.8
-"""Percent of the width that a part of a bar takes at least, so that one task among thousands is seen."""
+"""Minimum percentage of a bar's width, which keeps one task among thousands visible."""
 
 _AXIS = Markup('<line class="axis" x1="0" x2="{width}" y1="{y}" y2="{y}"/>')
 _COLUMN = Markup(
@@ -31,9 +31,9 @@ _BAR = Markup('<svg class="bar" role="img" aria-label="{label}">{content}</svg>'
 
 
 def columns(values: Sequence[int], titles: Sequence[str], label: str, begin: datetime, part: timedelta) -> Markup:
-    """Return a chart of columns, each about a part of the time, with a title in which a script changes the zone.
+    """Return a chart with a column for each part of the time. A script changes the time zone in the titles.
 
-    `label` says all of it for people who cannot see it.
+    `label` describes the chart for people who cannot see it.
     """
     most, room = max(values, default=0) or 1, _WIDTH / max(len(values), 1)
     content = [_AXIS.format(width=_WIDTH, y=_HEIGHT - 0.5)]
@@ -51,12 +51,11 @@ def columns(values: Sequence[int], titles: Sequence[str], label: str, begin: dat
                 title=title,
             )
         )
-    drawn = {"width": _WIDTH, "height": _HEIGHT, "label": label, "content": Markup("").join(content)}
-    return _COLUMNS.format(kind="columns", times=_TIMES.format(begin.isoformat(), part.total_seconds()), **drawn)
+    return _drawn("columns", content, label, _TIMES.format(begin.isoformat(), part.total_seconds()))
 
 
 def spark(values: Sequence[int], label: str) -> Markup:
-    """Return a small chart of columns without titles; `label` says what it shows."""
+    """Return a small chart of columns without titles. `label` describes it."""
     most, room = max(values, default=0) or 1, _WIDTH / max(len(values), 1)
     content = [_AXIS.format(width=_WIDTH, y=_HEIGHT - 0.5)]
     for at, value in enumerate(values):
@@ -64,14 +63,18 @@ def spark(values: Sequence[int], label: str) -> Markup:
             tall = round(max(_HEIGHT * value / most, _HEIGHT / 5), 1)
             place = {"x": round(at * room, 1), "y": round(_HEIGHT - tall, 1), "width": round(room - 2, 1)}
             content.append(_THIN.format(tall=tall, **place))
-    drawn = {"width": _WIDTH, "height": _HEIGHT, "label": label, "content": Markup("").join(content)}
-    return _COLUMNS.format(kind="spark", times="", **drawn)
+    return _drawn("spark", content, label)
+
+
+def _drawn(kind: str, content: Sequence[Markup], label: str, times: str = "") -> Markup:
+    joined = Markup("").join(content)
+    return _COLUMNS.format(kind=kind, times=times, width=_WIDTH, height=_HEIGHT, label=label, content=joined)
 
 
 def bar(parts: Sequence[tuple[str, Number]], label: str) -> Markup:
-    """Return a bar of parts, each with the name of its colour; `label` gets the numbers appended.
+    """Return a bar of parts, each with the name of its colour. The numbers are appended to `label`.
 
-    A part of which more exist than were counted is hatched: nobody knows how long it is.
+    A part is hatched if there are more tasks than were counted, because nobody knows its length.
     """
     whole, at, content = sum(number.tasks for _, number in parts) or 1, 0.0, []
     for name, number in parts:

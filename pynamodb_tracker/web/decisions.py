@@ -1,18 +1,19 @@
-"""What people decide about tasks: some that they have selected, or all that match a filter, after a dry run.
+"""Decisions of people about selected tasks, or about all tasks that match a filter, after a dry run.
 
-All that match are changed in slices, one for each POST. What is left travels in the form: nothing is kept here, so it
-goes on after a restart and in Lambda, and the first POST after the last slice is never sent.
+Matching tasks are changed in slices, one per POST. The form carries the progress and the server keeps none, so it
+continues after a restart and in Lambda.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import wraps
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import parse_qsl, unquote
 
 from botocore.exceptions import BotoCoreError, ClientError
 from pynamodb.exceptions import PynamoDBException
@@ -21,7 +22,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pynamodb_tracker import clock
+from pynamodb_tracker import clock, strict_json
 from pynamodb_tracker.exceptions import TrackerError, ValueNotStorableError
 from pynamodb_tracker.presentation import exact_json, listing
 from pynamodb_tracker.presentation.errors import for_people
@@ -32,9 +33,8 @@ from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.signal import signal_named
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
-from pynamodb_tracker.web.forms import Form, read_form
+from pynamodb_tracker.web.cache import Spent
 from pynamodb_tracker.web.guard import who
-from pynamodb_tracker.web.metering import Spent
 from pynamodb_tracker.web.page import (
     FILTER,
     OF_STEPS,
@@ -47,46 +47,38 @@ from pynamodb_tracker.web.page import (
     whole_number,
 )
 from pynamodb_tracker.web.views import Views
-from pynamodb_tracker.web.words import log_line
 
 log = logging.getLogger("pynamodb_tracker.web")
 
 SLICE = 100
-"""Tasks that are found at a time."""
+"""Tasks per query."""
 SLICE_SECONDS = 8.0
-"""How long a POST goes on with further tasks; API Gateway gives up after 30 seconds."""
+"""How long a POST starts on more tasks. API Gateway gives up after 30 seconds."""
 
+_MOST_FORM_BYTES = 1_000_000
+_MOST_FIELDS = 2000
+_FORM_TYPE = "application/x-www-form-urlencoded"
 _OF_DYNAMODB = (PynamoDBException, BotoCoreError, ClientError)
 
 
 def _audit(who: str, did: str, **about: object) -> None:
-    """Log who did what: not at INFO, which nobody sees under plain uvicorn."""
-    log.warning(log_line(who=who, did=did, **about))
+    """Log who did what. Plain uvicorn does not show INFO."""
+    log.warning(strict_json.dumps({"who": who, "did": did, **about}))
 
 
 _CHANGED = {
     "reopen": (Status.FAILED, Status.IGNORED),
     "ignore": (Status.PENDING, Status.IN_PROGRESS, Status.FAILED),
 }
-"""The states whose tasks a verb changes: of those in progress, it ignores the abandoned ones."""
+"""The states whose tasks a verb changes. Of tasks in progress, it ignores only abandoned ones."""
 
 _MOST_IN_DRY_RUN = 5000
 _FIELDS = ("reason", "first", "rate")
-"""Of a dry run, to be filled in."""
+"""The fields of a dry run."""
 _EXAMPLES = 5
 _MOST_DONE = 10**9
 _UNITS = 3
-"""Write units of a reopen or an ignore: the row, and its entry in the index that moves."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of the tasks of a decision."""
-
-    refused: Mapping[str, str]
-    """Those that were refused, and why."""
-    at_once: int = 0
-    """How many are due at once in spite of a rate."""
+"""Write units of a reopen or an ignore: the row, and its entry that moves in the index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,17 +90,19 @@ class Decision:
     reason: str
     by: str
     worker: str | None = None
-    """Whose task is unlocked; another worker's is left alone."""
+    """The worker whose lock is removed. Another worker's lock stays."""
     even_in_group: bool = False
     children: bool = False
-    """Whether what the task waits for is cancelled with it."""
+    """Whether the tasks that the task waits for are cancelled, too."""
     rate: int | None = None
-    """Tasks that become due in a minute, at most."""
+    """The largest number of tasks that become due per minute."""
 
-    def carry_out(self, task_ids: Sequence[str], begin: datetime | None = None, done: int = 0) -> Outcome:
-        """Change the tasks, and return what became of them; raise if DynamoDB refuses all of them.
+    def carry_out(
+        self, task_ids: Sequence[str], begin: datetime | None = None, done: int = 0
+    ) -> tuple[Mapping[str, str], int]:
+        """Change the tasks. Return the refusals by task id, and how many tasks are due at once in spite of a rate.
 
-        With a rate, they become due one by one from `begin` on, behind those that are done.
+        With a rate, they become due one by one from `begin` on, after the `done` tasks. Raise if DynamoDB refuses all.
         """
         at_once = 0
         if self.verb == "reopen":
@@ -120,15 +114,17 @@ class Decision:
         else:
             errors = {task_id: error for task_id in task_ids if (error := self._end_run(task_id)) is not None}
         refused = {task_id: for_people(error) for task_id, error in errors.items()}
+        about = {"use_case": self.step.model.tracker.use_case.name, "step": self.step.name}
+        reason = {"reason": self.reason} if self.reason else {}
         for task_id in task_ids:
-            self._log(task_id, refused.get(task_id))
+            why = {"refused": refused[task_id]} if task_id in refused else {}
+            _audit(self.by, self.verb, **about, task_id=task_id, **reason, **why)
         failures = [error for error in errors.values() if isinstance(error, _OF_DYNAMODB)]
-        if failures and len(failures) == len(task_ids):  # it may not write, or is throttled: the next ones fail as well
+        if failures and len(failures) == len(task_ids):  # not allowed or throttled: the next ones would fail, too
             raise failures[0]
-        return Outcome(refused, at_once)
+        return refused, at_once
 
     def _end_run(self, task_id: str) -> Exception | None:
-        """Cancel a task, or cancel its run or unlock it, and return why that was refused."""
         about: dict[str, Any] = {"reason": self.reason, "by": self.by}
         try:
             if self.verb == "unlock":
@@ -149,23 +145,66 @@ class Decision:
             why.append(f"{done.unlisted} more that it waits for are not listed, and left as they are")
         return TrackerError(f"{task_id} is cancelled, but not all that it waits for: {'; '.join(why)}") if why else None
 
-    def _log(self, task_id: str, refused: str | None) -> None:
-        about = {"use_case": self.step.model.tracker.use_case.name, "step": self.step.name, "task_id": task_id}
-        more = {"reason": self.reason} if self.reason else {}
-        _audit(self.by, self.verb, **about, **more, **({"refused": refused} if refused else {}))
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Slices:
-    """How far the tasks that match a filter are changed."""
+    """The progress of changing all tasks that match a filter."""
 
-    done: int = 0
-    refused: int = 0
-    examples: Mapping[str, str] = field(default_factory=dict)
-    """The first ones that the last slice was refused."""
-    at_once: int = 0
-    """How many of those that are done are due at once in spite of a rate."""
-    cursor: str | None = None
+    done: int
+    refused: int
+    examples: dict[str, str] = field(init=False, default_factory=dict)
+    """The first refusals of the last slice."""
+    at_once: int
+    """How many of the changed tasks are due at once in spite of a rate."""
+    cursor: str | None
+
+
+class Form(Mapping[str, str]):
+    """The fields of a form. A repeated field has its first value here, and all values in `all`."""
+
+    def __init__(self, text: str) -> None:
+        self._fields: dict[str, list[str]] = {}
+        for name, value in parse_qsl(text, keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="strict"):
+            self._fields.setdefault(name, []).append(value)
+
+    def all(self, name: str) -> list[str]:
+        """Return all values of a field."""
+        return self._fields.get(name, [])
+
+    def __getitem__(self, name: str) -> str:
+        return self._fields[name][0]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._fields)
+
+    def __len__(self) -> int:
+        return len(self._fields)
+
+
+async def _read_form(request: Request) -> Form:
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _FORM_TYPE:
+        raise HTTPException(415, "A form of this page is sent urlencoded.")
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > _MOST_FORM_BYTES:
+            raise HTTPException(413, "The form is too large: select fewer tasks.")
+    try:
+        return Form(body.decode("ascii"))
+    except ValueError:
+        raise HTTPException(400, "The form cannot be read.") from None
+
+
+def _post(
+    handle: Callable[[Decisions, Request, Form], Response],
+) -> Callable[[Decisions, Request], Awaitable[Response]]:
+    """Make an endpoint of a method that takes the request's form and sends requests to DynamoDB."""
+
+    @wraps(handle)
+    async def endpoint(self: Decisions, request: Request) -> Response:
+        return await run_in_threadpool(handle, self, request, await _read_form(request))
+
+    return endpoint
 
 
 class Decisions:
@@ -174,13 +213,11 @@ class Decisions:
     def __init__(self, page: Page, views: Views) -> None:
         self._page = page
         self._views = views
-        """They show a form again that was refused."""
+        """They show a refused form again."""
 
-    async def decide(self, request: Request) -> Response:
-        """Change the tasks that are selected."""
-        return await run_in_threadpool(self._decide, request, await read_form(request))
-
-    def _decide(self, request: Request, form: Form) -> Response:
+    @_post
+    def decide(self, request: Request, form: Form) -> Response:
+        """Change the selected tasks."""
         page, model = self._page, self._page.model(request)
         step = step_named(model, form.get("step"))
         task_ids = list(dict.fromkeys(unquote(each, errors="strict") for each in form.all("task")))
@@ -194,8 +231,8 @@ class Decisions:
                 return self._views.list_tasks(request, form, selected=task_ids, **refused)
             return self._views.show_task(request, task_ids[0], **refused)
         with page.changing(model) as spent:
-            outcome = decision.carry_out(task_ids)
-        if len(task_ids) == 1 and not outcome.refused:
+            refused_tasks, _ = decision.carry_out(task_ids)
+        if len(task_ids) == 1 and not refused_tasks:
             return page.redirect(request, model, "task", id=task_ids[0], done=decision.verb)
         return page.show(
             request,
@@ -203,13 +240,13 @@ class Decisions:
             model=model,
             spent=spent,
             task_ids=task_ids,
-            refused=outcome.refused,
+            refused=refused_tasks,
             said=VERBS[decision.verb],
             back={name: form.get(name, "") for name in FILTER},
         )
 
     def plan(self, request: Request) -> Response:
-        """Show what a decision about all tasks that match would change; this is a GET, and changes nothing."""
+        """Show which matching tasks a decision would change. This is a GET, and changes nothing."""
         return self._plan(request, request.query_params)
 
     def _plan(self, request: Request, query: Mapping[str, str], problem: FieldError | None = None) -> Response:
@@ -218,7 +255,7 @@ class Decisions:
         asked = filter_of(model, query)
         self._check(request, verb, model, step=asked.state.step)
         _check_state(verb, asked)
-        # What comes into the state after this look is left alone, however long the slices take.
+        # Tasks that come to the state from now on are not changed, however long the slices take.
         now = clock.now()
         what = Filter(asked.state, asked.since, min(asked.until or now, now), asked.error, asked.exactly)
         with page.metered(model) as spent:
@@ -239,11 +276,9 @@ class Decisions:
             code=200 if problem is None else 400,
         )
 
-    async def bulk(self, request: Request) -> Response:
-        """Change the next slice of the tasks that match."""
-        return await run_in_threadpool(self._bulk, request, await read_form(request))
-
-    def _bulk(self, request: Request, form: Form) -> Response:
+    @_post
+    def bulk(self, request: Request, form: Form) -> Response:
+        """Change the next slice of the matching tasks."""
         page, model = self._page, self._page.model(request)
         what = filter_of(model, form)
         if time_of(form, "until") is None:
@@ -251,15 +286,22 @@ class Decisions:
         _check_state(form.get("verb", ""), what)
         try:
             decision = self._decision(request, model, form, step_named(model, what.state.step))
-            begin, progress = time_of(form, "begin") or clock.now(), _Progress.of(form)
+            begin = time_of(form, "begin") or clock.now()
+            slices = Slices(
+                done=whole_number(form, "done", 0, _MOST_DONE),
+                refused=whole_number(form, "refused", 0, _MOST_DONE),
+                at_once=whole_number(form, "at_once", 0, _MOST_DONE),
+                cursor=form.get("cursor") or None,
+            )
+            first = _limit_in(form, "first")
         except FieldError as error:
             if error.field not in _FIELDS:
                 raise
             return self._plan(request, form, error)
-        # A form that has waited for its person does not make the tasks of the meantime due at once.
-        begin = max(begin, clock.now() - timedelta(minutes=progress.done / (decision.rate or 1)))
+        # Tasks do not become due at once because a person has waited before sending the form.
+        begin = max(begin, clock.now() - timedelta(minutes=slices.done / (decision.rate or 1)))
         with page.changing(model) as spent:
-            slices = _next_slice(decision, what, form.get("cursor") or None, progress, begin)
+            _change_slice(decision, what, slices, first, begin)
         return page.show(
             request,
             "bulk.html",
@@ -280,21 +322,25 @@ class Decisions:
         self._check(request, verb, model, step=step.name, task_ids=tuple(task_ids))
         if verb != "reopen" and not reason:
             raise FieldError("reason", "Write a reason, for people who look at the task later.")
-        worker, even_in_group = form.get("worker") or None, bool(form.get("even_in_group"))
-        rate = _limit_in(form, "rate")
-        children = bool(form.get("children"))
-        return Decision(verb, step, reason, who(request), worker, even_in_group, children, rate)
+        return Decision(
+            verb,
+            step,
+            reason,
+            who(request),
+            worker=form.get("worker") or None,
+            even_in_group=bool(form.get("even_in_group")),
+            children=bool(form.get("children")),
+            rate=_limit_in(form, "rate"),
+        )
 
     def _check(self, request: Request, verb: str, model: type[Task], **about: Any) -> None:
         if verb not in VERBS:
             raise HTTPException(400, "Tasks can be reopened, ignored, cancelled or unlocked here, nothing else.")
         self._page.check_allowed(request, verb, model, **about)
 
-    async def signal(self, request: Request) -> Response:
-        """Send a signal that a task awaits."""
-        return await run_in_threadpool(self._signal, request, await read_form(request))
-
-    def _signal(self, request: Request, form: Form) -> Response:
+    @_post
+    def signal(self, request: Request, form: Form) -> Response:
+        """Send an awaited signal to a task."""
         page, model = self._page, self._page.model(request)
         task_id, name, by = unquote(form.get("task", ""), errors="strict"), form.get("name", ""), who(request)
         page.check_allowed(request, "signal", model, signal=name, task_ids=(task_id,))
@@ -314,11 +360,9 @@ class Decisions:
         _audit(by, "signal", **about)
         return page.redirect(request, model, "task", id=task_id, done="signal")
 
-    async def pause(self, request: Request) -> Response:
+    @_post
+    def pause(self, request: Request, form: Form) -> Response:
         """Pause a step for everybody, or resume it."""
-        return await run_in_threadpool(self._pause, request, await read_form(request))
-
-    def _pause(self, request: Request, form: Form) -> Response:
         page, model = self._page, self._page.model(request)
         verb, step, reason = form.get("verb", ""), step_named(model, form.get("step")), form.get("reason", "").strip()
         if verb not in OF_STEPS:
@@ -342,18 +386,15 @@ class Decisions:
         _audit(who(request), verb, **about)
         return page.redirect(request, model)
 
-    async def count(self, request: Request) -> Response:
-        """Count all tasks of a use case; this is a POST because it reads the whole index, which no link should do."""
-        return await run_in_threadpool(self._count, request)
-
-    def _count(self, request: Request) -> Response:
+    def count(self, request: Request) -> Response:
+        """Count all tasks of a use case. This is a POST because it reads the whole index, which no link should do."""
         page, model = self._page, self._page.model(request)
 
         def count() -> tuple[Mapping[State[Any], int], timedelta]:
             began = time.monotonic()
             return model.counts(), timedelta(seconds=time.monotonic() - began)
 
-        # The most expensive view: a second click must not double it.
+        # This is the most expensive view, so a second click must not repeat it.
         answer = page.kept(request, [model], "count", count)
         counts, took = answer.value
         history = page.histories[model.__name__]
@@ -363,7 +404,7 @@ class Decisions:
 
 
 def _limit_in(form: Form, name: str) -> int | None:
-    """Return a number that somebody wrote to limit a decision; None for nothing, which is no limit."""
+    """Return the number in a field that limits a decision, or None if the field is empty."""
     number = whole_number(form, name, 0, _MOST_DONE)
     if form.get(name) and not number:
         raise FieldError(name, "Write a number from 1, or nothing for all.")
@@ -371,7 +412,6 @@ def _limit_in(form: Form, name: str) -> int | None:
 
 
 def _value_of(text: str) -> Any:
-    """Return the value that somebody wrote: JSON, or else the text itself."""
     try:
         return exact_json.with_floats(exact_json.loads(text))
     except (ValueError, RecursionError):
@@ -379,7 +419,7 @@ def _value_of(text: str) -> Any:
 
 
 def _end_of_pause(form: Form) -> datetime | None:
-    """Return until when a form pauses a step; None if that is until somebody resumes it."""
+    """Return the end of a pause, or None if somebody must resume the step."""
     if not form.get("reason", "").strip():
         raise FieldError("reason", "Write a reason: the pause is shown with it.")
     try:
@@ -392,45 +432,26 @@ def _end_of_pause(form: Form) -> datetime | None:
 
 
 def _check_state(verb: str, what: Filter) -> None:
-    """Refuse what would read all tasks of a state, change none, and call them changed."""
+    """Refuse a decision that would read all tasks of a state, change none, and report them as changed."""
     if what.state.status not in _CHANGED.get(verb, ()):
         raise HTTPException(400, f"To {verb} a task that is {what.state} changes nothing.")
 
 
-@dataclass(slots=True)
-class _Progress:
-    """How far a decision is, as the form of the next slice has it, and how many tasks it is about at most."""
+def _change_slice(decision: Decision, what: Filter, slices: Slices, first: int | None, begin: datetime) -> None:
+    """Change tasks from the cursor on, for some seconds, and at most the `first` ones of all slices.
 
-    done: int
-    refused: int
-    at_once: int
-    first: int | None
-
-    @classmethod
-    def of(cls, form: Form) -> _Progress:
-        """Read it from a form."""
-        done, refused, at_once = (whole_number(form, name, 0, _MOST_DONE) for name in ("done", "refused", "at_once"))
-        return cls(done, refused, at_once, _limit_in(form, "first"))
-
-    @property
-    def left(self) -> int | None:
-        """How many more tasks it is about; None for all of them."""
-        return None if self.first is None else max(self.first - self.done - self.refused, 0)
-
-
-def _next_slice(decision: Decision, what: Filter, cursor: str | None, progress: _Progress, begin: datetime) -> Slices:
-    """Change tasks from the cursor on, for some seconds; with a rate, they become due from `begin` on."""
-    examples: dict[str, str] = {}
+    With a rate, they become due from `begin` on.
+    """
     ends = time.monotonic() + SLICE_SECONDS
     while True:
-        left = progress.left
-        found = listing.find(what, cursor, limit=SLICE if left is None else min(left, SLICE))
+        left = None if first is None else max(first - slices.done - slices.refused, 0)
+        found = listing.find(what, slices.cursor, limit=SLICE if left is None else min(left, SLICE))
         task_ids = [entry.task_id for entry in found.entries][:left]
-        outcome = decision.carry_out(task_ids, begin, progress.done)
-        progress.done += len(task_ids) - len(outcome.refused)
-        progress.refused += len(outcome.refused)
-        progress.at_once += outcome.at_once
-        examples |= dict(list(outcome.refused.items())[: _EXAMPLES - len(examples)])
-        cursor = None if progress.left == 0 else found.cursor
-        if cursor is None or time.monotonic() > ends:
-            return Slices(progress.done, progress.refused, examples, progress.at_once, cursor)
+        refused, at_once = decision.carry_out(task_ids, begin, slices.done)
+        slices.done += len(task_ids) - len(refused)
+        slices.refused += len(refused)
+        slices.at_once += at_once
+        slices.examples |= dict(list(refused.items())[: _EXAMPLES - len(slices.examples)])
+        slices.cursor = None if first is not None and slices.done + slices.refused >= first else found.cursor
+        if slices.cursor is None or time.monotonic() > ends:
+            return

@@ -1,6 +1,6 @@
-"""Who may ask: known hosts, the login, requests that this page's own forms send; and the headers of every answer.
+"""Checks every request: its host, its login, and whether this page's own forms sent it. Also sets security headers.
 
-Every refusal is plain text. Only `/healthz` is answered without a login, and it says nothing.
+A refusal is plain text. Only `/healthz` needs no login, and it reveals nothing.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from pynamodb_tracker.arguments import shown
 
 User = Callable[[Request], str | Awaitable[str | None] | None]
-"""Returns, or awaits, the name of the person who sent a request; None if they may not see the page."""
+"""Returns the name of the person who sent a request, or None if they may not see the page. May be async."""
 
 _WHO = "pynamodb_tracker.who"
+_ANONYMOUS = "web"
+"""The name of people who log in with the token, unless `user` returns one."""
 _SAFE = ("GET", "HEAD")
 
 _CONTENT_POLICY = "; ".join(
@@ -34,7 +36,7 @@ _CONTENT_POLICY = "; ".join(
         "frame-ancestors 'none'",
     ]
 )
-"""No inline script, no inline style, nothing from another host, no frame (https://www.w3.org/TR/CSP3/)."""
+"""No inline scripts or styles, no content from other hosts, no frames (https://www.w3.org/TR/CSP3/)."""
 
 HEADERS = {
     "Content-Security-Policy": _CONTENT_POLICY,
@@ -45,33 +47,29 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
-"""Of every answer, refusals included."""
+"""The headers of every response, including refusals."""
 
 
 def who(request: Request) -> str:
-    """Return the name of the person who sent a request that the guard has let through."""
+    """Return the name of the person who sent an accepted request."""
     name: str = request.scope[_WHO]
     return name
 
 
 class Guard:
-    """The page as an ASGI app, behind its checks."""
+    """The ASGI app that runs the checks before the page."""
 
-    def __init__(
-        self, app: ASGIApp, *, user: User | None, token: str | None, hosts: frozenset[str] | None, anonymous: str
-    ) -> None:
+    def __init__(self, app: ASGIApp, *, user: User | None, token: str | None, hosts: frozenset[str] | None) -> None:
         self._app = app
         self._user = user
         self._token = token
         self._hosts = hosts
-        self._anonymous = anonymous
-        """The name of a person who logged in by the token, unless a function returns a better one."""
-        # The cookie proves the token without containing it. Pages of several ports share cookies: hence the name.
+        # The cookie proves the token without containing it. Pages on several ports share cookies, so its name differs.
         self._session = _digest(token or "", "session")
         self._cookie = f"pynamodb_tracker_{_digest(token or '', 'name')[:8]}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or refuse it."""
+        """Handle a request, or refuse it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -83,18 +81,18 @@ class Guard:
                     headers.setdefault(name, value)
             await send(message)
 
-        answer = await self._answer(Request(scope))
-        await (answer or self._app)(scope, receive, send_with_headers)
+        response = await self._check(Request(scope))
+        await (response or self._app)(scope, receive, send_with_headers)
 
-    async def _answer(self, request: Request) -> Response | None:
-        """Return the answer to a request that the page does not get to see; None if it may have it."""
+    async def _check(self, request: Request) -> Response | None:
+        """Return the response to a request that the page must not see, or None for an accepted one."""
         if request.scope["path"] == f"{root_path(request)}/healthz" and request.method in _SAFE:
             return PlainTextResponse("ok")
         if refusal := self._refusal(request):
             return refusal
-        if self._token is not None and (answer := self._login(request, self._token)):
-            return answer
-        name = self._anonymous if self._user is None else await _name(self._user, request)
+        if self._token is not None and (response := self._login(request, self._token)):
+            return response
+        name = _ANONYMOUS if self._user is None else await _name(self._user, request)
         if not name:
             return PlainTextResponse("refused: you may not see this page", 403)
         request.scope[_WHO] = name
@@ -103,26 +101,25 @@ class Guard:
     def _refusal(self, request: Request) -> Response | None:
         host = request.headers.get("host", "")
         if self._hosts is not None and (name := _host_name(host)) not in self._hosts:
-            # A page of another site whose name was made to resolve to this address could read everything otherwise.
+            # Otherwise, another site could make its name resolve to this address and read everything.
             return PlainTextResponse(f"this page is not served as {name!r}: add --host-name to serve it so", 421)
         if request.method not in _SAFE and not _is_own(request.headers, host):
             return PlainTextResponse("refused: the request comes from another site", 403)
         return None
 
     def _login(self, request: Request, token: str) -> Response | None:
-        """Return None if the cookie is right, a redirect that sets it for the right token, else a refusal."""
+        """Return None for the right cookie, a redirect that sets it for the right token, or else a refusal."""
         given = request.query_params.getlist("token")
         if request.method in _SAFE and any(_is_same(each, token) for each in given):
             others = urlencode([each for each in request.query_params.multi_items() if each[0] != "token"])
-            path = "/" + quote(request.scope["path"]).lstrip("/")  # two of them would begin with another host
+            path = "/" + quote(request.scope["path"]).lstrip("/")  # two slashes would begin with another host
             answer = RedirectResponse(path + (f"?{others}" if others else ""), 303)
             answer.headers["Referrer-Policy"] = "no-referrer"
-            is_https = request.scope["scheme"] == "https"
             answer.set_cookie(
                 self._cookie,
                 self._session,
                 path=root_path(request) or "/",
-                secure=is_https,
+                secure=request.scope["scheme"] == "https",
                 httponly=True,
                 samesite="strict",
             )
@@ -134,7 +131,7 @@ class Guard:
 
 async def _name(user: User, request: Request) -> str | None:
     name = await run_in_threadpool(user, request)
-    if inspect.isawaitable(name):  # what an async function returns would pass for a name otherwise
+    if inspect.isawaitable(name):  # a coroutine would pass for a name
         name = await name
     if not (name is None or isinstance(name, str)):
         raise TypeError(f"user must return a name or None, not {shown(name)}")
@@ -142,7 +139,7 @@ async def _name(user: User, request: Request) -> str | None:
 
 
 def root_path(request: Request) -> str:
-    """Return the path that the page is mounted at, without a slash at its end."""
+    """Return the path where the page is mounted, without a slash at its end."""
     path: str = request.scope.get("root_path", "")
     return path.rstrip("/")
 
@@ -158,14 +155,14 @@ def _is_same(given: str, wanted: str) -> bool:
 def _host_name(host: str) -> str:
     try:
         return urlsplit(f"//{host}").hostname or ""
-    except ValueError:  # brackets that are no IPv6 address
+    except ValueError:  # brackets without an IPv6 address
         return ""
 
 
 def _is_own(headers: Headers, host: str) -> bool:
     """Return whether a form or the script of this page sent the request.
 
-    Browsers say so in Sec-Fetch-Site; over plain HTTP, other than from localhost, they send only the Origin
+    Browsers tell in Sec-Fetch-Site. Over plain HTTP, except from localhost, they send only the Origin
     (https://www.w3.org/TR/fetch-metadata/).
     """
     site = headers.get("sec-fetch-site")

@@ -1,4 +1,4 @@
-"""The JSON form of the views: what their templates are given, under the same names, for scripts, bots and agents."""
+"""The JSON form of the views for scripts: the context of their templates under the same names."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ SUFFIX = ".json"
 _BY_SUFFIX = "pynamodb_tracker.json"
 
 _OF_CHARTS = frozenset({"shares", "part", "titles", "minutes", "at_least"})
-"""What only the drawing of charts needs."""
+"""Only charts need these."""
 
 OF_FORMS = frozenset({"given", "selected", "pages", "most_shown"})
-"""What a view has for its forms and links only."""
+"""Only forms and links need these."""
 
 
 def without_suffix(scope: dict[str, Any], use_cases: Mapping[str, object]) -> dict[str, Any]:
-    """Return a request as it would be without `.json` at the end of its path, and remember that it was there."""
+    """Return the scope of a request without `.json` at the end of its path, and with a mark that it was there."""
     if not scope["path"].endswith(SUFFIX):
         return scope
     path = scope["path"].removesuffix(SUFFIX)
@@ -35,7 +35,7 @@ def without_suffix(scope: dict[str, Any], use_cases: Mapping[str, object]) -> di
 
 
 def is_wanted(request: Request) -> bool:
-    """Return whether a request asks for JSON, by its path or by what it accepts."""
+    """Return whether a request asks for JSON by its path or its Accept header."""
     accepted = request.headers.get("accept", "")
     return is_by_suffix(request) or (TYPE in accepted and "text/html" not in accepted)
 
@@ -46,14 +46,14 @@ def is_by_suffix(request: Request) -> bool:
 
 
 def plain(value: Any) -> Any:  # noqa: PLR0911 - one for each kind
-    """Return a value of a view as JSON has it: states by their names, times in UTC, durations in seconds."""
+    """Return a view's value as JSON: states by their names, times in UTC, durations in seconds."""
     match value:
         case State():
             return name_of(value)
         case BoundStep():
             return value.name
         case Task():
-            return summary_as_json(value)  # a view has its attributes, without those that are hidden
+            return summary_as_json(value)  # a view adds the attributes that are not hidden
         case type():
             return value.__name__
         case datetime():

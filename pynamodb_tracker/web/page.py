@@ -1,4 +1,4 @@
-"""What all views have: the use cases, the settings, kept answers, and templates with the addresses of the page."""
+"""Shared by all views: the use cases, the settings, cached answers, templates and addresses."""
 
 from __future__ import annotations
 
@@ -29,9 +29,8 @@ from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.web import charts, json_form, words
 from pynamodb_tracker.web.assets import assets
-from pynamodb_tracker.web.cache import Answer, Cache
+from pynamodb_tracker.web.cache import Answer, Cache, Spent, metered
 from pynamodb_tracker.web.guard import root_path, who
-from pynamodb_tracker.web.metering import Spent, metered
 
 V = TypeVar("V")
 
@@ -44,27 +43,27 @@ VERBS = {
     "cancel_task": "cancelled as a whole",
     "unlock": "unlocked",
 }
-"""What people can do with tasks, and what is said of it afterwards."""
+"""Actions on tasks, and the words for their results."""
 
 OF_STEPS = ("pause", "resume")
-"""What they can do with a step."""
+"""Actions on steps."""
 
 OF_SIGNALS = ("signal",)
-"""What they can do with a task that awaits something."""
+"""Actions on tasks that await a signal."""
 
 FILTER = ("step", "state", "since", "until", "error", "exactly", "newest")
-"""What the address of a list of tasks has, apart from its cursor."""
+"""The query of a list of tasks, except its cursor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionRequest:
-    """What a person asks the page to do; the `authorize` function of `dashboard` allows or denies it.
+    """An action that a person requests. The `authorize` function of `dashboard` allows or denies it.
 
-    The page also asks before it shows a button. Then it names no step, signal or tasks.
+    The page also asks before it shows a button. Then there is no step, signal or task.
     """
 
     user: str
-    """The name that the `user` function has returned."""
+    """The name that the `user` function returned."""
     action: str
     """`reopen`, `ignore`, `cancel` (a run), `cancel_task`, `unlock` or `signal` for tasks, `pause` or `resume` for a
     step."""
@@ -75,14 +74,14 @@ class ActionRequest:
     signal: str | None = None
     """The name of the signal to send."""
     task_ids: tuple[str, ...] = ()
-    """The tasks; empty for an action on all tasks of a state that match a filter."""
+    """Empty for an action on all tasks of a state that match a filter."""
 
 
 Authorize = Callable[[ActionRequest], bool]
 
 
 class FieldError(ValueError):
-    """A field of a form has a wrong value: the form is shown again, and the field marked."""
+    """A field of a form has a wrong value. The form is shown again, with the field marked."""
 
     def __init__(self, field: str, why: object) -> None:
         super().__init__(str(why))
@@ -90,8 +89,7 @@ class FieldError(ValueError):
 
 
 _LEAST = 0.9
-"""Which part of the interval of refreshes an answer is kept, so that a viewer who refreshes gets a new one."""
-
+"""The part of the refresh interval for which an answer is kept, so that a refresh gets a new one."""
 
 _LATE_AFTER = timedelta(minutes=15)
 """How long a task may be due before it is marked."""
@@ -99,10 +97,10 @@ _LATE_AFTER = timedelta(minutes=15)
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What `dashboard` was asked for."""
+    """The arguments of `dashboard`."""
 
     models: Mapping[str, type[Task]]
-    """The use cases by the names of their classes."""
+    """The use cases by class name."""
     actions: bool = False
     authorize: Authorize | None = None
     hide: frozenset[str] = frozenset()
@@ -110,13 +108,13 @@ class Settings:
 
 
 class Page:
-    """The views' common ground."""
+    """Renders all views, and caches their answers."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.cache = Cache(max(settings.refresh * _LEAST, timedelta(seconds=1)))
         self.histories = {name: History() for name in settings.models}
-        """Exact counts by the name of the class."""
+        """Exact counts by class name."""
         self.assets = assets()
         self._templates = jinja2.Environment(
             loader=jinja2.FileSystemLoader(HERE / "templates"),
@@ -142,7 +140,7 @@ class Page:
         live: bool = False,
         **context: Any,
     ) -> Response:
-        """Return a page; with an `answer`, its age and its price are at the foot, with `spent` only the price."""
+        """Return a page. With an `answer`, its foot shows age and price. With `spent`, it shows only the price."""
         settings, url = self.settings, partial(self.url, request)
         table = model or next(iter(settings.models.values()))
         spent = answer.spent if answer is not None else spent or Spent()
@@ -182,20 +180,19 @@ class Page:
         return HTMLResponse(html, code)
 
     def _json_path(self, request: Request) -> str:
-        """Return the address of this view as JSON."""
         path, query = request.scope["path"], request.scope["query_string"].decode("latin-1")
         return f"{quote(path)}{json_form.SUFFIX}{'?' if query else ''}{query}"
 
     def kept(
         self, request: Request, models: Sequence[type[Task]], name: str, ask: Callable[[], V], *about: object
     ) -> Answer[V]:
-        """Return the answer that is kept for a view of these use cases, or ask, as soon as `?fresh` allows it."""
+        """Return the cached answer for a view of these use cases, or ask. `?fresh` asks sooner."""
         key = (*(model.__name__ for model in models), name, *about)
         return self.cache.get(key, models, ask, fresh="fresh" in request.query_params)
 
     @contextmanager
     def metered(self, *models: type[Task]) -> Iterator[Spent]:
-        """Yield what a view spends whose answer is not kept."""
+        """Yield the cost of a view without a cached answer."""
         with metered(*models) as spent:
             try:
                 yield spent
@@ -204,7 +201,7 @@ class Page:
 
     @contextmanager
     def changing(self, model: type[Task]) -> Iterator[Spent]:
-        """Yield the same for a block that changes tasks: no answer from before is shown after it, however it ends."""
+        """Yield the cost of a block that changes tasks. Drop all earlier answers after it, however it ends."""
         try:
             with self.metered(model) as spent:
                 yield spent
@@ -212,7 +209,7 @@ class Page:
             self.cache.forget()
 
     def url(self, request: Request, model: type[Task] | None = None, path: str = "", **query: object) -> str:
-        """Return an address of this page, of a use case or of no one; empty values are left out."""
+        """Return an address of this page, with a use case or without. Omit empty values."""
         of = "" if model is None else f"{model.__name__}/"
         text = words.query(**query)
         return f"{root_path(request)}/{of}{path}{'?' if text else ''}{text}"
@@ -237,7 +234,7 @@ class Page:
         return model
 
     def allows(self, request: Request, verb: str, model: type[Task], **about: Any) -> bool:
-        """Return whether a person may do something with the tasks of a use case."""
+        """Return whether a person may take an action on a use case."""
         authorize = self.settings.authorize
         if not self.settings.actions or authorize is None:
             return self.settings.actions
@@ -279,7 +276,7 @@ def state_of(model: type[Task], query: Mapping[str, str]) -> State[Any]:
 
 
 def filter_of(model: type[Task], query: Mapping[str, str]) -> Filter:
-    """Return the filter that a query or a form describes; times that are durations count from now."""
+    """Return the filter of a query or a form. Durations count from now."""
     since, until = time_of(query, "since"), time_of(query, "until")
     if since is not None and until is not None and since >= until:
         raise FieldError("until", "the window is empty: this is not after the other time")
@@ -288,7 +285,7 @@ def filter_of(model: type[Task], query: Mapping[str, str]) -> Filter:
 
 
 def time_of(query: Mapping[str, str], name: str) -> datetime | None:
-    """Return the time that somebody wrote, None for nothing; a FieldError says how to write one."""
+    """Return the time in a field, or None if the field is empty. Raise FieldError for any other text."""
     text = query.get(name, "").strip()
     try:
         return times.moment(text) if text else None

@@ -1,4 +1,4 @@
-"""All about one task: what happened to it, what comes next, its tasks around it, and its attributes."""
+"""The view of one task: its history, its next step, its related tasks, and its attributes."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from pynamodb_tracker.step.signal import signals_in
 from pynamodb_tracker.task.task import Task
 
 HIDDEN = "hidden"
-"""Stands for the value of an attribute that is not shown."""
+"""Shown instead of a hidden value."""
 
 _DEEPEST = 100
-"""Levels of data that are shown; Python gives up at about 500."""
+"""Levels of data that are shown. Python can walk about 500."""
 
 _BY_PEOPLE = ("ignored", "unlocked", "reopened")
-"""Types of entries in the errors of a task that are no failures."""
+"""Types of entries in a task's errors that are not failures."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened to the task."""
+    """An event in the task's history."""
 
     kind: str
-    """`failed`, or what a person did."""
+    """`failed`, or the action of a person."""
     step: str
     attempt: int
     time: datetime
@@ -50,7 +50,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A step on the way of the task."""
+    """A step on the task's way."""
 
     name: str
     where: str
@@ -60,59 +60,59 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class TaskView:
-    """What the page shows of a task."""
+    """The data of the page about one task."""
 
     task: Task
     step: BoundStep[Any] | None
-    """The step that it is at; None after the last one, and in a state that no step declares."""
+    """None after the last step, and in a state that no step declares."""
     next: str
     is_abandoned: bool
     events: Sequence[Event]
     """The last one first."""
     path: Sequence[Place]
     relations: Sequence[tuple[str, str]]
-    """What it has to do with other tasks and with its rule, each with a label."""
+    """Labels and texts about other tasks and the rule of repetition."""
     links: Mapping[str, tuple[type[Task], str]]
-    """By label, the tasks among these that the page can show."""
+    """Related tasks that the page can show, by label."""
     group: str | None
     attributes: Mapping[str, Any]
     unread: Mapping[str, str]
-    """What cannot be read, and why."""
+    """Why attributes cannot be read."""
     signals: Mapping[str, Any]
-    """What it has got from outside."""
+    """The received signals."""
     awaits: Sequence[str]
-    """What it waits for of that, as far as somebody can send it."""
+    """The awaited signals that somebody can send."""
     round: str
-    """To which a signal belongs that is sent from here."""
+    """The round of signals sent from here."""
     family: Family | None
-    """Its children; None if it waits for none."""
+    """The children, or None if the task waits for none."""
     family_links: Mapping[str, type[Task]]
-    """The use cases of these that the page can show, by their stored names."""
+    """The children's use cases that the page can show, by their stored names."""
 
     @property
     def may_end_run(self) -> bool:
-        """Whether a worker has it, so that its run can be cancelled, or the task unlocked."""
+        """Whether a worker has the task, so that its run can be cancelled, or the task unlocked."""
         return self.step is not None and self.task.state.status is Status.IN_PROGRESS and not self.is_abandoned
 
     @property
     def may_cancel(self) -> bool:
-        """Whether it has not ended, so that it can be cancelled at whichever step it is."""
+        """Whether the task has not ended, so that it can be cancelled at any step."""
         return self.step is not None and self.task.cancel_time is None
 
     @property
     def may_reopen(self) -> bool:
-        """Whether a reopen changes it."""
+        """Whether a reopen changes the task."""
         return self.step is not None and self.task.state.status in (Status.FAILED, Status.IGNORED)
 
     @property
     def may_ignore(self) -> bool:
-        """Whether an ignore is not refused."""
+        """Whether the task can be ignored."""
         waits = self.task.state.status in (Status.PENDING, Status.FAILED)
         return self.step is not None and (waits or self.is_abandoned)
 
 
 def view(model: type[Task], task_id: str, *, hide: frozenset[str], known: Mapping[str, type[Task]]) -> TaskView:
-    """Read a task with all of it that can be read; `known` are the use cases of the page by their stored names."""
+    """Read a task, as far as it can be read. `known` are the page's use cases by their stored names."""
     task = read_task(model, task_id)
     facts = task_as_json(task, with_data=True)
     state, others = task.state, {"created by": facts.get("creator"), "child of": facts.get("parent")}
@@ -135,7 +135,7 @@ def view(model: type[Task], task_id: str, *, hide: frozenset[str], known: Mappin
         },
         facts.get("group"),
         {name: HIDDEN if name in hide else without(value, hide) for name, value in facts["attributes"].items()},
-        # An error may quote the value, as that of a damaged time does.
+        # An error may quote the value, for example of a damaged time.
         {name: HIDDEN if name in hide else why for name, why in facts.get("unread", {}).items()},
         {name: HIDDEN if name in hide else without(signal, hide) for name, signal in facts.get("signals", {}).items()},
         sorted({*facts.get("awaited_signals", ())} & {each.stored_name for each in signals_in(model)}),
@@ -146,7 +146,7 @@ def view(model: type[Task], task_id: str, *, hide: frozenset[str], known: Mappin
 
 
 def without(value: Any, hide: frozenset[str], depth: int = 0) -> Any:
-    """Return a value of JSON without the parts of these names, and as deep as Python can walk and write it."""
+    """Return a JSON value without the parts that have these names, and without levels too deep for Python."""
     if depth == _DEEPEST and isinstance(value, dict | list):
         return "…"
     if isinstance(value, dict):
@@ -170,7 +170,6 @@ def _events(task: Task) -> list[Event]:
 
 
 def _path(task: Task, step: BoundStep[Any] | None) -> list[Place]:
-    """Return the steps of the use case, and where the task is."""
     names, left_out = list(task._bound_steps), skipped_steps(task)
     model, never_ran = type(task), task.fence == 0
     is_done = task.state.status is Status.SUCCEEDED

@@ -1,4 +1,4 @@
-"""The views: each answers a GET with a whole page, and changes nothing."""
+"""The views. Each returns a whole page for a GET, and changes nothing."""
 
 from __future__ import annotations
 
@@ -23,12 +23,10 @@ from pynamodb_tracker.presentation.schedules import MOST as MOST_ROWS
 from pynamodb_tracker.presentation.schedules import find_schedules
 from pynamodb_tracker.presentation.task_facts import is_branch
 from pynamodb_tracker.presentation.why_failed import MOST_SAMPLED, NO_ERRORS, SAMPLE, Errors, find_errors
-from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.find_by import find_by_text
 from pynamodb_tracker.task.task import Task
-from pynamodb_tracker.web.cache import Answer
-from pynamodb_tracker.web.metering import Spent
+from pynamodb_tracker.web.cache import Answer, Spent
 from pynamodb_tracker.web.page import (
     FILTER,
     VERBS,
@@ -44,31 +42,31 @@ from pynamodb_tracker.web.page import (
 from pynamodb_tracker.web.task_view import HIDDEN, view, without
 
 _MOST_IDS = 100
-"""Ids that can be looked for at once."""
+"""Ids per search."""
 _MOST_SHOWN = 200
 """Tasks of a group that are shown."""
 _MOST_GROUPS = 50
-"""Groups of errors on a page."""
+"""Groups of errors per page."""
 _MOST_CHARACTERS = 100_000
-"""Of a value of a task that is shown at once."""
+"""The part of a task's value that is shown at first."""
 _LONGEST_ID = 1024
-"""Bytes of an id; no task has a longer one."""
+"""Bytes of the longest possible id."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundTask:
-    """A task that was looked for by its id, or by an attribute."""
+    """A task that was found by its id or by an attribute."""
 
     model: type[Task]
     task_id: str
     state: State[Any]
     update_time: datetime | None
     by: str = ""
-    """The attribute and its value, as in `customer=c-7`, if it was found by one."""
+    """The attribute and its value, as in `customer=c-7`."""
 
 
 def _found_by(model: type[Task], text: str) -> Iterator[Task]:
-    """Return the newest tasks that have the value of an attribute that `customer=c-7` names; none for an id."""
+    """Return the newest tasks with the value of an attribute, as in `customer=c-7`, or none for an id."""
     try:
         index, value = find_by_text(model, text)
         return map(readable, index.query(value, newest_first=True, limit=_MOST_IDS))
@@ -84,11 +82,6 @@ class _StepFacts:
     lock_for: timedelta
     branch: bool
 
-    @classmethod
-    def of(cls, step: BoundStep[Any]) -> _StepFacts:
-        """Return what the class declares of a step."""
-        return cls(step.name, step.number, step.max_attempts, step.lock_for, is_branch(step.model, step.name))
-
 
 class Views:
     """The views of a page."""
@@ -97,7 +90,7 @@ class Views:
         self._page = page
 
     def home(self, request: Request) -> Response:
-        """Show a line for each use case; a single one is shown itself."""
+        """Show a line for each use case. A single one is shown itself."""
         models = list(self._page.settings.models.values())
         if len(models) == 1:
             return self._page.redirect(request, models[0])
@@ -124,14 +117,14 @@ class Views:
         return self.show_overview(request)
 
     def show_overview(self, request: Request, **refused: Any) -> Response:
-        """Show the overview; `refused` is about a form that was sent from there."""
+        """Show the overview, with its form again if that was `refused`."""
         model = self._page.model(request)
         answer, errors = self._overview(request, model)
         history, passing = self._page.histories[model.__name__], None
         if model.tracker.use_case.count_transitions:
             counted = self._page.kept(request, [model], "flow", partial(find_passing, steps_of(model)))
             passing = counted.value
-            answer.spent.add(counted.spent)  # it is the sum of two others, and of this request only
+            answer.spent.add(counted.spent)  # the cost object is a sum for this request only
         return self._page.show(
             request,
             "overview.html",
@@ -148,7 +141,6 @@ class Views:
         )
 
     def _overview(self, request: Request, model: type[Task]) -> tuple[Answer[Overview], Errors]:
-        """Return the overview and the errors of a use case, with the price of both."""
         steps = steps_of(model)
         errors = self._page.kept(
             request, [model], "errors", partial(find_errors, steps, sample=SAMPLE), None, None, SAMPLE
@@ -164,7 +156,7 @@ class Views:
         return replace(found, spent=spent, time=oldest.time, kept_for=kept_for, asked=oldest.asked), errors.value
 
     def errors(self, request: Request) -> Response:
-        """Show the errors of a use case, or of one of its steps, in groups."""
+        """Show the errors of a use case or a step in groups."""
         page, model, query = self._page, self._page.model(request), request.query_params
         chosen = {name: query.get(name, "").strip() for name in ("step", "since", "like")}
         steps = [step_named(model, chosen["step"])] if chosen["step"] else steps_of(model)
@@ -195,11 +187,11 @@ class Views:
         )
 
     def tasks(self, request: Request) -> Response:
-        """Show a page of the tasks of a state."""
+        """Show a page of tasks in a state."""
         return self.list_tasks(request, request.query_params)
 
     def list_tasks(self, request: Request, query: Mapping[str, str], **refused: Any) -> Response:
-        """Show the tasks that a filter describes; `refused` is about a form that was sent from there."""
+        """Show the tasks that match a filter, with their form again if that was `refused`."""
         page, model = self._page, self._page.model(request)
         chosen = {name: query.get(name, "") for name in (*FILTER, "cursor")}
         if not chosen["step"]:
@@ -233,7 +225,7 @@ class Views:
         )
 
     def show_task(self, request: Request, task_id: str, *, done: str = "", **refused: Any) -> Response:
-        """Show a task; `refused` is about a form that was sent from there."""
+        """Show a task, with its form again if that was `refused`."""
         page, model = self._page, self._page.model(request)
         known = {each.tracker.use_case.name: each for each in page.settings.models.values()}
         with page.metered(model) as spent:
@@ -251,7 +243,7 @@ class Views:
         )
 
     def workers(self, request: Request) -> Response:
-        """Show who runs tasks now, over all steps and use cases."""
+        """Show the workers that are running tasks of all use cases."""
         page, name = self._page, request.query_params.get("worker", "").strip()
         models = list(page.settings.models.values())
         answer = page.kept(request, models, "workers", partial(find_running, models, name or None), name)
@@ -260,7 +252,7 @@ class Views:
         )
 
     def schedules(self, request: Request) -> Response:
-        """Show the tasks of a use case that repeat."""
+        """Show the repeating tasks of a use case."""
         page, model = self._page, self._page.model(request)
         answer = page.kept(request, [model], "schedules", partial(find_schedules, model))
         return page.show(
@@ -275,7 +267,7 @@ class Views:
         )
 
     def group(self, request: Request) -> Response:
-        """Show which task of a group has the turn, what its tasks share, and which wait for their turn."""
+        """Show a group: the task that has the turn, the shared data, and the tasks that wait for their turn."""
         page, model, name = self._page, self._page.model(request), request.query_params.get("name", "")
         with page.metered(model) as spent:
             of = model.group(name)
@@ -296,7 +288,7 @@ class Views:
         )
 
     def find(self, request: Request) -> Response:
-        """Find tasks by ids or attributes, one on a line, or a group by its name; one found alone is shown itself."""
+        """Find tasks by ids or attributes, one per line, or a group by its name. A single result is shown itself."""
         page = self._page
         ids = [line.strip() for line in request.query_params.get("id", "").splitlines() if line.strip()]
         ids = list(dict.fromkeys(ids))
@@ -305,15 +297,9 @@ class Views:
         found: list[FoundTask] = []
         with page.metered(*models) as spent:
             for model in models:
-                found += [
-                    FoundTask(model, task.task_id, task.state, task.update_time)
-                    for task in rows_to_show(model, possible).values()
-                ]
-                for text in asked:
-                    found += [
-                        FoundTask(model, task.task_id, task.state, task.update_time, text)
-                        for task in _found_by(model, text)
-                    ]
+                tasks = [(task, "") for task in rows_to_show(model, possible).values()]
+                tasks += [(task, text) for text in asked for task in _found_by(model, text)]
+                found += [FoundTask(model, task.task_id, task.state, task.update_time, by) for task, by in tasks]
             groups = [model for model in models if len(possible) == 1 and model.group(possible[0]).turn is not None]
         if len(ids) == 1 == len(found) + len(groups):
             if groups:
@@ -326,7 +312,7 @@ class Views:
         )
 
     def table(self, request: Request) -> Response:
-        """Show what the doctor says about each table, and the steps that are declared."""
+        """Show the doctor's findings about each table, and the declared steps."""
         page, found, spent = self._page, [], Spent()
         tables: dict[int, list[type[Task]]] = {}
         for model in page.settings.models.values():
@@ -338,6 +324,12 @@ class Views:
                 spent.add(answer.spent)
             except NotExaminedError as error:
                 findings, problem = [], str(error)
-            its_steps = {model: [_StepFacts.of(step) for step in steps_of(model)] for model in (first, *others)}
+            its_steps = {
+                model: [
+                    _StepFacts(each.name, each.number, each.max_attempts, each.lock_for, is_branch(model, each.name))
+                    for each in steps_of(model)
+                ]
+                for model in (first, *others)
+            }
             found.append((first.tracker.connection().table_name, findings, problem, its_steps))
         return page.show(request, "table.html", found=found, spent=spent)

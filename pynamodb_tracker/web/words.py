@@ -1,6 +1,7 @@
-"""Text for the templates: nothing that is stored can be read otherwise than it is written, or steer a browser.
+"""Text for the templates. Stored text must not look different from what it is.
 
-The templates escape HTML on their own; this is about control characters and marks that reverse the writing direction.
+The templates escape HTML themselves. These functions escape control characters and marks that reverse the writing
+direction.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from urllib.parse import quote, urlencode
 
-from pynamodb_tracker import clock, strict_json
+from pynamodb_tracker import clock
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.task_facts import GAVE_UP
 from pynamodb_tracker.presentation.text import escaped, span
@@ -18,7 +19,7 @@ _CENT = 0.01
 
 
 def visible(value: object) -> str:
-    r"""Return a value as text on one line, with unprintable characters as in `\x1b`."""
+    r"""Return a value as one line of text, with unprintable characters escaped as in `\x1b`."""
     return escaped(str(value))
 
 
@@ -28,17 +29,17 @@ def status_words(status: object) -> str:
 
 
 def sentence(text: str) -> str:
-    """Return a text with a capital at its beginning."""
+    """Return a text that begins with a capital letter."""
     return text[:1].upper() + text[1:]
 
 
 def lines(text: str) -> str:
-    """Return the same of a text with several lines."""
+    """Return a text of several lines with unprintable characters escaped."""
     return "\n".join(map(escaped, text.splitlines()))
 
 
 def ago(time: datetime | None) -> str:
-    """Return how far a time is from now: `in 4m`, or `1d 17h ago`; `?` if it cannot be read."""
+    """Return how far a time is from now: `in 4m` or `1d 17h ago`. `?` if it cannot be read."""
     if time is None:
         return "?"
     away = time - clock.now()
@@ -46,7 +47,7 @@ def ago(time: datetime | None) -> str:
 
 
 def since(time: datetime | None) -> str:
-    """Return how long ago a time was, without a word for that."""
+    """Return how long ago a time was, without the word "ago"."""
     return "?" if time is None else span(clock.now() - time)
 
 
@@ -56,13 +57,13 @@ def moment(time: datetime | None) -> str:
 
 
 def clock_time(time: datetime) -> str:
-    """Return the time of day in UTC, with the date if it is not of the last 24 hours."""
+    """Return the time of day in UTC, with the date if it was more than 24 hours ago."""
     is_recent = clock.now() - time < timedelta(days=1)
     return f"{time.astimezone(UTC):{'%H:%M' if is_recent else '%Y-%m-%d %H:%M'}} UTC"
 
 
 def number(value: float) -> str:
-    """Return a number with separators; with a decimal if it is small and has one."""
+    """Return a number with separators, and with one decimal if it is small and not whole."""
     return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:,.1f}"  # noqa: PLR2004 - three digits
 
 
@@ -72,7 +73,7 @@ def money(dollars: float) -> str:
 
 
 def json_text(value: object) -> str:
-    """Return a value as JSON on several lines; text as it is."""
+    """Return a value as JSON on several lines, and text as it is."""
     if isinstance(value, str):
         return escaped(value)
     indent = 2 if isinstance(value, dict | list) else None
@@ -80,18 +81,13 @@ def json_text(value: object) -> str:
 
 
 def in_form(task_id: str) -> str:
-    """Return an id as the field of a form has it: browsers send a line break as two characters, and may strip it."""
+    """Return an id quoted for a form field: browsers change or strip line breaks."""
     return quote(task_id, safe="")
 
 
 def query(**values: object) -> str:
-    """Return the query of an address, without what is empty."""
+    """Return the query of an address without empty values."""
     return urlencode([(name, str(value)) for name, value in values.items() if value not in (None, "", False)])
-
-
-def log_line(**values: object) -> str:
-    """Return one line of JSON in ASCII, for the log."""
-    return strict_json.dumps(values)
 
 
 FILTERS: dict[str, Callable[..., str]] = {
@@ -112,4 +108,4 @@ FILTERS: dict[str, Callable[..., str]] = {
         in_form,
     )
 }
-"""By the names that the templates use."""
+"""The filters by their names in templates."""

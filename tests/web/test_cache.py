@@ -12,8 +12,7 @@ import pytest
 from pynamodb_tracker.dynamodb.side_by_side import side_by_side
 from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.web import cache as cache_module
-from pynamodb_tracker.web.cache import Cache, _Asking
-from pynamodb_tracker.web.metering import metered
+from pynamodb_tracker.web.cache import Cache, _Asking, metered
 from tests.support.processes import until
 from tests.web.conftest import Open
 from tests.web.shop import Order, Parcel, Refund

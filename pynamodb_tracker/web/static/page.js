@@ -6,7 +6,7 @@
   const first = (selector) => document.querySelector(selector);
   const all = (selector) => [...document.querySelectorAll(selector)];
 
-  // What a viewer chose is kept in the browser; private windows may refuse that.
+  // The browser keeps the viewer's choices. Private windows may refuse that.
   const recall = (name) => { try { return localStorage.getItem(`tracker-${name}`); } catch { return null; } };
   const remember = (name, value) => { try { localStorage.setItem(`tracker-${name}`, value); } catch { /* not kept */ } };
 
@@ -37,7 +37,7 @@
   const isInUse = () => isBusy || document.hidden || first("dialog[open], details.ask[open], [name=task]:checked")
     || first(".timeline details[open]") || document.activeElement.matches("input, select, textarea");
 
-  // Times are in the viewer's zone; UTC, as the server writes them, is in their titles.
+  // Times are in the viewer's zone. Their titles have UTC, as the server writes them.
   const showTimes = () => all("time[data-local]").forEach((each) => {
     const two = "2-digit", date = { year: "numeric", month: two, day: two };
     const minute = { hour: two, minute: two, timeZoneName: "short" }, time = new Date(each.dateTime);
@@ -110,7 +110,7 @@
       for (let next = form; next && !isStopped; next = first("form[data-next-slice]")) {
         const answer = await fetch(next.action, { method: "POST", body: new URLSearchParams(new FormData(next)) });
         const html = await answer.text();
-        if (!replaceMain(html)) { say(html); return; } // the form is still here: going on would send it for ever
+        if (!replaceMain(html)) { say(html); return; } // the form is still here, so continuing would send it forever
       }
     } catch { say("The server of this page does not answer: what is done is done"); } finally { isBusy = false; }
   };
@@ -179,7 +179,7 @@
     if (!event.target.matches("form[data-next-slice]")) return;
     event.preventDefault();
     isStopped = false;
-    if (!isBusy) sendSlices(event.target); // the slice under way goes on by itself
+    if (!isBusy) sendSlices(event.target); // the running slice continues by itself
   });
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") all("details.ask[open]").forEach((each) => { each.open = false; });
