@@ -1,4 +1,4 @@
-"""A step as a class body declares it; the class that is made of it has a bound one."""
+"""A step in a class body. The class replaces it by a bound step."""
 
 from __future__ import annotations
 
@@ -79,20 +79,16 @@ class Step:
         self.when_ignored = when_ignored
         self.branch = branch
         self.concurrency_limit = concurrency_limit
+        # The states of this step, for `also_from` of another one. No step may start from `in_progress`.
         self.pending = DeclaredState(self, Status.PENDING)
-        """Pending of this step, for `also_from` of another one."""
         self.in_progress = DeclaredState(self, Status.IN_PROGRESS)
-        """In progress at this step; no other step may start from it."""
         self.failed = DeclaredState(self, Status.FAILED)
-        """Failed of this step, for `also_from` of another one."""
         self.succeeded = DeclaredState(self, Status.SUCCEEDED)
-        """Succeeded of this step, for `also_from` of another one."""
         self.ignored = DeclaredState(self, Status.IGNORED)
-        """Ignored of this step, for `also_from` of another one."""
 
     def __set_name__(self, owner: type, name: str) -> None:
-        self.name = self.name or name  # one under another name is refused by the metaclass, which can name the class
+        self.name = self.name or name  # the metaclass refuses a second name
 
-    if TYPE_CHECKING:  # the metaclass replaces each step of a use case by a bound one
+    if TYPE_CHECKING:  # the metaclass replaces the steps of a use case by bound ones
 
         def __get__(self, instance: T | None, owner: type[T]) -> BoundStep[T]: ...

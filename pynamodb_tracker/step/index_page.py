@@ -13,18 +13,17 @@ _NAMES = ("attempt", "create_time", "update_time", "due_time", "last_error")
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """The index entry of a task, which may have changed since; None for values that it lacks or that are unreadable."""
+    """The index entry of a task, which may have changed since. None for missing or unreadable values."""
 
     task_id: str
-    """The id: `get_task` reads the task as it is now."""
+    """The id, with which `get_task` reads the current task."""
     attempt: int | None
     """Attempts of the step so far."""
     create_time: datetime | None
-    """When the task was created."""
     update_time: datetime | None
     """When it came into the state."""
     due_time: datetime | None
-    """When it may start, when its lock expires as claimed, or when it ended; the end of 9999 if it waits for others."""
+    """When it may start, when its claimed lock expires, or when it ended. The end of 9999 while it waits for others."""
     last_error: str | None
     """The last failure on one line, up to 200 characters."""
 
@@ -42,4 +41,4 @@ class IndexPage:
     tasks: list[IndexEntry]
     """Up to `limit` tasks in the order of the query."""
     cursor: str | None
-    """Text to pass to the next `index_page`; None if these are the last ones."""
+    """Text for the next `index_page`, or None on the last one."""
