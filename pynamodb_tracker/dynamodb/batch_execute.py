@@ -45,8 +45,7 @@ log = logging.getLogger("pynamodb_tracker")
 MOST = 25
 """https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchExecuteStatement.html"""
 
-_MOST_UNCLEAR = 3
-"""After this many unclear responses in a row, writes are sent one by one."""
+_MOST_UNCLEAR = 3  # after this many unclear responses in a row, writes are sent one by one
 
 _CODES = {
     "ConditionalCheckFailed": "ConditionalCheckFailedException",
@@ -75,17 +74,14 @@ class BatchedWrite:
     def __init__(self, table: TableConnection, operation: str, request: dict[str, Any], until: datetime | None) -> None:
         self.shared = table.connection
         self.connection = self.shared if until is None else connection_until(table, until)
-        """Its timeouts fit the time that is left."""
         self.operation = operation
         self.request = request
         self.statement = partiql.statement(operation, request)
-        """None if PartiQL cannot express the write."""
         self.key = partiql.key_of(request)
         self.alone = False
         self.response: dict[str, Any] | None = None
         self.error: Exception | None = None
-        self._refused_with: str | None = None
-        """The error code of the refused batch that it was in."""
+        self._refused_with: str | None = None  # the error code of its batch
 
     @property
     def can_be_batched(self) -> bool:

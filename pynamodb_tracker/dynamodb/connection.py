@@ -64,8 +64,7 @@ _ERRORS: dict[str, tuple[type[PynamoDBConnectionError], str]] = {
 _TRIES_OF_SDK = {"legacy": 10, "standard": 4, "adaptive": 4}
 """The SDK's default number of tries in each retry mode."""
 
-_LONGEST_EXPONENT = 30
-"""Limit for the SDK's pauses, which would overflow with a thousand tries."""
+_LONGEST_EXPONENT = 30  # limit for the SDK's pauses, which would overflow with a thousand tries
 
 _shared: ContextVar[Batcher | None] = ContextVar("pynamodb_tracker_batcher", default=None)
 
@@ -280,10 +279,8 @@ class _Flight(threading.local):
 
     def __init__(self) -> None:
         self._client: object = None
-        self._is_sent = False
-        """Whether a try was sent that has no response yet."""
-        self._is_lost = False
-        """Whether a try lost its response, so that it may have been applied."""
+        self._is_sent = False  # whether a try was sent that has no response yet
+        self._is_lost = False  # whether a try lost its response, so that it may have been applied
 
     def watched(self, client: Any) -> Any:
         """Watch the tries of a client, and return it."""
@@ -419,7 +416,7 @@ class SharedConnection(Connection):
         """Build the clients now, and everything that the first request and the first refusal would build."""
         self._build_rungs()
         self.client.meta.service_model.shape_for_error_code("ConditionalCheckFailedException")  # it indexes all errors
-        "localhost".encode("idna")  # as urllib3 does with each host; it imports large tables
+        "localhost".encode("idna")  # as urllib3 does with each host, which imports large tables
 
     def within(self, seconds: float, strictly: float = math.inf) -> SharedConnection:
         """Return a connection that ends a request in that time, the SDK's retries included.

@@ -75,12 +75,8 @@ class Statement(NamedTuple):
         return {"Statement": self.text, "Parameters": self.parameters, **on_failure}
 
 
-class _Text(NamedTuple):
-    """A translated expression: its text, and the placeholders of its parameters in their order."""
-
-    text: str
-    places: list[str]
-
+_Text = tuple[str, list[str]]
+"""A translated expression, and the placeholders of its parameters in their order."""
 
 _texts: dict[tuple[object, ...], _Text | None] = {}
 
@@ -90,11 +86,8 @@ def statement(operation: str, request: Mapping[str, Any]) -> Statement | None:
     is_put = operation == "PutItem"
     attributes: Mapping[str, Typed] = request[ITEM if is_put else KEY]
     update, condition = request.get(UPDATE_EXPRESSION), request.get(CONDITION_EXPRESSION)
-    if is_put:
-        is_possible = IF_ABSENT.items() <= request.items()  # an INSERT never replaces an item
-    else:
-        is_possible = isinstance(condition, Rendered) and (update is None or isinstance(update, Rendered))
-    if not is_possible:
+    is_rendered = isinstance(condition, Rendered) and (update is None or isinstance(update, Rendered))
+    if not (IF_ABSENT.items() <= request.items() if is_put else is_rendered):  # an INSERT never replaces an item
         return None
     names = request.get(EXPRESSION_ATTRIBUTE_NAMES, {}).values()
     shape = (operation, request[TABLE_NAME], update, condition, request.get(RETURN_VALUES), *attributes, *names)
@@ -102,11 +95,11 @@ def statement(operation: str, request: Mapping[str, Any]) -> Statement | None:
         if len(_texts) >= _MOST_TEXTS:
             _texts.clear()
         _texts[shape] = _inserted(request) if is_put else _translated(operation, request)
-    text = _texts.get(shape)
-    if text is None:
+    found = _texts.get(shape)
+    if found is None:
         return None
-    values = request.get(EXPRESSION_ATTRIBUTE_VALUES, {})
-    return Statement(text.text, [values[place] if place[0] == ":" else attributes[place] for place in text.places])
+    (text, places), values = found, request.get(EXPRESSION_ATTRIBUTE_VALUES, {})
+    return Statement(text, [values[place] if place[0] == ":" else attributes[place] for place in places])
 
 
 def item_key(request: Mapping[str, Any]) -> Mapping[str, Typed]:
@@ -222,14 +215,14 @@ def _translated(operation: str, request: Mapping[str, Any]) -> _Text | None:
     returned = request.get(RETURN_VALUES)
     returning = f" RETURNING {returned.replace('_', ' ')} *" if returned else ""
     text = f"{verb} WHERE {key} AND {guard}{returning}"
-    return None if len(text) > _LONGEST else _Text(text, [*changed.places, *request[KEY], *guarded.places])
+    return None if len(text) > _LONGEST else (text, [*changed.places, *request[KEY], *guarded.places])
 
 
 def _inserted(request: Mapping[str, Any]) -> _Text | None:
     attributes = ", ".join(f"'{name.replace(_QUOTE, 2 * _QUOTE)}': ?" for name in request[ITEM])
     text = f"INSERT INTO {_quoted(request[TABLE_NAME])} VALUE {{{attributes}}}"
     is_possible = len(text) <= _LONGEST and all(map(_can_be_named, request[ITEM]))
-    return _Text(text, list(request[ITEM])) if is_possible else None
+    return (text, list(request[ITEM])) if is_possible else None
 
 
 def _can_be_named(name: str) -> bool:

@@ -10,8 +10,7 @@ from typing import TypeVar
 Q = TypeVar("Q")
 R = TypeVar("R")
 
-_THREADS = 8
-"""Few, because a client keeps a limited number of connections, and the program needs most of them itself."""
+_THREADS = 8  # few, because the program needs most of the client's connections itself
 
 
 def side_by_side(ask: Callable[[Q], R], questions: Iterable[Q]) -> list[R]:

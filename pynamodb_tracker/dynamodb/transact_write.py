@@ -27,12 +27,9 @@ class Unapplied:
 
     def __init__(self, error: TransactWriteError, *, refused: bool, unheard: bool, is_temporary: bool) -> None:
         self.error = error
-        self.refused = refused
-        """Whether the condition of the first write failed."""
-        self.unheard = unheard
-        """Whether a try got no response, so it may have been applied, or may still be."""
-        self.is_temporary = is_temporary
-        """Whether more time might have helped."""
+        self.refused = refused  # the condition of the first write failed
+        self.unheard = unheard  # a try got no response, so it may have been applied, or may still be
+        self.is_temporary = is_temporary  # more time might have helped
 
 
 def transact_write(

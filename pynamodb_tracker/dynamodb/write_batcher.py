@@ -41,11 +41,9 @@ class WriteBatcher:
     def __init__(self) -> None:
         self._process = os.getpid()
         self._guard = threading.Lock()
-        self._senders = 0
-        """Threads that are about to send a write, or that wait for a response."""
+        self._senders = 0  # threads that are about to send a write, or that wait for a response
         self._waiting: list[_Waiting] = []
-        self._leader: _Waiting | None = None
-        """Its thread sends the next request."""
+        self._leader: _Waiting | None = None  # its thread sends the next request
         self._in_flight = set[_Waiting]()
 
     @around
@@ -180,8 +178,7 @@ class _Waiting:
     def __init__(self, write: BatchedWrite) -> None:
         self.write = write
         self.inbox: SimpleQueue[str] = SimpleQueue()
-        self.leader: _Waiting | None = None
-        """Its thread sends this write."""
+        self.leader: _Waiting | None = None  # its thread sends this write
         self.present = threading.Lock()
         """Its thread holds it while it waits. The `with` statement releases it, whatever is raised, and where."""
         self.is_answered = False

@@ -37,8 +37,20 @@ def check_done(result: object) -> None:
 
     The function does not show that: a lambda, a decorator or a partial may hide a coroutine function.
     """
-    if _is_to_be_done(result):
-        _refuse(result)
+    if not _is_to_be_done(result):
+        return
+    if isinstance(result, Coroutine | Generator):
+        result.close()  # otherwise Python warns of it
+    if isinstance(result, Generator):
+        problem, remedy = "a generator, whose body has not run", "write return for yield, or iterate over it inside"
+    elif isinstance(result, AsyncGenerator):
+        problem, remedy = "an async generator, whose body has not run", "iterate over it in an async function"
+    elif not isinstance(result, Awaitable):
+        problem, remedy = "a future, so its work may not be done", "wait for it, and return its result()"
+    else:
+        problem = "an awaitable, so its work is not done"
+        remedy = "await it in an async function, for arun or arun_all; a decorator of one has to return one, too"
+    raise TypeError(f"the function returned {problem}: {remedy}")
 
 
 def has_returned(journal: Journal[Any]) -> bool:
@@ -63,7 +75,7 @@ def call_for_result(function: Callable[[ExecutionContext[T]], R], ctx: Execution
 
 def expect_result(ctx: BlockContext[T]) -> None:
     """Refuse to record the success in a transaction before a result is stored."""
-    ctx._journal.expects_result = True  # noqa: SLF001 - no name for it among what the user's function sees
+    ctx._journal.expects_result = True  # noqa: SLF001 - users do not see it
 
 
 def result_of(ctx: BlockContext[T], result: R) -> R:
@@ -74,19 +86,3 @@ def result_of(ctx: BlockContext[T], result: R) -> R:
         return result
     stored: R = json.loads(journal.result or "null")
     return stored
-
-
-def _refuse(result: object) -> None:
-    """Raise a TypeError with advice. Close a coroutine, so that Python does not warn about it."""
-    if isinstance(result, Coroutine | Generator):
-        result.close()
-    if isinstance(result, Generator):
-        problem, remedy = "a generator, whose body has not run", "write return for yield, or iterate over it inside"
-    elif isinstance(result, AsyncGenerator):
-        problem, remedy = "an async generator, whose body has not run", "iterate over it in an async function"
-    elif not isinstance(result, Awaitable):
-        problem, remedy = "a future, so its work may not be done", "wait for it, and return its result()"
-    else:
-        problem = "an awaitable, so its work is not done"
-        remedy = "await it in an async function, for arun or arun_all; a decorator of one has to return one, too"
-    raise TypeError(f"the function returned {problem}: {remedy}")

@@ -41,9 +41,7 @@ _KEYS = "c35a0403-3bd7-4447-90b4-5ac3aa414434"
 
 
 _LONGEST_PART = 64  # characters in the name of a part
-
-TRIES = 3
-"""How often a lock that has expired before its block is extended. These responses may be late as well."""
+TRIES = 3  # how often a lock that has expired before its block is extended: these responses may be late as well
 
 
 class StepOfTask(Protocol):

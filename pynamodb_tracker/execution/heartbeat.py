@@ -19,11 +19,8 @@ T = TypeVar("T", bound=TaskRow)
 
 log = logging.getLogger("pynamodb_tracker")
 
-_SOON = 5.0
-"""Seconds within which a failed beat is retried. With a short lock, it is sooner."""
-
-MOMENT = 1.0
-"""Seconds that the end of a block waits for a beat in progress."""
+_SOON = 5.0  # seconds within which a failed beat is retried, or sooner with a short lock
+MOMENT = 1.0  # seconds that the end of a block waits for a beat in progress
 
 
 class Heartbeat(Generic[T]):

@@ -17,7 +17,7 @@ log = logging.getLogger("pynamodb_tracker")
 
 
 class Observation:
-    """The details of one run and its hooks: its own, and those that were registered at its claim."""
+    """The details of one run and its hooks: its own, and the hooks that were registered at its claim."""
 
     __slots__ = ("_begun", "_entered", "_guard", "_has_ended", "_journal", "_own", "details", "hooks")
 
@@ -26,8 +26,7 @@ class Observation:
         self.hooks = self._own = own
         self._journal: Journal[Any] | None = None
         self._guard = threading.Lock()
-        self._begun = 0
-        """How many hooks were started. These get `on_end`, and all others get `on_refuse`."""
+        self._begun = 0  # how many hooks were started: these get `on_end`, and all others get `on_refuse`
         self._has_ended = False
         self._entered: list[tuple[Hook, AbstractContextManager[object]]] = []
 

@@ -53,15 +53,12 @@ T = TypeVar("T", bound=TaskRow)
 
 log = logging.getLogger("pynamodb_tracker")
 
-
 CLOSE_WITHIN = timedelta(seconds=5)
 """How long a release is tried after somebody stopped the block and waits for its end."""
 
 
 class _GiveBack:
     """A call of `give_back`, which ends a run."""
-
-    __slots__ = ()
 
 
 class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
@@ -90,30 +87,22 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         self.also_from = also_from
         self.detailed_error = detailed_error
         self.skip_error = skip_error
-        self.payload = payload
-        """The fingerprint of `must_match`, or None if that is not compared."""
-        self.heartbeat: Heartbeat[T] | bool = heartbeat
-        """Whether the run uses a heartbeat, and later the heartbeat itself."""
+        self.payload = payload  # the fingerprint of `must_match`
+        self.heartbeat: Heartbeat[T] | bool = heartbeat  # whether it has one, and then the heartbeat itself
         self.create: Callable[[], NewTask[T] | None] | None = None
         """Called when the task does not exist. It returns a new task to create and claim in one request, or creates it
         and returns None. Without it, a missing task raises TaskNotFoundError."""
-        self.has_created = False
-        """Whether the claim has created the task."""
-        self.concluded = False
-        """Whether the end is recorded, or an error or note says why not."""
+        self.has_created = False  # whether the claim has created the task
+        self.concluded = False  # whether the end is recorded, or an error or note says why not
         self.unrecorded: PynamoDBException | TrackerError | None = None
         """Why a failure or release was not recorded. The block's error has a note about it."""
         self.finisher: dict[str, object] = {}
         """The call that ends the run, `__exit__` or `give_back`: the first one that sets the default."""
-        self.is_used = False
-        """Whether the task was claimed or refused."""
-        self.is_cancelled = False
-        """Whether the block was cancelled from outside, which releases its attempt, like Ctrl-C."""
-        self.observation: Observation | None = None
-        """The hooks of the run, or None without hooks."""
+        self.is_used = False  # whether the task was claimed or refused
+        self.is_cancelled = False  # by something outside of the block, which releases the attempt, like Ctrl-C
+        self.observation: Observation | None = None  # the hooks of the run, if it has some
         self.journal: Journal[T] | None = None
-        self.delay: timedelta | None = None
-        """The pause after a failure. A retry does not call the user's function again."""
+        self.delay: timedelta | None = None  # after a failure: a retry does not call the user's function again
 
     if not TYPE_CHECKING:  # type checkers know that there are no other attributes
 
@@ -396,7 +385,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         log.error("%s", message, extra=journal.claim.log_fields)
 
     def _stop_block(self, journal: Journal[T]) -> None:
-        """Stop the heartbeat, and refuse further writes of the block."""
+        """Stop the heartbeat, and refuse more writes of the block."""
         journal.ended = True
         if isinstance(self.heartbeat, Heartbeat):
             self.heartbeat.stop()

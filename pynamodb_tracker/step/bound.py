@@ -23,7 +23,7 @@ from pynamodb_tracker.step.functions import async_function_of, bind, function_of
 from pynamodb_tracker.step.state import State
 
 if TYPE_CHECKING:
-    from typing_extensions import deprecated  # type checkers have it; nothing imports it
+    from typing_extensions import deprecated  # only type checkers need it
 
     from pynamodb_tracker.aio.context import AsyncContext
     from pynamodb_tracker.batch.batch import Report

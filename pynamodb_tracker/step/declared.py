@@ -79,12 +79,16 @@ class Step:
         self.when_ignored = when_ignored
         self.branch = branch
         self.concurrency_limit = concurrency_limit
-        # The states of this step, for `also_from` of another one. No step may start from `in_progress`.
         self.pending = DeclaredState(self, Status.PENDING)
+        """Pending at this step, for `also_from` of another one."""
         self.in_progress = DeclaredState(self, Status.IN_PROGRESS)
+        """In progress at this step. No other step may start from it."""
         self.failed = DeclaredState(self, Status.FAILED)
+        """Failed at this step, for `also_from` of another one."""
         self.succeeded = DeclaredState(self, Status.SUCCEEDED)
+        """Succeeded at this step, for `also_from` of another one."""
         self.ignored = DeclaredState(self, Status.IGNORED)
+        """Ignored at this step, for `also_from` of another one."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = self.name or name  # the metaclass refuses a second name

@@ -96,10 +96,8 @@ class StepDefinition(Generic[T]):
         self.model = model
         self.declared = declared
         self.codes = codes
-        self.states = states
-        """The states of all steps of the class, by code."""
-        self.also_from: frozenset[int] = frozenset()
-        """Codes of more states from which the step may start."""
+        self.states = states  # of all steps of the class, by code
+        self.also_from: frozenset[int] = frozenset()  # codes of more states from which the step may start
         when_ignored = None
         if declared.when_ignored is not None:
             from pynamodb_tracker.transitions.follow_ups import FollowUpsOfIgnored  # noqa: PLC0415 - few steps need it
@@ -233,8 +231,9 @@ class StepDefinition(Generic[T]):
     def _code_of(self, state: object) -> int | None:
         if isinstance(state, DeclaredState):
             bound = self.model._bound_steps.get(state.step.name)
-            if bound is not None and bound._definition.declared is state.step:
-                return bound._definition.codes.code(state.status)
+            of: StepDefinition[Any] | None = bound and bound._definition
+            if of is not None and of.declared is state.step:
+                return of.codes.code(state.status)
         elif isinstance(state, State) and state.use_case_id == self.model.tracker.use_case.name:
             return state.code
         return None

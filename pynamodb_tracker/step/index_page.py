@@ -8,8 +8,6 @@ from datetime import datetime
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.model.row import TaskRow, load, readable
 
-_NAMES = ("attempt", "create_time", "update_time", "due_time", "last_error")
-
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
@@ -20,6 +18,7 @@ class IndexEntry:
     attempt: int | None
     """Attempts of the step so far."""
     create_time: datetime | None
+    """When the task was created."""
     update_time: datetime | None
     """When it came into the state."""
     due_time: datetime | None
@@ -31,7 +30,8 @@ class IndexEntry:
     def of(cls, entry: Item) -> IndexEntry:
         """Return the readable values of a stored entry."""
         row = readable(load(TaskRow, entry))
-        return cls(entry["task_id"]["S"], *(getattr(row, name) for name in _NAMES))
+        times = row.create_time, row.update_time, row.due_time
+        return cls(entry["task_id"]["S"], row.attempt, *times, row.last_error)
 
 
 @dataclass(frozen=True, slots=True)

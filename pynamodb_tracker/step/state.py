@@ -153,7 +153,7 @@ class State(Generic[T]):
         """Return how many tasks the index has in this state. It costs as much as reading their index entries.
 
         That is about 23 read units for 1,000 tasks. The shards are read at the same time. `up_to` ends the count there:
-        with `up_to=1000`, 1000 means 1,000 or more. The window is that of `query`.
+        with `up_to=1000`, 1000 means 1,000 or more. The window is as in `query`.
 
         Examples:
             >>> assert Order.ship.pending.count(up_to=1_000) == 1
@@ -285,5 +285,5 @@ def given_up(
 
 
 def all_tasks(model: type[T]) -> Iterator[T]:
-    """Return every task of a use case once, strongly consistent; reads the whole table."""
+    """Return every task of a use case once, strongly consistent. It reads the whole table."""
     return index.tasks(model)

@@ -72,7 +72,7 @@ class FindBy(GlobalSecondaryIndex[T]):  # type: ignore[no-untyped-call]  # Pynam
         return copy(self)  # the attribute stays the one of the class
 
     def mistakes(self, model: type[TaskRow]) -> Iterator[str]:
-        """Yield what is wrong with the declaration in a class of this table."""
+        """Yield mistakes in the declaration for a class of this table."""
         stored, name = self.attribute.attr_name, self.Meta.index_name
         if not any(each is self.attribute for each in model.get_attributes().values()):
             yield f": FindBy({stored}) takes an attribute of the table's class, which no use case declares again"
@@ -139,7 +139,7 @@ class FindBy(GlobalSecondaryIndex[T]):  # type: ignore[no-untyped-call]  # Pynam
         return TaskPage(tasks, cursor_of(scan_id, scan.place) if scan.has_more() else None)
 
     aquery = ahead(query)
-    """For `async for`; about 100 tasks are read at a time."""
+    """For `async for`. It reads about 100 tasks at a time."""
     apage = awaited(page)
 
     def _scan(
@@ -153,14 +153,13 @@ class FindBy(GlobalSecondaryIndex[T]):  # type: ignore[no-untyped-call]  # Pynam
     ) -> AttributeScan[T]:
         check_flags(newest_first=newest_first)
         model: type[T] = self._model  # type: ignore[assignment]  # PynamoDB's hint is of an instance
+        code, name = None, self.attribute.attr_name
         if state is not None:
             of: Any = getattr(state, "model", None)
             if not (isinstance(of, type) and issubclass(of, model)):
                 raise ValueError(f"{shown(state)} is no state of {model.__name__}: write state=Order.ship.failed")
-            model = of
-        name = self.attribute.attr_name
-        text = check_key(name, value)
-        index, code = (self.Meta.index_name, name), None if state is None else state.code
+            model, code = of, state.code
+        index, text = (self.Meta.index_name, name), check_key(name, value)
         return AttributeScan(model, index, text, window(since, until), newest_first=newest_first, code=code)
 
     def _get_schema(self) -> Any:  # type: ignore[override]  # PynamoDB's is of the class, which is one for all here

@@ -268,11 +268,9 @@ class GuardedRow(TaskRow):
         return f"{why}{did_you_mean(name, self.tracker.own_attributes)}"
 
     def _is_assignable(self, name: str) -> bool:
-        if name == "state":
-            return False
         if name in self.get_attributes():
             return name not in self.tracker_attributes
-        return hasattr(getattr(type(self), name, None), "__set__")  # a property of the user's own
+        return name != "state" and hasattr(getattr(type(self), name, None), "__set__")  # or a property of the user's
 
 
 def _without_chunks(condition: Condition | None) -> Condition:

@@ -25,11 +25,10 @@ from pynamodb_tracker.step.definition import StepDefinition
 from pynamodb_tracker.step.signal import Signal, signals_in
 from pynamodb_tracker.task.guarded import offered
 
+_UNITS = ("read_capacity_units", "write_capacity_units")
 _META_DEFAULTS = {"connect_timeout_seconds": 3, "read_timeout_seconds": 5, "max_pool_connections": 64}
 """PynamoDB's timeouts of 15 and 30 seconds outlast most locks and Lambda functions. It keeps 10 connections, and each
 thread beyond that opens and drops a connection per request."""
-
-_UNITS = ("read_capacity_units", "write_capacity_units")
 
 _PARAMETERS_OF_CREATE = frozenset(
     {"cls", "debounce", "hash_key", "merge", "range_key", "self", "until", "wait", "wait_for"}
@@ -39,13 +38,10 @@ _PARAMETERS_OF_CREATE = frozenset(
 _KEPT_FOR_LATER = frozenset({"cancelled", "missed_signals", "recent_ends", "urgent"})
 """Names for a state and tracker attributes of later versions."""
 
-_ROUND = (100, 50, 10, 5, 1)
-"""Units of step numbers, roundest first."""
-
+_ROUND = (100, 50, 10, 5, 1)  # units of step numbers
 _MOST_ATTEMPTS = 2**63 - 1
 _LONGEST_SIGNAL_NAME = 64
-_LONGEST_NAME = 65_535
-"""Bytes; https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html"""
+_LONGEST_NAME = 65_535  # bytes: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html
 
 
 class TaskMeta(MetaModel):
@@ -80,7 +76,7 @@ class TaskMeta(MetaModel):
     if not TYPE_CHECKING:
 
         def __getattr__(cls, name: str) -> NoReturn:
-            """Say what a misspelt step or attribute may have been."""
+            """Suggest a step or attribute for a misspelt name."""
             # Definition checks ask classes without steps for each name: a hint would slow down cold starts.
             has_hint = not name.startswith("_") and vars(cls).get("_bound_steps")
             hint = did_you_mean(name, dir(cls)) if has_hint else ""

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 class Task(GuardedRow, metaclass=TaskMeta):
     """The model of all tasks: derive a class with a Meta from it, which is the table, and the use cases from that.
 
-    An instance holds what was read; only a run that holds the lock, and the methods of this class, change the row.
+    An instance holds the values that were read. Only a run with the lock and the methods of this class change the row.
     Methods that begin with `a` are awaited: they do the same as those without it, and send their requests in threads.
 
     Examples:
@@ -469,10 +469,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
     @classmethod
     @async_version_of(create_many)
     def acreate_many(cls, /, *args: Any, **options: Any) -> Report:
-        """Create many tasks, as `create_many` does; `tasks` is iterated over in a thread.
-
-        If this is cancelled, it creates no more tasks, and raises CancelledError once the requests have ended.
-        """
+        """Create many tasks, as `create_many` does. Once cancelled, it creates no more, and waits for its requests."""
         return cls.create_many(*args, **options)
 
     @classmethod
@@ -502,10 +499,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
     @classmethod
     @async_version_of(cancel)
     def acancel(cls, /, *args: Any, **options: Any) -> Cancellation[Self]:
-        """Ignore a task at whichever step it is, as `cancel` does.
-
-        If this is cancelled, it cancels no more children, and raises CancelledError once the requests have ended.
-        """
+        """Ignore a task, as `cancel` does. Once cancelled itself, it cancels no more children."""
         return cls.cancel(*args, **options)
 
     @classmethod
@@ -517,10 +511,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
     @classmethod
     @async_version_of(delete_use_case)
     def adelete_use_case(cls, /, *args: Any, **options: Any) -> Report:
-        """Delete every task of this use case that is not in progress, as `delete_use_case` does.
-
-        If this is cancelled, it deletes no more tasks, and raises CancelledError once the requests have ended.
-        """
+        """Delete tasks, as `delete_use_case` does. Once cancelled, it deletes no more, and waits for its requests."""
         return cls.delete_use_case(*args, **options)
 
 
