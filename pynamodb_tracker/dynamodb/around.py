@@ -12,9 +12,9 @@ P = ParamSpec("P")
 
 
 def around(steps: Callable[P, Iterator[None]]) -> Callable[P, AbstractContextManager[None]]:
-    """Make a context manager of a generator that yields once, as contextlib does, but leave a block's exception alone.
+    """Make a context manager from a generator that yields once, as contextlib does, but leave the exception alone.
 
-    contextlib sets the traceback of that; one that cannot be changed, such as a frozen dataclass, becomes another one.
+    contextlib sets its traceback. If the exception cannot be changed, as a frozen dataclass, that raises another error.
     """
 
     @wraps(steps)

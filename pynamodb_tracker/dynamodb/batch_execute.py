@@ -2,9 +2,9 @@
 
 https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchExecuteStatement.html
 
-Whether that works is found out before it could do harm: an update that changes nothing, under a condition that never
-holds, has to be refused, with the item in the refusal. An emulator may not know the request, or ignore its conditions,
-and a policy may not allow it. Then the writes of that client are sent one by one.
+A probe comes before the first batch: an update that changes nothing, under a condition that never holds. If the engine
+does not refuse it and return the item, the client sends its writes one by one. An emulator may not know the request, or
+may ignore conditions, and a policy may not allow it.
 """
 
 from __future__ import annotations
@@ -45,8 +45,7 @@ log = logging.getLogger("pynamodb_tracker")
 MOST = 25
 """https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchExecuteStatement.html"""
 
-_MOST_UNCLEAR = 3
-"""After this many requests in a row whose responses do not show what the engine can do, writes are sent one by one."""
+_MOST_UNCLEAR = 3  # after this many unclear responses in a row, writes are sent one by one
 
 _CODES = {
     "ConditionalCheckFailed": "ConditionalCheckFailedException",
@@ -57,45 +56,41 @@ _CODES = {
     "ThrottlingError": "ThrottlingException",
     "TransactionConflict": "TransactionConflictException",
 }
-"""By the code of a statement's error, that of the single request, where the two differ."""
+"""The codes of statement errors, and the codes of single requests that differ from them."""
 
 _VERBS = {"UpdateItem": "Update", "PutItem": "Insert", "DeleteItem": "Delete"}
-"""The operations that statements stand for, and what IAM calls these:
+"""Operations that statements can express, and their names in IAM:
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ql-iam.html"""
 
 _UNKNOWN = {"UnknownOperation", "UnknownOperationException"}
 _INVALID, _INVALID_STATEMENT = "ValidationException", "ValidationError"
 _UNHEARD = "InternalServerError"
-"""Of a write that may have been applied: it is sent again, and settled by its conditions and its row."""
+"""The code for a write that may have been applied. It is sent again: its conditions and its row show the outcome."""
 
 
 class BatchedWrite:
-    """A write that may be sent together with others; its response, or its error, is that of a single request."""
+    """A write that may be sent together with others. Its response or error looks like a single request's."""
 
     def __init__(self, table: TableConnection, operation: str, request: dict[str, Any], until: datetime | None) -> None:
         self.shared = table.connection
-        """The connection that all writes of the table share."""
         self.connection = self.shared if until is None else connection_until(table, until)
-        """The one with timeouts that fit the time that is left."""
         self.operation = operation
         self.request = request
         self.statement = partiql.statement(operation, request)
-        """None if it cannot be sent together with others."""
         self.key = partiql.key_of(request)
         self.alone = False
         self.response: dict[str, Any] | None = None
         self.error: Exception | None = None
-        self._refused_with: str | None = None
-        """The code with which a request that it was a part of was refused."""
+        self._refused_with: str | None = None  # the error code of its batch
 
     @property
     def can_be_batched(self) -> bool:
-        """Whether it can be sent together with others, as far as is known."""
+        """Whether it can be sent together with others, as far as we know."""
         return self.statement is not None and not _support(self.shared).is_off_for(self.operation)
 
     @property
     def has_result(self) -> bool:
-        """Whether it was answered, or has failed."""
+        """Whether it has a response or an error."""
         return self.response is not None or self.error is not None
 
     def send_alone(self) -> dict[str, Any]:
@@ -103,12 +98,12 @@ class BatchedWrite:
         try:
             return self.connection.dispatch(self.operation, self.request)
         except ClientError as error:
-            if code_of(error) == self._refused_with:  # so the request that it was a part of was rightly refused
+            if code_of(error) == self._refused_with:  # so the batch was rightly refused
                 _support(self.shared).note_understood()
             raise
 
     def result(self) -> dict[str, Any]:
-        """Return the response, or raise the error; a write that is to be sent alone is sent now."""
+        """Return the response, or raise the error. Send the write now if it goes alone."""
         if self.alone:
             return self.send_alone()
         if self.error is not None:
@@ -117,14 +112,13 @@ class BatchedWrite:
             raise _error(self.operation, _UNHEARD, "the request was interrupted before its response")
         if self.response or RETURN_VALUES not in self.request:
             return self.response
-        # An engine that returns no rows for statements: the row has what was written, or what was written after that.
-        found = self._read()
-        if found is None:
+        # This engine returns no rows for statements. The row has this write, or a later one.
+        if (found := self._read()) is None:
             raise _error(self.operation, _UNHEARD, "the row that it wrote is gone")
         return {ATTRIBUTES: found}
 
     def _with_item_met(self, error: Exception) -> Exception:
-        """Return the error with the item that a put has met, which no statement returns, if it asks for it."""
+        """Add the existing item to the error of a put that asks for it, because no statement returns that."""
         asks = self.operation == "PutItem" and "ReturnValuesOnConditionCheckFailure" in self.request
         if not (asks and is_condition_failure(error)) or item_met(error) is not None:
             return error
@@ -137,11 +131,11 @@ class BatchedWrite:
         return self.connection.dispatch("GetItem", read).get(ITEM)
 
     def go_alone(self, code: str) -> None:
-        """Let it be sent alone, because what it was a part of was refused with that code."""
+        """Let it be sent alone, because the batch was refused with that code."""
         self.alone, self._refused_with = True, code
 
     def take(self, response: Mapping[str, Any], repeats: int) -> None:
-        """Take the response for its statement, which was repeated that often by the SDK."""
+        """Take the response for its statement. `repeats` is how often the SDK repeated the request."""
         error = response.get("Error")
         if error is None:
             self.response = {ATTRIBUTES: response[ITEM]} if ITEM in response else {}
@@ -150,18 +144,18 @@ class BatchedWrite:
         if code in DENIED:
             _support(self.shared).note_denied(self.operation, message)
             self.go_alone(code)
-        elif code == _INVALID_STATEMENT:  # the single request may be valid, and its message says more if it is not
+        elif code == _INVALID_STATEMENT:  # the single request may be valid, or gets a better message
             self.go_alone(_INVALID)
         else:
             self.error = _error(self.operation, _CODES.get(code, code), message, item=error.get(ITEM), repeats=repeats)
 
 
 class _Support:
-    """What is known of a client: whether its engine takes several statements, and applies each by its condition."""
+    """Whether the engine of a client takes several statements and respects their conditions."""
 
     def __init__(self) -> None:
         self._together: dict[str, bool] = {}
-        """By operation: True once a statement was refused that had to be, and False for good if it is sent alone."""
+        """By operation: True once the engine has refused a probe. False means that its writes are always sent alone."""
         self._unclear = 0
         self._guard = threading.Lock()
         self._turning_off = threading.Lock()
@@ -177,7 +171,7 @@ class _Support:
     def find_out(self, write: BatchedWrite) -> None:
         """Find out whether writes like this one are covered.
 
-        While another thread does that, nothing is known yet: waiting for it may take longer than a lock lasts.
+        It does not wait for another thread that does so, because that may take longer than a lock lasts.
         """
         if write.operation not in self._together and self._guard.acquire(blocking=False):
             try:
@@ -186,22 +180,21 @@ class _Support:
                 self._guard.release()
 
     def note_understood(self) -> None:
-        """Note that the response to a request showed that it was understood."""
+        """Note that the engine understood a request."""
         self._unclear = 0
 
     def note_unclear(self, why: str) -> None:
-        """Note a request whose response does not show what the engine can do."""
+        """Note a response that does not show whether the engine supports batches."""
         self._unclear += 1
         if self._unclear >= _MOST_UNCLEAR:
             self.turn_off(why)
 
     def note_denied(self, operation: str, message: str) -> None:
-        """Note that a policy does not allow the statements of an operation; it may allow those of others."""
-        why = f"allow dynamodb:PartiQL{_VERBS[operation]} to save requests: {message}"
-        self.turn_off(why, operations={operation})
+        """Note that a policy denies the statements of one operation."""
+        self.turn_off(f"allow dynamodb:PartiQL{_VERBS[operation]} to save requests: {message}", operations={operation})
 
     def turn_off(self, why: str, level: int = logging.WARNING, operations: Iterable[str] = _VERBS) -> None:
-        """Send such writes of this client one by one from now on, and log the reason once."""
+        """Send these writes one by one from now on, and log the reason once."""
         with self._turning_off:
             if all(map(self.is_off_for, operations)):
                 return
@@ -209,8 +202,7 @@ class _Support:
         log.log(level, "writes are sent one by one, not up to %d in a request: %s", MOST, why)
 
     def _probe(self, write: BatchedWrite) -> None:
-        """Send a statement that has to be refused."""
-        if write.operation == "PutItem":  # once the item is there, the statement has to be refused
+        if write.operation == "PutItem":  # once the item exists, the engine has to refuse the statement
             try:
                 write.response = write.connection.dispatch(write.operation, write.request)
             except (BotoCoreError, ClientError) as error:
@@ -218,13 +210,13 @@ class _Support:
             else:
                 self._ask(write, write.operation, write.statement)
             return
-        # First what does no harm even if it is applied.
+        # First a statement that does no harm if it is applied.
         self._ask(write, "UpdateItem", partiql.impossible("UpdateItem", write.request))
         if write.operation == "DeleteItem" and "UpdateItem" in self._together:
             self._ask(write, "DeleteItem", partiql.impossible("DeleteItem", write.request))
 
     def _ask(self, write: BatchedWrite, operation: str, probe: partiql.Statement | None) -> None:
-        """Send the statement that has to be refused, and judge the response."""
+        """Send a statement that has to be refused, and judge the response."""
         if probe is None or operation in self._together:
             return
         try:
@@ -237,26 +229,24 @@ class _Support:
                 said = f"{type(raised).__name__} {raised}".rstrip()
                 why = f"an emulator within this process does not know such statements ({said})"
                 self.turn_off(why, logging.INFO)  # its requests cost nothing
-        else:
-            self._judge(operation, response["Responses"][0])
-
-    def _judge(self, operation: str, response: Mapping[str, Any]) -> None:
-        error: Mapping[str, Any] | None = response.get("Error")
-        code = None if error is None else error.get("Code")
-        if error is None and operation == "DeleteItem" and ITEM not in response:
+            return
+        response = response["Responses"][0]
+        refusal: Mapping[str, Any] = response.get("Error", {})
+        code = refusal.get("Code")
+        if not refusal and operation == "DeleteItem" and ITEM not in response:
             self.note_unclear("the item that was to be deleted is gone, which no statement is refused for")
-        elif error is None:
+        elif not refusal:
             self.turn_off("the engine ignores the conditions of statements")
-        elif code == "DuplicateItem" or (code == "ConditionalCheckFailed" and ITEM in error):
+        elif code == "DuplicateItem" or (code == "ConditionalCheckFailed" and ITEM in refusal):
             self._together.setdefault(operation, True)
             self.note_understood()
         elif code in DENIED:
-            self.note_denied(operation, error.get("Message", ""))
+            self.note_denied(operation, refusal.get("Message", ""))
         else:
             self.note_unclear(f"a statement that has to be refused is answered with {code}, without the item")
 
     def note_refused(self, error: Exception, *operations: str) -> None:
-        """Note that the engine has refused a request with such statements as a whole."""
+        """Note that the engine has refused a whole request."""
         code = code_of(error)
         if code in DENIED:
             for operation in operations:
@@ -278,7 +268,7 @@ def _support(connection: Connection) -> _Support:
 
 @in_forked_process
 def _forget() -> None:
-    """Find everything out again in a forked process: a thread of its parent may have held what guards it."""
+    """Find everything out again in a forked process: a thread of its parent may have held a lock."""
     global _known, _guard
     _known, _guard = WeakKeyDictionary(), threading.Lock()
 
@@ -286,11 +276,8 @@ def _forget() -> None:
 def execute(writes: Sequence[BatchedWrite]) -> None:
     """Send writes of one connection to different rows in one request, as far as that is possible.
 
-    They have about the same time left, because that decides about the connection: a lock that is about to expire
-    shortens the timeouts of no other write.
-
-    After that, each has its response or its error, or is to be sent alone. One that has nothing of these may have been
-    applied.
+    The connection depends on the time left, so a lock that is about to expire shortens no other write's timeouts.
+    Afterwards each write has a response, an error, or goes alone. A write with none of these may have been applied.
     """
     support = _support(writes[0].shared)
     together = list[BatchedWrite]()
@@ -334,9 +321,6 @@ def _send(writes: Sequence[BatchedWrite], support: _Support) -> None:
 
 
 def _error(operation: str, code: str, message: str, *, item: object = None, repeats: int = 0) -> ClientError:
-    """Return the SDK's error for a single request that is answered with that code."""
     metadata = {"HTTPStatusCode": 500 if code == _UNHEARD else 400, "RetryAttempts": repeats}
-    response: dict[str, Any] = {"Error": {"Code": code, "Message": message}, "ResponseMetadata": metadata}
-    if item is not None:
-        response[ITEM] = item
-    return ClientError(response, operation)
+    met = {} if item is None else {ITEM: item}
+    return ClientError({"Error": {"Code": code, "Message": message}, "ResponseMetadata": metadata, **met}, operation)

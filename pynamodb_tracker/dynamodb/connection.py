@@ -34,7 +34,6 @@ from pynamodb.exceptions import (
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb import error_codes
 from pynamodb_tracker.dynamodb.around import around
-from pynamodb_tracker.dynamodb.flight import Flight
 from pynamodb_tracker.dynamodb.forking import in_forked_process
 from pynamodb_tracker.dynamodb.retries import (
     SHORTEST_TIMEOUT,
@@ -43,6 +42,7 @@ from pynamodb_tracker.dynamodb.retries import (
     Tries,
     check_time,
     deadline,
+    is_stopped,
     latest_response,
     slept_before_retry,
 )
@@ -50,7 +50,7 @@ from pynamodb_tracker.dynamodb.retries import (
 log = logging.getLogger("pynamodb_tracker")
 
 Item = dict[str, dict[str, Any]]
-"""An item of the table, or a part of one, in the form of DynamoDB's API."""
+"""An item, or a part of one, in the form of DynamoDB's API."""
 
 R = TypeVar("R")
 
@@ -62,10 +62,9 @@ _ERRORS: dict[str, tuple[type[PynamoDBConnectionError], str]] = {
 }
 
 _TRIES_OF_SDK = {"legacy": 10, "standard": 4, "adaptive": 4}
-"""How often the SDK sends a request to DynamoDB in each retry mode, unless a number was set."""
+"""The SDK's default number of tries in each retry mode."""
 
-_LONGEST_EXPONENT = 30
-"""Of the SDK's pauses; more would be no number any more where it is to try a thousand times."""
+_LONGEST_EXPONENT = 30  # limit for the SDK's pauses, which would overflow with a thousand tries
 
 _shared: ContextVar[Batcher | None] = ContextVar("pynamodb_tracker_batcher", default=None)
 
@@ -76,7 +75,7 @@ MOST_KEYS = 100
 class Refused(Exception):  # noqa: N818 - not an error: a condition did not hold, and transitions decide what follows
     """The condition of a write did not hold.
 
-    `repeated` is True if the SDK or this library sent the request more than once; `item` is the item that failed the
+    `repeated` is True if the SDK or this library sent the request more than once. `item` is the item that failed the
     condition, if the request asked for it.
     """
 
@@ -87,7 +86,7 @@ class Refused(Exception):  # noqa: N818 - not an error: a condition did not hold
 
 
 class MissingTableError(PynamoDBConnectionError, TableDoesNotExist):
-    """There is no such table: PynamoDB's `TableDoesNotExist`, with a message that says where, and what to do."""
+    """PynamoDB's `TableDoesNotExist`, with a message that says where, and what to do."""
 
     def __init__(self, message: str, cause: Exception | None = None) -> None:
         PynamoDBException.__init__(self, message, cause)
@@ -96,7 +95,7 @@ class MissingTableError(PynamoDBConnectionError, TableDoesNotExist):
 def endpoint_of(client: botocore.client.BaseClient) -> str:
     """Return the URL to which a client sends its requests.
 
-    An account may have an endpoint of its own, which botocore chooses for each request once it has credentials.
+    An account may have its own endpoint. Once botocore has credentials, it chooses one for each request.
     """
     try:
         url = urlsplit(client.generate_presigned_url("describe_limits"))
@@ -120,25 +119,23 @@ def missing_table(table: TableConnection, cause: Exception | None) -> MissingTab
 
 
 class Batcher(Protocol):
-    """What sends the writes of several threads together."""
+    """Sends the writes of several threads together."""
 
     def dispatch(
         self, table: TableConnection, operation: str, request: dict[str, Any], until: datetime | None
     ) -> dict[str, Any]:
-        """Send a write, and return its response; raise the SDK's error for it."""
-        ...
+        """Send a write, and return its response. Raise the SDK's error."""
 
 
 def send(
     table: TableConnection, operation: str, request: Mapping[str, Any], *, until: datetime | None = None
 ) -> dict[str, Any]:
-    """Send a request through PynamoDB's connection; raise Refused, or PynamoDB's error of that operation.
+    """Send a request through PynamoDB's connection. Raise Refused, or PynamoDB's error for the operation.
 
-    `until` is when the lock expires that the request is about; a later response is worthless. Temporary failures are
-    retried with full jitter: throttling, server errors, and a TransactionConflict, which means that the write met a
-    transaction on the same item and says nothing about the condition
-    (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis.html). Within `Persisting`, all
-    are, unless the response proves that it is no use.
+    `until` is when the lock on the row expires. A later response is worthless. Temporary failures are retried with full
+    jitter: throttling, server errors, and a TransactionConflict, which says nothing about the condition
+    (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis.html). Within `Persisting`, every
+    failure is retried unless the response proves that this cannot help.
     """
     tries, repeated = Tries(until), False
     batcher = None if operation == "GetItem" else _shared.get()
@@ -146,10 +143,10 @@ def send(
         end = latest_response(until)
         try:
             check_time()
-            connection = table.connection if end is None else connection_until(table, end)
+            named = {"TableName": table.table_name, **request}
             if batcher is not None:
-                return batcher.dispatch(table, operation, {"TableName": table.table_name, **request}, end)
-            return connection.dispatch(operation, {"TableName": table.table_name, **request})
+                return batcher.dispatch(table, operation, named, end)
+            return connection_until(table, end).dispatch(operation, named)
         except (BotoCoreError, ClientError) as error:
             repeated = repeated or error_codes.was_repeated(error)
             if error_codes.is_condition_failure(error):
@@ -164,7 +161,7 @@ def send(
 
 @around
 def sharing_requests(batcher: Batcher | None) -> Iterator[None]:
-    """Let the writes of this block, and of what it calls, leave together with those of other threads."""
+    """Send the writes of this block together with other threads."""
     before = _shared.set(batcher)
     try:
         yield
@@ -173,14 +170,14 @@ def sharing_requests(batcher: Batcher | None) -> Iterator[None]:
 
 
 def shares_requests() -> bool:
-    """Return whether writes leave together with those of other threads, as far as statements can express them."""
+    """Return whether writes are sent together with other threads, where statements can express them."""
     return _shared.get() is not None
 
 
-def connection_until(table: TableConnection, until: datetime) -> Connection:
-    """Return a connection whose timeouts end a request at that time, or soon after."""
+def connection_until(table: TableConnection, until: datetime | None) -> Connection:
+    """Return a connection that ends a request at that time, or soon after."""
     connection, end = table.connection, deadline()
-    if not isinstance(connection, SharedConnection):
+    if until is None or not isinstance(connection, SharedConnection):
         return connection
     seconds = clock.seconds_until(until)
     if end is None and seconds >= connection.longest:
@@ -189,13 +186,17 @@ def connection_until(table: TableConnection, until: datetime) -> Connection:
 
 
 def read(table: TableConnection, request: Callable[[TableConnection], R]) -> R:
-    """Make a read; retry it as `send` does."""
+    """Make a read, and retry it as `send` does."""
     tries = Tries()
     while True:
         end = latest_response(None)
         try:
             check_time()
-            return request(table if end is None else _table_until(table, end))
+            bounded = table
+            if end is not None:
+                bounded = copy(table)
+                bounded.connection = connection_until(table, end)
+            return request(bounded)
         except NotSentError as error:
             raise GetError(f"Failed to read: {error}", error) from error
         except PynamoDBConnectionError as error:
@@ -205,17 +206,10 @@ def read(table: TableConnection, request: Callable[[TableConnection], R]) -> R:
                 raise
 
 
-def _table_until(table: TableConnection, until: datetime) -> TableConnection:
-    """Return the same table with a connection whose timeouts end a request at that time, or soon after."""
-    bounded = copy(table)
-    bounded.connection = connection_until(table, until)
-    return bounded
-
-
 def pages(
     table: TableConnection, query: Callable[..., dict[str, Any]], *args: Any, start: Any = None, **options: Any
 ) -> Iterator[dict[str, Any]]:
-    """Yield the responses of a query or a scan of the table; each page is requested when it is needed."""
+    """Yield the responses of a query or a scan. Each page is requested when it is needed."""
     while True:
         response = read_page(table, query, *args, start=start, **options)
         yield response
@@ -227,14 +221,14 @@ def pages(
 def read_page(
     table: TableConnection, query: Callable[..., dict[str, Any]], *args: Any, start: Any = None, **options: Any
 ) -> dict[str, Any]:
-    """Return one response of a query or a scan of the table, from `start` on."""
+    """Return one response of a query or a scan, from `start` on."""
     return read(table, methodcaller(query.__name__, *args, exclusive_start_key=start, **options))
 
 
 def get_items(table: TableConnection, keys: Sequence[Item], *, consistent: bool = True) -> Iterator[Item]:
-    """Read items by key, strongly consistent if not told otherwise; unprocessed keys are requested again.
+    """Read items by key, strongly consistent by default. Request unprocessed keys again.
 
-    A response that has no item at all counts as throttled. GetError if the keys that are left cannot be read.
+    A response without any item counts as throttled. Raises GetError if the remaining keys cannot be read.
     """
     for at in range(0, len(keys), MOST_KEYS):
         left: Any = [_plain_key(key) for key in keys[at : at + MOST_KEYS]]
@@ -250,22 +244,16 @@ def get_items(table: TableConnection, keys: Sequence[Item], *, consistent: bool 
             if requests == TRIES:
                 text = "the table %s returns BatchGetItem in small pieces: %d keys are left after %d requests"
                 log.warning(text, table.table_name, len(left), requests)
-            error = _unprocessed(len(left))
+            message = f"{len(left)} keys were left unprocessed, as they are while the table is throttled"
+            code = "ProvisionedThroughputExceededException"  # as a single request would get
+            error = ClientError({"Error": {"Code": code, "Message": message}}, "BatchGetItem")
             if len(left) < before:
                 tries = Tries()
-                goes_on = slept_before_retry(0)
+                is_retried = slept_before_retry(0)
             else:
-                goes_on = tries.failed(error)
-            if not goes_on:
+                is_retried = tries.failed(error)
+            if not is_retried:
                 raise GetError(f"Failed to batch get items: {error}", error) from error
-
-
-def _unprocessed(number: int) -> ClientError:
-    """Return the SDK's error for a BatchGetItem that leaves keys: of a single request, the code would be this one."""
-    message = f"{number} keys were left unprocessed, as they are while the table is throttled"
-    return ClientError(
-        {"Error": {"Code": "ProvisionedThroughputExceededException", "Message": message}}, "BatchGetItem"
-    )
 
 
 def _plain_key(key: Item) -> dict[str, Any]:
@@ -273,9 +261,9 @@ def _plain_key(key: Item) -> dict[str, Any]:
 
 
 def _set_user_agent(session: botocore.session.Session) -> None:
-    """Give the clients of a session one fixed user agent, because botocore otherwise builds it twice for each request.
+    """Give the clients of a session a fixed user agent, because botocore otherwise builds it twice per request.
 
-    The application's name from `AWS_SDK_UA_APP_ID` stays in it.
+    It keeps the application's name from `AWS_SDK_UA_APP_ID`.
     """
     known = session.get_default_client_config()
     if known is not None and known.user_agent:
@@ -286,15 +274,59 @@ def _set_user_agent(session: botocore.session.Session) -> None:
     session.set_default_client_config(named if known is None else known.merge(named))
 
 
+class _Flight(threading.local):
+    """The current request of a thread: watches each try of the SDK, because its error describes only the last one."""
+
+    def __init__(self) -> None:
+        self._client: object = None
+        self._is_sent = False  # whether a try was sent that has no response yet
+        self._is_lost = False  # whether a try lost its response, so that it may have been applied
+
+    def watched(self, client: Any) -> Any:
+        """Watch the tries of a client, and return it."""
+        if client is not self._client:
+            events = client.meta.events
+            events.register_last("before-send.dynamodb", self._note_sent, "pynamodb_tracker before-send")
+            events.register_first("needs-retry.dynamodb", self._note_outcome, "pynamodb_tracker needs-retry")
+            self._client = client
+        return client
+
+    def begin(self) -> None:
+        """Begin a request."""
+        self._is_sent = self._is_lost = False
+
+    def end(self, error: Exception) -> None:
+        """Note on the error of the request whether one of its tries may have been applied."""
+        error_codes.note_lost(error, is_lost=self._is_sent or self._is_lost)
+
+    def _note_sent(self, **_: object) -> None:
+        self._is_sent = True
+
+    def _note_outcome(
+        self, response: Any = None, caught_exception: Exception | None = None, **_: object
+    ) -> bool | None:
+        """Note the outcome of a try. Return False to keep the SDK from retrying it, otherwise None.
+
+        The SDK knows no deadline. If a response has x-amz-retry-after, the SDK pauses up to 5 seconds longer.
+        """
+        self._is_sent, asks_for_pause = False, False
+        if caught_exception is not None:
+            self._is_lost = self._is_lost or error_codes.is_lost(caught_exception)
+        elif response is not None:
+            self._is_lost = self._is_lost or response[0].status_code >= error_codes.SERVER_ERROR
+            asks_for_pause = "x-amz-retry-after" in response[0].headers
+        return False if is_stopped() or (asks_for_pause and deadline() is not None) else None
+
+
 class SharedConnection(Connection):
-    """PynamoDB's connection; its client is built once, even if several threads ask for it at the same time.
+    """PynamoDB's connection. It builds its client once, even if several threads ask for it at the same time.
 
-    A client's timeouts are fixed, so requests that are sent shortly before a lock expires use another connection with
-    the same settings, retries included, and shorter timeouts. Its client is built when it is first needed.
+    A client's timeouts are fixed. Shortly before a lock expires, requests therefore use another connection with the
+    same settings and shorter timeouts. Its client is built when it is first needed.
 
-    What is done under the lock `building` is on the line of its `with`. Python visits that line again to release the
-    lock: an exception that a trace function raises there would leave it locked, and every thread waiting for it. Since
-    3.12, it also visits it again after an `or`.
+    The body under the lock `building` is on the line of its `with`. Python visits that line again to release the lock.
+    If a trace function raised an exception there, the lock would stay locked, and every thread would wait for it. Since
+    3.12, Python also visits the line again after an `or`.
     """
 
     def __init__(self, *, like: SharedConnection | None = None, **settings: Any) -> None:
@@ -304,13 +336,13 @@ class SharedConnection(Connection):
         self._session: botocore.session.Session | None = like.session if like else None
         self._rungs: tuple[list[_Rung], list[_Rung]] | None = None
         self.longest = math.inf
-        """How many seconds a request can take, the SDK's retries included; infinity until that is known."""
-        self._flight = Flight()
+        """Seconds that a request can take with the SDK's retries. Infinity until that is known."""
+        self._flight = _Flight()
         _connections.add(self)
 
     @property
     def session(self) -> botocore.session.Session:
-        """Return the session that all clients of the table share: another client then takes 3 ms instead of 70."""
+        """Return the session that all clients of the table share. A second client then takes 3 ms instead of 70."""
         with self.building: return self._same_session()  # fmt: skip  # noqa: E701 - see the class
 
     @property
@@ -338,7 +370,7 @@ class SharedConnection(Connection):
             self._flight.end(error)
             contacted = error.kwargs.get("endpoint_url") or self.client.meta.endpoint_url
             if error_codes.advise(error, f"{self._described} at {str(contacted).rstrip('/')}"):
-                raise error.with_traceback(None) from None  # its message says it all: 60 lines of the SDK less
+                raise error.with_traceback(None) from None  # 60 lines of the SDK would add nothing
             raise
         except Exception as error:
             if self._client is None or not error_codes.is_of_sdk(error):
@@ -352,9 +384,9 @@ class SharedConnection(Connection):
         return f"table {next(iter(self._tables))}"
 
     def create_table(self, table_name: str, *args: Any, **options: Any) -> dict[str, Any]:
-        """Create a table; a global index that declares no provisioned units gets as many as the table has.
+        """Create a table. A global index without provisioned units gets as many as the table.
 
-        If it exists, another program, or an earlier copy of the request, has created it meanwhile: nothing is changed.
+        An existing table is not changed: another program, or an earlier copy of the request, has created it.
         """
         names = {"ReadCapacityUnits": "read_capacity_units", "WriteCapacityUnits": "write_capacity_units"}
         units = {name: options.get(option) for name, option in names.items()}
@@ -368,30 +400,29 @@ class SharedConnection(Connection):
             return {}
 
     def update_time_to_live(self, table_name: str, ttl_attribute_name: str) -> dict[str, Any]:
-        """Switch time to live on, unless another program has just done so, as `create_table` does."""
+        """Switch time to live on, unless another program has just done so."""
         try:
             return super().update_time_to_live(table_name, ttl_attribute_name)
         except TableError as error:
-            was_faster = "multiple times" in str(error) and self._has_time_to_live(table_name)
-            if not (was_faster or "already enabled" in str(error)):
+            if "multiple times" in str(error):
+                found = self.client.describe_time_to_live(TableName=table_name)["TimeToLiveDescription"]
+                if found["TimeToLiveStatus"] in ("ENABLING", "ENABLED"):
+                    return {}
+            if "already enabled" not in str(error):
                 raise
             return {}
 
-    def _has_time_to_live(self, table_name: str) -> bool:
-        found = self.client.describe_time_to_live(TableName=table_name)["TimeToLiveDescription"]
-        return found["TimeToLiveStatus"] in ("ENABLING", "ENABLED")
-
     def prepare(self) -> None:
-        """Build the client, what requests with a deadline need, and what the first request and refusal would build."""
+        """Build the clients now, and everything that the first request and the first refusal would build."""
         self._build_rungs()
         self.client.meta.service_model.shape_for_error_code("ConditionalCheckFailedException")  # it indexes all errors
-        "localhost".encode("idna")  # as urllib3 does with each host; it imports large tables
+        "localhost".encode("idna")  # as urllib3 does with each host, which imports large tables
 
     def within(self, seconds: float, strictly: float = math.inf) -> SharedConnection:
         """Return a connection that ends a request in that time, the SDK's retries included.
 
-        This is the connection itself if there is enough time, and the one with the shortest timeouts if none is quick
-        enough. Within a time that counts `strictly`, the SDK may pause after throttling, too, and tries less often.
+        Return this connection if there is enough time, and the one with the shortest timeouts if none is quick enough.
+        `strictly` also counts the SDK's pauses after throttling, with fewer tries.
         """
         slower, fewer = self._rungs or self._build_rungs()
         for longest, pauses, connection in slower:
@@ -402,7 +433,7 @@ class SharedConnection(Connection):
         return next((found for longest, pauses, found in fewer if strictly >= longest + pauses), fewer[-1][2])
 
     def _build_rungs(self) -> tuple[list[_Rung], list[_Rung]]:
-        """Return this connection and ones whose timeouts are halved again and again; then, ones with fewer tries."""
+        """Return this connection and others, each with half the timeouts. Then others with fewer tries."""
         with self.building: return self._same_rungs()  # fmt: skip  # noqa: E701 - see the class
 
     def _same_session(self) -> botocore.session.Session:
@@ -431,14 +462,14 @@ class SharedConnection(Connection):
         return self._rungs
 
     def forget_client(self) -> None:
-        """Build another client when it is needed, in a process that was forked.
+        """Build another client when a forked process needs it.
 
-        On a socket of its parent it could read the response to another request, and a lock that a thread of its parent
-        held, here or in the SDK's session, would never be released.
+        It could read a response to its parent on a shared socket, and would wait forever for a lock that a thread of
+        its parent held.
         """
         self.building, self._local = threading.RLock(), threading.local()
         self._client = self._rungs = self._session = None
-        self._flight, self.longest = Flight(), math.inf
+        self._flight, self.longest = _Flight(), math.inf
 
     def _like(self, connect: float, read: float, **settings: Any) -> SharedConnection:
         timeouts = {"connect_timeout_seconds": connect, "read_timeout_seconds": read}
@@ -448,7 +479,7 @@ class SharedConnection(Connection):
 
 
 _Rung = tuple[float, float, SharedConnection]
-"""How long a request can take, the pauses of the SDK after throttling, both in seconds, and the connection."""
+"""Seconds that a request can take, seconds that the SDK pauses after throttling, and the connection."""
 
 
 def _rung(tries: int, connect: float, read: float, connection: SharedConnection) -> _Rung:

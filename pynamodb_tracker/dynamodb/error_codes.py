@@ -1,4 +1,4 @@
-"""What a failed request means: it is temporary, may have been applied, has invalid values, or settings are wrong."""
+"""Classifies failed requests: temporary, perhaps applied, invalid values, or wrong settings."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ from botocore.exceptions import (
 from botocore.exceptions import ConnectionError as NoConnectionError
 from pynamodb.exceptions import PynamoDBException, TransactWriteError
 
-SERVER_ERROR = 500
-"""The first of HTTP's status codes for errors of the server."""
+SERVER_ERROR = 500  # the first HTTP status code for server errors
 
 _TEMPORARY = {
     "InternalServerError",
@@ -58,26 +57,26 @@ _PROOFS = {
     "UnknownOperationException",
     *_INVALID,
 }
-"""Responses after which the same request can never be applied. All others may pass, known or not: an end is recorded
-with the rights, and with the settings, with which the task was claimed a moment ago."""
+"""Responses after which the same request can never be applied. Any other error may pass, because the claim succeeded a
+moment ago with the same rights and settings."""
 
 _PROOFS_OF_REASONS = {"ConditionalCheckFailed", "DuplicateItem", "ItemCollectionSizeLimitExceeded", "ValidationError"}
-"""The same, among the reasons why a transaction was cancelled."""
+"""Cancellation reasons after which a transaction can never be applied."""
 
 _CONFLICTS = {"TransactionConflict", "TransactionConflictException", "TransactionInProgressException"}
 
 _NO_CONNECTION = re.compile(
     "CERTIFICATE_VERIFY_FAILED|NewConnectionError|Tunnel connection failed|Unable to connect to proxy"
 )
-"""In errors of proxies and TLS, shows that there was no connection yet, so that nothing can have been sent."""
+"""Parts of proxy and TLS errors which show that there was no connection, so nothing was sent."""
 
 _DENIED = re.compile(r"perform: dynamodb:(\w+) on resource: \S+?:table/([\w.-]+)")
-"""The operation and the table in a message of IAM."""
+"""The operation and the table in an IAM message."""
 
 DENIED = {"AccessDenied", "AccessDeniedException"}
 
 Writes = Sequence[Mapping[str, Any]]
-"""Writes of a transaction, as DynamoDB takes them."""
+"""Writes of a transaction in the form of DynamoDB's API."""
 
 _LOST = "pynamodb_tracker_lost"
 
@@ -94,15 +93,17 @@ _OF_ANOTHER_SCHEMA = (
     "Condition parameter type does not match schema type",
     "does not project",  # an attribute of a filter
 )
-"""Parts of DynamoDB's messages about keys and indexes that the table does not have."""
+"""Parts of DynamoDB's messages about keys and indexes that the table lacks."""
 
 
 def is_temporary(error: PynamoDBException) -> bool:
     """Return whether the same request may succeed later: it was throttled, got no response, or met a server error.
 
-    A transaction may also have been cancelled for a conflict, or because one of its writes was throttled.
+    This includes transactions that were cancelled only for conflicts or throttling.
     """
-    return is_retryable_response(error.cause) or got_no_response(error.cause) or _was_cancelled_for_now(error.cause)
+    reasons = _reasons(error.cause)
+    was_cancelled_for_now = bool(reasons) and reasons <= _TEMPORARY_REASONS
+    return was_cancelled_for_now or is_retryable_response(error.cause) or got_no_response(error.cause)
 
 
 class UnexpectedSdkError(BotoCoreError):  # type: ignore[misc]  # it has no types
@@ -114,8 +115,8 @@ class UnexpectedSdkError(BotoCoreError):  # type: ignore[misc]  # it has no type
 def is_of_sdk(error: Exception) -> bool:
     """Return whether an exception that left the SDK is about the request, and did not come from elsewhere.
 
-    What a signal handler or another thread raises to stop the program is a class of its own, as a rule, or has the
-    handler in its traceback, which is called with the frame that it interrupts. A mistake in a program stays one, too.
+    A signal handler or another thread usually stops the program with its own exception class. Otherwise the traceback
+    contains the handler, which was called with the interrupted frame. A mistake in a program is not about the request.
     """
     if isinstance(error, _MISTAKES) or type(error).__module__ not in _OF_PROVIDERS:
         return False
@@ -124,84 +125,71 @@ def is_of_sdk(error: Exception) -> bool:
 
 
 def _has_argument(frame: FrameType, argument: object) -> bool:
-    """Return whether a function was called with an argument, which may be one of its `*args`."""
-    values = frame.f_locals.values()
+    values = frame.f_locals.values()  # which may contain a tuple: `*args`
     return any(each is argument for value in values for each in (value if type(value) is tuple else (value,)))
 
 
 _MISTAKES = (ArithmeticError, AssertionError, AttributeError, MemoryError, NameError, RecursionError, TypeError)
-"""What no fault of credentials raises, but code that is wrong, such as a hook of the SDK."""
-
+"""Errors of wrong code, such as a hook of the SDK. Missing credentials do not raise them."""
 
 _OF_PROVIDERS = {"builtins", "configparser", "json.decoder", "socket", "ssl", "subprocess", "urllib.error"}
-"""Modules whose exceptions the providers of credentials and tokens let through."""
+"""Modules of exceptions that credential providers let through."""
 
 
 def _reasons(error: Exception | None) -> set[str]:
-    """Return the codes of the reasons why a transaction was cancelled."""
     return {reason.code for reason in getattr(error, "cancellation_reasons", ()) if reason is not None}
 
 
-def _was_cancelled_for_now(error: Exception | None) -> bool:
-    """Return whether all reasons why a transaction was cancelled are temporary."""
-    reasons = _reasons(error)
-    return bool(reasons) and reasons <= _TEMPORARY_REASONS
-
-
 def is_conflict(error: Exception) -> bool:
-    """Return whether another write met this one: that is no fault, and passes at once."""
+    """Return whether the request met another write. That is harmless, and passes at once."""
     return bool(_CONFLICTS & ({code_of(error)} | _reasons(error)))
 
 
 def is_proof(error: Exception) -> bool:
     """Return whether the response proves that the request can never be applied."""
-    if code_of(error) in _PROOFS or isinstance(error, ParamValidationError):
-        return True
-    return not _PROOFS_OF_REASONS.isdisjoint(_reasons(error))
+    is_refused = code_of(error) in _PROOFS or isinstance(error, ParamValidationError)
+    return is_refused or not _PROOFS_OF_REASONS.isdisjoint(_reasons(error))
 
 
 def is_denied(error: Exception, theirs: Writes, own: Writes) -> bool:
     """Return whether a policy denies one of `theirs` in a transaction, and none of the `own` writes.
 
-    The message names the operation and the table. If it does not, it may be any of them.
+    The message names the operation and the table. Without these, any of `theirs` may be denied.
     """
     if code_of(error) not in DENIED:
         return False
     named = _DENIED.search(str(response_of(error).get("Error", {}).get("Message")))
     if named is None:
         return bool(theirs)
-    return _has_write(theirs, *named.groups()) and not _has_write(own, *named.groups())
 
+    def has_named(writes: Writes) -> bool:
+        parts = [(kind, write["TableName"]) for action in writes for kind, write in action.items()]
+        return any((f"{kind}Item", table.rpartition("table/")[2]) == named.groups() for kind, table in parts)
 
-def _has_write(writes: Writes, operation: str, table: str) -> bool:
-    return any(
-        f"{kind}Item" == operation and write["TableName"].rpartition("table/")[2] == table
-        for action in writes
-        for kind, write in action.items()
-    )
+    return has_named(theirs) and not has_named(own)
 
 
 def is_unheard(error: PynamoDBException) -> bool:
-    """Return whether the request may have been applied although its success was not answered."""
+    """Return whether the request may have been applied although no response said so."""
     return error.cause is not None and may_be_applied(error.cause)
 
 
 def may_be_applied(error: Exception) -> bool:
-    """Return whether the response to one of the tries was lost, so that the request may have been applied.
+    """Return whether a try lost its response, so that the request may have been applied.
 
-    A connection that was never made has sent nothing, and neither has a request that could not be signed.
+    Without a connection, or without a signature, nothing was sent.
     """
     known: bool | None = getattr(error, _LOST, None)
     return (is_lost(error) or was_repeated(error)) if known is None else known
 
 
 def note_lost(error: Exception, *, is_lost: bool) -> None:
-    """Note what is known of all tries of the request that has failed with this error."""
+    """Note on the error of a request whether one of its tries may have been applied."""
     setattr(error, _LOST, is_lost)
 
 
 def is_lost(error: Exception) -> bool:
-    """Return whether this try, taken for itself, may have been applied."""
+    """Return whether this one try may have been applied."""
     if isinstance(error, ClientError):
         return is_server_error(error)
     if isinstance(error, EndpointConnectionError | ConnectTimeoutError):
@@ -222,17 +210,14 @@ def is_invalid(error: PynamoDBException) -> bool:
 
 
 def is_missing_table(error: Exception | None) -> bool:
-    """Return whether the server answered that it has no such table, or that it is not active yet.
-
-    moto returns the same for a missing index.
-    """
+    """Return whether the table does not exist, or is not active yet. moto says the same about a missing index."""
     if error is None or code_of(error) != "ResourceNotFoundException":
         return False
     return "Invalid index" not in str(response_of(error).get("Error", {}).get("Message"))
 
 
 def is_of_another_schema(error: ClientError) -> bool:
-    """Return whether the server answered that the table lacks a key or an index of the request."""
+    """Return whether the table lacks a key or an index that the request uses."""
     response = error.response.get("Error", {})
     is_about_tables = response.get("Code") in ("ValidationException", "ResourceNotFoundException")  # the latter by moto
     return is_about_tables and any(part in str(response.get("Message")) for part in _OF_ANOTHER_SCHEMA)
@@ -244,7 +229,7 @@ def is_condition_failure(error: Exception) -> bool:
 
 
 def item_met(error: Exception) -> dict[str, Any] | None:
-    """Return the item that failed the condition, if the request asked for it and the engine returns it."""
+    """Return the item that failed the condition, if the engine returned it."""
     return response_of(error).get("Item") or None
 
 
@@ -254,7 +239,7 @@ def is_server_error(error: Exception) -> bool:
 
 
 def is_retryable_response(error: Exception | None) -> bool:
-    """Return whether the server answered that it cannot do this now."""
+    """Return whether the server said that it cannot do this now."""
     return isinstance(error, ClientError) and (code_of(error) in _TEMPORARY or is_server_error(error))
 
 
@@ -264,13 +249,13 @@ def got_no_response(error: Exception | None) -> bool:
 
 
 def response_of(error: Exception) -> Mapping[str, Any]:
-    """Return the response in botocore's error; PynamoDB's keeps only its code, and has the original as its cause."""
+    """Return the response in botocore's error, which PynamoDB's error has as its cause."""
     original = error.__cause__ if isinstance(error.__cause__, ClientError) else error
     return getattr(original, "response", None) or {}  # botocore's error of a broken connection has None
 
 
 def code_of(error: Exception) -> str:
-    """Return DynamoDB's code of the error; "None" if there was no response."""
+    """Return DynamoDB's error code, or "None" if there was no response."""
     return str(response_of(error).get("Error", {}).get("Code"))
 
 
@@ -284,12 +269,18 @@ def _metadata(error: Exception, name: str) -> int:
 
 
 def advise(error: BotoCoreError | ClientError, where: str) -> bool:
-    """Add to the message of an error what to do, and which table it is about; False if settings did not cause it.
+    """Add the table and some advice to the message of an error. Return False if settings did not cause it.
 
-    The error keeps its type: programs catch it by that, and retries are decided by it.
+    The error keeps its type, because programs catch it, and retries depend on it.
     """
     if isinstance(error, ClientError):
-        return _advise_on_response(error, where)
+        if not is_of_another_schema(error):
+            return False
+        response = error.response["Error"]
+        text = f"{where} is not as its class declares it: pynamodb-tracker doctor says what differs, and what to do"
+        response["Message"] = f"{response['Message']}; {text}"
+        error.args = (f"{error}; {text}",)
+        return True
     if isinstance(error, NoRegionError):
         text = "no region: set it in the Meta of the table's class, or set AWS_DEFAULT_REGION"
     elif isinstance(error, NoCredentialsError):
@@ -302,18 +293,8 @@ def advise(error: BotoCoreError | ClientError, where: str) -> bool:
     return True
 
 
-def _advise_on_response(error: ClientError, where: str) -> bool:
-    if not is_of_another_schema(error):
-        return False
-    response = error.response["Error"]
-    text = f"{where} is not as its class declares it: pynamodb-tracker doctor says what differs, and what to do"
-    response["Message"] = f"{response['Message']}; {text}"
-    error.args = (f"{error}; {text}",)
-    return True
-
-
 def _reason(error: BaseException) -> str:
-    """Return why a connection failed in the words of the operating system, if it did not just take too long."""
+    """Return the operating system's reason why a connection failed, if it has one."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, OSError) and cause.strerror:

@@ -1,4 +1,4 @@
-"""What begins anew in a forked process: it has none of its parent's threads, one of which may have held a lock."""
+"""Functions that reset state in a forked process, because a thread of its parent may have held a lock."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable
 
 
-def in_forked_process(begin_anew: Callable[[], None]) -> Callable[[], None]:
-    """Call this function in each process that is forked from this one, before anything else of it runs."""
+def in_forked_process(reset: Callable[[], None]) -> Callable[[], None]:
+    """Call this function in each process that is forked from this one, before its own code runs."""
     if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
-        os.register_at_fork(after_in_child=begin_anew)
-    return begin_anew
+        os.register_at_fork(after_in_child=reset)
+    return reset

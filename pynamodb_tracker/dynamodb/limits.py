@@ -1,4 +1,4 @@
-"""The limits of DynamoDB: which values it would refuse, and how large values are."""
+"""DynamoDB's limits: which values it refuses, and how large values are."""
 
 from __future__ import annotations
 
@@ -30,31 +30,28 @@ MAX_KEY_BYTES = 1024
 _KEY = "pynamodb_tracker_key"
 
 _ENTRY: Mapping[str, Callable[[Any], object]] = {STRING_SET: str, NUMBER_SET: Decimal, BINARY_SET: bytes}
-"""The type that entries of a set are converted to for comparison."""
+"""How entries of a set are converted for comparison."""
 SETS = frozenset(_ENTRY)
 MAX_DIGITS = 38
 FOR_DECIMALS = "; for a Decimal, declare a DecimalAttribute() of pynamodb_tracker, or store its text"
-_MOST_LEVELS = 31
-"""Nested maps and lists; DynamoDB allows 32 levels, and the values in the innermost one count as a level."""
-_LONGEST_NAME = 65_535
-"""Bytes in the name of an entry of a map."""
-_EXACT = Context(prec=10_000, traps=[])
-"""Precise enough to count the digits of any number without rounding."""
+_MOST_LEVELS = 31  # of nested maps and lists: DynamoDB allows 32 levels, and counts the innermost values as one
+_LONGEST_NAME = 65_535  # bytes in the name of a map entry
+_EXACT = Context(prec=10_000, traps=[])  # rounds no number
 _HIGHEST_EXPONENT, _LOWEST_EXPONENT = 125, -130
 
 
 def mark_as_key(attribute: Attribute[Any]) -> None:
-    """Remember that an attribute is the hash key of an index by which tasks are found."""
+    """Mark an attribute as the hash key of a FindBy index."""
     vars(attribute)[_KEY] = True
 
 
 def is_key(attribute: Attribute[Any]) -> bool:
-    """Return whether tasks are found by an attribute: DynamoDB refuses every update of a row in which it is empty."""
+    """Return whether an attribute is the key of a FindBy. DynamoDB refuses updates of rows in which it is empty."""
     return _KEY in vars(attribute)
 
 
 def check(owner: str, name: str, attribute: Attribute[Any], value: dict[str, Any] | None) -> None:
-    """Raise ValueNotStorableError if DynamoDB would refuse the stored value; moto accepts some that fail here."""
+    """Raise ValueNotStorableError if DynamoDB would refuse the value. moto accepts more."""
     if value is None:
         if not attribute.null:
             raise ValueNotStorableError(
@@ -134,25 +131,18 @@ def number_problems(content: object) -> Iterator[str]:
 
 
 def without_zeros(number: Decimal) -> Decimal:
-    """Return an equal number without trailing zeros, whatever the context of the thread is; zero is 0."""
+    """Return an equal number without trailing zeros, whatever the decimal context is. Zero is 0."""
     return number.normalize(_EXACT) if number else Decimal()
 
 
 def item_size(item: Mapping[str, Mapping[str, Any]]) -> int:
-    """Return the size of an item as DynamoDB counts it, attribute names included, to within a byte for each number."""
+    """Return the size of an item in bytes with its attribute names, exact to a byte per number."""
     total = 0
     for name, value in item.items():
         ((kind, content),) = value.items()
-        # Most attributes of a row are text; a call for each would take most of the time.
-        size = len(content.encode()) if kind == STRING else value_size(value)
-        total += len(name.encode()) + size
+        # Most attributes are text, and a call for each of them would take most of the time.
+        total += len(name.encode()) + (len(content.encode()) if kind == STRING else value_size(value))
     return total
-
-
-def _number_size(content: str) -> int:
-    """Return the size of a number: a byte for two significant digits, one or two more, and one for a minus."""
-    digits = content.upper().partition("E")[0].replace(".", "").strip("-0")
-    return len(digits) // 2 + 2 + content.startswith("-")
 
 
 def value_size(value: Mapping[str, Any]) -> int:
@@ -163,8 +153,9 @@ def value_size(value: Mapping[str, Any]) -> int:
     ((kind, content),) = value.items()
     if kind in (BOOLEAN, NULL):
         return 1
-    if kind == NUMBER:
-        return _number_size(content)
+    if kind == NUMBER:  # a byte for two significant digits, one or two more, and one for a minus
+        digits = str(content).upper().partition("E")[0].replace(".", "").strip("-0")
+        return len(digits) // 2 + 2 + str(content).startswith("-")
     if kind == LIST:
         return 3 + len(content) + sum(map(value_size, content))
     if kind == MAP:

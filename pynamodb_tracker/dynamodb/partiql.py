@@ -1,6 +1,6 @@
-"""Writes as PartiQL statements: what UpdateItem, PutItem and DeleteItem say by expressions, one statement says as text.
+"""Translates writes from the expressions of UpdateItem, PutItem and DeleteItem to PartiQL statements.
 
-A `BatchExecuteStatement` has up to 25 of them, each with its own condition and its own response
+A `BatchExecuteStatement` has up to 25 of them, each with its own condition and response
 (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ql-reference.multiplestatements.batching.html).
 """
 
@@ -28,22 +28,22 @@ _KEY = ("task_id", "use_case_id")
 IF_ABSENT = {CONDITION_EXPRESSION: "attribute_not_exists (#0)", EXPRESSION_ATTRIBUTE_NAMES: {"#0": _KEY[0]}}
 """The condition of a put that replaces nothing."""
 
-_LONGEST = 8_000
-"""Characters of a statement; DynamoDB refuses more than 8,192."""
-
-_MOST_TEXTS = 512
-"""How many translated expressions are kept; a step has about twenty, and one more for each set of changes."""
+_LONGEST = 8_000  # characters of a statement: DynamoDB refuses more than 8,192
+_MOST_TEXTS = 512  # cached translations: a step has about twenty, and one more for each set of changes
 
 _TESTS = {"attribute_exists": "IS NOT MISSING", "attribute_not_exists": "IS MISSING"}
-"""What PynamoDB calls a test of an attribute, and what it is in PartiQL."""
+"""PynamoDB's tests of an attribute in PartiQL."""
 
 _SUMS = ("{0} + {1}", "{0} - {1}")
 
-_SUMMANDS = frozenset({"attempt", "fence"})
-"""Attributes that may be part of a sum. All examples in AWS's documentation have a bare name there. We have not
-tried a quoted one on AWS. A bare name must not be a keyword of PartiQL or one of DynamoDB's reserved words
+_SUMMANDS = frozenset({"attempt", "fence"}) <<<<<<< HEAD """Attributes that may be part of a sum. All examples in AWS's
+documentation have a bare name there. We have not tried a quoted one on AWS. A bare name must not be a keyword of
+PartiQL or one of DynamoDB's reserved words
 (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ReservedWords.html). The library adds to no other
-attribute in a statement."""
+attribute in a statement.""" ======= """Attributes that may be part of a sum. There DynamoDB takes only a bare name,
+which must not be one of its reserved words
+(https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ReservedWords.html) or a keyword of PartiQL."""
+>>>>>>> wt-te
 
 _QUOTE = "'"
 
@@ -52,57 +52,47 @@ Typed = Mapping[str, Any]
 
 
 class Rendered(str):
-    """An expression as PynamoDB has rendered it, with the objects that it says, from which a statement is rendered."""
+    """An expression that PynamoDB has rendered, with its source, from which a statement is rendered."""
 
     __slots__ = ("source", "values")
 
     source: Condition | Sequence[Action]
     values: Mapping[str, Typed]
-    """The values in these objects, each by the placeholder that it has in the expression."""
+    """The values of the source by their placeholders in the expression."""
 
     @classmethod
     def of(cls, text: str, source: Condition | Sequence[Action], values: Mapping[str, Typed]) -> Rendered:
-        """Return the text with what it says."""
+        """Return the text with its source."""
         rendered = cls(text)
         rendered.source, rendered.values = source, values
         return rendered
 
 
 class Statement(NamedTuple):
-    """A write, as `BatchExecuteStatement` takes it."""
+    """A write for `BatchExecuteStatement`."""
 
     text: str
     parameters: list[Typed]
 
     def as_entry(self) -> dict[str, Any]:
-        """Return it as an entry of the request; its refusal has the row in it, for which DynamoDB does not charge."""
-        return {
-            "Statement": self.text,
-            "Parameters": self.parameters,
-            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
-        }
+        """Return the entry of the request. A refusal returns the row, which DynamoDB does not charge for."""
+        on_failure = {"ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
+        return {"Statement": self.text, "Parameters": self.parameters, **on_failure}
 
 
-class _Text(NamedTuple):
-    """A translated expression: its text, and the placeholder of each of its parameters, in their order."""
-
-    text: str
-    places: list[str]
-
+_Text = tuple[str, list[str]]
+"""A translated expression, and the placeholders of its parameters in their order."""
 
 _texts: dict[tuple[object, ...], _Text | None] = {}
 
 
 def statement(operation: str, request: Mapping[str, Any]) -> Statement | None:
-    """Return the write as one statement; None if PartiQL cannot express it, or not in a text that is short enough."""
+    """Return the write as one statement, or None if PartiQL cannot express it, or not briefly enough."""
     is_put = operation == "PutItem"
     attributes: Mapping[str, Typed] = request[ITEM if is_put else KEY]
     update, condition = request.get(UPDATE_EXPRESSION), request.get(CONDITION_EXPRESSION)
-    if is_put:
-        is_possible = IF_ABSENT.items() <= request.items()  # an INSERT never replaces an item
-    else:
-        is_possible = isinstance(condition, Rendered) and (update is None or isinstance(update, Rendered))
-    if not is_possible:
+    is_rendered = isinstance(condition, Rendered) and (update is None or isinstance(update, Rendered))
+    if not (IF_ABSENT.items() <= request.items() if is_put else is_rendered):  # an INSERT never replaces an item
         return None
     names = request.get(EXPRESSION_ATTRIBUTE_NAMES, {}).values()
     shape = (operation, request[TABLE_NAME], update, condition, request.get(RETURN_VALUES), *attributes, *names)
@@ -110,27 +100,27 @@ def statement(operation: str, request: Mapping[str, Any]) -> Statement | None:
         if len(_texts) >= _MOST_TEXTS:
             _texts.clear()
         _texts[shape] = _inserted(request) if is_put else _translated(operation, request)
-    text = _texts.get(shape)
-    if text is None:
+    found = _texts.get(shape)
+    if found is None:
         return None
-    values = request.get(EXPRESSION_ATTRIBUTE_VALUES, {})
-    return Statement(text.text, [values[place] if place[0] == ":" else attributes[place] for place in text.places])
+    (text, places), values = found, request.get(EXPRESSION_ATTRIBUTE_VALUES, {})
+    return Statement(text, [values[place] if place[0] == ":" else attributes[place] for place in places])
 
 
 def item_key(request: Mapping[str, Any]) -> Mapping[str, Typed]:
-    """Return the key of the item that a write is about."""
+    """Return the key of the written item."""
     return request.get(KEY) or {name: request[ITEM][name] for name in _KEY}
 
 
 def key_of(request: Mapping[str, Any]) -> tuple[object, ...]:
-    """Return what identifies the item that a write is about: a batch has each item once."""
+    """Return the table and key of the written item. A batch may contain each item only once."""
     return request[TABLE_NAME], *(each for value in item_key(request).values() for each in value.items())
 
 
 def impossible(operation: str, request: Mapping[str, Any]) -> Statement | None:
-    """Return the statement of this write under its own condition and another one that never holds.
+    """Return a statement for this write whose condition never holds.
 
-    An update changes nothing even if it is applied; a delete returns the item then.
+    If it is applied nevertheless, an update changes nothing, and a delete returns the item.
     """
     condition = request[CONDITION_EXPRESSION]
     never = And(condition.source, Path([next(iter(request[KEY]))]).does_not_exist())
@@ -142,18 +132,18 @@ def impossible(operation: str, request: Mapping[str, Any]) -> Statement | None:
 
 
 class _Inexpressible(Exception):  # noqa: N818 - no error: the write is sent alone
-    """Raised for what has no counterpart in PartiQL, or none that this module knows, such as if_not_exists."""
+    """Raised for an expression that this module cannot translate, such as if_not_exists."""
 
 
 class _Writer:
-    """Writes what the objects of one expression say, and collects the placeholders of its parameters."""
+    """Translates one expression, and collects the placeholders of its parameters."""
 
     def __init__(self, expression: Rendered | None) -> None:
         self.places: list[str] = []
         self._values = {} if expression is None else expression.values
 
     def changes(self, actions: Sequence[Action]) -> str:
-        """Return a clause for each action: assignments come first, as in an update expression."""
+        """Return a clause for each action. Assignments come first, as in an update expression."""
         clauses = []
         for action in sorted(actions, key=lambda each: isinstance(each, RemoveAction)):
             if isinstance(action, RemoveAction):
@@ -165,7 +155,7 @@ class _Writer:
         return " ".join(clauses)
 
     def condition(self, condition: Condition) -> str:
-        """Return a condition, and those that it consists of."""
+        """Return a condition with the conditions in it."""
         operator, values = condition.operator, condition.values
         if operator in ("AND", "OR"):
             return f"({f' {operator} '.join(map(self.condition, values))})"
@@ -191,7 +181,6 @@ class _Writer:
         raise _Inexpressible
 
     def _summand(self, operand: Any) -> str:
-        """Return a parameter, or the bare name of an attribute."""
         if not isinstance(operand, Path):
             return self._operand(operand)
         (name,) = operand.path if len(operand.path) == 1 else ("",)
@@ -200,7 +189,7 @@ class _Writer:
         return str(name)
 
     def _place_of(self, value: Typed) -> str:
-        """Return the placeholder of a value; a text may equal the name of a slot, which is of another type."""
+        """Return the placeholder of a value. A text may equal the name of a slot, which has another type."""
         ((kind, content),) = value.items()
         for place, other in self._values.items():
             ((other_kind, other_content),) = other.items()
@@ -210,7 +199,7 @@ class _Writer:
 
 
 def _segment(segment: str) -> str:
-    """Return a part of a path: a name, perhaps with the numbers of elements."""
+    """Return a part of a path: a name, perhaps with element numbers."""
     name, bracket, elements = segment.partition("[")
     if not _can_be_named(name):
         raise _Inexpressible
@@ -231,18 +220,18 @@ def _translated(operation: str, request: Mapping[str, Any]) -> _Text | None:
     returned = request.get(RETURN_VALUES)
     returning = f" RETURNING {returned.replace('_', ' ')} *" if returned else ""
     text = f"{verb} WHERE {key} AND {guard}{returning}"
-    return None if len(text) > _LONGEST else _Text(text, [*changed.places, *request[KEY], *guarded.places])
+    return None if len(text) > _LONGEST else (text, [*changed.places, *request[KEY], *guarded.places])
 
 
 def _inserted(request: Mapping[str, Any]) -> _Text | None:
     attributes = ", ".join(f"'{name.replace(_QUOTE, 2 * _QUOTE)}': ?" for name in request[ITEM])
     text = f"INSERT INTO {_quoted(request[TABLE_NAME])} VALUE {{{attributes}}}"
     is_possible = len(text) <= _LONGEST and all(map(_can_be_named, request[ITEM]))
-    return _Text(text, list(request[ITEM])) if is_possible else None
+    return (text, list(request[ITEM])) if is_possible else None
 
 
 def _can_be_named(name: str) -> bool:
-    """Return whether a statement can name an attribute; the engine takes some names for placeholders, quoted or not."""
+    """Return whether a statement can name an attribute. The engine takes some names for placeholders, even quoted."""
     return not name.startswith(("#", ":"))
 
 

@@ -1,7 +1,7 @@
-"""Writes that several threads send at about the same time leave in one request.
+"""Sends the writes of several threads in one request, if they are sent at about the same time.
 
-Each thread sends its own write, as if it were alone, and gets its own response. It waits a few milliseconds for the
-writes of others, if these are about to be sent.
+Each thread sends its own write, and gets its own response. It waits a few milliseconds for other threads that are about
+to send.
 
     thread 1: claim a  --+                                 +--  a is claimed
     thread 2: claim b  --+--  one request, three responses  --+--  refused, with the row as it is
@@ -23,38 +23,32 @@ from pynamodb_tracker.dynamodb.around import around
 from pynamodb_tracker.dynamodb.batch_execute import MOST, BatchedWrite, execute
 from pynamodb_tracker.dynamodb.connection import sharing_requests
 
-_LONGEST_WAIT = 0.005
-"""Seconds that a write waits at most for those of other threads."""
-
-_LOOK_EVERY = 1.0
-"""Seconds after which a thread that waits looks whether the one that it waits for was interrupted."""
+_LONGEST_WAIT = 0.005  # seconds that a write waits for other threads
+_LOOK_EVERY = 1.0  # seconds after which a waiting thread checks whether its leader was interrupted
 
 _LEAD, _GO, _ANSWERED = "lead", "go", "answered"
-"""Messages to a waiting thread: send what has gathered; wait no longer for others; your write has its response."""
+"""Messages to a waiting thread: send the waiting writes, stop waiting for others, your write has its response."""
 
 
 def batcher_for(threads: int) -> WriteBatcher | None:
-    """Return what sends the writes of that many threads; None for one thread, which shares with no other."""
+    """Return a batcher for that many threads, or None for one thread."""
     return None if threads == 1 else WriteBatcher()
 
 
 class WriteBatcher:
-    """Gathers the writes of the threads that work on the same tasks."""
+    """Collects the writes of several threads."""
 
     def __init__(self) -> None:
         self._process = os.getpid()
         self._guard = threading.Lock()
-        self._senders = 0
-        """Threads that are about to send a write, or wait for a response."""
+        self._senders = 0  # threads that are about to send a write, or that wait for a response
         self._waiting: list[_Waiting] = []
-        self._leader: _Waiting | None = None
-        """The one whose thread sends the next request."""
+        self._leader: _Waiting | None = None  # its thread sends the next request
         self._in_flight = set[_Waiting]()
-        """Writes that were sent and are not answered yet."""
 
     @around
     def sending(self) -> Iterator[None]:
-        """Send the writes of this block together with those of other threads, which wait for them."""
+        """Send the writes of this block together with other threads, which wait for them."""
         self.add_senders(1)
         try:
             with sharing_requests(self):
@@ -73,7 +67,7 @@ class WriteBatcher:
             self.add_senders(1)
 
     def add_senders(self, number: int) -> None:
-        """Note that so many threads more, or fewer, are about to send writes."""
+        """Add to the number of threads that are about to send writes."""
         if self._is_forked:
             return
         with self._guard:
@@ -82,15 +76,15 @@ class WriteBatcher:
 
     @property
     def _is_forked(self) -> bool:
-        """Whether this is a child of the process: it has none of the other threads, one of which may hold the mutex."""
+        """Whether this process was forked, so that a thread of its parent may hold the mutex."""
         return self._process != os.getpid()
 
     def dispatch(
         self, table: TableConnection, operation: str, request: dict[str, Any], until: datetime | None
     ) -> dict[str, Any]:
-        """Send a write, perhaps together with others, and return its response, or raise the SDK's error for it.
+        """Send a write, perhaps together with others, and return its response. Raise the SDK's error.
 
-        `until` is when the lock expires that it is about.
+        `until` is when the lock on the row expires.
         """
         write = BatchedWrite(table, operation, request, until)
         if self._is_forked or not write.can_be_batched:
@@ -105,7 +99,7 @@ class WriteBatcher:
         return write.result()
 
     def _wait(self, waiting: _Waiting) -> None:
-        """Wait for the response; when it is this thread's turn, send what has gathered."""
+        """Wait for the response. Send the waiting writes when it is this thread's turn."""
         with self._guard:
             self._waiting.append(waiting)
             if self._leader is None:
@@ -122,7 +116,7 @@ class WriteBatcher:
         waiting.is_answered = True
 
     def _is_complete(self) -> bool:
-        """Return whether there is nothing to wait for: the request is full, or no thread is about to send a write."""
+        """Return whether the request is full, or no thread is about to send a write."""
         number = len(self._waiting)
         return number >= MOST or (number >= self._senders and not self._in_flight)
 
@@ -136,7 +130,7 @@ class WriteBatcher:
             self._leader.inbox.put(_LEAD)
 
     def _lead(self, leader: _Waiting) -> None:
-        """Send what has gathered, and wake its threads; they send again what has no response."""
+        """Send the waiting writes, and wake their threads, which send a write again if it has no response."""
         taken: list[_Waiting] = []
         try:
             self._take(leader, taken)
@@ -149,7 +143,7 @@ class WriteBatcher:
                 each.inbox.put(_ANSWERED)
 
     def _take(self, leader: _Waiting, taken: list[_Waiting]) -> None:
-        """Take what can be sent with the leading write, each row once; the first one that is left leads the next."""
+        """Take the writes that fit into the leader's request, each row once. The first of the others leads next."""
         with self._guard:
             keys, left, fitting = set[object](), list[_Waiting](), list[_Waiting]()
             for each in self._waiting:
@@ -165,13 +159,13 @@ class WriteBatcher:
             self._lead_next()
 
     def _forget_absent(self) -> None:
-        """Forget the writes of threads that were interrupted, which may have been sent, and do what they have not done.
+        """Forget the writes of interrupted threads, and finish their work. These writes may have been sent.
 
-        An exception that another thread sets may be raised at any line, that of a `finally` clause included.
+        Another thread can raise an exception here at any line, even in a `finally` clause.
         """
         with self._guard:
-            self._waiting = [each for each in self._waiting if each.is_present and each.leader is None]
-            self._in_flight = {each for each in self._in_flight if each.is_present and not each.is_abandoned}
+            self._waiting = [each for each in self._waiting if each.present.locked() and each.leader is None]
+            self._in_flight = {each for each in self._in_flight if each.present.locked() and not each.is_abandoned}
             if self._leader not in self._waiting:
                 self._lead_next()
 
@@ -184,24 +178,18 @@ class _Waiting:
     def __init__(self, write: BatchedWrite) -> None:
         self.write = write
         self.inbox: SimpleQueue[str] = SimpleQueue()
-        self.leader: _Waiting | None = None
-        """The one whose thread sends it."""
+        self.leader: _Waiting | None = None  # its thread sends this write
         self.present = threading.Lock()
-        """Held by its thread while it waits: that ends with the `with` statement, whatever is raised, and where."""
+        """Its thread holds it while it waits. The `with` statement releases it, whatever is raised, and where."""
         self.is_answered = False
 
     @property
-    def is_present(self) -> bool:
-        """Whether its thread still waits."""
-        return self.present.locked()
-
-    @property
     def is_abandoned(self) -> bool:
-        """Whether the thread that was to send it does not do that any more."""
-        return self.leader is not None and not self.leader.is_present
+        """Whether the thread that should send it was interrupted."""
+        return self.leader is not None and not self.leader.present.locked()
 
     def next_message(self, seconds: float) -> str | None:
-        """Return the next message to its thread; None if none arrives within that time."""
+        """Return the next message to its thread, or None if none arrives in time."""
         try:
             return self.inbox.get(timeout=seconds)
         except Empty:

@@ -1,4 +1,4 @@
-"""The call of a user's function: the one place that decides whether it has done its work when it returns."""
+"""Calls a user's function, and decides whether it has done its work when it returns."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ T = TypeVar("T", bound=TaskRow)
 
 
 def call(function: Callable[[ExecutionContext[T]], R], ctx: ExecutionContext[T]) -> R:
-    """Call a function and return its result; TypeError if the work is still to be done when it returns.
+    """Call a function and return its result. TypeError if the work is not done when it returns.
 
-    If Ctrl-C, or another exception of a signal handler, comes as it returns, its run succeeds nevertheless.
+    If Ctrl-C, or another exception of a signal handler, arrives as it returns, its run still succeeds.
     """
-    # A defaultdict keeps what its factory returns without a line of Python, before which a signal could be handled.
+    # A defaultdict stores the result without a line of Python, before which a signal could be handled.
     returned: defaultdict[str, R] = defaultdict(partial(function, ctx))
     ctx._journal.returned = returned  # noqa: SLF001 - no name for it among what users see
     try:
@@ -33,53 +33,14 @@ def call(function: Callable[[ExecutionContext[T]], R], ctx: ExecutionContext[T])
 
 
 def check_done(result: object) -> None:
-    """Raise a TypeError if a function has returned something that is still to be awaited or iterated over.
+    """Raise a TypeError if a result still has to be awaited or iterated over.
 
-    The function itself does not show that: a lambda, a decorator or a partial may hide a coroutine function.
+    The function does not show that: a lambda, a decorator or a partial may hide a coroutine function.
     """
-    if _is_to_be_done(result):
-        _refuse(result)
-
-
-def has_returned(journal: Journal[Any]) -> bool:
-    """Return whether the function of a run has done all its work: an exception comes from elsewhere after that."""
-    return not journal.expects_result and any(not _is_to_be_done(result) for result in journal.returned.values())
-
-
-def _is_to_be_done(result: object) -> bool:
-    return result is not None and (
-        issubclass(type(result), (Awaitable, AsyncGenerator, Generator)) or hasattr(type(result), "add_done_callback")
-    )
-
-
-def call_for_result(function: Callable[[ExecutionContext[T]], R], ctx: ExecutionContext[T]) -> R:
-    """Call a function, store what it returns with the success, and return what a repeated call gets.
-
-    That is what the function has stored by `ctx.store_result`, if it did.
-    """
-    expect_result(ctx)
-    return result_of(ctx, call(function, ctx))
-
-
-def expect_result(ctx: BlockContext[T]) -> None:
-    """Refuse to record the success in a transaction before a result is stored."""
-    ctx._journal.expects_result = True  # noqa: SLF001 - no name for it among what the user's function sees
-
-
-def result_of(ctx: BlockContext[T], result: R) -> R:
-    """Store what a function has returned, unless it has stored a result itself; return the result."""
-    journal = ctx._journal  # noqa: SLF001 - as above
-    if journal.expects_result:
-        ctx.store_result(result)
-        return result
-    stored: R = json.loads(journal.result or "null")
-    return stored
-
-
-def _refuse(result: object) -> None:
-    """Raise a TypeError that says what to write instead; a coroutine is closed, so that Python does not warn of it."""
+    if not _is_to_be_done(result):
+        return
     if isinstance(result, Coroutine | Generator):
-        result.close()
+        result.close()  # otherwise Python warns of it
     if isinstance(result, Generator):
         problem, remedy = "a generator, whose body has not run", "write return for yield, or iterate over it inside"
     elif isinstance(result, AsyncGenerator):
@@ -90,3 +51,38 @@ def _refuse(result: object) -> None:
         problem = "an awaitable, so its work is not done"
         remedy = "await it in an async function, for arun or arun_all; a decorator of one has to return one, too"
     raise TypeError(f"the function returned {problem}: {remedy}")
+
+
+def has_returned(journal: Journal[Any]) -> bool:
+    """Return whether the function of a run has finished its work, so that an exception comes from outside."""
+    return not journal.expects_result and any(not _is_to_be_done(result) for result in journal.returned.values())
+
+
+def _is_to_be_done(result: object) -> bool:
+    return result is not None and (
+        issubclass(type(result), (Awaitable, AsyncGenerator, Generator)) or hasattr(type(result), "add_done_callback")
+    )
+
+
+def call_for_result(function: Callable[[ExecutionContext[T]], R], ctx: ExecutionContext[T]) -> R:
+    """Call a function, store its result with the success, and return what a repeated call gets.
+
+    If the function has called `ctx.store_result`, that is the result.
+    """
+    expect_result(ctx)
+    return result_of(ctx, call(function, ctx))
+
+
+def expect_result(ctx: BlockContext[T]) -> None:
+    """Refuse to record the success in a transaction before a result is stored."""
+    ctx._journal.expects_result = True  # noqa: SLF001 - users do not see it
+
+
+def result_of(ctx: BlockContext[T], result: R) -> R:
+    """Store the result of a function, unless it has stored one itself. Return the stored result."""
+    journal = ctx._journal  # noqa: SLF001 - as above
+    if journal.expects_result:
+        ctx.store_result(result)
+        return result
+    stored: R = json.loads(journal.result or "null")
+    return stored

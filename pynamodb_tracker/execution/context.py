@@ -1,4 +1,4 @@
-"""What the user's block gets: the task, the attempt, and the lock that it holds."""
+"""The context of a block: its task, its attempt, and its lock."""
 
 from __future__ import annotations
 
@@ -37,18 +37,15 @@ R = TypeVar("R")
 T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
 
 _KEYS = "c35a0403-3bd7-4447-90b4-5ac3aa414434"
-"""The namespace of all idempotency keys: another one would repeat what was done under the keys of this one."""
+"""The namespace of all idempotency keys. A different one would repeat effects under new keys."""
 
 
-_LONGEST_PART = 64
-"""Characters of the name of a part, which is stored with its result."""
-
-TRIES = 3
-"""How often a lock that has expired before its block is extended: the response to that may come too late as well."""
+_LONGEST_PART = 64  # characters in the name of a part
+TRIES = 3  # how often a lock that has expired before its block is extended: these responses may be late as well
 
 
 class StepOfTask(Protocol):
-    """A step of a use case, as it is bound to its class."""
+    """A bound step."""
 
     name: str
     number: int
@@ -56,13 +53,13 @@ class StepOfTask(Protocol):
 
 @named_as("ctx")
 class BlockContext(Generic[T_co]):
-    """What a block can learn about its run, and ask of it, without a request."""
+    """The part of a context that sends no request."""
 
     invocation: Any = None
-    """Lambda's context object, if a handler of `aws_lambda` runs the function; otherwise None."""
+    """Lambda's context object if a handler of `aws_lambda` runs the function, otherwise None."""
 
     _given_limits: Mapping[timedelta, datetime] = MappingProxyType({})
-    """The durations that the block has given as limits of waiting, and the times that were."""
+    """The durations that the block has given as limits for waiting, and their times."""
 
     def __init__(self, journal: transitions.Journal[T_co], lock_for: timedelta) -> None:
         self._journal = journal
@@ -71,16 +68,16 @@ class BlockContext(Generic[T_co]):
 
     @property
     def task(self) -> T_co:
-        """The row; assignments of the block are saved with the success, or not at all."""
+        """The row. Assignments of the block are saved with the success, or not at all."""
         return self._claim.task
 
     @property
     def occurrence(self) -> datetime | None:
-        """For which time of its rule the task runs, with the offset of the rule's zone; None if it does not repeat.
+        """The time of its rule for which the task runs, in the rule's time zone. None if it does not repeat.
 
-        It stays the same in each attempt, whenever that is: ids of further tasks can be made from it. If occurrences
-        were missed before the first attempt, it is the latest of them, unless the rule has missed="all". A run that
-        was asked for by `create_or_merge` has the time for which it was asked.
+        It stays the same in each attempt, so ids of other tasks can contain it. If the task missed occurrences before
+        its first attempt, it is the latest of them, unless the rule has missed="all". A run that `create_or_merge`
+        requested has the requested time.
         """
         task = self._claim.task
         extra_time: datetime | None = task.extra_time
@@ -90,39 +87,39 @@ class BlockContext(Generic[T_co]):
 
     @property
     def round(self) -> str:
-        """Which round of its life the task is in: pass it to the sender of a signal, who sends it back."""
+        """The current round of the task. Pass it to the sender of a signal, who sends it back."""
         return self._claim.round
 
     @property
     def attempt(self) -> int:
-        """Which attempt of this step it is, from 1; attempts of workers that died count."""
+        """The number of this attempt of the step, from 1. Attempts of workers that died count."""
         return self._claim.attempt
 
     @property
     def fencing_token(self) -> str:
-        """24 hex digits that sort after those of all earlier claims of the task: other systems can refuse lower ones.
+        """24 hex digits that sort after all earlier claims of the task, so other systems can refuse lower ones.
 
-        The order of the claims of one task is guaranteed. After the task was deleted, expired or restored from a
-        backup, and for comparisons between tasks, it depends on clocks: the first 16 digits are the nanoseconds since
-        1970 by the clock of the worker, or more.
+        The order of the claims of one task is guaranteed. It depends on clocks after the task was deleted, expired or
+        restored from a backup, and between tasks: the first 16 digits are nanoseconds since 1970 by the worker's clock,
+        or more.
         """
         return self._claim.token
 
     @property
     def idempotency_key(self) -> str:
-        """36 characters for a call to another system that must have its effect once: the same in every attempt.
+        """36 characters for a call to another system that must take effect once: the same in every attempt.
 
-        It stays the same after a takeover, a `reopen`, a renaming of the step and a fail-over, and if `create_or_merge`
-        merges another request into the task. It is another one for each occurrence of a task that repeats, for a run
-        that `create_or_merge` asks for while the task runs or once it has ended, for a start from the end by
-        `also_from`, and for a task that was deleted and created again. For several calls in one step, see `key`.
+        It stays the same after a takeover, a `reopen`, a renaming of the step, a fail-over, or a merge by
+        `create_or_merge`. It changes with each occurrence of a repeating task, with a run that `create_or_merge`
+        requests while the task runs or after its end, with a start from the end by `also_from`, and with a task that
+        was deleted and created again. For several calls in one step, see `key`.
         """
         return self._key("")
 
     def key(self, name: str) -> str:
         """Return an idempotency key for one of several calls of this step, such as `ctx.key("charge")`.
 
-        Put values that merging a request may change, such as an amount, into the name. TypeError, ValueError for no
+        The name should contain values that a merge may change, such as an amount. TypeError or ValueError without a
         name.
 
         Examples:
@@ -142,39 +139,39 @@ class BlockContext(Generic[T_co]):
 
     @property
     def outcome(self) -> Literal["succeeded", "failed", "ignored", "released"] | None:
-        """The recorded end of the run; None before that, and if it could not be recorded.
+        """The recorded end of the run, or None before that, or if it could not be recorded.
 
-        The state of the task does not always tell: after a success, the task may be due again.
+        The task's state may differ: after a success, the task may be due again.
         """
         return self._journal.outcome
 
     @property
     def lock_expire_time(self) -> datetime:
-        """Until when no other worker takes the task."""
+        """When the lock expires. Before that, no other worker takes the task."""
         return self._claim.expire_time
 
     @property
     def lock_lost(self) -> bool:
-        """Whether this worker can no longer assume that it holds the task; reading it sends no request.
+        """Whether this worker can no longer assume that it holds the task. Reading it sends no request.
 
-        Permanently True once a heartbeat, a `save` or an `extend_lock` found in the row that the lock is lost; then
-        these raise LockLostError. Also True while the lock has expired by this machine's clock, as in a process that
-        was frozen; a later heartbeat or `extend_lock` makes it False again if no other worker took the task meanwhile.
-        True as well in a process that was forked inside the block: only the process that claimed a task holds it.
-        It describes a block that runs: a run whose end is recorded holds no lock, and has not lost one.
+        It becomes True for good once a heartbeat, a `save` or an `extend_lock` finds that the lock is lost. These then
+        raise LockLostError. It is also True while the lock has expired by this clock, for example in a process that was
+        frozen. A later heartbeat or `extend_lock` resets that if no other worker took the task. It is True in a process
+        that was forked inside the block, which does not hold the task. After the end of the run is recorded, there is
+        no lock to lose.
         """
         claim = self._claim
         has_expired = self.outcome is None and claim.expire_time <= clock.now()
         return self._journal.lost is not None or claim.is_foreign or has_expired
 
     def store_result(self, result: object) -> None:
-        """Store a JSON value with the success, as the result of repeated calls; `step.result` reads it.
+        """Store a JSON value with the success, as the result of repeated calls. `step.result` reads it.
 
-        It is written together with the success, or not at all, and replaces the result of an earlier run of the step;
-        None, and a success without a result, remove that. It takes at most 262,144 bytes of JSON, and every write of
-        the task is charged for them; more raises ValueNotStorableError. The results of all steps share the row, which
-        holds 400 KB: if one does not fit any more, the task is given up at once. A transaction that records the success
-        stores it as well, if you call this before its commit.
+        It is written together with the success, or not at all, and replaces the result of an earlier run of the step.
+        None, or a success without a result, removes that. The limit is 262,144 bytes of JSON, and every write of the
+        task is charged for them. Larger values raise ValueNotStorableError. The results of all steps share the row,
+        which holds 400 KB: if one does not fit, the task is given up at once. A transaction that records the success
+        stores a result from before its commit.
 
         Examples:
             >>> ctx.store_result({"receipt": "r-1"})
@@ -184,11 +181,11 @@ class BlockContext(Generic[T_co]):
             self._journal.expects_result = False
 
     def check_in(self, transaction: TransactWrite) -> None:
-        """Add a check to a transaction of your own: it is cancelled unless this run holds the task at the commit.
+        """Add a check to your own transaction, which cancels it unless this run holds the task at the commit.
 
-        The check is the first of its actions, and so the first of the `cancellation_reasons` of PynamoDB's
-        TransactWriteError. It is on the task's row, so the transaction cannot write that row. LockLostError if the lock
-        is known to be lost.
+        The check is its first action, and so the first of the `cancellation_reasons` in PynamoDB's TransactWriteError.
+        It is on the task's row, so the transaction cannot write that row. LockLostError if the lock is known to be
+        lost.
 
         Examples:
             >>> with TransactWrite(connection=Connection("us-east-1")) as transaction:
@@ -219,7 +216,7 @@ class BlockContext(Generic[T_co]):
 
     @contextmanager
     def _holding(self, operation: str) -> Iterator[None]:
-        """Refuse an operation at once if the block has ended or the lock is known to be lost; remember a new loss."""
+        """Refuse an operation if the block has ended or the lock is known to be lost. Remember a new loss."""
         self._check_process(operation)
         if self._journal.ended:
             pending = self._journal.pending_success
@@ -246,10 +243,10 @@ class ExecutionContext(BlockContext[T_co]):
 
     @property
     def group(self) -> GroupOfRun:
-        """The group of the task: its `name`, and the `data` that its tasks share.
+        """The group of the task: its `name`, and the shared `data` of its tasks.
 
-        `data` is a dictionary, read when it is first touched, and saved with the success if the block has changed it;
-        at most 350,000 bytes of JSON. AttributeError for a task without a group.
+        `data` is a dictionary, read on first access, and saved with the success if the block has changed it. The limit
+        is 350,000 bytes of JSON. AttributeError for a task without a group.
         """
         additions = self._journal.additions
         if additions.get("group") is None:
@@ -266,14 +263,20 @@ class ExecutionContext(BlockContext[T_co]):
         return group
 
     def checkpoint(self, name: str, function: Callable[[], R]) -> R:
-        """Call a function whose effect must not be repeated, and return its result; no later attempt calls it again.
+        """Call a function whose effect must not be repeated, and return its result. No later attempt calls it again.
 
-        Its result, of at most 1,024 bytes as JSON, is stored at once, with one request, and later attempts get that;
-        the first one, too, gets it as it is read back. `name` is used up once the result is stored: if the function
-        raises, or the worker dies in it, the next attempt calls it again, so give `ctx.key(name)` to the other system.
-        A result that cannot be stored makes the task ignored: it raises GiveUp. If storing it gets no response, the end
-        of the run stores it. The success of the step removes its results. At most 8,192 bytes for all of a task.
-        Costs 1 write unit per started KB of the row. LockLostError if another worker has the task.
+        One request stores the result at once, and every attempt gets it as it is read back. If the function raises, or
+        the worker dies in it, the next attempt calls it again, so pass `ctx.key(name)` to the other system. If storing
+        gets no response, the end of the run stores the result. The success of the step removes its results. A request
+        costs 1 write unit per started KB of the row.
+
+        Args:
+            name: The name of the part, which is used up once the result is stored.
+            function: Its result has at most 1,024 bytes as JSON. All results of a task have at most 8,192 bytes.
+
+        Raises:
+            GiveUp: The result cannot be stored. The task becomes ignored.
+            LockLostError: Another worker has the task.
 
         Examples:
             >>> receipt = ctx.checkpoint("charge", lambda: f"paid by {ctx.key('charge')}")
@@ -294,7 +297,7 @@ class ExecutionContext(BlockContext[T_co]):
         return stored
 
     def _begin_part(self, name: str) -> str | None:
-        """Return the stored result of a part as JSON; None if the part is to be run."""
+        """Return the stored result of a part as JSON, or None if the part has to run."""
         from pynamodb_tracker.transitions.parts import parts_of  # noqa: PLC0415 - few runs have parts
 
         if not 0 < len(check_text("name", name) or "") <= _LONGEST_PART:
@@ -312,9 +315,9 @@ class ExecutionContext(BlockContext[T_co]):
         self._journal.additions["checkpoints"].end(name)
 
     def extend_lock(self, lock_for: timedelta | None = None) -> None:
-        """Hold the task until `lock_for` from now, by default as long as it was started for; never shorter than before.
+        """Hold the task until `lock_for` from now, by default the duration of the start. It never shortens the lock.
 
-        Costs one request and 1 write unit per started KB of the row. LockLostError if another worker has it.
+        This takes one request and 1 write unit per started KB of the row. LockLostError if another worker has the task.
 
         Examples:
             >>> ctx.extend_lock(timedelta(minutes=10))
@@ -324,9 +327,9 @@ class ExecutionContext(BlockContext[T_co]):
             persist(self._claim, partial(transitions.extend, self._claim, duration), "an extension of the lock")
 
     def save(self) -> None:
-        """Save the assignments of the block so far, while the lock is held: they stay even if the block fails later.
+        """Save the assignments of the block so far, while the lock is held. They stay even if the block fails later.
 
-        No request if nothing changed. LockLostError if another worker has the task, ValueNotStorableError if a
+        Without changes, it sends nothing. LockLostError if another worker has the task, ValueNotStorableError if a
         value cannot be stored.
 
         Examples:
@@ -349,19 +352,28 @@ class ExecutionContext(BlockContext[T_co]):
         trace: Mapping[str, str] | None = None,
         **attributes: object,
     ) -> None:
-        """Create a task of the same table together with the success of this run, or not at all; no further request.
+        """Create a task of the same table together with the success of this run, or not at all. No extra request.
 
-        It takes the arguments of `create` of that use case without `state` and `wait_for`, and checks them at once. A
-        task that exists because this one has created it, in an earlier attempt or before a reopen, counts as created.
-        Any other one makes the attempt fail with a TaskAlreadyExistsError, so let ids follow from this task's:
-        f"{ctx.task.task_id}/invoice". Without a `trace`, it gets that of this task. Costs 2 write units per started KB
-        of the new row, and 1 for its index entry; with it, the success costs twice its write units. If there are more
-        than 98, the first ones are created before the success, while the lock is held. ValueError for another table, or
-        an id that is used twice.
+        It checks the arguments at once. If this task has created the other one before, in an earlier attempt or before
+        a reopen, that counts as created. Any other task with that id makes the attempt fail with a
+        TaskAlreadyExistsError, so derive ids from this task's: f"{ctx.task.task_id}/invoice". This costs 2 write units
+        per started KB of the new row, and 1 for its index entry, and doubles the write units of the success. With more
+        than 98 tasks, the first ones are created before the success, while the lock is held.
 
-        With `wait`, the next step of this task is due once the new task, and all others created like that, have
-        succeeded at their last step, or were deleted. While one of them is ignored, it waits for a person. At most 97,
-        and none at the last step: ValueError. In a `group`, it enters that with the success: at most 31.
+        Args:
+            model: The use case of the new task.
+            task_id: The id of the new task.
+            wait: The next step of this task is due once all tasks created like that have succeeded at their last step,
+                or were deleted. While one of them is ignored, it waits for a person. At most 97 tasks, and not at the
+                last step.
+            due_time: As in `Task.create`.
+            group: As in `Task.create`. The task enters the group with the success. At most 31 tasks.
+            repeat: As in `Task.create`.
+            trace: As in `Task.create`, by default the trace of this task.
+            **attributes: Attributes of the new task.
+
+        Raises:
+            ValueError: The model is of another table, an id is used twice, or a limit of `wait` is exceeded.
 
         Examples:
             >>> ctx.create(Order, f"{ctx.task.task_id}-gift", wait=True)
@@ -377,8 +389,8 @@ class ExecutionContext(BlockContext[T_co]):
     def wait_until(self, time: datetime | timedelta) -> None:
         """Let the next step start at that time, or so long from now, even if it still waits for tasks created here.
 
-        It is due earlier once all of them have succeeded; `ctx.task.blockers` says then how many have not. Nothing is
-        sent, and nothing changes without a `create(..., wait=True)` or a `wait_for`. ValueError at the last step.
+        It is due earlier once all of them have succeeded. `ctx.task.blockers` says how many have not. It sends nothing,
+        and has no effect without a `create(..., wait=True)` or a `wait_for`. ValueError at the last step.
 
         Examples:
             >>> ctx.create(Order, f"{ctx.task.task_id}-gift", wait=True)
@@ -395,10 +407,10 @@ class ExecutionContext(BlockContext[T_co]):
             follow_ups_of(journal).wait_until = until
 
     def wait_for(self, response: SignalName[Any], *, until: datetime | timedelta | None = None) -> None:
-        """Let the next step start when this signal is there, such as `Order.approved`, or at `until`.
+        """Let the next step start when this signal is there, such as `Order.approved`, or at `until`. It sends nothing.
 
-        At once if it is there already; `ctx.task.approved` is then the response, and None after the limit. Several
-        calls wait for several responses, with one limit. Nothing is sent. ValueError at the last step.
+        A signal that is already there counts. The next step reads it as `ctx.task.approved`, which is None after the
+        limit. Several calls wait for several signals, with one limit. ValueError at the last step.
 
         Examples:
             >>> ctx.wait_for(Order.paid, until=timedelta(days=3))
@@ -420,10 +432,10 @@ class ExecutionContext(BlockContext[T_co]):
             journal.additions["awaited_signals"] = awaits
 
     def go_to(self, step: StepOfTask) -> None:
-        """Let the success of this run lead to a later step, or to a branch, such as `Order.refund`; nothing is sent.
+        """Let the success of this run lead to a later step, or to a branch, such as `Order.refund`. It sends nothing.
 
-        The steps between are skipped: starting one raises a TaskAlreadySucceededError, until the task starts over. A
-        run has one target: ValueError for another one, and for a step that is not later.
+        The steps between are skipped: starting one raises a TaskAlreadySucceededError, until the task starts over.
+        ValueError if the run already has another target, or the step is not a later one.
 
         Examples:
             >>> ctx.go_to(Order.refund)
@@ -437,9 +449,9 @@ class ExecutionContext(BlockContext[T_co]):
         self._lead_to(codes.pending, codes.step)
 
     def end_task(self) -> None:
-        """Let the success of this run be the task's end; nothing is sent.
+        """Let the success of this run end the task, and skip all later steps. It sends nothing.
 
-        All later steps are passed over, as by `go_to`. ValueError if the run has another target, or something waits.
+        ValueError if the run has another target, or the next step waits for something.
 
         Examples:
             >>> ctx.end_task()
@@ -460,13 +472,16 @@ class ExecutionContext(BlockContext[T_co]):
     def transaction(self, *, succeed: bool = False) -> TransactWrite:
         """Return a PynamoDB TransactWrite whose writes are applied only while this run holds the task.
 
-        With `succeed`, the success of the run and the assignments of the block by then are part of it: all of that is
-        applied, or nothing. Later assignments raise AttributeError, and without a commit the attempt fails. Raises
-        LockLostError if the lock is lost, otherwise PynamoDB's error, also for a condition of your own; its
-        `cancellation_reasons` begin with that of the task's row. Nothing was applied then, unless a note on the error
-        says so. It takes 99 actions, none on the task's row; with `succeed`, those of `create` are among them. It costs
-        twice the write units of its parts:
+        It takes 99 actions, none on the task's row. With `succeed`, the follow-ups of `create` count as actions. It
+        costs twice the write units of its parts:
         https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis.html
+
+        LockLostError if the lock is lost. Otherwise PynamoDB's error is raised, also for your own condition. Its
+        `cancellation_reasons` begin with the task's row. Then nothing was applied, unless a note on the error says so.
+
+        Args:
+            succeed: Include the success of the run and the assignments of the block so far. All of it is applied, or
+                nothing. Later assignments raise AttributeError, and without a commit the attempt fails.
 
         Examples:
             >>> with ctx.transaction(succeed=True) as transaction:
@@ -491,9 +506,9 @@ class ExecutionContext(BlockContext[T_co]):
 
     @contextmanager
     def _asking(self, operation: str) -> Iterator[None]:
-        """Refuse to ask for what comes with the success, or before it, if that is on record.
+        """Refuse a request to the success if that is recorded already.
 
-        Nothing is sent, unless a transaction that records it got no response: that has to be known before.
+        It sends nothing, unless a transaction with the success got no response. Then it first finds out the outcome.
         """
         with self._writing(operation):
             pending = self._journal.pending_success
@@ -502,7 +517,7 @@ class ExecutionContext(BlockContext[T_co]):
             yield
 
     def _limit(self, given: datetime | timedelta, name: str) -> datetime:
-        """Return until when the next step waits; the same duration, given again, is the same time."""
+        """Return how long the next step waits. The same duration, given again, is the same time."""
         until = check_due_time(given, name)
         if until is None:
             raise TypeError(f"{name} takes an aware datetime, not None: without a limit, leave it out")
@@ -513,24 +528,24 @@ class ExecutionContext(BlockContext[T_co]):
 
     @contextmanager
     def _writing(self, operation: str) -> Iterator[None]:
-        """Refuse an operation as `_holding` does, one after the other."""
+        """Refuse an operation as `_holding` does, and let one wait for another."""
         self._check_process(operation)  # first: a thread of the parent may have held `writing` when it forked
         with self._journal.writing, self._holding(operation):
             yield
 
 
 def _check_limit(limit: datetime, asked: object, name: str) -> None:
-    """Raise a ValueError if the next step has another limit: it has one for all that it waits for."""
+    """Raise a ValueError if the next step has another limit, because one limit is for everything that it awaits."""
     other = getattr(asked, name, None)
     if other not in (None, limit):
         raise ValueError(f"the next step starts at {other} at the latest, and cannot have {limit} as well: give one")
 
 
 def hold(ctx: ExecutionContext[Any], tries: int = TRIES) -> None:
-    """Extend the lock if it has expired, immediately before the block: another worker may run the task by now.
+    """Extend the lock if it has expired before the block begins, because another worker may run the task by now.
 
-    Nothing is sent while the lock lasts. LockLostError if it is lost; TaskNotStartableError if it has expired after so
-    many tries, and then the attempt is to be released.
+    It sends nothing while the lock lasts. LockLostError if the lock is lost. TaskNotStartableError if it has expired
+    after so many tries, and then the attempt is to be released.
     """
     claim, journal = ctx._claim, ctx._journal  # noqa: SLF001 - no names among what users see
     while journal.lost is not None or claim.expire_time <= clock.now():

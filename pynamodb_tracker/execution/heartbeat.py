@@ -1,4 +1,4 @@
-"""The heartbeat of a run: a thread that extends the lock again and again while the block runs."""
+"""The heartbeat of a run: a thread that keeps extending the lock while the block runs."""
 
 from __future__ import annotations
 
@@ -19,15 +19,12 @@ T = TypeVar("T", bound=TaskRow)
 
 log = logging.getLogger("pynamodb_tracker")
 
-_SOON = 5.0
-"""Seconds within which a failed beat is retried; less if the lock is short."""
-
-MOMENT = 1.0
-"""Seconds for which the end of a block waits for a beat that is on its way."""
+_SOON = 5.0  # seconds within which a failed beat is retried, or sooner with a short lock
+MOMENT = 1.0  # seconds that the end of a block waits for a beat in progress
 
 
 class Heartbeat(Generic[T]):
-    """The thread that extends the lock of one run, from `start` until `stop`, or until the lock is lost."""
+    """The thread that extends the lock of one run from `start` until `stop`, or until the lock is lost."""
 
     def __init__(self, journal: transitions.Journal[T], lock_for: timedelta) -> None:
         beats = Beats(journal, lock_for)
@@ -36,26 +33,26 @@ class Heartbeat(Generic[T]):
             target=beats.run, name=f"pynamodb_tracker heartbeat of {journal.claim.task.task_id!r}", daemon=True
         )
         # Nothing ends a run that is dropped inside its block. The thread refers to the beats, not to this object, so
-        # that the garbage collector notices.
+        # the garbage collector notices.
         weakref.finalize(self, self._stopped.set).atexit = False  # a forked process would end in a lock of its parent's
 
     def start(self) -> None:
-        """Start the thread; RuntimeError if the system has none left."""
+        """Start the thread. RuntimeError if the system has none left."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Send no further beat. The response to a beat that is on its way is ignored, and not logged."""
+        """Send no more beats. The response to a beat in progress is ignored, and not logged."""
         self._stopped.set()
 
     def join(self) -> None:
-        """Wait a moment for a beat that is on its way, so that it arrives before the end of the run."""
-        # The garbage collector may end the block of a dropped generator in any thread, the heartbeat's included.
+        """Wait a moment for a beat in progress, so that it arrives before the end of the run."""
+        # The garbage collector may end the block of a dropped generator in any thread, even in this one.
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join(MOMENT)
 
 
 class Beats(Generic[T]):
-    """Extends the lock of one run, when its caller says that the time has come."""
+    """Extends the lock of one run when it is time."""
 
     def __init__(self, journal: transitions.Journal[T], lock_for: timedelta) -> None:
         self.stopped = threading.Event()
@@ -80,14 +77,14 @@ class Beats(Generic[T]):
         return not self.stopped.is_set() and self._journal.lost is None and not self._journal.ended
 
     def until_due(self) -> float:
-        """Return the seconds until a third of the lock has passed; a longer extension by the block saves beats."""
+        """Return the seconds until a third of the lock has passed. Extensions by the block count, too."""
         due = self._claim.expire_time - self._lock_for * 2 / 3
         return max(0.0, (due - clock.now()).total_seconds())
 
     def beat(self) -> float:
-        """Extend the lock; return the seconds until the next try if that failed, else zero.
+        """Extend the lock. Return the seconds until the next try if that failed, otherwise zero.
 
-        When the next beat is due is asked where it is waited for: a clock may move on before that.
+        The caller asks then when the next beat is due, because the clock may have moved on.
         """
         try:
             transitions.extend(self._claim, self._lock_for)
@@ -98,14 +95,14 @@ class Beats(Generic[T]):
         return 0.0
 
     def _note_refusal(self, proof: LockLostError) -> None:
-        """Mark the lock as lost, unless the beat was refused because the run itself has ended."""
+        """Mark the lock as lost, unless the beat was refused because the run has ended."""
         self._journal.note_refusal(proof)
         if self._journal.lost is not None and not self.stopped.is_set():
             log.error("%s", proof, extra=self._claim.log_fields)
         self.stopped.set()
 
     def _failed(self, error: Exception) -> float:
-        """Log the failure; return the seconds until the next try, with full jitter."""
+        """Log the failure. Return the seconds until the next try, with full jitter."""
         if not self.stopped.is_set():
             log.warning(
                 "a heartbeat of %s of %s %r failed, and is retried: %r",

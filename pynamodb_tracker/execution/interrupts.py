@@ -1,4 +1,4 @@
-"""What stops a block from elsewhere: a signal, another thread, or the cancellation of its asyncio task."""
+"""Recognizes what stops a block from outside: a signal, another thread, or the cancellation of its asyncio task."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from pynamodb.exceptions import PynamoDBException
 from pynamodb_tracker.exceptions import TrackerError
 
 _STOPS = ("SIGTERM", "SIGINT", "SIGQUIT", "SIGHUP", "SIGBREAK")
-"""What terminals, containers, service managers and deployments stop a program with; not each system has all of them."""
+"""Signals that stop a program. Not every system has all of them."""
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Return whether an exception came from elsewhere: a signal, a timeout, another thread."""
+    """Return whether an exception came from outside: a signal, a timeout, another thread."""
     return not issubclass(type(error), (PynamoDBException, TrackerError))
 
 
 def is_stop(error: BaseException) -> bool:
-    """Return whether the program is being stopped: KeyboardInterrupt, or SystemExit raised by a signal handler.
+    """Return whether the program is being stopped: KeyboardInterrupt, or SystemExit from a signal handler.
 
-    Any other SystemExit is the block's own: released each time, it would be run again and again. A durable function of
-    Lambda that suspends is stopped, too, and invoked again.
+    Any other SystemExit comes from the block. If that released the attempt, it would run again and again. A durable
+    function of Lambda that suspends is also stopped, and invoked again.
     """
     kind = type(error)
     if not issubclass(kind, SystemExit):
         durable = sys.modules.get("aws_durable_execution_sdk_python.exceptions")
         return issubclass(kind, (KeyboardInterrupt, getattr(durable, "SuspendExecution", ())))
-    signal = sys.modules.get("signal")  # unless it was imported, no function is installed
+    signal = sys.modules.get("signal")  # without this import, no handler is installed
     if signal is None:
         return False
     numbers = [getattr(signal, name) for name in _STOPS if hasattr(signal, name)]
@@ -42,28 +42,28 @@ def is_stop(error: BaseException) -> bool:
 
 
 def _got_signal(frame: FrameType, interrupted: FrameType, numbers: list[int]) -> bool:
-    """Return whether a frame has what a signal handler gets, the number and the interrupted frame, one after the other.
+    """Return whether a frame has the arguments of a signal handler in a row: the number and the interrupted frame.
 
-    It may be installed no longer, or within a partial or a callable object, which have no code.
+    The handler may have been removed, or be a partial or a callable object, which have no code.
     """
     pairs = pairwise(frame.f_locals.values())
     return any(type(number) is int and number in numbers and got is interrupted for number, got in pairs)
 
 
 def is_cancellation(error: BaseException, *, earlier: int = 0) -> bool:
-    """Return whether this asyncio task was cancelled from outside, rather than that the block raised CancelledError.
+    """Return whether this asyncio task was cancelled from outside, not by the block itself.
 
-    `asyncio.timeout` and `TaskGroup` within the block take back the requests with which they cancel it. `earlier` is
-    the number of requests before the block.
+    `asyncio.timeout` and `TaskGroup` within the block take back their own requests. `earlier` is the number of requests
+    before the block.
     """
-    asyncio = sys.modules.get("asyncio")  # unless it was imported, no task can be cancelled
+    asyncio = sys.modules.get("asyncio")  # without this import, no task can be cancelled
     if asyncio is None or not issubclass(type(error), asyncio.CancelledError):
         return False
     return cancel_requests() > earlier
 
 
 def cancel_requests() -> int:
-    """Return how often this asyncio task is asked to cancel at the moment; 0 outside of one."""
+    """Return how many cancellations of this asyncio task are requested. 0 outside of one."""
     import asyncio  # noqa: PLC0415 - few programs have an event loop
 
     try:

@@ -1,4 +1,4 @@
-"""A run as its hooks see it: which of their methods are called when, and what they have entered around the block."""
+"""Calls the hooks of a run, and enters their context managers around its block."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = logging.getLogger("pynamodb_tracker")
 
 
 class Observation:
-    """The details of one run, kept up to date, and its hooks: its own, and those that were registered at its claim."""
+    """The details of one run and its hooks: its own, and the hooks that were registered at its claim."""
 
     __slots__ = ("_begun", "_entered", "_guard", "_has_ended", "_journal", "_own", "details", "hooks")
 
@@ -26,17 +26,16 @@ class Observation:
         self.hooks = self._own = own
         self._journal: Journal[Any] | None = None
         self._guard = threading.Lock()
-        self._begun = 0
-        """For how many of the hooks `on_start` was called: these get `on_end`, all others `on_refuse`."""
+        self._begun = 0  # how many hooks were started: these get `on_end`, and all others get `on_refuse`
         self._has_ended = False
         self._entered: list[tuple[Hook, AbstractContextManager[object]]] = []
 
     def add(self, hooks: tuple[Hook, ...]) -> None:
-        """Call these hooks, too, which are registered for the whole process."""
+        """Also call these hooks, which are registered for the whole process."""
         self.hooks = (*self._own, *hooks)
 
     def note_claim(self, journal: Journal[Any]) -> None:
-        """Keep what is known of the run once its task is claimed."""
+        """Keep the details of the claim."""
         self._journal = journal
         journal.on_loss = self._lose
         details, claim = self.details, journal.claim
@@ -47,7 +46,7 @@ class Observation:
         """Call `on_start`, and enter the context managers that it returns, in the context of the block."""
         for hook in self.hooks:
             with self._guard:
-                if self._has_ended:  # another thread has given the task back meanwhile
+                if self._has_ended:  # another thread has given the task back in the meantime
                     return
                 self._begun += 1
             try:
@@ -59,14 +58,14 @@ class Observation:
                 log.exception("on_start of the hook %r raised", hook, extra=self.details.log_fields)
 
     def refuse(self, error: BaseException) -> None:
-        """Call `on_refuse`, because the block never starts; or `on_end`, if an interrupt came after `on_start`."""
+        """Call `on_refuse`, because the block never starts, or `on_end` if an interrupt came after `on_start`."""
         try:
             self.end(error)
         finally:
             self.leave(error)
 
     def end(self, error: BaseException | None) -> None:
-        """Call `on_end` with what is on record, and with the error of the block, or of recording its end."""
+        """Call `on_end` with the recorded outcome and the error of the block, or of recording its end."""
         with self._guard:
             if self._has_ended:
                 return
@@ -84,7 +83,7 @@ class Observation:
             self._call("on_refuse", self.hooks[self._begun :])
 
     def leave(self, error: BaseException | None) -> None:
-        """Leave what was entered, the last one first; an interrupt is raised once all of them are left."""
+        """Leave the context managers, the last one first. Then raise an interrupt that came in between."""
         if self._journal is not None:
             self._journal.on_loss = None  # otherwise only the garbage collector could free both, and the row
         interrupt: BaseException | None = None
@@ -94,12 +93,10 @@ class Observation:
             try:
                 manager.__exit__(*left)
             except BaseException as raised:
-                if raised is error:
-                    continue
                 if not isinstance(raised, Exception):
-                    interrupt = interrupt or raised
-                    continue
-                log.exception("the context manager of the hook %r raised", hook, extra=self.details.log_fields)
+                    interrupt = interrupt or (None if raised is error else raised)
+                elif raised is not error:
+                    log.exception("the context manager of the hook %r raised", hook, extra=self.details.log_fields)
         if interrupt is not None:
             raise interrupt
 
@@ -107,7 +104,7 @@ class Observation:
         self._call("on_lock_lost", self.hooks[: self._begun], error)
 
     def _call(self, method: str, hooks: tuple[Hook, ...], *args: object) -> None:
-        """Call a method of these hooks; an interrupt is raised once all of them are called."""
+        """Call a method of these hooks. Then raise an interrupt that came in between."""
         interrupt: BaseException | None = None
         for hook in hooks:
             try:

@@ -1,4 +1,4 @@
-"""What a step declares about failures, and the pause before the next attempt that follows from it."""
+"""A step's settings for failures, and the pause before the next attempt."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ log = logging.getLogger("pynamodb_tracker")
 
 
 class RetryPolicy(Protocol):
-    """What a step declares about failures."""
+    """A step's settings for failures."""
 
     retry_delay: timedelta | Callable[[int], timedelta] | None
     give_up_on: Sequence[type[BaseException]]
@@ -24,12 +24,12 @@ class RetryPolicy(Protocol):
 
 
 def uses_up_attempt(error: BaseException) -> bool:
-    """Return whether a failure counts as an attempt: all do but RetryLater(..., use_attempt=False)."""
+    """Return whether a failure counts as an attempt. Only RetryLater(..., use_attempt=False) does not."""
     return not issubclass(type(error), RetryLater) or getattr(error, "use_attempt", True) is not False
 
 
 def delay_after(policy: RetryPolicy, claim: Claim[Any], error: BaseException) -> timedelta:
-    """Return the pause before the next attempt; a failure is recorded even if the user's function for it fails."""
+    """Return the pause before the next attempt. It is zero if the user's function for it fails."""
     if issubclass(type(error), RetryLater):
         return _checked_delay(getattr(error, "delay", None), error, "the delay of RetryLater is")
     retry_delay = policy.retry_delay
@@ -49,7 +49,7 @@ def delay_after(policy: RetryPolicy, claim: Claim[Any], error: BaseException) ->
 
 
 def _checked_delay(delay: object, error: BaseException, source: str) -> timedelta:
-    """Return the delay if it is valid; otherwise return zero, and add a note to the error."""
+    """Return a valid delay. For an invalid one, return zero and add a note to the error."""
     if isinstance(delay, timedelta) and delay >= timedelta(0):
         return delay
     add_note(error, f"{source} {shown(delay)}, no timedelta of zero or more: the next attempt may start at once")

@@ -36,7 +36,6 @@ from pynamodb_tracker.execution.unrecorded import (
     end_after_give_back,
     given_back,
     has_pending_success,
-    leave_fork,
     log_unended,
     not_committed,
     stays_locked,
@@ -54,22 +53,19 @@ T = TypeVar("T", bound=TaskRow)
 
 log = logging.getLogger("pynamodb_tracker")
 
-
 CLOSE_WITHIN = timedelta(seconds=5)
-"""How long a release is tried once the block was stopped from outside by who waits for its end."""
+"""How long a release is tried after somebody stopped the block and waits for its end."""
 
 
 class _GiveBack:
-    """A call of `give_back`, if it is what ends a run."""
-
-    __slots__ = ()
+    """A call of `give_back`, which ends a run."""
 
 
 class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
-    """The context manager that `start` returns; it is entered once."""
+    """The context manager that `start` returns. It can be entered once."""
 
     on_time = False
-    """Whether the task has to be due by this clock; otherwise it may start by the clock margin before that."""
+    """Whether the task must be due by this clock. Otherwise it may start earlier by the clock margin."""
 
     def __init__(
         self,
@@ -91,35 +87,27 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         self.also_from = also_from
         self.detailed_error = detailed_error
         self.skip_error = skip_error
-        self.payload = payload
-        """The fingerprint of what the task is started with; None if that is not compared."""
-        self.heartbeat: Heartbeat[T] | bool = heartbeat
-        """Whether the run uses a heartbeat; the heartbeat itself once it is created."""
+        self.payload = payload  # the fingerprint of `must_match`
+        self.heartbeat: Heartbeat[T] | bool = heartbeat  # whether it has one, and then the heartbeat itself
         self.create: Callable[[], NewTask[T] | None] | None = None
-        """What checks a missing task before it is created claimed, or creates it and returns None; by default, a
-        missing task is an error."""
-        self.has_created = False
-        """Whether the claim has created the task."""
-        self.concluded = False
-        """Whether the end is recorded, or the error that says why it is not has been raised or noted."""
+        """Called when the task does not exist. It returns a new task to create and claim in one request, or creates it
+        and returns None. Without it, a missing task raises TaskNotFoundError."""
+        self.has_created = False  # whether the claim has created the task
+        self.concluded = False  # whether the end is recorded, or an error or note says why not
         self.unrecorded: PynamoDBException | TrackerError | None = None
-        """Why a failure or a release is not on record, where the block's error has a note that says so."""
+        """Why a failure or release was not recorded. The block's error has a note about it."""
         self.finisher: dict[str, object] = {}
-        """Which call ends the run, `__exit__` or `give_back`: the first one that sets the default."""
-        self.is_used = False
-        """Whether the task was claimed, or an error has said why not."""
-        self.is_cancelled = False
-        """Whether the block was cancelled from outside, so that its attempt is released, as by Ctrl-C."""
-        self.observation: Observation | None = None
-        """The hooks of the run, once it is claimed; None without hooks."""
+        """The call that ends the run, `__exit__` or `give_back`: the first one that sets the default."""
+        self.is_used = False  # whether the task was claimed or refused
+        self.is_cancelled = False  # by something outside of the block, which releases the attempt, like Ctrl-C
+        self.observation: Observation | None = None  # the hooks of the run, if it has some
         self.journal: Journal[T] | None = None
-        self.delay: timedelta | None = None
-        """The pause after a failure; kept, so that a retry does not ask the user's function again."""
+        self.delay: timedelta | None = None  # after a failure: a retry does not call the user's function again
 
     if not TYPE_CHECKING:  # type checkers know that there are no other attributes
 
         def __getattr__(self, name: str) -> NoReturn:
-            """Raise an AttributeError; if a member of the context was meant, it says how to get there."""
+            """Raise an AttributeError, with advice if a member of the context was meant."""
             if name.startswith("_") or not hasattr(ExecutionContext, name):
                 raise AttributeError(f"a run has no attribute {name!r}")
             start = self.call_of("start")
@@ -135,11 +123,11 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         __aexit__ = __aenter__
 
     def call_of(self, method: str) -> str:
-        """Return the call that has returned this run, as a user writes it."""
+        """Return the call that returned this run, as users write it."""
         return f"{self.statements.model.__name__}.{self.statements.codes.step}.{method}({self.task_id!r})"
 
     def __enter__(self) -> ExecutionContext[T]:
-        """Claim the task; an error says why it was refused."""
+        """Claim the task. An error says why it was refused."""
         if self.journal is not None:
             raise RuntimeError(f"this run of {self.task_id!r} was entered before: call start() for each run")
         try:  # an exception of a signal handler may be raised at any line, and then the block never starts
@@ -158,7 +146,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        """Record success, release or failure; with `skip_error`, suppress the block's exception once it is recorded."""
+        """Record success, release or failure. With `skip_error`, suppress a recorded exception."""
         left = error
         try:
             if error is not None:
@@ -172,7 +160,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
                 self.leave(left)
 
     def claim(self) -> ExecutionContext[T]:
-        """Send the requests of `__enter__`, in any thread; the hooks are still to be called, or `undo_claim`."""
+        """Send the requests of `__enter__`, in any thread. The caller then calls the hooks, or `undo_claim`."""
         self.is_used = True
         if instrumentation.hooks:
             self._add_hooks(instrumentation.hooks)
@@ -203,7 +191,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         return ExecutionContext(journal, self.lock_for)
 
     def new_task(self, attributes: Mapping[str, Any]) -> NewTask[T]:
-        """Check the attributes of a task that this run is to create claimed; `trace` is that of `create`."""
+        """Check the attributes of a new task that this run creates claimed. `trace` is as in `create`."""
         own = {**attributes}
         trace = own.pop("trace", None)
         return transitions.claimed_task(
@@ -211,7 +199,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         )
 
     def undo_claim(self, error: BaseException) -> None:
-        """Release the task, in any thread, if it was claimed; a note on the error says if that fails. Then `refuse`."""
+        """Release a claimed task, in any thread. A note on the error says if that fails. Then call `refuse`."""
         journal = self.journal
         if journal is None:
             return
@@ -226,14 +214,14 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
             raise
 
     def refuse(self, error: BaseException) -> None:
-        """Call the hooks of a run whose block never starts, in the context that it was entered in."""
+        """Call the hooks of a run whose block never starts, in the context in which it was entered."""
         self.is_used = True
         observation, self.observation = self.observation, None  # it can be entered once more, as another run
         if observation is not None:
             observation.refuse(error)
 
     def end(self, error: BaseException | None) -> bool:
-        """Send the requests of `__exit__`, in any thread; return whether the error is skipped. Then call `leave`."""
+        """Send the requests of `__exit__`, in any thread. Return True to suppress the error. Then call `leave`."""
         call: list[object] = []  # unlike a call of object(), after which an exception may be raised
         try:
             return self._end(error, call)
@@ -246,7 +234,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
                 self._count()
 
     def _count(self) -> None:
-        """Count how the run ended, and what it created, in use cases that count that."""
+        """Count how the run ended, and what it created."""
         from pynamodb_tracker.control import flow  # noqa: PLC0415 - few use cases count
 
         journal = self.journal
@@ -263,19 +251,19 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
                 flow.count(model, flow.CREATED)
 
     def leave(self, error: BaseException | None) -> None:
-        """Call the hooks at the end, in the context of the block; a forked process leaves that to its parent."""
+        """Call the hooks at the end, in the context of the block. A forked process leaves that to its parent."""
         if self.observation is None or self.journal is None or self.journal.claim.is_foreign:
             return
         try:
-            if not isinstance(self.finisher.get("call"), _GiveBack):  # that calls it itself, perhaps later
+            if not isinstance(self.finisher.get("call"), _GiveBack):  # which calls `end` itself, perhaps later
                 self.observation.end(error)
         finally:
             self.observation.leave(error)
 
     def __del__(self) -> None:
-        """Warn if the run was never entered; log that nothing was recorded, if it was left without its end.
+        """Warn if the run was never entered. Log that nothing was recorded if it did not end.
 
-        Python may raise an exception of a signal handler as `__exit__` is called, before its first line.
+        A signal handler may raise an exception before the first line of `__exit__`.
         """
         if sys.is_finalizing():
             return
@@ -295,11 +283,11 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         self.observation.add(hooks)
 
     def give_back(self) -> bool:
-        """Release the task although its block still runs in another thread; return whether that is on record.
+        """Release the task while its block still runs in another thread. Return whether that is recorded.
 
-        Nothing of the block is recorded from then on: its writes, and its end, are refused with LockLostError. A block
-        that records its success in a transaction is left alone, and so is one that is ending: if it were released while
-        such a transaction is on its way, it would be impossible to find out which of the two was applied.
+        From then on, the writes and the end of the block are refused with LockLostError. A block that is ending, or
+        that records its success in a transaction, is left alone: nobody could find out whether the release or the
+        transaction was applied.
         """
         journal, call = self.journal, _GiveBack()
         if journal is None or has_pending_success(journal):
@@ -322,13 +310,16 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         return released
 
     def _end(self, error: BaseException | None, call: object) -> bool:
-        """Record how the block ended, and return whether its error is skipped; the same when it is called again."""
+        """Record how the block ended. Return True if its error is suppressed. A second call changes nothing."""
         journal = self.journal
         if journal is None:
             self.is_used = True
             raise RuntimeError(f"this run of {self.task_id!r} was never entered")
-        if journal.claim.process != os.getpid():
-            return leave_fork(journal.claim, error)
+        if journal.claim.process != os.getpid():  # forked inside the block: the parent owns the run
+            if error is None:
+                text = "%s: its end is not recorded here"
+                log.warning(text, journal.claim.describe_foreign(), extra=journal.claim.log_fields)
+            return False
         if self.finisher.setdefault("call", call) is not call:
             return end_after_give_back(journal, error)
         self._stop_block(journal)
@@ -348,14 +339,14 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         return False
 
     def _succeed(self, journal: Journal[T]) -> None:
-        """Record the success; if it is impossible, record a failure with the reason, and raise that."""
+        """Record the success. If that is impossible, record a failure with the reason, and raise it."""
         try:
             self._record(journal, transitions.succeed)
         except TaskError as impossible:
             if isinstance(impossible, LockLostError):
                 raise
-            # A value that cannot be stored, a follow-up whose id another task has, or a row that cannot be read. One of
-            # another task that a newer program wrote is no fault of this one: the attempt is released.
+            # A value cannot be stored, another task has the id of a follow-up, or a row cannot be read. If a newer
+            # program wrote that row, this attempt is not at fault, and is released.
             if isinstance(impossible, TaskFormatError):
                 journal.unstarted = impossible
             self._end_without_success(journal, impossible)
@@ -368,7 +359,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
     def _end_once_more(
         self, journal: Journal[T], error: BaseException | None, call: object, interrupt: BaseException
     ) -> None:
-        """Record the end after an interrupt stopped that, such as Ctrl-C or an exception of a signal handler."""
+        """Record the end after an interrupt, such as Ctrl-C, stopped that."""
         unrecorded: Exception | None
         try:
             if self._was_stopped(error):  # so this interrupt is the second one
@@ -394,7 +385,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         log.error("%s", message, extra=journal.claim.log_fields)
 
     def _stop_block(self, journal: Journal[T]) -> None:
-        """Stop the heartbeat, and refuse further writes of the block."""
+        """Stop the heartbeat, and refuse more writes of the block."""
         journal.ended = True
         if isinstance(self.heartbeat, Heartbeat):
             self.heartbeat.stop()
@@ -402,7 +393,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
     def _end_with_pending_success(
         self, journal: Journal[T], pending: PendingSuccess, error: BaseException | None
     ) -> bool:
-        """Record nothing more if a transaction has recorded the success; otherwise the attempt fails."""
+        """Record nothing more if a transaction has recorded the success. Otherwise the attempt fails."""
         if not pending.recorded:
             reason = not_committed(journal.claim, pending) if error is None else error
             skipped = self._end_without_success(journal, reason)  # first finds out whether the success was recorded
@@ -416,8 +407,8 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         return False
 
     def _end_without_success(self, journal: Journal[T], error: BaseException) -> bool:
-        """Record release or failure; return whether the error is skipped."""
-        kind = type(error)  # isinstance would ask the user's exception for its class, which may lie, or raise
+        """Record a release or a failure. Return True if the error is suppressed."""
+        kind = type(error)  # isinstance would call the user's exception, which may lie or raise
         if self._was_stopped(error) or error is journal.unstarted:
             self._record_after(journal, error, transitions.release)
             return False
@@ -425,11 +416,11 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         return recorded and self.skip_error and issubclass(kind, Exception)
 
     def _was_stopped(self, error: BaseException | None) -> bool:
-        """Return whether somebody stopped the block from outside, rather than that it has failed."""
+        """Return whether somebody stopped the block from outside, so that it has not failed."""
         return self.is_cancelled or (error is not None and is_stop(error))
 
     def _fail(self, journal: Journal[T], error: BaseException) -> bool:
-        """Record the failure; return whether it is on record."""
+        """Record the failure. Return whether that worked."""
         # A value that cannot be stored never will be.
         final = issubclass(type(error), (GiveUp, ValueNotStorableError, *self.policy.give_up_on))
         if self.delay is None:
@@ -443,7 +434,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         return self._record_after(journal, error, fail)
 
     def _record_after(self, journal: Journal[T], error: BaseException, finish: Callable[[Journal[T]], None]) -> bool:
-        """Record how the block ended after an error; return whether that is on record, or add a note to the error."""
+        """Record how the block ended after an error. Return whether that worked, or add a note to the error."""
         try:
             self._record(journal, finish)
         except (PynamoDBException, TrackerError) as unrecorded:
@@ -476,7 +467,9 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         self.concluded = True
 
     def _send_end(self, journal: Journal[T], finish: Callable[[Journal[T]], None]) -> None:
-        with journal.writing, self._within():
+        # A cancelled caller does not wait long.
+        limit = ending_by(clock.now() + CLOSE_WITHIN) if self.is_cancelled else nullcontext()
+        with journal.writing, limit:
             if journal.lost is not None:
                 journal.check()
             pending = journal.pending_success
@@ -484,7 +477,3 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
                 transitions.settle_success(journal, pending)
             if pending is None or not pending.recorded:
                 finish(journal)
-
-    def _within(self) -> AbstractContextManager[None]:
-        """Return what ends the tries to record the end early: a caller that was cancelled does not wait long."""
-        return ending_by(clock.now() + CLOSE_WITHIN) if self.is_cancelled else nullcontext()

@@ -1,8 +1,8 @@
-"""A transaction of a run: PynamoDB's TransactWrite, which is applied only while the run holds the task."""
+"""A transaction of a run: PynamoDB's TransactWrite, which only applies while the run holds the task."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
@@ -21,7 +21,7 @@ _MOST_ACTIONS = 100
 
 
 class TaskTransaction(TransactWrite, Generic[T]):
-    """What `ctx.transaction` returns: the user's writes, and one of the task's own row."""
+    """The transaction of `ctx.transaction`: the user's writes, and one to the task's row."""
 
     def __init__(self, table: TableConnection, task: T, commit: Commit, pending: PendingSuccess | None) -> None:
         super().__init__(connection=table.connection)
@@ -48,7 +48,12 @@ class TaskTransaction(TransactWrite, Generic[T]):
             raise RuntimeError(
                 f"this transaction of {self._named} is committed already: call ctx.transaction() for another one"
             )
-        actions = list(self._actions())
+        actions = [  # in the order of PynamoDB
+            *({"ConditionCheck": check} for check in self._condition_check_items),
+            *({"Delete": delete} for delete in self._delete_items),
+            *({"Put": put} for put in self._put_items),
+            *({"Update": update} for update in self._update_items),
+        ]
         self._check(actions)
         self._commit_actions(actions)
         self._is_committed = True
@@ -59,24 +64,16 @@ class TaskTransaction(TransactWrite, Generic[T]):
         if self._pending is not None:
             self._pending.error = error
 
-    def _actions(self) -> Iterator[dict[str, Any]]:
-        """Yield the actions in the order in which PynamoDB sends them."""
-        yield from ({"ConditionCheck": check} for check in self._condition_check_items)
-        yield from ({"Delete": delete} for delete in self._delete_items)
-        yield from ({"Put": put} for put in self._put_items)
-        yield from ({"Update": update} for update in self._update_items)
-
     def _check(self, actions: list[dict[str, Any]]) -> None:
-        """Refuse too many actions, and one on the row of the task itself."""
+        """Refuse too many actions, and any action on the task's own row."""
         if len(actions) >= _MOST_ACTIONS:
             raise ValueError(
                 f"the transaction of {self._named} has {len(actions)} actions: it takes {_MOST_ACTIONS - 1}, "
                 "because one more is on the task itself"
             )
-        _, own = self._own_key
         for action in actions:
-            ((_, request),) = action.items()
-            key = request.get("Key") or {name: request["Item"].get(name) for name in own}
+            (request,) = action.values()
+            key = request.get("Key") or {name: request["Item"].get(name) for name in self._own_key[1]}
             if (request["TableName"], key) == self._own_key:
                 raise ValueError(
                     f"the transaction of {self._named} writes the row of the task itself, and DynamoDB allows one "

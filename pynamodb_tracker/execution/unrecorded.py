@@ -1,4 +1,4 @@
-"""How a block ended whose end is not recorded, or not as it expects: what is raised, noted and logged."""
+"""Errors, notes and log records for a block whose end is not recorded, or not as it expects."""
 
 from __future__ import annotations
 
@@ -18,22 +18,15 @@ log = logging.getLogger("pynamodb_tracker")
 
 
 def stays_locked(claim: Claim[T], interrupt: BaseException) -> str:
-    """Return what is left when an interrupt stopped the recording of an end."""
+    """Return the consequence of an interrupt that stopped the recording of an end."""
     return (
         f"{type(interrupt).__name__} stopped it; unless it was recorded before, the task stays locked until "
         f"{claim.expire_time}, and the next start after that takes it over"
     )
 
 
-def leave_fork(claim: Claim[T], error: BaseException | None) -> bool:
-    """Record nothing: this process was forked inside the block, and the run belongs to the process that claimed it."""
-    if error is None:
-        log.warning("%s: its end is not recorded here", claim.describe_foreign(), extra=claim.log_fields)
-    return False
-
-
 def warn_if_expired(journal: Journal[Any]) -> None:
-    """Log that the block has outlived its lock, unless that is known already, or its success is on record."""
+    """Log that the block has outlived its lock, unless that is known, or its success is recorded."""
     claim, pending = journal.claim, journal.pending_success
     if clock.now() < claim.expire_time or journal.lost is not None or (pending is not None and pending.recorded):
         return
@@ -47,7 +40,7 @@ def warn_if_expired(journal: Journal[Any]) -> None:
 
 
 def log_unended(claim: Claim[Any]) -> None:
-    """Log that nothing was recorded; a forked process leaves that to its parent."""
+    """Log that nothing was recorded. A forked process leaves that to its parent."""
     if not claim.is_foreign:
         log.error(
             "%s was left without its end, by an exception that arrived there, or because its context manager was not "
@@ -59,12 +52,12 @@ def log_unended(claim: Claim[Any]) -> None:
 
 
 def has_pending_success(journal: Journal[T]) -> bool:
-    """Return whether the block uses a transaction to record its success."""
+    """Return whether the block records its success in a transaction."""
     return journal.pending_success is not None and journal.pending_success.of_block
 
 
 def given_back(claim: Claim[T]) -> LockLostError:
-    """Return the error of a block whose task was released while it ran."""
+    """Return the error for a block whose task was released while it ran."""
     task_id = claim.task.task_id
     return LockLostError(
         f"cannot finish {claim.step} of {type(claim.task).__name__} {task_id!r}: it was released while the block still "
@@ -74,7 +67,7 @@ def given_back(claim: Claim[T]) -> LockLostError:
 
 
 def end_after_give_back(journal: Journal[T], error: BaseException | None) -> bool:
-    """Record nothing: the task was released while the block ran."""
+    """Record nothing, because the task was released while the block ran."""
     lost = journal.lost or given_back(journal.claim)
     if error is None:
         raise lost
@@ -83,7 +76,7 @@ def end_after_give_back(journal: Journal[T], error: BaseException | None) -> boo
 
 
 def not_committed(claim: Claim[T], pending: PendingSuccess) -> Exception:
-    """Return why a block without an error has failed: it caught the error of its transaction, or did not commit it."""
+    """Return the error for a block that caught the error of its transaction, or did not commit it."""
     message = (
         f"ctx.transaction(succeed=True) of {claim.step} of {type(claim.task).__name__} {claim.task.task_id!r} was not "
         "committed, so this attempt has failed"
@@ -98,13 +91,12 @@ def not_committed(claim: Claim[T], pending: PendingSuccess) -> Exception:
 
 
 def check_after_success(claim: Claim[T], error: BaseException | None, *, was_stopped: bool) -> None:
-    """Report what came too late to be recorded, after a transaction had recorded the success."""
+    """Report errors and changes that came after a transaction had recorded the success."""
     task = claim.task
     named = f"{claim.step} of {type(task).__name__} {task.task_id!r}"
     if error is not None:
-        add_note(
-            error, f"pynamodb_tracker: a transaction had recorded the success of {named} before; it stays recorded"
-        )
+        note = f"pynamodb_tracker: a transaction had recorded the success of {named} before; it stays recorded"
+        add_note(error, note)
         level, what = (logging.INFO, "was stopped") if was_stopped else (logging.ERROR, "raised")
         text = "the block of %s %s after its success was recorded: %r"
         log.log(level, text, named, what, error, extra=claim.log_fields)

@@ -1,4 +1,4 @@
-"""A step as it is declared, and bound to its class of tasks; its states."""
+"""Steps, declared and bound to a class of tasks, and their states."""
 
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.declared import Step

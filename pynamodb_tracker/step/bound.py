@@ -1,4 +1,4 @@
-"""A step that is bound to its use case: its states, and the operations on its tasks, also on an event loop."""
+"""A step that is bound to its use case: its states, and the operations on its tasks."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from pynamodb_tracker.step.functions import async_function_of, bind, function_of
 from pynamodb_tracker.step.state import State
 
 if TYPE_CHECKING:
-    from typing_extensions import deprecated  # type checkers have it; nothing imports it
+    from typing_extensions import deprecated  # only type checkers need it
 
     from pynamodb_tracker.aio.context import AsyncContext
     from pynamodb_tracker.batch.batch import Report
-    from pynamodb_tracker.step.definition import BatchOptions, RunOptions, StartOptions
+    from pynamodb_tracker.step.definition import BatchOptions, DueOptions, RunOptions, StartOptions
     from pynamodb_tracker.step.functions import StepFunction
 
 T = TypeVar("T", bound=TaskRow)
@@ -36,7 +36,7 @@ F = TypeVar("F")
 
 
 class BoundStep(StepCommands[T]):
-    """A step of a class of tasks: its states, and what can be done with its tasks.
+    """A step of a class of tasks: its states, and the operations on its tasks.
 
     Methods that begin with `a` are awaited: they do the same as those without it, and send their requests in threads.
     """
@@ -44,31 +44,31 @@ class BoundStep(StepCommands[T]):
     def __init__(self, definition: StepDefinition[T]) -> None:
         super().__init__(definition)
         self.name = definition.declared.name
-        """The name that the class body gives it; not stored."""
+        """The name in the class body, which is not stored."""
         self.number = definition.declared.number
-        """The number that is stored."""
+        """The stored number."""
         self.max_attempts = definition.declared.max_attempts
-        """How many attempts a task has, before it is ignored."""
+        """How many attempts a task has before it is ignored."""
         self.lock_for = definition.declared.lock_for
-        """How long a claim locks a task, unless it asks for another time."""
+        """How long a claim locks a task by default."""
         self.function: StepFunction[T] | None = None
-        """What `does` has bound; a test may replace it by a stub of its own."""
+        """The function that `does` has bound. A test may replace it by a stub."""
         states, codes = definition.states, definition.codes
         self.pending: Final[State[T]] = states[codes.pending]
         """Waits for an attempt."""
         self.in_progress: Final[State[T]] = states[codes.in_progress]
-        """A worker holds the lock, or died while it did."""
+        """A worker holds the lock, or died with it."""
         self.failed: Final[State[T]] = states[codes.failed]
-        """The last attempt failed, and another one is allowed."""
+        """The last attempt failed, and attempts are left."""
         self.ignored: Final[State[T]] = states[codes.ignored]
-        """Not tried any more; waits for a person."""
+        """Given up: waits for a person."""
         self.succeeded: Final[State[T]] = states[codes.succeeded]
         """Done: pending of the next step, or the end."""
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:
-            """Say which states there are instead of a misspelt one."""
+            """Suggest a name, and list the states."""
             hint = "" if name.startswith("_") else arguments.did_you_mean(name, dir(self))
             states = "its states are pending, in_progress, failed, ignored and succeeded"
             raise AttributeError(f"{vars(self).get('name')} has no {name!r}; {states}{hint}", name=name, obj=self)
@@ -92,10 +92,10 @@ class BoundStep(StepCommands[T]):
     def does(self, function: Any = None) -> Any:
         """Bind a function of the context to this step, as a decorator, and return it unchanged.
 
-        `run`, `run_all`, workers, Lambda handlers and the command line use it where they are given no function. An
-        async function takes an AsyncContext; `run` and `run_all` refuse it, and `arun`, `arun_all` and AsyncWorker take
-        no other. A class that inherits the step does not inherit its function. A second function raises
-        DefinitionError, unless it is the same one, which a reload or a notebook has defined again.
+        `run`, `run_all`, workers, Lambda handlers and the command line use it if they are given no function. An async
+        function takes an AsyncContext: `run` and `run_all` refuse it, while `arun`, `arun_all` and AsyncWorker take no
+        other. A class that inherits the step does not inherit its function. A second function raises DefinitionError,
+        unless a reload or a notebook has defined the same one again.
 
         Examples:
             >>> @Order.confirm_payment.does
@@ -146,16 +146,26 @@ class BoundStep(StepCommands[T]):
     ) -> AbstractContextManager[ExecutionContext[T], bool | None]:
         """Return a context manager that locks the task, runs the block, records how it ended, and unlocks.
 
-        Exceptions of the block propagate unchanged, unless `skip_error` suppresses them once they are recorded. A task
-        that cannot start raises TaskNotFoundError, TaskNotReadyError, TaskLockedError, TaskAlreadySucceededError or
-        TaskIgnoredError; it takes one more request to find out which. With `detailed_error=False` it is a plain
-        TaskNotStartableError, without that request. The same error is raised, and the attempt released, if results take
-        longer than `lock_for`, so that the lock keeps expiring before the block begins. LockLostError is raised when
-        the row shows that another worker has taken over; ValueNotStorableError fails the attempt. With `heartbeat`, a
-        thread extends the lock while the block runs, whenever a third of it has passed; each extension is one request,
-        and 1 write unit per started KB of the row. `must_match`, a JSON value such as the payload, tells a repeated
-        call from another one with the same id: the first claim stores its fingerprint, and a start with a different one
-        raises PayloadMismatchError in any state of the task. After a `reopen`, the next start may have a new one.
+        Exceptions of the block propagate unchanged. LockLostError is raised when the row shows that another worker has
+        taken over. A value that cannot be stored raises ValueNotStorableError, and the attempt fails. If responses take
+        longer than `lock_for`, so that the lock keeps expiring before the block begins, the attempt is released with a
+        TaskNotStartableError.
+
+        Args:
+            task_id: The id of the task.
+            lock_for: How long the lock lasts, by default the step's `lock_for`.
+            detailed_error: Find out with one more request why a task cannot start. With False, it raises a plain
+                TaskNotStartableError.
+            skip_error: Suppress an exception of the block once it is recorded.
+            also_from: More states from which the task may start.
+            heartbeat: A thread extends the lock while the block runs, whenever a third of it has passed. Each extension
+                is one request, and 1 write unit per started KB of the row.
+            must_match: A JSON value, such as the payload. The first claim stores its fingerprint. A start with a
+                different one raises PayloadMismatchError in any state of the task, until a `reopen`.
+
+        Raises:
+            TaskNotStartableError: As a subclass: TaskNotFoundError, TaskNotReadyError, TaskLockedError,
+                TaskAlreadySucceededError or TaskIgnoredError.
 
         Examples:
             >>> with Order.ship.start("o-2") as ctx:
@@ -198,12 +208,19 @@ class BoundStep(StepCommands[T]):
         must_match: object = None,
         store_result: bool = False,
     ) -> R | object:
-        """Start the task, call the function with the context, and return its result; options as in `start`.
+        """Start the task, call the function with the context, and return its result. Other options are as in `start`.
 
-        The attempt fails with a TypeError if the result is an awaitable or a generator: its work is not done then.
-        Without a function, it is the one that `does` has bound: TypeError if there is none. Another one than that is a
-        ValueError. With `store_result`, the result is stored with the success, as `ctx.store_result` does: a repeated
-        call raises TaskAlreadySucceededError, and `result` returns the result for the `task` of that error.
+        The attempt fails with a TypeError if the result is an awaitable or a
+        generator, because its work is not done then.
+
+        Args:
+            function: A function of the context, by default the one that `does` has bound. It must not differ from that.
+            store_result: Store the result with the success, as `ctx.store_result` does. A repeated call raises
+                TaskAlreadySucceededError, and `result` returns the result for the `task` of that error.
+
+        Raises:
+            TypeError: No function is given, and none is bound.
+            ValueError: The given function differs from the bound one.
 
         Examples:
             >>> Order.ship.run("o-2")
@@ -236,12 +253,12 @@ class BoundStep(StepCommands[T]):
     def astart(
         self, task_id: str, *, heartbeat: bool = False, **options: Any
     ) -> AbstractAsyncContextManager[AsyncContext[T], bool | None]:
-        """Return an async context manager that runs the task as `start` does, with the same options, on an event loop.
+        """Return an async context manager that runs the task on an event loop, with the options of `start`.
 
         If the block is cancelled from outside, the attempt is released and does not count, as after Ctrl-C. A timeout
-        within the block, and a CancelledError that the block itself raises, are failures. A request that is on its way
-        is never abandoned: the cancellation takes effect once it has ended. Data and failures that are stored off-row
-        are read with the claim. A `heartbeat` is an asyncio task, which a loop that hangs does not run.
+        within the block, and a CancelledError of the block itself, are failures. A running request is never abandoned:
+        the cancellation takes effect when it ends. Off-row data and failures are read with the claim. A `heartbeat` is
+        an asyncio task, which does not run while the loop hangs.
         """
         from pynamodb_tracker.aio.run import AsyncRun  # noqa: PLC0415 - few programs have an event loop
 
@@ -270,8 +287,8 @@ class BoundStep(StepCommands[T]):
     ) -> R | object:
         """Start the task as `astart` does, await the function of the context, and return its result.
 
-        The options are those of `run`. Without a function, it is the async one that `does` has bound. A function that
-        is not async raises a TypeError.
+        The options are as in `run`. The default function is the async one that `does` has bound. A function that is not
+        async raises a TypeError.
         """
         from pynamodb_tracker.aio.context import call, call_for_result  # noqa: PLC0415 - few programs have an event loop
 
@@ -298,11 +315,17 @@ class BoundStep(StepCommands[T]):
         error_contains: str | None = None,
         with_data: bool = True,
     ) -> Iterator[T]:
-        """Return the tasks to run now, oldest first: pending and failed ones that are due, and abandoned ones.
+        """Return the tasks to run now, oldest first: due pending and failed ones, and abandoned ones.
 
-        All shards are read, and merged: this is for people and reports, `run_all` for work. `only` selects some of
-        these three states of the step. `error_contains` selects tasks whose last error, on one line, contains that
-        text, ignoring case. `with_data=False` leaves `data` out, as a query does.
+        This reads and merges all shards, for people and reports. To run tasks, use `run_all`.
+
+        Args:
+            since: Only tasks that came into their state at this time or later.
+            until: Only tasks that came into their state before this time.
+            limit: At most so many tasks.
+            only: Some of the states `pending`, `failed` and `in_progress` of this step.
+            error_contains: Only tasks whose last error, on one line, contains this text, ignoring case.
+            with_data: False leaves `data` out, as in a query.
 
         Examples:
             >>> assert [order.task_id for order in Order.ship.due(limit=100)] == ["o-2"]
@@ -313,11 +336,11 @@ class BoundStep(StepCommands[T]):
         return due.rows(limit, with_data=with_data)
 
     def next_due(self) -> dict[State[T], datetime]:
-        """Return when the first task of each state can start: of pending, failed and in_progress, if they have tasks.
+        """Return when the first task can start in each of the states pending, failed and in_progress that has tasks.
 
-        That time may have passed. Tasks that only the end of others makes due are left out. A task in progress can be
-        taken over once its lock, as it was claimed, has expired; if the lock was extended since, that is later. Read
-        from the index, with one request per state and shard; the shards are asked at the same time.
+        That time may have passed. It leaves out tasks that wait for others. A task in progress can be taken over when
+        its claimed lock has expired, or later if the lock was extended. It reads the index with one request per state
+        and shard, at the same time.
 
         Examples:
             >>> first = min(Order.ship.next_due().values(), default=None)
@@ -334,7 +357,7 @@ class BoundStep(StepCommands[T]):
         only: States = (),
         error_contains: str | None = None,
     ) -> Iterator[str]:
-        """Return the ids of `due` from the index: half a read unit for about 20, and some may have changed since.
+        """Return the ids of `due` from the index. About 20 take half a read unit. Some may have changed since.
 
         Examples:
             >>> assert list(Order.ship.due_ids()) == ["o-2"]
@@ -377,19 +400,21 @@ class BoundStep(StepCommands[T]):
         progress: Callable[[Report], object] | None = None,
         heartbeat: bool = False,
     ) -> Report:
-        """Run the function on each task of `due`, once, on that many threads, and return what became of them.
+        """Run the function on each task of `due`, once, and return a report. Options to select tasks are as in `due`.
 
-        Tasks that its runs make due at this step, such as the next one of a group, are run by the same call, unless
-        `since`, `until`, `only` or `error_contains` selects tasks, or they were created after it began. The oldest task
-        is first; with several shards, these take turns, from any of them on, and it is the oldest of a shard. Workers
-        that compete for tasks spread over the shards and the oldest tasks in them.
+        Exceptions of the function are recorded with their task and do not propagate. Tasks that become due at this step
+        through these runs, such as the next one of a group, run in the same call, unless they were created after it
+        began or an argument selects tasks. After Ctrl-C no more tasks start, and KeyboardInterrupt propagates when the
+        running ones have ended. The oldest task is first. Several shards take turns. Competing workers spread over the
+        shards and the oldest tasks in them.
 
-        The function is that of `run`, and may be left out if one is bound.
-        Exceptions of the function are recorded with their task and do not propagate. After Ctrl-C no further task
-        starts, and KeyboardInterrupt propagates when the running ones have ended. `limit` is how many tasks start at
-        most, `rate` how many per second.
-        `progress` is called with the report after each task, one call at a time. `heartbeat` is that of `start`: one
-        thread for each running task. `due_ids` returns the ids of these tasks, and runs nothing.
+        Args:
+            function: As in `run`.
+            threads: How many tasks run at a time.
+            limit: How many tasks start at most.
+            rate: How many tasks start per second at most.
+            progress: Called with the report after each task, one call at a time.
+            heartbeat: As in `start`: one thread per running task.
 
         Examples:
             >>> assert Order.ship.run_all(threads=8).succeeded == ["o-2"]
@@ -397,21 +422,14 @@ class BoundStep(StepCommands[T]):
         from pynamodb_tracker.batch.batch import Batch, Report  # noqa: PLC0415 - for cold starts, which run one task
         from pynamodb_tracker.dynamodb.write_batcher import batcher_for  # noqa: PLC0415 - as above
 
-        chosen = function_of(self, function)
+        of, chosen = self._definition, function_of(self, function)
         arguments.check_threads(threads)
         rate = self._check_batch(limit=limit, rate=rate, progress=progress, heartbeat=heartbeat)
-        which: dict[str, Any] = {
-            "since": since,
-            "until": until,
-            "limit": limit,
-            "only": only,
-            "error_contains": error_contains,
-        }
-        if self._definition.pause() is not None:
+        if of.pause() is not None:
             return Report(paused=True)
-        feed = self._definition.feed(threads=threads, **which)
+        which: DueOptions = {"since": since, "until": until, "only": only, "error_contains": error_contains}
+        feed, batcher = of.feed(threads=threads, limit=limit, **which), batcher_for(threads)
         start: Callable[[str], Any] = partial(self.start, heartbeat=heartbeat)
-        of, batcher = self._definition, batcher_for(threads)
         batch = Batch(of.codes, start, chosen, feed, of.pause, progress, batcher, of.slots())
         return batch.run(limit=limit, threads=threads, rate=rate)
 
@@ -429,32 +447,24 @@ class BoundStep(StepCommands[T]):
         progress: Callable[[Report], object] | None = None,
         heartbeat: bool = False,
     ) -> Report:
-        """Run the async function on each task of `due`, once, and return what became of them; options as of `run_all`.
+        """Run the async function on each task of `due`, once, and return a report. The options are as in `run_all`.
 
-        At most `concurrency` tasks run at a time, each as an asyncio task; they share requests, as threads do. If this
-        is cancelled, the running tasks are released, and no further one starts. `progress` is called on the event loop.
+        At most `concurrency` tasks run at a time, each as an asyncio task. They share requests, as threads do. If this
+        is cancelled, the running tasks are released, and no new ones start. `progress` is called on the event loop.
         """
         from pynamodb_tracker.aio.batch import AsyncBatch  # noqa: PLC0415 - few programs have an event loop
         from pynamodb_tracker.batch.batch import Report  # noqa: PLC0415 - as above
         from pynamodb_tracker.dynamodb.write_batcher import batcher_for  # noqa: PLC0415 - as above
 
-        chosen = async_function_of(self, function)
+        of, chosen = self._definition, async_function_of(self, function)
         arguments.check_threads(concurrency, "concurrency")
         rate = self._check_batch(limit=limit, rate=rate, progress=progress, heartbeat=heartbeat)
-        which: dict[str, Any] = {
-            "since": since,
-            "until": until,
-            "limit": limit,
-            "only": only,
-            "error_contains": error_contains,
-        }
-        of = self._definition
-        controlled = self.model.tracker.use_case.pausable
-        if controlled and await in_thread(of.pause) is not None:
+        pause = of.pause if self.model.tracker.use_case.pausable else None
+        if pause is not None and await in_thread(pause) is not None:
             return Report(paused=True)
+        which: DueOptions = {"since": since, "until": until, "only": only, "error_contains": error_contains}
+        feed, batcher = of.feed(threads=concurrency, limit=limit, **which), batcher_for(concurrency)
         start: Callable[[str], Any] = partial(self.astart, heartbeat=heartbeat)
-        feed, batcher = of.feed(threads=concurrency, **which), batcher_for(concurrency)
-        pause = of.pause if controlled else None
         batch = AsyncBatch(of.codes, start, chosen, feed, pause, progress, batcher, of.slots())
         return await batch.run(limit=limit, concurrency=concurrency, rate=rate)
 
@@ -468,9 +478,9 @@ class BoundStep(StepCommands[T]):
         return arguments.check_rate("rate", rate)
 
     def result(self, task: T | str) -> Any:
-        """Return the result that the step's last success has stored, of a task or of a task id; None if it has none.
+        """Return the stored result of the step's last success, or None if it has none.
 
-        It is None as well until the step succeeds, or while it runs again. An id costs one consistent read, and raises
+        It is also None until the step succeeds, or while it runs again. An id costs one consistent read, and raises
         TaskNotFoundError if there is no such task. TrackerError if another program has damaged the result.
 
         Examples:
@@ -494,7 +504,7 @@ class BoundStep(StepCommands[T]):
     anext_due = awaited(next_due)
 
     def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
-        """Pickle as a reference: another process finds its own by the class and the name."""
+        """Pickle a reference: another process finds its own step by the class and the name."""
         return getattr, (self.model, self.name)
 
     def __str__(self) -> str:
@@ -505,7 +515,7 @@ class BoundStep(StepCommands[T]):
 
 
 def bound_functions(given: Sequence[object], choose: Callable[[BoundStep[Any], None], F]) -> dict[BoundStep[Any], F]:
-    """Return what `choose` returns for these steps, and for those of these use cases that have a function, in order."""
+    """Return what `choose` returns for these steps, and for the steps of these use cases that have a function."""
     if not given:
         raise TypeError("no use case is given: write [Order]")
     functions: dict[BoundStep[Any], F] = {}

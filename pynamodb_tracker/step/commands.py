@@ -1,4 +1,4 @@
-"""The commands of people on the tasks of a step: reopen, ignore, unlock, each on one task or on many."""
+"""Commands for people: reopen, ignore and unlock one task or many tasks of a step, and pause the step."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ T = TypeVar("T", bound=TaskRow)
 
 @arguments.named_as("BoundStep")
 class StepCommands(Generic[T]):
-    """What a person does with the tasks of a step, each refused while a worker holds the task; and with the step."""
+    """Commands on the tasks of a step, which are refused while a worker holds the task, and on the step."""
 
     def __init__(self, definition: StepDefinition[T]) -> None:
         self._definition = definition
@@ -31,13 +31,20 @@ class StepCommands(Generic[T]):
     def reopen(
         self, task_id: str, *, by: str | None = None, due_time: datetime | None = None, clear_checkpoints: bool = False
     ) -> T:
-        """Give a failed or ignored task a fresh set of attempts, and return it; a pending one stays as it is.
+        """Give a failed or ignored task a fresh set of attempts, and return it. A pending one does not change.
 
-        It is due now, or at `due_time`, unless it waits, repeats or is in a group. Its next start may have another
-        payload, if it was started with `must_match`. With `clear_checkpoints`, its next run repeats the parts whose
-        results `ctx.checkpoint` has stored. With `by`, such as a person's name, an entry in its `errors` says who did
-        it. A task in another state raises TaskLockedError, TaskAlreadySucceededError or TaskNotReadyError, a missing
-        one TaskNotFoundError.
+        After it was started with `must_match`, its next start may have another payload.
+
+        Args:
+            task_id: The id of the task.
+            by: Who does it, such as a person's name. It is kept in an entry of the task's `errors`.
+            due_time: When it is due, unless it waits, repeats or is in a group. By default, that is now.
+            clear_checkpoints: Let its next run repeat the parts whose results `ctx.checkpoint` has stored.
+
+        Raises:
+            TaskNotStartableError: The task is in another state: TaskLockedError, TaskAlreadySucceededError or
+                TaskNotReadyError.
+            TaskNotFoundError: There is no such task.
 
         Examples:
             >>> Order.ship.reopen("o-2", by="ada")
@@ -59,14 +66,24 @@ class StepCommands(Generic[T]):
         even_running: bool = False,
         even_in_group: bool = False,
     ) -> T:
-        """Make a pending, failed or abandoned task ignored, with the reason in its `errors`, and return it.
+        """Make a pending, failed or abandoned task ignored, and return it. An ignored task does not change.
 
-        `by`, such as a person's name, is kept with the reason; by default, that is `host:pid` of this process.
-        An ignored task stays as it is. A task in another state raises TaskLockedError, TaskAlreadySucceededError or
-        TaskNotReadyError, a missing one TaskNotFoundError. With `even_running`, a task that a worker holds is ignored
-        as well: its block is not stopped, but its `ctx.lock_lost` becomes true at the next heartbeat, and its writes
-        and its end raise LockLostError, with the reason. In a group, that takes `even_in_group` as well, because the
-        next task starts while the block may still run. Two requests, and 3 write units for a row of up to 1 KB.
+        This takes two requests, and 3 write units for a row of up to 1 KB.
+
+        Args:
+            task_id: The id of the task.
+            reason: Why, for its `errors`.
+            by: Who does it, such as a person's name, kept with the reason. By default, that is `host:pid` of this
+                process.
+            even_running: Also ignore a task that a worker holds. Its block is not stopped, but its `ctx.lock_lost`
+                becomes true at the next heartbeat, and its writes and its end raise LockLostError with the reason.
+            even_in_group: Needed in addition for a running task of a group, because the next task starts while the
+                block may still run.
+
+        Raises:
+            TaskNotStartableError: The task is in another state: TaskLockedError, TaskAlreadySucceededError or
+                TaskNotReadyError.
+            TaskNotFoundError: There is no such task.
 
         Examples:
             >>> Order.ship.ignore("o-2", reason="cancelled by phone", by="ada")
@@ -88,15 +105,19 @@ class StepCommands(Generic[T]):
         threads: int = 25,
         clear_checkpoints: bool = False,
     ) -> Report:
-        """Reopen these tasks, each once and on its own, and return what became of them.
+        """Reopen these tasks, each once and on its own, and return a report.
 
-        The report lists tasks that are pending now, or were already, as succeeded. Those that `reopen` would refuse, or
-        whose request failed, are refused, with the error that it would raise; none of them stops the others. `task_ids`
-        is read lazily, so it can be a generator of any length. The threads share requests, each of which reopens up to
-        25 tasks. After Ctrl-C no further task is changed, and KeyboardInterrupt propagates when the requests under way
-        have ended. `due_times` has a time for each task, as `due_time` of `reopen`; it may be endless. The report says
-        how many are due `due_now` instead.
-        `clear_checkpoints` is as in `reopen`.
+        The report lists tasks that are pending now, or were before, as succeeded. Refused tasks have the error that
+        `reopen` raises. None of them stops the others. After Ctrl-C no more tasks change, and KeyboardInterrupt
+        propagates when the running requests have ended.
+
+        Args:
+            task_ids: The ids, read lazily: a generator of any length is fine.
+            by: Who does it, as in `reopen`.
+            due_times: The `due_time` of each task. It may be endless. The report counts tasks that are due at once as
+                `due_now`.
+            threads: They share requests, each of which reopens up to 25 tasks.
+            clear_checkpoints: As in `reopen`.
 
         Examples:
             >>> report = Order.ship.reopen_many(order.task_id for order in Order.ship.ignored.query())
@@ -122,12 +143,17 @@ class StepCommands(Generic[T]):
 
     @arguments.written_as('{0.model.__name__}.{0}.ignore_many(["o-1"], reason="no such street")')
     def ignore_many(self, task_ids: Iterable[str], *, reason: str, by: str | None = None, threads: int = 25) -> Report:
-        """Ignore these tasks, each once and on its own, and return what became of them.
+        """Ignore these tasks, each once and on its own, and return a report.
 
-        The report lists tasks that are ignored now, or were already, as ignored. Those that `ignore` would refuse, or
-        whose request failed, are refused, with the error that it would raise; none of them stops the others. `task_ids`
-        is read lazily, 100 at a time, whose rows are read together; the threads share requests, and Ctrl-C ends it, as
-        in `reopen_many`. The step's `when_ignored` is called on these threads.
+        The report lists tasks that are ignored now, or were before, as ignored. Refused tasks have the error that
+        `ignore` raises. None of them stops the others. The step's `when_ignored` is called on these threads. Ctrl-C
+        ends it as in `reopen_many`.
+
+        Args:
+            task_ids: The ids, read lazily. 100 rows are read together.
+            reason: Why, for the `errors` of each task.
+            by: Who does it, as in `ignore`.
+            threads: They share requests.
 
         Examples:
             >>> report = Order.ship.ignore_many(["o-2"], reason="cancelled by phone")
@@ -145,13 +171,21 @@ class StepCommands(Generic[T]):
 
     @arguments.written_as('{0.model.__name__}.{0}.unlock("o-1", reason="the host is gone")')
     def unlock(self, task_id: str, *, reason: str, worker: str | None = None, by: str | None = None) -> T:
-        """Unlock a task whose worker is known to be dead, without waiting for its lock to expire, and return it.
+        """Unlock a task whose worker is known to be dead, and return it. A pending or failed task does not change.
 
-        It is pending at once. The attempt counts: after the last one, the next start makes the task ignored. `worker`,
-        as it stands in the row, makes sure that no other worker's task is unlocked: TaskLockedError. If the worker
-        lives after all, its writes raise LockLostError from then on; effects outside of the table may happen twice. The
-        reason is kept in `errors`, and `by` as in `ignore`. A pending or failed task stays as it is; otherwise raises
-        TaskNotFoundError, TaskAlreadySucceededError, TaskIgnoredError or TaskNotReadyError.
+        It is pending at once. The attempt counts: after the last one, the next start makes the task ignored. If the
+        worker is alive after all, its writes raise LockLostError from then on, and effects outside of the table may
+        happen twice.
+
+        Args:
+            task_id: The id of the task.
+            reason: Why, for its `errors`.
+            worker: The worker in the row. TaskLockedError if it is another one.
+            by: Who does it, as in `ignore`.
+
+        Raises:
+            TaskNotFoundError: There is no such task. In other states: TaskAlreadySucceededError, TaskIgnoredError or
+                TaskNotReadyError.
 
         Examples:
             >>> dead = Order.get_task("o-3")
@@ -163,13 +197,20 @@ class StepCommands(Generic[T]):
 
     @arguments.written_as('{0.model.__name__}.{0}.pause(until=None, reason="no carrier")')
     def pause(self, *, until: datetime | timedelta | None, reason: str, by: str | None = None) -> Pause:
-        """Pause this step for everybody, and return the pause that is in force: the later `until` wins.
+        """Pause this step for everybody, and return the current pause: the later `until` wins.
 
-        Within 5 seconds, workers, `run_all`, `retry_handler` and `handles` start no more of its tasks; running ones go
-        on, and `start` and `run` of one task do not look. `until=None` lasts until `resume`. A handler acknowledges a
-        message of a standard queue, so let a worker or a schedule run this step as well. Needs
-        `UseCase(..., pausable=True)`; TrackerError otherwise. One request, of one write unit; two if the pause that is
-        there lasts longer.
+        Within 5 seconds, workers, `run_all`, `retry_handler` and `handles` start no more of its tasks. Running ones
+        continue, and `start` and `run` of one task ignore the pause. A handler acknowledges a message of a standard
+        queue, so let a worker or a schedule run this step as well. This takes one request of one write unit, or two if
+        the existing pause is longer.
+
+        Args:
+            until: When it ends, or how long from now. None lasts until `resume`.
+            reason: Why.
+            by: Who does it.
+
+        Raises:
+            TrackerError: The use case has no `UseCase(..., pausable=True)`.
 
         Examples:
             >>> Order.ship.pause(until=timedelta(hours=1), reason="no carrier", by="ada")
@@ -184,7 +225,7 @@ class StepCommands(Generic[T]):
         return item.pause(self.model, self._definition.codes.pending, end, reason, by)
 
     def resume(self, *, by: str | None = None) -> None:
-        """End a pause of this step, if there is one: its tasks are started again within 5 seconds. One request.
+        """End a pause of this step, if there is one. Its tasks start again within 5 seconds. One request.
 
         Examples:
             >>> Order.ship.resume(by="ada")
@@ -199,15 +240,12 @@ class StepCommands(Generic[T]):
     aignore = awaited(ignore)
     aunlock = awaited(unlock)
     areopen_many = awaited(reopen_many)
-    """`task_ids` is iterated over in a thread. Once this is cancelled, no further task is changed.
-
-    CancelledError is raised when the requests under way have ended.
-    """
+    """A thread reads `task_ids`. Once cancelled, no more tasks change. CancelledError follows the last request."""
     aignore_many = awaited(ignore_many)
     """As `areopen_many`."""
 
 
 def _one_for_each(due_times: Iterable[datetime]) -> Iterator[datetime | None]:
-    """Yield the times; ValueError if another one is needed, so that no task is left out."""
+    """Yield the times. ValueError if there are not enough of them, so that no task is left out."""
     yield from due_times
     raise ValueError("due_times has fewer times than task_ids has ids: give each task one; they may be endless")

@@ -1,4 +1,4 @@
-"""A step as a class body declares it; the class that is made of it has a bound one."""
+"""A step in a class body. The class replaces it by a bound step."""
 
 from __future__ import annotations
 
@@ -80,19 +80,19 @@ class Step:
         self.branch = branch
         self.concurrency_limit = concurrency_limit
         self.pending = DeclaredState(self, Status.PENDING)
-        """Pending of this step, for `also_from` of another one."""
+        """Pending at this step, for `also_from` of another one."""
         self.in_progress = DeclaredState(self, Status.IN_PROGRESS)
-        """In progress at this step; no other step may start from it."""
+        """In progress at this step. No other step may start from it."""
         self.failed = DeclaredState(self, Status.FAILED)
-        """Failed of this step, for `also_from` of another one."""
+        """Failed at this step, for `also_from` of another one."""
         self.succeeded = DeclaredState(self, Status.SUCCEEDED)
-        """Succeeded of this step, for `also_from` of another one."""
+        """Succeeded at this step, for `also_from` of another one."""
         self.ignored = DeclaredState(self, Status.IGNORED)
-        """Ignored of this step, for `also_from` of another one."""
+        """Ignored at this step, for `also_from` of another one."""
 
     def __set_name__(self, owner: type, name: str) -> None:
-        self.name = self.name or name  # one under another name is refused by the metaclass, which can name the class
+        self.name = self.name or name  # the metaclass refuses a second name
 
-    if TYPE_CHECKING:  # the metaclass replaces each step of a use case by a bound one
+    if TYPE_CHECKING:  # the metaclass replaces the steps of a use case by bound ones
 
         def __get__(self, instance: T | None, owner: type[T]) -> BoundStep[T]: ...

@@ -1,4 +1,4 @@
-"""What a bound step is made of, for the rest of the package: its settings, codes and states, and what is due at it."""
+"""A bound step for the rest of the package: its settings, codes, states and due tasks."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class DeclaredStep(RetryPolicy, Protocol):
 
 
 class DeclaredState:
-    """A state named in the class body, where the use case is not known yet."""
+    """A state that the class body names before the use case is known."""
 
     __slots__ = ("status", "step")
 
@@ -88,7 +88,7 @@ States = Sequence[State[Any] | DeclaredState]
 
 
 class StepDefinition(Generic[T]):
-    """A step of a class of tasks, without what users do with it: `step._definition` of a bound step."""
+    """A step without the methods for users: `step._definition` of a bound step."""
 
     __slots__ = ("also_from", "codes", "declared", "model", "statements", "states")
 
@@ -96,14 +96,17 @@ class StepDefinition(Generic[T]):
         self.model = model
         self.declared = declared
         self.codes = codes
-        self.states = states
-        """The states of all steps of the class, by code."""
-        self.also_from: frozenset[int] = frozenset()
-        """Codes of further states from which the step may start, by its declaration."""
-        self.statements = transitions.StepStatements(model, codes, declared.max_attempts, _when_ignored(declared))
+        self.states = states  # of all steps of the class, by code
+        self.also_from: frozenset[int] = frozenset()  # codes of more states from which the step may start
+        when_ignored = None
+        if declared.when_ignored is not None:
+            from pynamodb_tracker.transitions.follow_ups import FollowUpsOfIgnored  # noqa: PLC0415 - few steps need it
+
+            when_ignored = partial(FollowUpsOfIgnored, declared.when_ignored, declared.name)
+        self.statements = transitions.StepStatements(model, codes, declared.max_attempts, when_ignored)
 
     def prepare(self, *, with_payload: bool = False) -> None:
-        """Build the client of the table, and the claim that the first run would render; nothing is sent."""
+        """Build the client of the table, and the claim of the first run. It sends nothing."""
         self.model.tracker.table.connect()
         self.statements.prepare(with_payload=with_payload)
 
@@ -116,9 +119,9 @@ class StepDefinition(Generic[T]):
         error_contains: str | None = None,
         goes_on: Callable[[], bool] | None = None,
     ) -> query.DueTasks[T]:
-        """Return the tasks that are due now, and abandoned ones; arguments as of `due`.
+        """Return the due and abandoned tasks, with the arguments of `due`.
 
-        `goes_on`, if given, is called for each entry of the index; the ids end when it returns False.
+        `goes_on` is called for each entry of the index. The ids end when it returns False.
         """
         within, codes = window(since, until), self.codes_to_do(only)
         like = arguments.check_text("error_contains", error_contains)
@@ -127,12 +130,12 @@ class StepDefinition(Generic[T]):
         )
 
     def due_in(self, shard: int, *, only: States = ()) -> query.DueTasks[T]:
-        """Return what is due now in one shard."""
+        """Return the due tasks in one shard."""
         return self.due(only=only).in_shard(shard)
 
     @property
     def shards(self) -> int:
-        """How many shards each state is read from."""
+        """How many shards each state has."""
         return self.model.tracker.use_case.read_shards
 
     def feed(
@@ -143,17 +146,16 @@ class StepDefinition(Generic[T]):
         goes_on: Callable[[], bool] | None = None,
         **which: Unpack[DueOptions],
     ) -> Feed:
-        """Return the ids of what is due for that many threads of a worker, in an order that keeps workers apart."""
+        """Return the due ids for so many threads of a worker, in an order that keeps workers apart."""
         from pynamodb_tracker.batch.candidates import Feed  # noqa: PLC0415 - for cold starts, which run one task
 
         due, selects = self.due(goes_on=goes_on, **which), any(which.values())
         return Feed(due.ids_in, shards=self.shards, threads=threads, limit=limit, goes_on=goes_on, selects=selects)
 
     def pause(self) -> Pause | None:
-        """Return the pause of this step, as this process knows it; None without a control item.
+        """Return the pause of this step, or None. It sends at most one request in 5 seconds.
 
-        At most one request in 5 seconds. DefinitionError if steps have other numbers than those that tasks are stored
-        with.
+        DefinitionError if the stored step numbers differ.
         """
         if not self.model.tracker.use_case.pausable:
             return None
@@ -162,7 +164,7 @@ class StepDefinition(Generic[T]):
         return pause_of(self.model, self.codes.pending)
 
     def slots(self) -> StepSlots | None:
-        """Return the slots of the limit that this step is within, as this process has them; None without a limit."""
+        """Return this process's slots of the step's concurrency limit, or None without a limit."""
         if self.declared.concurrency_limit is None:
             return None
         from pynamodb_tracker.control.slots import StepSlots  # noqa: PLC0415 - few steps have a limit
@@ -170,16 +172,15 @@ class StepDefinition(Generic[T]):
         return StepSlots(self.model, self.codes.step, self.declared.concurrency_limit)
 
     def create(self, task_id: str, attributes: Mapping[str, Any], payload: str | None) -> None:
-        """Create a task, pending at this step, that starts with no other payload than that; errors as of `create`."""
+        """Create a task, pending at this step, for this payload only. Raises the errors of `create`."""
         own = {**attributes}
         also = None if payload is None else {self.statements.payload.attr_name: {STRING: payload}}
         trace = own.pop("trace", None)
         transitions.create(self.model, task_id, self.codes.pending, None, own, trace=trace, also=also)
-        if self.model.tracker.use_case.count_transitions:
-            count_created(self.model)
+        count_created(self.model)
 
     def refusal(self, task_id: str, pause: Pause, payload: str | None) -> TaskNotStartableError:
-        """Read a task while its step is paused, and return the error that its claim would raise, or StepPausedError."""
+        """Read a task of a paused step. Return the error that its claim would raise, or StepPausedError."""
         from pynamodb_tracker.transitions import refusals  # noqa: PLC0415 - few use cases are controlled
 
         operation, row = f"start {self.codes.step} of", transitions.get(self.model, task_id)
@@ -194,15 +195,15 @@ class StepDefinition(Generic[T]):
 
     @property
     def is_in_memory(self) -> bool:
-        """Whether the table is in memory, where the index shows each write at once."""
+        """Whether the table is in memory, where the index is never behind."""
         return bool(getattr(self.model.tracker.connection().connection, "is_in_memory", False))
 
     def check_index(self) -> None:
-        """Send one request to the index, which raises what would make all others fail, such as a missing table."""
+        """Read the index once, to raise errors that would also stop all other requests, such as a missing table."""
         next(self.due_in(0, only=(self.states[self.codes.pending],)).ids(limit=1), None)
 
     def codes_to_do(self, only: States) -> frozenset[int]:
-        """Return the codes of `only`; ValueError for a state in which this step has nothing to do."""
+        """Return the codes of `only`. ValueError for a state in which this step has nothing to do."""
         codes = set()
         for state in _sequence("only", only):
             code = self._code_of(state)
@@ -216,7 +217,7 @@ class StepDefinition(Generic[T]):
         return frozenset(codes)
 
     def codes_to_start_from(self, states: States) -> frozenset[int]:
-        """Return the codes of `also_from`, except those every run starts from; ValueError for an unknown state."""
+        """Return the codes of `also_from` beyond pending and failed. ValueError for an unknown state."""
         codes = set()
         for state in _sequence("also_from", states):
             code = self._code_of(state)
@@ -230,31 +231,24 @@ class StepDefinition(Generic[T]):
     def _code_of(self, state: object) -> int | None:
         if isinstance(state, DeclaredState):
             bound = self.model._bound_steps.get(state.step.name)
-            of = None if bound is None else bound._definition
-            return of.codes.code(state.status) if of is not None and of.declared is state.step else None
-        if isinstance(state, State):
-            return state.code if state.use_case_id == self.model.tracker.use_case.name else None
+            of: StepDefinition[Any] | None = bound and bound._definition
+            if of is not None and of.declared is state.step:
+                return of.codes.code(state.status)
+        elif isinstance(state, State) and state.use_case_id == self.model.tracker.use_case.name:
+            return state.code
         return None
 
 
 def count_created(model: type[TaskRow]) -> None:
-    """Count a new task, in a use case that counts what passes through."""
-    from pynamodb_tracker.control import flow  # noqa: PLC0415 - few use cases count
+    """Count a new task, if the use case counts transitions."""
+    if model.tracker.use_case.count_transitions:
+        from pynamodb_tracker.control import flow  # noqa: PLC0415 - few use cases count
 
-    flow.count(model, flow.CREATED)
-
-
-def _when_ignored(declared: DeclaredStep) -> Callable[[Any], Any] | None:
-    """Return what a task of the step takes with it when it is ignored."""
-    if declared.when_ignored is None:
-        return None
-    from pynamodb_tracker.transitions.follow_ups import FollowUpsOfIgnored  # noqa: PLC0415 - few steps need it
-
-    return partial(FollowUpsOfIgnored, declared.when_ignored, declared.name)
+        flow.count(model, flow.CREATED)
 
 
 def _sequence(name: str, states: object) -> Iterable[object]:
-    """Return states that are given as a sequence; TypeError for anything else, a single state included."""
+    """Return the states. TypeError for anything but a sequence, such as a single state."""
     if isinstance(states, State | DeclaredState):
         written = str(states)
         if isinstance(states, State) and states.status is not None:

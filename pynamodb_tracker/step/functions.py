@@ -1,4 +1,4 @@
-"""The function of a step: which one is bound to it, and which one a call is to run."""
+"""The function of a step: binding it, and choosing the one that a call runs."""
 
 from __future__ import annotations
 
@@ -24,11 +24,10 @@ if TYPE_CHECKING:
     from pynamodb_tracker.aio.context import AsyncContext
 
     StepFunction = Callable[[ExecutionContext[T]], object] | Callable[[AsyncContext[T]], Awaitable[object]]
-    """What a step does: a function of the context, async or not."""
 
 
 class Bindable(Protocol[T]):
-    """A bound step, as far as it is about its function."""
+    """The part of a bound step that concerns its function."""
 
     model: type[T]
     name: str
@@ -36,7 +35,7 @@ class Bindable(Protocol[T]):
 
 
 def bind(step: Bindable[T], function: StepFunction[T] | None) -> None:
-    """Bind a function, async or not, to a step; DefinitionError if another one is bound to it."""
+    """Bind a function, async or not, to a step. DefinitionError if the step has another one."""
     if function is None:
         raise TypeError(f"write @{_name_of(step)}.does above the function, without parentheses")
     check_parameters(function, "ctx", may_be_async=True)
@@ -52,9 +51,9 @@ def bind(step: Bindable[T], function: StepFunction[T] | None) -> None:
 def function_of(
     step: Bindable[T], given: Callable[[ExecutionContext[T]], R] | None
 ) -> Callable[[ExecutionContext[T]], R | object]:
-    """Return the function to run: the one given, or the one bound; if both are there, they must be the same one.
+    """Return the function to run: the given or the bound one, which must not differ.
 
-    TypeError for an async one, before a task is claimed for it.
+    TypeError for an async function, before a task is claimed.
     """
     function: Any = _chosen(step, given)
     if is_async(function):
@@ -70,10 +69,10 @@ def function_of(
 def async_function_of(
     step: Bindable[T], given: Callable[[AsyncContext[T]], Awaitable[R]] | None
 ) -> Callable[[AsyncContext[T]], Awaitable[R | object]]:
-    """Return the async function to run, as `function_of` does; TypeError for one that is not.
+    """Return the async function to run, as `function_of` does. TypeError for any other function.
 
-    A lambda passes, and so does what a decorator with `functools.wraps` has made of an async function: whether they
-    return what can be awaited shows when they are called.
+    A lambda passes, and so does an async function behind a decorator with `functools.wraps`. Only their calls show
+    whether they return an awaitable.
     """
     function: Any = _chosen(step, given)
     passes = callable(function) and (
@@ -91,14 +90,14 @@ def async_function_of(
 
 
 def any_function_of(step: Bindable[T], given: StepFunction[T] | None) -> StepFunction[T]:
-    """Return the function to run as `function_of` does, async or not: for what calls it by `for_threads`."""
+    """Return the function to run, async or not, for a caller that uses `for_threads`."""
     function: Any = _chosen(step, given)
     check_function_of_context(function, may_be_async=True)
     return function  # type: ignore[no-any-return]  # it is one
 
 
 def for_threads(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that a thread can call: the one given, or one that awaits it on the process's event loop."""
+    """Return a function that a thread can call. An async one is awaited on the process's event loop."""
     if not is_async(function):
         return function
     from pynamodb_tracker.aio.loop_thread import awaited  # noqa: PLC0415 - few programs have async functions
@@ -107,7 +106,7 @@ def for_threads(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _chosen(step: Bindable[T], given: object) -> object:
-    """Return the function that is given, or the one that is bound; ValueError if these are two."""
+    """Return the given or the bound function. ValueError if they differ."""
     bound = step.function
     if given is None:
         if bound is None:
@@ -130,8 +129,8 @@ def _chosen(step: Bindable[T], given: object) -> object:
 def is_same_function(one: object, other: object) -> bool:
     """Return whether two functions are one, or a reload, a notebook or `python -m` has defined the same one again.
 
-    A function without a name of its own, such as a lambda or a partial, is the same as itself only, and so is a method.
-    So are two that one function has made, such as a decorator without `functools.wraps`: they have one name.
+    Without a name of its own, such as a lambda, a partial or a method, a function equals only itself. This includes
+    functions that share a name because one function made them, such as a decorator without `functools.wraps`.
     """
     if one is other or inspect.ismethod(one):
         return one == other
@@ -150,7 +149,7 @@ def _name_of(step: Bindable[T]) -> str:
 
 
 def function_name(function: object) -> str:
-    """Return a function as an error names it, `shop.labels.print_label`."""
+    """Return the name of a function for errors: `shop.labels.print_label`."""
     name = getattr(function, "__qualname__", None)
     return f"{getattr(function, '__module__', None)}.{name}" if isinstance(name, str) else shown(function)
 

@@ -8,15 +8,13 @@ from datetime import datetime
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.model.row import TaskRow, load, readable
 
-_NAMES = ("attempt", "create_time", "update_time", "due_time", "last_error")
-
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """The index entry of a task, which may have changed since; None for values that it lacks or that are unreadable."""
+    """The index entry of a task, which may have changed since. None for missing or unreadable values."""
 
     task_id: str
-    """The id: `get_task` reads the task as it is now."""
+    """The id, with which `get_task` reads the current task."""
     attempt: int | None
     """Attempts of the step so far."""
     create_time: datetime | None
@@ -24,7 +22,7 @@ class IndexEntry:
     update_time: datetime | None
     """When it came into the state."""
     due_time: datetime | None
-    """When it may start, when its lock expires as claimed, or when it ended; the end of 9999 if it waits for others."""
+    """When it may start, when its claimed lock expires, or when it ended. The end of 9999 while it waits for others."""
     last_error: str | None
     """The last failure on one line, up to 200 characters."""
 
@@ -32,7 +30,8 @@ class IndexEntry:
     def of(cls, entry: Item) -> IndexEntry:
         """Return the readable values of a stored entry."""
         row = readable(load(TaskRow, entry))
-        return cls(entry["task_id"]["S"], *(getattr(row, name) for name in _NAMES))
+        times = row.create_time, row.update_time, row.due_time
+        return cls(entry["task_id"]["S"], row.attempt, *times, row.last_error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,4 +41,4 @@ class IndexPage:
     tasks: list[IndexEntry]
     """Up to `limit` tasks in the order of the query."""
     cursor: str | None
-    """Text to pass to the next `index_page`; None if these are the last ones."""
+    """Text for the next `index_page`, or None on the last one."""

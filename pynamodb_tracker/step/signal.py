@@ -1,4 +1,4 @@
-"""A signal from outside that the tasks of a use case may await, as a class body declares it, and as it is sent."""
+"""A signal from outside that tasks may await, in a class body, and as it is sent."""
 
 from __future__ import annotations
 
@@ -29,14 +29,24 @@ class BoundSignal(SignalName[T]):
         key: str | None = None,
         round: str | None = None,  # noqa: A002 - as the row names it
     ) -> Sent[T]:
-        """Store a signal, at most 1 KB of JSON, and make the task due if it was the last thing that it waited for.
+        """Store a signal, and make the task due if nothing else is missing.
 
-        The first signal of a round counts. The same value again, or the same `key`, such as the event id of a payment
-        provider, changes nothing; another one raises SignalAlreadyReceivedError, which has the first. `by` is who sent
-        it; both have at most 256 bytes. A task that has started over takes only a signal with the `round` that it is
-        in, `ctx.round`: TypeError without one. TaskNotFoundError if there is no such task, or no such round any more;
-        TaskAlreadySucceededError at its end; TaskNotReadyError while another run of it is asked for. 3 write units if
-        the task becomes due, otherwise 1, and a request and a unit more unless it waited for this signal alone.
+        The first signal of a round counts. Sending the same value again changes nothing. This takes 3 write units if
+        the task becomes due, otherwise 1, and one more request and unit unless the task waited for this signal alone.
+
+        Args:
+            task_id: The id of the task.
+            value: At most 1 KB of JSON.
+            by: Who sends it, at most 256 bytes.
+            key: At most 256 bytes, such as the event id of a payment provider. The same key again changes nothing.
+            round: The round that the signal belongs to, `ctx.round`. A task that has started over needs it.
+
+        Raises:
+            SignalAlreadyReceivedError: The task has another signal, which the error has.
+            TaskNotFoundError: There is no such task, or the round is over.
+            TaskAlreadySucceededError: The task has ended.
+            TaskNotReadyError: Another run of the task is requested.
+            TypeError: The task has started over, and `round` is missing.
 
         Examples:
             >>> Order.paid.send("o-1", {"amount": "42.50"}, by="stripe", key="event-7")
@@ -50,9 +60,10 @@ class BoundSignal(SignalName[T]):
 
 
 class Signal:
-    """A signal that tasks may await: a payment, an approval, a callback; `name` is stored, the attribute's by default.
+    """A signal that tasks may await: a payment, an approval, a callback.
 
-    The class has it as a `BoundSignal`, to be sent. A task has the signal itself, or None: `task.paid.value`.
+    The class has it as a `BoundSignal`, which can be sent. A task has the received signal or None: `task.paid.value`.
+    `name` is its stored name, by default the attribute's.
 
     Examples:
         >>> paid = Signal()
@@ -76,20 +87,20 @@ class Signal:
     def __get__(self, instance: TaskRow, owner: type[T]) -> ReceivedSignal | None: ...
 
     def __get__(self, instance: TaskRow | None, owner: type[T]) -> BoundSignal[T] | ReceivedSignal | None:
-        """Return what can be sent, or what a task has got."""
+        """Return the signal to send, or the one that a task has received."""
         if instance is None:
             return BoundSignal(owner, self.stored_name)
         return (instance.signals or {}).get(self.stored_name)
 
 
 def signals_in(model: type) -> Sequence[Signal]:
-    """Return the signals that a class declares or inherits."""
+    """Return the declared and inherited signals of a class."""
     found = {name: value for base in reversed(model.__mro__) for name, value in vars(base).items()}
     return [value for value in found.values() if isinstance(value, Signal)]
 
 
 def signal_named(model: type[T], name: str) -> BoundSignal[T]:
-    """Return the signal of that stored name that tasks of the class may await; a ValueError lists the known ones."""
+    """Return the signal with that stored name. A ValueError lists the known ones."""
     known = sorted(each.stored_name for each in signals_in(model))
     if name not in known:
         raise ValueError(f"{model.__name__} awaits no {shown(name)}; it awaits {', '.join(known) or 'nothing'}")

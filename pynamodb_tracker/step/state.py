@@ -1,4 +1,4 @@
-"""A state: a status of a step, and the tasks that are in it."""
+"""A state, which is a status of a step, and its tasks."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class TaskPage(Generic[T_co]):
-    """Some tasks of a state, and the cursor of the next page."""
+    """Tasks of a state, and the cursor of the next page."""
 
     tasks: list[T_co]
-    """Up to `limit` tasks, whole, in the order of the query."""
+    """Up to `limit` whole tasks, in the order of the query."""
     cursor: str | None
-    """Text to pass to the next `page`; None if this is the last page."""
+    """Text for the next `page`, or None on the last page."""
 
 
 class State(Generic[T]):
-    """A status of a step of a use case; equal to another by use case and code, so `ship pending` is one state.
+    """A status of a step of a use case. States with the same use case and code are equal.
 
     Tasks are found by the index, which is updated a moment after the table: a task that has just changed may be
-    missing, but every task that is returned is in the state. Methods that begin with `a` are awaited: they do the same
-    as those without it, and send their requests in threads.
+    missing, but every returned task is in the state. Methods that begin with `a` are awaited: they do the same as those
+    without it, and send their requests in threads.
 
     Examples:
         >>> assert Order.get_task("o-2").state == Order.ship.pending
@@ -58,9 +58,9 @@ class State(Generic[T]):
         self.step = step
         """The name of the step."""
         self.status = status
-        """The status; None for a code that no step declares."""
+        """The status, or None for a code that no step declares."""
         self.code = code
-        """The integer that is stored."""
+        """The stored integer."""
         self.use_case_id = model.tracker.use_case.name if use_case_id is None else use_case_id
         """The stored name of the use case."""
 
@@ -73,11 +73,15 @@ class State(Generic[T]):
         limit: int | None = None,
         with_data: bool = True,
     ) -> Iterator[T]:
-        """Return the tasks in this state, each once and whole, in the order in which they need attention (`due_time`).
+        """Return the tasks in this state, each once and whole, by `due_time`. They are read lazily, a page at a time.
 
-        The window `since <= t < until` applies to `update_time`: when a task came into the state. Read lazily, a page
-        at a time; `latest_due_first` reverses the order. `with_data=False` leaves `data` out, which saves reading it if
-        it is large: accessing it then raises an AttributeError.
+        Args:
+            since: Only tasks that came into the state (`update_time`) at this time or later.
+            until: Only tasks that came into the state before this time.
+            latest_due_first: Reverse the order.
+            limit: At most so many tasks.
+            with_data: False leaves `data` out, which saves reading it if it is large. Accessing it raises
+                AttributeError.
 
         Examples:
             >>> for order in Order.ship.failed.query(limit=100):
@@ -99,8 +103,8 @@ class State(Generic[T]):
     ) -> TaskPage[T]:
         """Return up to `limit` tasks and a cursor for the next page, which another process can use.
 
-        A cursor belongs to its state, window and direction: ValueError otherwise. A task that leaves the state and
-        returns to it between two pages can be on both.
+        The other arguments are as in `query`. A cursor belongs to its state, window and direction: ValueError for
+        another one. A task that leaves the state and returns between two pages can be on both.
 
         Examples:
             >>> page = Order.ship.pending.page(limit=50)
@@ -122,11 +126,11 @@ class State(Generic[T]):
         until: datetime | None = None,
         latest_due_first: bool = False,
     ) -> IndexPage:
-        """Return the index entries of up to `limit` tasks, without reading their rows, and a cursor for the next ones.
+        """Return the index entries of up to `limit` tasks without their rows, and a cursor for the next ones.
 
-        For lists that people look at: 50 tasks are one request, or one to each shard, and about 2 read units, where
-        `page` needs more than 50. A task may have changed since, or be gone; an expired one is included until the table
-        deletes it. `page` and `index_page` understand each other's cursors.
+        For lists that people look at: 50 tasks take one request per shard, and about 2 read units. `page` takes more
+        than 50. A task may have changed since, or be gone. An expired one is included until the table deletes it. The
+        arguments are as in `query`, and cursors as in `page`, which also takes them.
 
         Examples:
             >>> assert [entry.task_id for entry in Order.ship.pending.index_page().tasks] == ["o-2"]
@@ -146,10 +150,10 @@ class State(Generic[T]):
         return IndexPage([IndexEntry.of(entry) for entry in found.values()], self._cursor(scan) if more else None)
 
     def count(self, *, since: datetime | None = None, until: datetime | None = None, up_to: int | None = None) -> int:
-        """Return how many tasks the index has in this state; it costs as much as reading their index entries.
+        """Return how many tasks the index has in this state. It costs as much as reading their index entries.
 
-        That is about 23 read units for 1,000 tasks. `up_to` ends the count there: with `up_to=1000`, 1000 means 1,000
-        or more. The shards are read at the same time.
+        That is about 23 read units for 1,000 tasks. The shards are read at the same time. `up_to` ends the count there:
+        with `up_to=1000`, 1000 means 1,000 or more. The window is as in `query`.
 
         Examples:
             >>> assert Order.ship.pending.count(up_to=1_000) == 1
@@ -158,7 +162,7 @@ class State(Generic[T]):
         return self._scan(since, until).count(up_to)
 
     aquery = ahead(query)
-    """For `async for`; about 100 tasks are read at a time."""
+    """For `async for`. It reads about 100 tasks at a time."""
     apage = awaited(page)
     aindex_page = awaited(index_page)
     acount = awaited(count)
@@ -172,12 +176,15 @@ class State(Generic[T]):
         latest_due_first: bool = False,
         with_data: bool = True,
     ) -> index.StateScan[T]:
-        """Return a scan of this state, from the place of the cursor on."""
         scan = index.StateScan(
             self.model, self.code, window(since, until), latest_due_first=latest_due_first, with_data=with_data
         )
         if cursor is not None:
-            scan.positions = self._positions(scan, cursor)
+            scan.positions = read_cursor(cursor, self._scan_id(scan), _checked_positions, str(self))
+            if not all(map(scan.has_position, scan.positions.values())):
+                raise ValueError(
+                    f"this is not a cursor of a page: {shown(cursor)}; it points to a place outside the window"
+                )
         return scan
 
     def _scan_id(self, scan: index.StateScan[T]) -> list[Any]:
@@ -186,17 +193,6 @@ class State(Generic[T]):
 
     def _cursor(self, scan: index.StateScan[T]) -> str:
         return cursor_of(self._scan_id(scan), scan.positions)
-
-    def _positions(self, scan: index.StateScan[T], cursor: str) -> dict[str, index.Position]:
-        def checked(stored: Any) -> dict[str, index.Position]:
-            return {key: _checked_position(at) for key, at in stored.items()}
-
-        positions = read_cursor(cursor, self._scan_id(scan), checked, str(self))
-        if not all(map(scan.has_position, positions.values())):
-            raise ValueError(
-                f"this is not a cursor of a page: {shown(cursor)}; it points to a place outside the window"
-            )
-        return positions
 
     def __eq__(self, other: object) -> bool:
         """Compare by use case and code."""
@@ -215,12 +211,12 @@ class State(Generic[T]):
 
 
 def cursor_of(scan_id: list[Any], at: object) -> str:
-    """Return the text by which another process goes on with a scan."""
+    """Return the text with which another process continues a scan."""
     return base64.urlsafe_b64encode(strict_json.dumps([scan_id, at], separators=(",", ":")).encode()).decode()
 
 
 def read_cursor(cursor: str, scan_id: list[Any], checked: Callable[[Any], P], what: str) -> P:
-    """Return how far the scan of a cursor had come; a ValueError for one of another scan than that of `what`."""
+    """Return how far the scan of a cursor had come. ValueError for the cursor of another scan than `what`."""
     try:
         found, stored = json.loads(base64.urlsafe_b64decode(cursor))
         at = checked(stored)
@@ -233,15 +229,14 @@ def read_cursor(cursor: str, scan_id: list[Any], checked: Callable[[Any], P], wh
     return at
 
 
-def _checked_position(at: object) -> index.Position:
-    """Return a position in the index; ValueError or TypeError for one that no entry can have.
+def _checked_positions(stored: Any) -> dict[str, index.Position]:
+    """Return positions in the index. An error for one that no entry can have.
 
-    The due time is any text, because another program may have written what is no time.
+    The due time is any text, because another program may have written one that is not a time.
     """
-    if not isinstance(at, list):
-        raise TypeError(at)
-    due_time, task_id = at
-    return check_key("due time", due_time), check_task_id(task_id)
+    if not all(isinstance(at, list) for at in stored.values()):
+        raise TypeError(stored)
+    return {key: (check_key("due time", due), check_task_id(task_id)) for key, (due, task_id) in stored.items()}
 
 
 def window(since: datetime | None, until: datetime | None) -> index.Window:
@@ -253,14 +248,14 @@ def window(since: datetime | None, until: datetime | None) -> index.Window:
 
 
 def due_until(state: State[T], latest: datetime) -> Iterator[T]:
-    """Return the tasks of a state whose due time is not after `latest`, in order, without data."""
+    """Return the tasks of a state that are due until then, in order, without data."""
     return index.StateScan(state.model, state.code, index.Window(), latest=latest, with_data=False).rows()
 
 
 def counted(model: type[T]) -> dict[State[T], Count]:
-    """Return the numbers of tasks in every state that the index has, and in codes that no step declares.
+    """Return the numbers of tasks in every state of the index, and in codes that no step declares.
 
-    A task that succeeded before its use case got `index_succeeded=False` is in the index, and not counted.
+    Tasks that succeeded before their use case got `index_succeeded=False` are still in the index. They are not counted.
     """
     found, states = index.counts(model), model._states  # noqa: SLF001 - users have no use for them by code
     unknown: dict[int, State[T]] = {code: State(model, "", None, code) for code in found.keys() - states.keys()}
@@ -269,7 +264,7 @@ def counted(model: type[T]) -> dict[State[T], Count]:
 
 
 def waiting_in(state: State[T], since: datetime | None, until: datetime | None) -> Iterator[T]:
-    """Yield the tasks of a pending state that wait for others or signals, the latest due time first, without data."""
+    """Yield the pending tasks that wait for other tasks or signals, the latest due first, without data."""
     scan = index.StateScan(state.model, state.code, window(since, until), latest_due_first=True, with_data=False)
     now = stamp(clock.now())
     for row in scan.rows():
@@ -282,13 +277,13 @@ def waiting_in(state: State[T], since: datetime | None, until: datetime | None) 
 def given_up(
     model: type[T], steps: Collection[str], since: datetime | None, until: datetime | None, *, most: int
 ) -> tuple[list[T], bool]:
-    """Return the tasks that gave up an occurrence at one of these steps, by their names, and whether these are all.
+    """Return the tasks that gave up an occurrence at one of these steps, and whether these are all.
 
-    They are pending at the first step. Up to `most` tasks that are due later are looked at: some 40 for a read unit.
+    They are pending at the first step. It reads up to `most` tasks that are due later: about 40 per read unit.
     """
     return index.given_up(model, steps, window(since, until), most)
 
 
 def all_tasks(model: type[T]) -> Iterator[T]:
-    """Return every task of a use case once, strongly consistent; reads the whole table."""
+    """Return every task of a use case once, strongly consistent. It reads the whole table."""
     return index.tasks(model)

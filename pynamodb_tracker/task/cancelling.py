@@ -1,4 +1,4 @@
-"""Cancelling a task at whichever step it is, and the tasks that it waits for."""
+"""Cancelling a task at any step, and the tasks that it waits for."""
 
 from __future__ import annotations
 
@@ -16,20 +16,19 @@ from pynamodb_tracker.model.row import TaskRow
 
 T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
 
-Child = tuple[str, str]
-"""The use case and the id of a task."""
+Child = tuple[str, str]  # the use case and the id of a task
 
 
 @dataclass(slots=True)
 class CancelledChildren:
-    """What a `cancel` with `children` did to the tasks that the task waited for, and to those that they waited for."""
+    """What `cancel` with `children` did to the tasks that the task waited for, and to their own children."""
 
     cancelled: list[Child] = field(default_factory=list)
     """The use case and the id of each cancelled task."""
     refused: dict[Child, Exception] = field(default_factory=dict)
-    """Those that were refused, with the errors; a task of a group that runs, for example."""
+    """The refused children and their errors: a running task of a group, for example."""
     unlisted: int = 0
-    """At most how many more they wait for that no list names, and that are left as they are."""
+    """At most how many more children there are, which no list names. They were not changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +36,15 @@ class Cancellation(Generic[T_co]):
     """What a `cancel` did."""
 
     task: T_co
-    """The task after it."""
+    """The task afterwards."""
     effect: Literal["cancelled", "already_cancelled"]
-    """Whether this call ignored the task, or it was ignored before, and keeps its first reason."""
+    """Whether this call ignored the task. A task that was ignored before keeps its first reason."""
     running: bool
     """Whether a worker held the task, so that its block may still run."""
     blocked_parent: Child | None
-    """The use case and the id of the task that waits for the success of this one; None if none does."""
+    """The use case and the id of the task that waits for this one to succeed, or None."""
     children: CancelledChildren = field(default_factory=CancelledChildren)
-    """What became of its children: `cancelled`, a list of (use case, id) of those that are cancelled now; `refused`,
-    the errors by the same; `unlisted`, at most how many more are left as they are. Empty without `children`."""
+    """The cancelled and refused children. Empty without `children`."""
 
 
 def cancel(
@@ -69,15 +67,20 @@ def cancel(
 def _cancel_children(
     parents: list[Any], reason: str, by: str | None, report: CancelledChildren, *, even_in_group: bool
 ) -> list[Any]:
-    """Cancel the children of tasks that are ignored, so that they get no others, and return them."""
+    """Cancel the children of ignored tasks, which get no others, and return them."""
     cancelled, listed = [], children_of(parents)
     for parent in parents:
         children, unlisted = listed.get((parent.task_id, parent.use_case_id), ((), 0))
         report.unlisted += unlisted
         for child in children:
-            key = child.use_case_id, child.task_id
+            use_case, task_id = key = child.use_case_id, child.task_id
             try:
-                done = _cancel_child(child, reference_to(parent), reason, by, even_in_group=even_in_group)
+                if use_case not in child.tracker.table.use_cases:
+                    raise TrackerError(  # noqa: TRY301 - refused like any other
+                        f"cannot cancel {use_case} {task_id!r}: this program does not declare its use case"
+                    )
+                of = reference_to(parent)
+                done = _cancel_one(type(child), task_id, reason, by, even_in_group=even_in_group, parent=of)
             except (PynamoDBException, TrackerError) as error:
                 report.refused[key] = error
             else:
@@ -85,15 +88,6 @@ def _cancel_children(
                     cancelled.append(done[0])
                     report.cancelled.append(key)
     return cancelled
-
-
-def _cancel_child(
-    child: TaskRow, parent: str, reason: str, by: str | None, *, even_in_group: bool
-) -> tuple[Any, bool, bool] | None:
-    use_case, task_id = child.use_case_id, child.task_id
-    if use_case not in child.tracker.table.use_cases:
-        raise TrackerError(f"cannot cancel {use_case} {task_id!r}: this program does not declare its use case")
-    return _cancel_one(type(child), task_id, reason, by, even_in_group=even_in_group, parent=parent)
 
 
 def _cancel_one(

@@ -1,4 +1,4 @@
-"""Finding tasks by the value of an attribute: an index that the class of the table declares."""
+"""Finding tasks by an attribute: an index that the class of the table declares."""
 
 from __future__ import annotations
 
@@ -30,16 +30,19 @@ _INDEX_NAME = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 
 
 class FindBy(GlobalSecondaryIndex[T]):  # type: ignore[no-untyped-call]  # PynamoDB's hook is untyped
-    """An index on the class of the table, by which tasks are found that have a value of an attribute.
+    """An index on the class of the table, which finds tasks by the value of an attribute.
 
-    `customer = UnicodeAttribute(null=True)` and `by_customer = FindBy(customer)`; the index is `customer-index` unless
-    `index_name` says otherwise. An empty text is stored as no value, and more than 1,024 bytes are a
-    ValueNotStorableError. It costs 1 write unit when a task with a value is created, 2 when the value changes, and none
-    at the changes of states. Not for values with more than 1,000 new tasks in a second, such as a country: the index
-    would throttle the table. `AppTask.by_customer` finds tasks of all use cases, `Order.by_customer` its own.
+    `AppTask.by_customer` finds tasks of all use cases, `Order.by_customer` only its own. An empty text is stored as no
+    value, and more than 1,024 bytes raise ValueNotStorableError. The index costs 1 write unit when a task with a value
+    is created, 2 when the value changes, and none when the state changes. Do not use it for values with more than 1,000
+    new tasks per second, such as a country, because the index would throttle the table.
 
-    The index is updated a moment after the table: a task that has just changed may be missing, but every task that is
-    returned has the value. Methods that begin with `a` are awaited.
+    The index is updated a moment after the table: a task that has just changed may be missing, but every returned task
+    has the value. Methods that begin with `a` are awaited.
+
+    Args:
+        attribute: A text attribute of the table's class.
+        index_name: The stored name, by default `customer-index` for an attribute that is stored as `customer`.
 
     Examples:
         >>> customer = UnicodeAttribute(null=True)
@@ -48,7 +51,8 @@ class FindBy(GlobalSecondaryIndex[T]):  # type: ignore[no-untyped-call]  # Pynam
 
     def __init__(self: FindBy[Any], attribute: Attribute[Any], *, index_name: str | None = None) -> None:
         given: object = attribute
-        if not isinstance(given, Attribute) or given.attr_type != STRING or _is_trackers(given):
+        is_own = all(attribute is not each for each in TaskRow.get_attributes().values())
+        if not (isinstance(given, Attribute) and given.attr_type == STRING and is_own):
             raise DefinitionError(
                 f"FindBy({shown(attribute)}): write an attribute of your own that is stored as text, as in "
                 "by_customer = FindBy(customer)"
@@ -68,7 +72,7 @@ class FindBy(GlobalSecondaryIndex[T]):  # type: ignore[no-untyped-call]  # Pynam
         return copy(self)  # the attribute stays the one of the class
 
     def mistakes(self, model: type[TaskRow]) -> Iterator[str]:
-        """Yield what is wrong with the declaration in a class of this table."""
+        """Yield mistakes in the declaration for a class of this table."""
         stored, name = self.attribute.attr_name, self.Meta.index_name
         if not any(each is self.attribute for each in model.get_attributes().values()):
             yield f": FindBy({stored}) takes an attribute of the table's class, which no use case declares again"
@@ -85,10 +89,17 @@ class FindBy(GlobalSecondaryIndex[T]):  # type: ignore[no-untyped-call]  # Pynam
         newest_first: bool = False,
         limit: int | None = None,
     ) -> Iterator[T]:
-        """Return the tasks with this value in the order of their creation, each once and whole, with its own state.
+        """Return the tasks with this value in the order of their creation, each once and whole.
 
-        The window `since <= t < until` applies to `create_time`. With a `state`, tasks in other states are read,
-        too, and left out. Expired tasks are hidden. Read lazily: one request for entries and one for 100 rows.
+        Expired tasks are hidden. Tasks are read lazily: one request for entries, and one for 100 rows.
+
+        Args:
+            value: The value of the attribute.
+            state: Only tasks in this state. The others are read, too.
+            since: Only tasks that were created at this time or later.
+            until: Only tasks that were created before this time.
+            newest_first: Reverse the order.
+            limit: At most so many tasks.
 
         Examples:
             >>> orders = list(Order.by_customer.query("ada"))
@@ -109,7 +120,8 @@ class FindBy(GlobalSecondaryIndex[T]):  # type: ignore[no-untyped-call]  # Pynam
     ) -> TaskPage[T]:
         """Return up to `limit` tasks, and a cursor for the next page, which another process can use.
 
-        A cursor belongs to its value, state, window and direction: ValueError otherwise.
+        The other arguments are as in `query`. A cursor belongs to its value, state, window and direction: ValueError
+        for any other.
 
         Examples:
             >>> page = Order.by_customer.page("ada", limit=50)
@@ -127,7 +139,7 @@ class FindBy(GlobalSecondaryIndex[T]):  # type: ignore[no-untyped-call]  # Pynam
         return TaskPage(tasks, cursor_of(scan_id, scan.place) if scan.has_more() else None)
 
     aquery = ahead(query)
-    """For `async for`; about 100 tasks are read at a time."""
+    """For `async for`. It reads about 100 tasks at a time."""
     apage = awaited(page)
 
     def _scan(
@@ -141,15 +153,13 @@ class FindBy(GlobalSecondaryIndex[T]):  # type: ignore[no-untyped-call]  # Pynam
     ) -> AttributeScan[T]:
         check_flags(newest_first=newest_first)
         model: type[T] = self._model  # type: ignore[assignment]  # PynamoDB's hint is of an instance
+        code, name = None, self.attribute.attr_name
         if state is not None:
             of: Any = getattr(state, "model", None)
             if not (isinstance(of, type) and issubclass(of, model)):
                 raise ValueError(f"{shown(state)} is no state of {model.__name__}: write state=Order.ship.failed")
-            model = of
-        name = self.attribute.attr_name
-        text = check_key(name, value)
-        code = None if state is None else state.code
-        index = self.Meta.index_name, name
+            model, code = of, state.code
+        index, text = (self.Meta.index_name, name), check_key(name, value)
         return AttributeScan(model, index, text, window(since, until), newest_first=newest_first, code=code)
 
     def _get_schema(self) -> Any:  # type: ignore[override]  # PynamoDB's is of the class, which is one for all here
@@ -171,19 +181,15 @@ class FindBy(GlobalSecondaryIndex[T]):  # type: ignore[no-untyped-call]  # Pynam
         return self.attribute
 
 
-def _is_trackers(attribute: Attribute[Any]) -> bool:
-    return any(attribute is each for each in TaskRow.get_attributes().values())
-
-
 def find_bys(model: type[T]) -> dict[str, FindBy[T]]:
-    """Return the indexes by which tasks are found, by the names of their attributes."""
+    """Return the FindBy indexes by the names of their attributes."""
     names = {id(attribute): name for name, attribute in model.get_attributes().items()}
     indexes = (index for index in model._indexes.values() if isinstance(index, FindBy))  # noqa: SLF001 - PynamoDB's
     return {names[id(index.attribute)]: index for index in indexes}
 
 
 def find_by_text(model: type[T], text: str) -> tuple[FindBy[T], str]:
-    """Return the index and the value that `customer=c-7` names; a ValueError if there is no such index."""
+    """Return the index and the value that `customer=c-7` names. ValueError if there is no such index."""
     name, equals, value = text.partition("=")
     known = find_bys(model)
     if not (equals and value):

@@ -1,4 +1,4 @@
-"""A group of tasks that run one at a time, as a person or a program sees it."""
+"""A group of tasks that run one at a time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T", bound=TaskRow)
 
 
 class Group(Generic[T]):
-    """A group of a use case; each property is read when it is asked for, strongly consistent, with one request.
+    """A group of a use case. Each property reads the table when you access it: one strongly consistent request.
 
     Examples:
         >>> Order.create("o-5", group="customer-7")
@@ -26,22 +26,22 @@ class Group(Generic[T]):
     def __init__(self, model: type[T], name: str) -> None:
         self._model = model
         self.name = name
-        """The name that its tasks were created with."""
+        """The name of the group."""
 
     @property
     def turn(self) -> str | None:
-        """The id of the task that has the turn: it is due, runs, or is tried again; None while the group is idle."""
+        """The id of the task that has the turn: it is due, running or being retried. None while the group is idle."""
         row, _ = read_queue(self._model, self.name, places=0)
         return None if row is None else row.turn
 
     @property
     def data(self) -> dict[str, Any]:
-        """The data that the tasks of the group share; a run changes it by `ctx.group.data`."""
+        """The data that the tasks of the group share. A run changes it by `ctx.group.data`."""
         row, _ = read_queue(self._model, self.name, places=0)
         return {} if row is None else data_in(row.data, self.name)
 
     def waiting(self, limit: int | None = None) -> list[str]:
-        """Return the ids of the tasks that wait for their turn, in the order in which they get it: all or the first.
+        """Return the ids of the tasks that wait for their turn, in order: all, or the first `limit`.
 
         Examples:
             >>> assert Order.group("customer-7").waiting(limit=10) == []
@@ -50,10 +50,10 @@ class Group(Generic[T]):
         return [place.task_id for place in places]
 
     def repair(self) -> str | None:
-        """Hand on the turn if the task that has it has ended or is gone; return who has it then, None for nobody.
+        """Hand on the turn if the task that has it has ended or is gone. Return the task that has it then, or None.
 
-        The library never leaves a group so: it takes another program, or a person in the console, that deletes a task.
-        A group that needs no repair stays as it is.
+        Only another program, or a person in the console, can leave a group like that by deleting a task. Otherwise,
+        nothing changes.
 
         Examples:
             >>> assert Order.group("customer-7").repair() is None
@@ -76,7 +76,7 @@ class Group(Generic[T]):
 
 
 class GroupOf(Protocol):
-    """What type checkers take `group` for: on a class it is called with a name, on a task it is a name."""
+    """The type of `group`: a class is called with a name, and a task has a name."""
 
     @overload
     def __get__(self, instance: None, owner: type[T]) -> Callable[[str], Group[T]]: ...

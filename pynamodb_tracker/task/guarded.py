@@ -1,4 +1,4 @@
-"""PynamoDB's own methods of a row: those that read leave overflow chunks out, those that write are guarded or closed.
+"""PynamoDB's own methods of a row. Reads leave overflow chunks out, and writes are guarded or closed.
 
 Only transitions write a status.
 """
@@ -25,11 +25,8 @@ from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.schema import key_differences
 from pynamodb_tracker.model.serialization import check_map
 
-_PAUSE = 2.0
-"""Seconds between two looks at a table that is being created."""
-
-_INDEX_NAME = 6
-"""Its position among the further arguments of PynamoDB's `scan`."""
+_PAUSE = 2.0  # seconds between two looks at a table that is being created
+_INDEX_NAME = 6  # its position among the other arguments of PynamoDB's `scan`
 
 _NOT_FOR_TASKS = frozenset(
     {
@@ -44,24 +41,24 @@ _NOT_FOR_TASKS = frozenset(
         "update_ttl",
     }
 )
-"""PynamoDB's public names that raise on a task, or only serve PynamoDB itself."""
+"""PynamoDB's public names that raise on a task, or serve only PynamoDB."""
 
 
 def offered(names: Iterable[str]) -> list[str]:
-    """Return those of the names of a class of tasks that `dir` lists, and so completion in shells and notebooks."""
+    """Return the names of a class of tasks that `dir` lists, and completion in shells and notebooks offers."""
     return [name for name in names if name not in _NOT_FOR_TASKS and (name[0] != "_" or name.endswith("__"))]
 
 
 @named_as("Task")
 class GuardedRow(TaskRow):
-    """A row whose status cannot be written by hand, and which takes no assignment that nothing would save."""
+    """A row that refuses a handwritten status, and assignments that nothing would save."""
 
     @classmethod
     def create_table(cls, wait: bool = False, *args: Any, **options: Any) -> None:  # noqa: FBT001, FBT002 - PynamoDB's
-        """Create the table as its class declares it, as PynamoDB does; an existing table is not changed.
+        """Create the table as its class declares it, as PynamoDB does. An existing table is not changed.
 
-        TableError if that has other keys or lacks an index. With `wait`, it returns once the table is active. It is on
-        demand, unless Meta or the call sets `read_capacity_units` and `write_capacity_units`.
+        TableError if an existing table has other keys or lacks an index. With `wait`, it returns once the table is
+        active. The table is on demand, unless Meta or the call sets `read_capacity_units` and `write_capacity_units`.
 
         Examples:
             >>> AppTask.create_table(wait=True)
@@ -123,7 +120,7 @@ class GuardedRow(TaskRow):
         *args: Any,
         **options: Any,
     ) -> int:
-        """Count rows as PynamoDB does; without a `hash_key`, that is the table's own approximate count of all items.
+        """Count rows as PynamoDB does. Without a `hash_key`, return the table's approximate count of all items.
 
         Examples:
             >>> assert AppTask.count("o-1") == 1
@@ -132,9 +129,9 @@ class GuardedRow(TaskRow):
         return super().count(hash_key, range_key_condition, rows, consistent_read, index_name, *args, **options)
 
     def update(self, actions: list[Action], condition: Condition | None = None, **options: Any) -> Any:
-        """Update the user's own attributes of an existing row, as PynamoDB's `update` does; TypeError for others.
+        """Update your own attributes of an existing row, as PynamoDB's `update` does. TypeError for other attributes.
 
-        It reads the row again: TypeError if that would discard assignments that were not saved.
+        It reads the row again. TypeError if that would discard assignments that were not saved.
 
         Examples:
             >>> Order.get_task("o-1").update([Order.tracking_no.set("T-1")])
@@ -145,11 +142,11 @@ class GuardedRow(TaskRow):
     def get_update_kwargs_from_instance(
         self, actions: list[Action], condition: Condition | None = None, *args: Any, **options: Any
     ) -> dict[str, Any]:
-        """Return the update for a transaction; the user's own attributes of an existing row only."""
+        """Return the update of your own attributes for a transaction. The row must exist."""
         return super().get_update_kwargs_from_instance(actions, self._updatable(actions, condition), *args, **options)
 
     def refresh(self, consistent_read: bool = False) -> None:  # noqa: FBT001, FBT002 - PynamoDB's signature
-        """Read the row again, as PynamoDB's `refresh` does; TypeError if that would discard unsaved assignments.
+        """Read the row again, as PynamoDB's `refresh` does. TypeError if that would discard unsaved assignments.
 
         Examples:
             >>> order = Order.create("o-5")
@@ -186,7 +183,7 @@ class GuardedRow(TaskRow):
         return exists if condition is None else And(exists, condition)
 
     def delete(self, condition: Condition | None = None, **options: Any) -> None:
-        """Delete this task, as `delete_task` does; TypeError for a condition.
+        """Delete this task, as `delete_task` does. TypeError for a condition.
 
         Examples:
             >>> Order.get_task("o-1").delete()
@@ -207,7 +204,7 @@ class GuardedRow(TaskRow):
         )
 
     def get_save_kwargs_from_instance(self, *_args: Any, **_options: Any) -> NoReturn:
-        """Raise a TypeError: a transaction of the caller's own neither creates a task nor overwrites one."""
+        """Raise a TypeError: your own transaction cannot create or overwrite a task."""
         name = type(self).__name__
         raise TypeError(
             f"a transaction does not save tasks: use {name}.create(...) before it, or ctx.create({name}, ...) and "
@@ -215,11 +212,11 @@ class GuardedRow(TaskRow):
         )
 
     def get_delete_kwargs_from_instance(self, *_args: Any, **_options: Any) -> NoReturn:
-        """Raise a TypeError: a delete in a transaction could not say why it was refused."""
+        """Raise a TypeError: a transaction could not say why it refuses a delete."""
         raise TypeError(f"a transaction does not delete tasks: use {type(self).__name__}.delete_task(...)")
 
     def from_dynamodb_dict(self, *_args: Any, **_options: Any) -> NoReturn:
-        """Raise a TypeError: a row filled by hand was never read, so its changes cannot be known."""
+        """Raise a TypeError: the changes of a row that was never read are unknown."""
         raise TypeError(f"{type(self).__name__} is read by get_task and the queries; do not fill rows by hand")
 
     def from_simple_dict(self, *_args: Any, **_options: Any) -> NoReturn:
@@ -234,7 +231,7 @@ class GuardedRow(TaskRow):
         )
 
     def __copy__(self) -> Self:
-        """Return a copy with values of its own: PynamoDB keeps them in a dictionary, which both would share."""
+        """Return a copy with its own values, which PynamoDB keeps in a dictionary."""
         other = type(self).__new__(type(self))
         vars(other).update(vars(self), attribute_values=copy(self.attribute_values))
         if "_row_state" in vars(self):
@@ -247,9 +244,9 @@ class GuardedRow(TaskRow):
     if not TYPE_CHECKING:  # type checkers would take it as permission to assign any name
 
         def __setattr__(self, name: str, value: object) -> None:
-            """Assign one of the user's attributes; AttributeError for other names, or after the recorded success.
+            """Assign one of your attributes. AttributeError for other names, or after the recorded success.
 
-            It has no `name` and no `obj`, by which Python would suggest names of the library's own.
+            The error has no `name` and `obj`, because Python would suggest names of the library.
             """
             if self._row_state.closed and not name.startswith("_"):
                 raise AttributeError(
@@ -263,7 +260,7 @@ class GuardedRow(TaskRow):
             super().__setattr__(name, value)
 
     def _why_not(self, name: str) -> str:
-        """Return why an attribute cannot be assigned, and what to use."""
+        """Return why an attribute cannot be assigned, and what to do."""
         if name in ("state", "status"):
             step = f"{type(self).__name__}.{next(iter(self._bound_steps), 'ship')}"
             return f"changes when a step runs: use {step}.run(...) or {step}.start(...), {step}.reopen or {step}.ignore"
@@ -271,24 +268,22 @@ class GuardedRow(TaskRow):
         return f"{why}{did_you_mean(name, self.tracker.own_attributes)}"
 
     def _is_assignable(self, name: str) -> bool:
-        if name == "state":
-            return False
         if name in self.get_attributes():
             return name not in self.tracker_attributes
-        return hasattr(getattr(type(self), name, None), "__set__")  # a property of the user's own
+        return name != "state" and hasattr(getattr(type(self), name, None), "__set__")  # or a property of the user's
 
 
 def _without_chunks(condition: Condition | None) -> Condition:
-    """Add to a filter that an item is no overflow chunk, and no record of a group; items of users pass.
+    """Restrict a filter to rows and your own items, without overflow chunks and records of groups.
 
-    None of these is in any index.
+    No index contains these.
     """
     no_chunk: Condition = TaskRow.status.exists() | (Path(CHUNK).does_not_exist() & Path(GROUP_OF).does_not_exist())
     return no_chunk if condition is None else And(no_chunk, condition)
 
 
 def _values_in(operand: Any) -> Iterator[dict[str, Any]]:
-    """Yield the stored values in an action, at any depth of its sums and lists."""
+    """Yield the stored values of an action, including those in its sums and lists."""
     for value in operand.values:
         if isinstance(value, dict):
             yield value

@@ -1,4 +1,4 @@
-"""Creating a task as it was exported: with what it awaits, what it has been answered, and what is left of its round."""
+"""Creating a task from an export, with its signals and its current round."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.transitions.lock import new_token
 
 OF_ROUND = ("checkpoints", "skipped_steps", "postpone_count", "first_failure", "cancel_time")
-"""What runs, and people, have left of the round that a task is in."""
+"""Attributes of the current round of a task."""
 
 
 def load_task(
@@ -32,7 +32,7 @@ def load_task(
     due_time: datetime | None = None,
     **arguments: Any,
 ) -> Task:
-    """Create a task from what `export` writes; with `awaited_signals`, `due_time` is until when it waits."""
+    """Create a task from an `export`. With `awaited_signals`, it waits until `due_time`."""
     left = {name: arguments.pop(name) for name in OF_ROUND if name in arguments}
     if not (awaited_signals or signals or left):
         return model.create(task_id, due_time=due_time, **arguments)
@@ -44,7 +44,7 @@ def load_task(
     state: State[Any] | None = arguments.pop("state", None)
     group = check_group(arguments.pop("group", None))
     code = None if state is None else model._code_to_begin_in(state, due_time, group)  # noqa: SLF001 - as `create` checks it
-    also, due = _of_round(model, state, left), due_time
+    also, due = _round_attributes(model, state, left), due_time
     if awaited_signals or signals:
         from pynamodb_tracker.transitions.signals import restored  # noqa: PLC0415 - few tasks have signals
 
@@ -54,8 +54,8 @@ def load_task(
     return transitions.create(model, check_task_id(task_id), code, due, arguments, group=group, trace=trace, also=also)
 
 
-def _of_round(model: type[Task], state: State[Any] | None, left: Mapping[str, Any]) -> Item:
-    """Return what is left of a round as the row of a new task stores it, whose creation begins that round."""
+def _round_attributes(model: type[Task], state: State[Any] | None, left: Mapping[str, Any]) -> Item:
+    """Return the stored attributes of a round for a new task, whose creation begins that round."""
     creation = new_token()
     also: Item = {"creation": {STRING: creation}}
     if once := left.get("checkpoints"):
@@ -66,9 +66,8 @@ def _of_round(model: type[Task], state: State[Any] | None, left: Mapping[str, An
         }
         also["checkpoints"] = DoneParts(creation, parts).item
     if steps := left.get("skipped_steps"):
-        also["skipped_steps"] = {
-            LIST: [{NUMBER: str(number)} for number in sorted(_number_of(model, s) for s in steps)]
-        }
+        numbers = sorted(_number_of(model, step) for step in steps)
+        also["skipped_steps"] = {LIST: [{NUMBER: str(number)} for number in numbers]}
     if "postpone_count" in left:
         also["postpone_count"] = {NUMBER: str(left["postpone_count"])}
     if "first_failure" in left:
@@ -82,7 +81,6 @@ def _of_round(model: type[Task], state: State[Any] | None, left: Mapping[str, An
 
 
 def _number_of(model: type[Task], step: str) -> int:
-    """Return the number of a step; ValueError if the class has none of that name."""
     for codes in model.tracker.steps:
         if codes.step == step:
             return codes.pending

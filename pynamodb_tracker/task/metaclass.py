@@ -1,4 +1,4 @@
-"""Turns a class body into a table or a use case when the class is created: checks it, and binds its steps."""
+"""Checks a class body, and turns it into a table or a use case with bound steps."""
 
 from __future__ import annotations
 
@@ -25,31 +25,27 @@ from pynamodb_tracker.step.definition import StepDefinition
 from pynamodb_tracker.step.signal import Signal, signals_in
 from pynamodb_tracker.task.guarded import offered
 
-_META_DEFAULTS = {"connect_timeout_seconds": 3, "read_timeout_seconds": 5, "max_pool_connections": 64}
-"""PynamoDB's 15 and 30 seconds outlast most locks, and most Lambda functions; and with its 10 connections, further
-threads open a connection for each request, and throw it away."""
-
 _UNITS = ("read_capacity_units", "write_capacity_units")
+_META_DEFAULTS = {"connect_timeout_seconds": 3, "read_timeout_seconds": 5, "max_pool_connections": 64}
+"""PynamoDB's timeouts of 15 and 30 seconds outlast most locks and Lambda functions. It keeps 10 connections, and each
+thread beyond that opens and drops a connection per request."""
 
 _PARAMETERS_OF_CREATE = frozenset(
     {"cls", "debounce", "hash_key", "merge", "range_key", "self", "until", "wait", "wait_for"}
 )
-"""Parameters of `create`, of those like it, and of PynamoDB's constructor: they could not take such an attribute."""
+"""Parameters of `create`, similar methods, and PynamoDB's constructor, which no attribute can be called."""
 
 _KEPT_FOR_LATER = frozenset({"cancelled", "missed_signals", "recent_ends", "urgent"})
-"""Names that later versions give to a state, and to attributes of the tracker."""
+"""Names for a state and tracker attributes of later versions."""
 
-_ROUND = (100, 50, 10, 5, 1)
-"""What numbers of steps are multiples of, from round ones to any."""
-
+_ROUND = (100, 50, 10, 5, 1)  # units of step numbers
 _MOST_ATTEMPTS = 2**63 - 1
 _LONGEST_SIGNAL_NAME = 64
-_LONGEST_NAME = 65_535
-"""Bytes; https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html"""
+_LONGEST_NAME = 65_535  # bytes: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html
 
 
 class TaskMeta(MetaModel):
-    """The metaclass of tasks: PynamoDB's, with checks of what the tracker adds."""
+    """The metaclass of tasks: PynamoDB's, with the tracker's checks."""
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> None:
         base = cast("type[TaskRow] | None", next((base for base in bases if isinstance(base, TaskMeta)), None))
@@ -80,8 +76,8 @@ class TaskMeta(MetaModel):
     if not TYPE_CHECKING:
 
         def __getattr__(cls, name: str) -> NoReturn:
-            """Say what a misspelt step or attribute may have been."""
-            # The check of a definition asks classes without steps for each name: a cold start would pay for the hint.
+            """Suggest a step or attribute for a misspelt name."""
+            # Definition checks ask classes without steps for each name: a hint would slow down cold starts.
             has_hint = not name.startswith("_") and vars(cls).get("_bound_steps")
             hint = did_you_mean(name, dir(cls)) if has_hint else ""
             raise AttributeError(f"{cls.__name__} has no step or attribute {name!r}{hint}", name=name, obj=cls)
@@ -91,7 +87,7 @@ class TaskMeta(MetaModel):
 
 
 def _declared(cls: type, namespace: dict[str, Any]) -> dict[str, Any]:
-    """Return what the class body declares, and the plain classes that it inherits from."""
+    """Return the names in the class body, and in the plain classes that it inherits from."""
     mixins = [base for base in cls.__mro__[1:] if not isinstance(base, MetaModel) and base.__module__ != "builtins"]
     mixins = [base for base in mixins if not base.__module__.startswith("pynamodb.")]
     return {name: value for base in reversed(mixins) for name, value in vars(base).items()} | namespace
@@ -103,7 +99,7 @@ def _refuse(model: type[TaskRow], found: Iterator[str]) -> None:
 
 
 def _complete(meta: Any) -> None:
-    """Fill in what Meta leaves out: on-demand capacity, and a client that fits locks and threads."""
+    """Fill in the defaults of Meta: on-demand capacity, and a client that suits locks and threads."""
     if not any(hasattr(meta, name) for name in ("billing_mode", *_UNITS)):
         meta.billing_mode = "PAY_PER_REQUEST"
     for name, value in _META_DEFAULTS.items():
@@ -145,7 +141,7 @@ def _declare_use_case(model: type[TaskRow], declared: dict[str, Any]) -> None:
     states = {code: State(model, each.step, status, code) for each in codes for code, status in each.own.items()}
     states[END] = State(model, plain[-1].name, Status.SUCCEEDED, END)
     definitions = [StepDefinition(model, step, each, states) for step, each in zip(steps, codes, strict=True)]
-    bound = {of.declared.name: BoundStep(of) for of in definitions}
+    bound = {step.name: BoundStep(of) for step, of in zip(steps, definitions, strict=True)}
     model._bound_steps, model._states = bound, states  # noqa: SLF001 - the metaclass makes them
     for name, step in bound.items():
         setattr(model, name, step)
@@ -158,16 +154,13 @@ def _declare_use_case(model: type[TaskRow], declared: dict[str, Any]) -> None:
 
 
 def _steps(model: type) -> Iterator[Step]:
-    """Yield the steps that a class declares or inherits."""
-    found: dict[str, object] = {}
-    for base in reversed(model.__mro__):
-        found.update(vars(base))
+    found = {name: value for base in reversed(model.__mro__) for name, value in vars(base).items()}
     declared = (value._definition.declared if isinstance(value, BoundStep) else value for value in found.values())
     return (value for value in declared if isinstance(value, Step))
 
 
 def _mistakes_in_names(base: type[TaskRow], declared: Mapping[str, Any]) -> Iterator[str]:
-    """Yield names that the library or PynamoDB uses itself."""
+    """Yield clashes with names of the library or PynamoDB."""
     users = base.get_attributes().keys() - base.tracker_attributes - {"data"}
     for name, value in declared.items():
         if name in (base.tracker_attributes | {"data", "tracker"}) - {"use_case_id"}:
@@ -182,7 +175,6 @@ def _mistakes_in_names(base: type[TaskRow], declared: Mapping[str, Any]) -> Iter
 
 
 def _mistakes_in_name(base: type[TaskRow], name: str, value: object, *, is_users: bool) -> Iterator[str]:
-    """Yield what is wrong with the name of an attribute, a step or an index."""
     taken = getattr(base, name, None)
     declared = value._definition.declared if isinstance(value, BoundStep) else value
     is_step = isinstance(taken, BoundStep | Step)
@@ -208,7 +200,7 @@ def _mistakes_in_name(base: type[TaskRow], name: str, value: object, *, is_users
 
 
 def _mistakes_in_attributes(model: type[TaskRow]) -> Iterator[str]:
-    """Yield attributes that cannot be stored next to the tracker's own."""
+    """Yield attributes that clash with the tracker's own."""
     reserved = (*model.tracker_attributes, "data")
     stored: dict[str, str] = {}
     for name, attribute in sorted(model.get_attributes().items(), key=lambda pair: pair[0] not in reserved):
@@ -236,13 +228,13 @@ def _mistakes_in_attributes(model: type[TaskRow]) -> Iterator[str]:
 
 
 def _is_stored_name(name: str) -> bool:
-    """Return whether DynamoDB accepts a name, and PynamoDB does not read it as an entry of a list."""
+    """Return whether DynamoDB accepts a name, and PynamoDB does not take it for a list entry."""
     encoded = name.encode(errors="ignore")
     return name == encoded.decode() and len(encoded) <= _LONGEST_NAME and not {"[", "]"} & {*name}
 
 
 def _mistakes_in_default(model: type[TaskRow], name: str, attribute: Attribute[Any]) -> Iterator[str]:
-    """Yield a default that cannot be stored; it would fail only when an older row is loaded, after its claim."""
+    """Yield a default that cannot be stored. Otherwise it would fail after a claim, when an old row is loaded."""
     default = attribute.default if attribute.default is not None else attribute.default_for_new
     is_users = not type(attribute).serialize.__module__.startswith("pynamodb.")  # it may need a network, or a secret
     if default is None or callable(default) or is_users:
@@ -256,7 +248,6 @@ def _mistakes_in_default(model: type[TaskRow], name: str, attribute: Attribute[A
 
 
 def _mistakes_in_table(model: type[TaskRow], declared: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with a class that has a Meta."""
     name, margin = getattr(model.Meta, "table_name", None), getattr(model.Meta, "clock_margin", timedelta(0))
     if "use_case_id" in declared:
         yield (
@@ -275,7 +266,6 @@ def _mistakes_in_table(model: type[TaskRow], declared: Mapping[str, Any]) -> Ite
 
 
 def _mistakes_in_use_case(model: type[TaskRow], use_case: object, declared: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with a class that has a use case, except for its steps."""
     if not isinstance(use_case, UseCase):
         yield f".use_case_id = {use_case!r}: write use_case_id = UseCase({use_case!r})"
         return
@@ -291,7 +281,6 @@ def _mistakes_in_use_case(model: type[TaskRow], use_case: object, declared: Mapp
 
 
 def _mistakes_in_signals(signals: Sequence[Signal]) -> Iterator[str]:
-    """Yield what is wrong with the signals that the tasks of a use case await."""
     names = [each.stored_name for each in signals]
     for name in names:
         if not name.isidentifier() or len(name) > _LONGEST_SIGNAL_NAME:
@@ -301,24 +290,21 @@ def _mistakes_in_signals(signals: Sequence[Signal]) -> Iterator[str]:
 
 
 def _mistakes_in_steps(steps: Sequence[Step]) -> Iterator[str]:
-    """Yield what is wrong with the steps of a use case, in the order of their numbers."""
     if not steps:
         yield " has no step: write, for example, ship = Step(100)"
     elif all(step.branch for step in steps):
         yield f" has only branch steps: declare the step from which a run chooses {steps[0].name}"
     for place, step in enumerate(steps):
-        number = step.number
+        number, before = step.number, steps[place - 1]
         declared = f".{step.name} = Step({shown(number)})"
         if type(number) is not int or not LOWEST <= number <= HIGHEST:
             yield f"{declared}: write a whole number from {LOWEST} to {HIGHEST}"
-        if place and number - steps[place - 1].number < SPACING:
-            before = steps[place - 1]
+        if place and number - before.number < SPACING:
             yield (
                 f"{declared} is {number - before.number} after {before.name} = Step({before.number}); steps need a gap "
                 f"of {SPACING}: {_other_number(steps, place)}"
             )
-        if place and steps[place - 1].branch and not step.branch:
-            before = steps[place - 1]
+        if place and before.branch and not step.branch:
             yield (
                 f"{declared} comes after {before.name} = Step({before.number}, branch=True); branch steps have the "
                 f"highest numbers: write {before.name} = Step(900, branch=True), if no task is stored at it yet"
@@ -327,17 +313,17 @@ def _mistakes_in_steps(steps: Sequence[Step]) -> Iterator[str]:
 
 
 def _other_number(steps: Sequence[Step], place: int) -> str:
-    """Return what to write for the step at `place` or for the one before, whichever has the less round number.
+    """Return advice for two steps that are too close: a number for the one with the less round number.
 
-    That one was most likely inserted, since steps are first numbered with room between them.
+    That step was probably inserted later.
     """
-    pair = range(place - 1, place + 1)
+    pair = (place - 1, place)
     rough = min(_unit_of(steps[new].number) for new in pair)
     inserted = [new for new in pair if _unit_of(steps[new].number) == rough]
-    rooms = [(steps[new].name, *_room(steps, new)) for new in inserted]
     free = [
-        f"if {name} is the new step, write {name} = Step({_roundest(lowest, highest)})"
-        for name, lowest, highest in rooms
+        f"if {steps[new].name} is the new step, write {steps[new].name} = Step({_roundest(lowest, highest)})"
+        for new in inserted
+        for lowest, highest in [_room(steps, new)]
         if lowest <= highest
     ]
     if free:
@@ -352,7 +338,7 @@ def _other_number(steps: Sequence[Step], place: int) -> str:
 
 
 def _room(steps: Sequence[Step], new: int) -> tuple[int, int]:
-    """Return the lowest and the highest number that the neighbours of a step leave for it."""
+    """Return the lowest and highest number between the neighbours of a step."""
     lowest = steps[new - 1].number + SPACING if new else LOWEST
     last = new + 1 == len(steps)
     return lowest, min(HIGHEST, lowest + 100 - SPACING) if last else steps[new + 1].number - SPACING
@@ -363,26 +349,26 @@ def _unit_of(number: int) -> int:
 
 
 def _roundest(lowest: int, highest: int) -> int:
-    """Return the roundest number within these bounds, and of these the one nearest to the middle."""
+    """Return the roundest number within these bounds, as near to the middle as possible."""
     unit = next(unit for unit in _ROUND if highest // unit * unit >= lowest)
     numbers = range(-(-lowest // unit) * unit, highest + 1, unit)
     return min(numbers, key=lambda number: abs(2 * number - lowest - highest))
 
 
 def _mistakes_in_settings(step: Step) -> Iterator[str]:
-    lock_for: object = step.lock_for
     delay: object = step.retry_delay
     if type(step.max_attempts) is not int or not 1 <= step.max_attempts <= _MOST_ATTEMPTS:
         yield f"max_attempts={shown(step.max_attempts)}; write a whole number from 1 to {_MOST_ATTEMPTS}"
-    for name, given in (
-        ("lock_for", lock_for),
-        ("give_up_after", timedelta(1) if step.give_up_after is None else step.give_up_after),
-    ):
-        if not (isinstance(given, timedelta) and timedelta(0) < given <= LONGEST):
+    times: dict[str, object] = {"lock_for": step.lock_for, "give_up_after": step.give_up_after}
+    for name, given in times.items():
+        is_time = isinstance(given, timedelta) and timedelta(0) < given <= LONGEST
+        if not (is_time or (given is None and name == "give_up_after")):
             yield f"{name}={given!r}; write a timedelta above zero, at most {LONGEST.days} days"
     if not (delay is None or callable(delay) or (isinstance(delay, timedelta) and delay >= timedelta(0))):
         yield f"retry_delay={delay!r}; write a timedelta, or a function that takes the attempt's number and returns one"
-    if not isinstance(step.give_up_on, tuple | list) or not all(map(_is_exception, step.give_up_on)):
+    if not isinstance(step.give_up_on, tuple | list) or not all(
+        isinstance(kind, type) and issubclass(kind, BaseException) for kind in step.give_up_on
+    ):
         yield f"give_up_on={step.give_up_on!r}; write a tuple of exception classes, (AddressUnknown,)"
     branch: object = step.branch
     if not isinstance(branch, bool):
@@ -394,7 +380,3 @@ def _mistakes_in_settings(step: Step) -> Iterator[str]:
             yield f"when_ignored={shown(step.when_ignored)}: {error}"
     if not isinstance(step.also_from, tuple | list):
         yield f"also_from={step.also_from!r}; write a tuple of states, (confirm_payment.failed,)"
-
-
-def _is_exception(kind: object) -> bool:
-    return isinstance(kind, type) and issubclass(kind, BaseException)

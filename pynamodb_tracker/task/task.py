@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 class Task(GuardedRow, metaclass=TaskMeta):
     """The model of all tasks: derive a class with a Meta from it, which is the table, and the use cases from that.
 
-    An instance holds what was read; only a run that holds the lock, and the methods of this class, change the row.
+    An instance holds the values that were read. Only a run with the lock and the methods of this class change the row.
     Methods that begin with `a` are awaited: they do the same as those without it, and send their requests in threads.
 
     Examples:
@@ -78,15 +78,15 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
     @property
     def state(self) -> State[Self]:
-        """The state of the task; its `status` is None if no step declares the code, which is 0 if it is missing."""
+        """The state of the task. Its `status` is None if no step declares the code. A missing code is 0."""
         known = self._states.get(self.status)
         return State(type(self), "", None, self.status or 0, self.use_case_id) if known is None else known
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the task as JSON has it, for the response of a web service: id, state, times, and your own attributes.
+        """Return the task for JSON, such as the response of a web service: id, state, times, and your own attributes.
 
-        Times are text in ISO 8601, a Decimal is text with all its digits, bytes are base64, and a set is a sorted list.
-        Who works on the task, its lock and its errors are left out.
+        A time is ISO 8601 text, a Decimal is text with all its digits, bytes are base64, and a set is a sorted list.
+        The worker, the lock and the errors are left out.
 
         Examples:
             >>> assert Order.get_task("o-2").to_dict()["state"] == "ship pending"
@@ -105,10 +105,10 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
     @classmethod
     def connect(cls) -> None:
-        """Create the client of the table now, and not at the first request: it takes most of a cold start.
+        """Create the client of the table now, because that takes most of a cold start. It sends nothing.
 
-        It sends nothing. In AWS Lambda, `handles` and `retry_handler` call it at import, where the function's init
-        phase has a whole CPU: https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtime-environment.html
+        In AWS Lambda, `handles` and `retry_handler` call it at import, because the init phase has a whole CPU:
+        https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtime-environment.html
 
         Examples:
             >>> AppTask.connect()
@@ -131,15 +131,23 @@ class Task(GuardedRow, metaclass=TaskMeta):
         until: datetime | timedelta | None = None,
         **attributes: object,
     ) -> Self:
-        """Create a task, pending at its first step, and return it; one request, or two in a group.
+        """Create a task, pending at its first step, and return it. This takes one request, or two in a group.
 
-        `due_time` is the earliest time it may start, or how long from now that is. `state` is another state to begin
-        in, for tasks from elsewhere. Tasks of one `group`, a name of 1 to 1024 bytes, run one at a time, in the order
-        of their creation. With `repeat`, the task is due at the first occurrence of that rule from then on, and again
-        after each success. `trace`, such as the headers of your tracing, is kept with the task: `task.trace`; it takes
-        at most 512 bytes of JSON. With `wait_for`, such as `Order.paid`, the task waits for that response, or `until` a
-        time. Raises TaskAlreadyExistsError, which leaves the existing task as it is unless it has expired, or
-        ValueNotStorableError, which names the attribute; ValueError for a rule without a further occurrence.
+        Args:
+            task_id: The id, which is unique within the use case.
+            due_time: The earliest time at which it may start, or how long from now that is.
+            state: Another state to begin in, for tasks from elsewhere.
+            group: A name of 1 to 1024 bytes. Tasks of one group run one at a time, in the order of their creation.
+            repeat: A rule. The task is due at its first occurrence, and again after each success.
+            trace: Tracing headers, for example, at most 512 bytes of JSON. They stay with the task, as `task.trace`.
+            wait_for: A signal that the task waits for, such as `Order.paid`.
+            until: When the task stops waiting for the signal, or how long from now that is.
+            **attributes: Your own attributes.
+
+        Raises:
+            TaskAlreadyExistsError: A task with this id exists. It is not changed, unless it has expired.
+            ValueNotStorableError: An attribute, which the error names, cannot be stored.
+            ValueError: The rule has no more occurrences.
 
         Examples:
             >>> Order.create("o-5", amount=Decimal("42.50"), due_time=timedelta(hours=1))
@@ -159,8 +167,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         task = transitions.create(
             cls, task_id, code, due_time, attributes, group=group, trace=trace, repeat=repeat, also=also
         )
-        if cls.tracker.use_case.count_transitions:
-            count_created(cls)
+        count_created(cls)
         return task
 
     @classmethod
@@ -176,24 +183,35 @@ class Task(GuardedRow, metaclass=TaskMeta):
         trace: Mapping[str, str] | None = None,
         **attributes: object,
     ) -> Merged[Self]:
-        """Create a task, or merge a request into the existing one; each request is followed by a run that starts later.
+        """Create a task, or merge a request into the existing one. A run that starts later follows each request.
 
-        An ignored task keeps the request, but runs only after a reopen: `effect` is "ignored" then.
+        What happens to an existing task depends on its state:
 
-        A task that is pending at its first step keeps its attributes, unless `merge(task, new)` changes them: it gets
-        the task and the given attributes, and may be called more than once; if it raises, nothing changes. The earlier
-        due time wins; with `debounce`, the given one. A failed task keeps the time of its retry. If the task runs, or
-        is past its first step, the request is kept, and its success makes the task pending again with it; further
-        requests are merged with that one. A task that has succeeded starts over, with the given attributes in place of
-        the old ones. `data` is only for a new task: an existing one keeps its own, and with `merge` it raises a
-        TypeError.
+        - Pending at its first step: the task keeps its attributes, unless `merge` changes them.
+        - Running, or past its first step: the task keeps the request, and becomes pending again with it after its
+          success. Later requests are merged with that one.
+        - Succeeded: the task starts over, and the given attributes replace the old ones.
+        - Ignored: the task keeps the request (`effect` is "ignored"), but runs only after a reopen.
 
-        With `repeat` and no `due_time`, the call sets the rule and requests no run. The same rule changes nothing, so a
-        program may make the call whenever it starts.
+        This takes one request if it creates the task or changes nothing, otherwise two. If a request gets no response,
+        and the row cannot show whether it was applied, PynamoDB's error is raised.
 
-        One request to the table creates the task, or finds that nothing has to be changed; two change it. Raises
-        ValueNotStorableError, also if the row has no room for both, and TaskNotReadyError if others kept changing the
-        row. If one gets no response, and the row cannot show whether it was applied, PynamoDB's error is raised.
+        Args:
+            task_id: The id of the task.
+            merge: A function of the task and the given attributes, which changes the task. It may be called more than
+                once. If it raises, nothing changes.
+            due_time: When the run may start, or how long from now. The earlier due time wins. A failed task keeps the
+                time of its retry.
+            debounce: The given due time wins, even if it is later.
+            repeat: A rule for the task. Without a `due_time`, the call sets the rule and requests no run. Setting the
+                same rule again changes nothing, so a program may do so at each start.
+            trace: Kept with a new task, as in `create`.
+            **attributes: Your own attributes. `data` is only for a new task: an existing one keeps its own.
+
+        Raises:
+            ValueNotStorableError: An attribute cannot be stored, or the row has no room for both requests.
+            TaskNotReadyError: Others kept changing the row.
+            TypeError: `data` was given together with `merge`.
 
         Examples:
             >>> assert Order.create_or_merge("o-5").effect == "created"
@@ -219,13 +237,12 @@ class Task(GuardedRow, metaclass=TaskMeta):
         merged = Merge(
             first, task_id, attributes, merge=merge, due_time=due_time, debounce=debounce, trace=trace, repeat=repeat
         ).carry_out()
-        if merged.effect == "created" and cls.tracker.use_case.count_transitions:
+        if merged.effect == "created":
             count_created(cls)
         return merged
 
     @classmethod
     def _open_group(cls, name: object) -> Group[Self]:
-        """Return a group of the use case: what `Order.group(name)` returns."""
         from pynamodb_tracker.task.group import Group  # noqa: PLC0415 - few cold starts need it
 
         if (checked := check_group(name)) is None:
@@ -250,12 +267,12 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
     @classmethod
     def create_many(cls, /, tasks: Iterable[str | Mapping[str, Any]], *, threads: int = 1) -> Report:
-        """Create many tasks, each an id or a mapping of `task_id` and what `create` takes.
+        """Create many tasks, each from an id or from a mapping of `task_id` and other arguments of `create`.
 
-        The report lists new tasks as succeeded; tasks that exist, cannot be stored, or whose request failed are
-        refused. Existing tasks are not changed. `tasks` is read lazily, so it can be a generator of any length. On one
-        thread each task is a request, sent before the next one is taken; several threads, 25 for example, share theirs.
-        Tasks of one group enter it in the order in which they are given, one after another.
+        The report lists new tasks as succeeded. Tasks that exist, cannot be stored, or whose request failed are
+        refused. Existing tasks are not changed. `tasks` is read lazily, so it can be a generator of any length. One
+        thread sends one request per task, before it takes the next one. Several threads, such as 25, share requests.
+        Tasks of one group enter it one after another, in the given order.
 
         Examples:
             >>> Order.create_many(({"task_id": f"o-{number}"} for number in range(5, 30)), threads=25)
@@ -266,22 +283,21 @@ class Task(GuardedRow, metaclass=TaskMeta):
         given: object = tasks
         if isinstance(given, bytes | bytearray) or not isinstance(given, Iterable):
             raise TypeError(f"create_many takes an iterable of ids or mappings, not {shown(given)}")
-
         from pynamodb_tracker.batch.bulk import report_of_each  # noqa: PLC0415 - for cold starts, which run one task
 
         def create(_task_id: str, arguments: dict[str, Any]) -> Literal["succeeded"]:
             cls.create(**arguments)
             return "succeeded"
 
-        each = map(_arguments, tasks)
-        tasks_by_id = ((arguments.get("task_id", ""), arguments) for arguments in each)
+        tasks_by_id = ((arguments["task_id"], arguments) for arguments in map(_arguments, tasks))
         return report_of_each(tasks_by_id, create, threads, lambda arguments: arguments.get("group"))
 
     @classmethod
     def get_task(cls, /, task_id: str, *, with_data: bool = True) -> Self:
-        """Return the task, strongly consistent; TaskNotFoundError if there is none.
+        """Return the task, strongly consistent. TaskNotFoundError if there is none.
 
-        One request, and one more if its data or its failures are off-row; `with_data=False` leaves `data` out.
+        This takes one request, and one more if its data or its failures are off-row. `with_data=False` leaves `data`
+        out.
 
         Examples:
             >>> assert Order.get_task("o-2").state == Order.ship.pending
@@ -299,9 +315,9 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
     @classmethod
     def get_many(cls, /, task_ids: Iterable[str]) -> list[Self]:
-        """Return these tasks in the order of their ids, each strongly consistent; an id without a task is left out.
+        """Return these tasks in the order of their ids, each once and strongly consistent. Missing tasks are left out.
 
-        Each task is returned once. One request for 100 tasks, and more if they are large, or stored off-row in part:
+        One request reads 100 tasks. Large tasks and off-row data need more requests:
         https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html
 
         Examples:
@@ -319,9 +335,9 @@ class Task(GuardedRow, metaclass=TaskMeta):
         consistent_read: bool = False,  # noqa: FBT001, FBT002 - PynamoDB's signature
         attributes_to_get: Sequence[str] | None = None,
     ) -> Self:
-        """Return the task as PynamoDB's `get` does, with the range key filled in; eventually consistent by default.
+        """Return the task as PynamoDB's `get` does, and fill in the range key. Eventually consistent by default.
 
-        With `attributes_to_get` it is a part of a row: other attributes read as if they were not stored.
+        With `attributes_to_get`, other attributes read as if they were not stored.
 
         Examples:
             >>> order = AppTask.get("o-1", "order")
@@ -336,10 +352,10 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
     @classmethod
     def counts(cls, /) -> dict[State[Self], int]:
-        """Return how many tasks there are in every state of the use case, and in codes that no step declares.
+        """Return how many tasks there are in every state, and in codes that no step declares. Eventually consistent.
 
-        Reads the whole index, all use cases of the table included; eventually consistent. An index of up to 1 MB, about
-        5,000 tasks, is one request; a larger one is read in segments on a few threads.
+        It reads the whole index, all use cases of the table included. An index of up to 1 MB, about 5,000 tasks, takes
+        one request. A larger one is read in segments on a few threads.
 
         Examples:
             >>> assert Order.counts()[Order.ship.pending] == 1
@@ -348,7 +364,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
     @classmethod
     def pauses(cls, /) -> list[Pause]:
-        """Return the pauses of steps that are in force now, in the order of the steps; one strongly consistent read.
+        """Return the current pauses of steps, in the order of the steps. One strongly consistent read.
 
         TrackerError without `UseCase(..., pausable=True)`.
 
@@ -364,15 +380,24 @@ class Task(GuardedRow, metaclass=TaskMeta):
     def cancel(
         cls, /, task_id: str, *, reason: str, by: str | None = None, children: bool = False, even_in_group: bool = False
     ) -> Cancellation[Self]:
-        """Ignore a task at whichever step it is, running or not, with the reason in its `errors`; repeat it at will.
+        """Ignore a task at whichever step it is, running or not, with the reason in its `errors`.
 
-        Nothing of a run that it cancels is recorded from then on, and no next step begins, not even by `also_from`,
-        until a `reopen`; a block that runs is not stopped. `by` is as in `ignore`. A task of a group hands on its turn;
-        while it runs, that needs `even_in_group`. If it goes on meanwhile, it is ignored at its next step; one that has
-        ended raises TaskAlreadySucceededError, a missing one TaskNotFoundError. Two requests if nothing comes between.
+        Cancelling it again is safe. From then on, nothing of its run is recorded, and no step begins until a `reopen`,
+        not even by `also_from`. A running block is not stopped. A task of a group hands on its turn. A task that moves
+        to its next step in the meantime is ignored there. This takes two requests if nothing intervenes.
 
-        With `children`, also if the task was ignored already, the tasks that it waits for are cancelled next, and those
-        that they wait for: two more requests for each level of children, and two for each child.
+        Args:
+            task_id: The id of the task.
+            reason: Why, for its `errors`.
+            by: Who cancels it, as in `ignore`.
+            children: Also cancel the tasks that it waits for, and those that they wait for, even if the task was
+                ignored before. This takes two more requests per level, and two per child.
+            even_in_group: Needed for a running task of a group, because the next task starts while its block may still
+                run.
+
+        Raises:
+            TaskAlreadySucceededError: The task has ended.
+            TaskNotFoundError: There is no such task.
 
         Examples:
             >>> Order.cancel("o-2", reason="the customer moved away", by="ada")
@@ -386,7 +411,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
     @classmethod
     def delete_task(cls, /, task_id: str) -> None:
-        """Delete a task that is not in progress; TaskLockedError if it is, TaskNotFoundError if there is none.
+        """Delete a task that is not in progress. Otherwise TaskLockedError, or TaskNotFoundError if there is none.
 
         Examples:
             >>> Order.delete_task("o-2")
@@ -395,17 +420,16 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
     @classmethod
     def delete_use_case(cls, /, *, threads: int = 1) -> Report:
-        """Delete every task of this use case that is not in progress, and its groups that are idle then.
+        """Delete every task of this use case that is not in progress, and then its idle groups.
 
-        If none is left, its control item goes, too. Other use cases are not touched. The report lists deleted tasks as
-        succeeded and those in progress as refused. Reads the whole table, and sends a request for each task; several
-        threads, 25 for example, share theirs.
+        If no task is left, it deletes the control item, too. Other use cases do not change. The report lists deleted
+        tasks as succeeded, and those in progress as refused. It reads the whole table, and sends one request per task.
+        Several threads, such as 25, share requests.
 
         Examples:
             >>> report = Order.delete_use_case(threads=25)
         """
         check_threads(threads)
-
         from pynamodb_tracker.batch.bulk import report_of_each  # noqa: PLC0415 - for cold starts, which run one task
 
         delete_seen = transitions.SeenDeletes(cls).delete
@@ -413,7 +437,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         def delete(task_id: str, seen: dict[str, Any] | None) -> Literal["succeeded"] | None:
             try:
                 delete_seen(task_id, seen)
-            except TaskNotFoundError:  # someone else has deleted it since it was read
+            except TaskNotFoundError:  # another program deleted it since it was read
                 return None
             return "succeeded"
 
@@ -445,10 +469,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
     @classmethod
     @async_version_of(create_many)
     def acreate_many(cls, /, *args: Any, **options: Any) -> Report:
-        """Create many tasks, as `create_many` does; `tasks` is iterated over in a thread.
-
-        If this is cancelled, it creates no more tasks, and raises CancelledError once the requests have ended.
-        """
+        """Create many tasks, as `create_many` does. Once cancelled, it creates no more, and waits for its requests."""
         return cls.create_many(*args, **options)
 
     @classmethod
@@ -466,22 +487,19 @@ class Task(GuardedRow, metaclass=TaskMeta):
     @classmethod
     @async_version_of(counts)
     def acounts(cls, /, *args: Any, **options: Any) -> dict[State[Self], int]:
-        """Return how many tasks there are in every state, as `counts` does; it reads the whole index."""
+        """Return how many tasks there are in every state, as `counts` does."""
         return cls.counts(*args, **options)
 
     @classmethod
     @async_version_of(pauses)
     def apauses(cls, /, *args: Any, **options: Any) -> list[Pause]:
-        """Return the pauses of steps that are in force now, as `pauses` does."""
+        """Return the current pauses of steps, as `pauses` does."""
         return cls.pauses(*args, **options)
 
     @classmethod
     @async_version_of(cancel)
     def acancel(cls, /, *args: Any, **options: Any) -> Cancellation[Self]:
-        """Ignore a task at whichever step it is, as `cancel` does.
-
-        If this is cancelled, it cancels no more children, and raises CancelledError once the requests have ended.
-        """
+        """Ignore a task, as `cancel` does. Once cancelled itself, it cancels no more children."""
         return cls.cancel(*args, **options)
 
     @classmethod
@@ -493,15 +511,11 @@ class Task(GuardedRow, metaclass=TaskMeta):
     @classmethod
     @async_version_of(delete_use_case)
     def adelete_use_case(cls, /, *args: Any, **options: Any) -> Report:
-        """Delete every task of this use case that is not in progress, as `delete_use_case` does.
-
-        If this is cancelled, it deletes no more tasks, and raises CancelledError once the requests have ended.
-        """
+        """Delete tasks, as `delete_use_case` does. Once cancelled, it deletes no more, and waits for its requests."""
         return cls.delete_use_case(*args, **options)
 
 
 def _arguments(task: object) -> dict[str, Any]:
-    """Return the arguments of `create` for an entry of `create_many`."""
     if isinstance(task, str):
         return {"task_id": task}
     if not isinstance(task, Mapping):
