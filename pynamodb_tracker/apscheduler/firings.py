@@ -1,38 +1,29 @@
 """The jobs that this scheduler runs, from the claim until the table has their next times.
 
-The loop of a scheduler submits a job first, and updates or removes it afterwards. Nothing there catches what these
-calls raise, so it would end the loop, and no job would run again. So a write that fails is owed: it is kept, and made
-before the scheduler looks for jobs again. Until then the job does not run here.
+The loop of a scheduler submits a job first, and updates or removes it afterwards. It does not catch errors of these
+calls: an error would end the loop, and no job would run again. That is why we keep a failed write, and repeat it before
+the scheduler looks for jobs again. Until then the job does not run here.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.apscheduler.claims import Claim
-from pynamodb_tracker.apscheduler.job_table import JobTable, time_of, tries
+from pynamodb_tracker.apscheduler.job_table import DueItem, JobTable, time_of, tries
 from pynamodb_tracker.apscheduler.stored_job import JobCodec, StoredJob
 from pynamodb_tracker.dynamodb.error_codes import is_temporary
 from pynamodb_tracker.dynamodb.retries import ending_by
 
 
-@dataclass(frozen=True, slots=True)
-class _Owed:
-    claim: Claim
-    next_run_time: datetime | None
-    """None if the job has run for the last time, and is to be removed."""
-
-
 class Firings:
-    """What runs here, and which of its ends are not yet stored in the table.
+    """The jobs that run here, and those whose end is not in the table yet.
 
-    The loop waits for a write as long as the `patience` says: meanwhile no other job runs, and their claims expire.
+    The loop waits for a write no longer than `patience`, because no other job runs in that time, and claims expire.
     """
 
     def __init__(self, table: JobTable, codec: JobCodec, patience: timedelta) -> None:
@@ -41,49 +32,38 @@ class Firings:
         self._codec = codec
         self._patience = patience
         self._jobs: dict[str, StoredJob] = {}
-        self._owed: dict[str, _Owed] = {}
+        self.owed: dict[str, tuple[DueItem, datetime | None]] = {}
+        """Writes that failed, by job id: the claim and the next run time. None removes the job after its last run."""
         self._thread: int | None = None
 
-    @property
-    def are_owed(self) -> bool:
-        """Whether the table lacks an end."""
-        return bool(self._owed)
-
-    def owes(self, job_id: str) -> bool:
-        """Return whether the table lacks the end of this job's last firing."""
-        return job_id in self._owed
-
     def begin_look(self) -> None:
-        """Forget what the loop has left of its last look, and make the writes that are owed.
+        """Forget the jobs of the loop's last look, and repeat the writes that failed.
 
-        PynamoDB's error if the table still cannot be reached. A write that fails for another reason stays owed.
+        Raise PynamoDB's error if the table still cannot be reached. A write that fails for another reason stays owed.
         """
         self._thread = threading.get_ident()
         self._jobs.clear()
-        for job_id, owed in list(self._owed.items()):
+        for job_id, (claim, next_run_time) in list(self.owed.items()):
             try:
-                self._settle(owed.claim, owed.next_run_time)
+                self._settle(claim, next_run_time)
             except Exception as error:
                 if isinstance(error, PynamoDBException) and is_temporary(error):
                     raise
                 self.logger.exception("The next run time of job %r is still not stored: it does not run here", job_id)
             else:
-                del self._owed[job_id]
-                self._warn_if_late(owed.claim)
+                del self.owed[job_id]
+                self._warn_if_late(claim)
 
     def begin(self, job: StoredJob) -> None:
-        """Take note of a job that is handed to the loop."""
+        """Remember a job that goes to the loop."""
         self._jobs[job.id] = job
 
     def current(self, job_id: str) -> StoredJob | None:
-        """Return the job that the loop runs, if it is the loop that asks."""
+        """Return the job that the loop runs, if the loop asks."""
         return self._jobs.get(job_id) if self._thread == threading.get_ident() else None
 
-    def end(self, job: StoredJob, claim: Claim, next_run_time: datetime | None) -> None:
-        """Store when the job runs next, or remove it; never raises, except for what ends the process.
-
-        Changes that others have made to the job meanwhile are kept.
-        """
+    def end(self, job: StoredJob, claim: DueItem, next_run_time: datetime | None) -> None:
+        """Store when the job runs next, or remove it. Keep changes by others. Never raise an Exception."""
         self._jobs.pop(job.id, None)
         try:
             until = clock.now() + self._patience
@@ -92,7 +72,7 @@ class Firings:
                 self._settle(claim, next_run_time)
             self._warn_if_late(claim)
         except Exception:
-            self._owed[job.id] = _Owed(claim, next_run_time)
+            self.owed[job.id] = (claim, next_run_time)
             self.logger.exception(
                 "Job %r was submitted, but its next run time is not stored yet: that is tried again before the next "
                 "look for jobs; another scheduler runs the same time again after %s",
@@ -100,32 +80,32 @@ class Firings:
                 claim.expire_time,
             )
 
-    def _warn_if_late(self, claim: Claim) -> None:
-        """Log that the time may have run twice, if its end was stored after its claim had expired."""
+    def _warn_if_late(self, claim: DueItem) -> None:
+        """Log that the job may have run twice, if the claim has expired by now."""
         if clock.now() > claim.expire_time:
             self.logger.warning(
                 "Job %r was submitted for %s, but its end was stored only after its claim had expired at %s: another "
                 "scheduler may have run it for the same time",
-                claim.due.job_id,
-                time_of(claim.due.time),
+                claim.job_id,
+                time_of(claim.time),
                 claim.expire_time,
             )
 
     def _move(self, job: StoredJob, until: datetime) -> bool:
-        """Store the job with its next time; return whether nobody had changed the stored one."""
+        """Store the job with its next time. Return False if somebody has changed it."""
         item = self._codec.dump(job)
         if not self._table.replace(job.item, item, until):
             return False
         job.remember(item)
         return True
 
-    def _settle(self, claim: Claim, next_run_time: datetime | None) -> None:
-        """Store the end of a firing in the job as it is now, unless somebody has given it another time."""
+    def _settle(self, claim: DueItem, next_run_time: datetime | None) -> None:
+        """Store the end of a run in the current job, unless somebody has given it another time."""
         until = clock.now() + self._patience
         for _ in tries(until):
             with ending_by(until):
-                item = self._table.job(claim.due.job_id)
-            if item is None or item.next != claim.due.time:  # removed, paused, rescheduled, or stored by the first try
+                item = self._table.job(claim.job_id)
+            if item is None or item.next != claim.time:  # removed, paused, rescheduled, or stored by the first try
                 return
             if next_run_time is None:
                 done = self._table.remove([item], until)
@@ -135,12 +115,12 @@ class Firings:
                 done = self._move(job, until)
             if done:
                 return
-        raise RuntimeError(f"job {claim.due.job_id!r} was changed again and again meanwhile")
+        raise RuntimeError(f"job {claim.job_id!r} was changed again and again meanwhile")
 
     def give_back(self) -> None:
-        """Make the writes that are owed, store the ends of jobs that were submitted, and give back the other claims.
+        """Repeat the failed writes, store the ends of submitted jobs, and give back the other claims.
 
-        What fails is left: another scheduler takes these jobs over once the claims have expired.
+        If that fails, another scheduler takes these jobs over once the claims have expired.
         """
         left = list(self._jobs.values())
         try:
@@ -151,6 +131,6 @@ class Firings:
                 if job.run_times:  # submitted; but APScheduler removes no job once a shutdown has begun
                     self.end(job, job.claim, job.trigger.get_next_fire_time(job.run_times[-1], clock.now()))
                 else:
-                    self._table.give_back(job.claim.due)
+                    self._table.give_back(job.claim)
         except Exception:
             self.logger.warning("Claims could not be given back, and expire on their own", exc_info=True)

@@ -1,26 +1,35 @@
-"""The items of a job store, one for each job and one more for each time at which a job is due; and their requests.
+"""The items of a job store, one per job and one per due time, with their requests and claims.
 
 | hash key `task_id` | range key `use_case_id`                 | attributes                        |
 |--------------------|-----------------------------------------|-----------------------------------|
 | apscheduler#STORE  | #aps#job#JOB_ID                         | `state`, `next`, `write`, `piece` |
 | apscheduler#STORE  | #aps#due#MICROSECONDS#JOB_ID, 18 digits | `owner`, `until`, `piece`         |
 
-The job is the truth; its due item exists as long as the job has a `next` time, and is claimed by the scheduler that
-runs it. Each write puts another token into `write`, and replaces the job only if nobody has written it since. `piece`
-hides the items from `scan`, `query` and `count` of tasks, and without a `status_key` no index has them. No range key of
-a task begins with "#", because no use case has an empty name.
+The job item decides. A due item exists as long as the job has a `next` time. Each write puts a new token into `write`,
+and replaces the job only if nobody has written it since. `piece` hides the items from `scan`, `query` and `count` of
+tasks, and without a `status_key` no index has them. No task's range key begins with "#", because no use case has an
+empty name.
+
+The scheduler whose claim is on the due item runs the job:
+
+A  claims for lock_for |-- submits the job -- moves its due item to the next time --|
+B                      |-- finds the claim, and counts the job as due after its end --|
+B, if A has died       |-- waits for the end of the claim and clock_margin -- claims it, and runs that time --|
 """
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import Any, Self
 
 from pynamodb.connection.table import TableConnection
 
+from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import check_key
 from pynamodb_tracker.dynamodb.connection import Item, Refused, get_items, missing_table, pages, send
 from pynamodb_tracker.dynamodb.error_codes import is_missing_table
@@ -29,6 +38,7 @@ from pynamodb_tracker.dynamodb.retries import slept_before_retry
 from pynamodb_tracker.dynamodb.transact_write import REFUSED, transact_write
 from pynamodb_tracker.model.overflow import CHUNK
 from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.worker_name import this_worker
 
 JOB, DUE = "#aps#job#", "#aps#due#"
 STATE, NEXT, WRITE, OWNER, UNTIL = "state", "next", "write", "owner", "until"
@@ -37,19 +47,16 @@ _LONGEST_JOB_ID = 990
 """Bytes; a range key has up to 1024 of them: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html"""
 
 MOST_REMOVED = 50
-"""Jobs in one transaction: each has up to two items, and a transaction has up to 100 of them.
+"""Jobs in one transaction. Each has up to two items, and a transaction has up to 100.
 https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html"""
 
 TRIES = 8
-"""How often a change of a job is tried that others change, too."""
+"""How often we try to change a job that others change, too."""
 
 _PAGE = 25
-"""Due items in one response to when the next job is due: mostly enough, and they take one read unit together."""
+"""Due items per response when we look for the next due time. That is mostly enough, and costs one read unit."""
 _PAGE_UNTIL = 100
-"""Due items in one response to which jobs are due."""
-
-_ALWAYS: Mapping[str, Any] = {}
-"""The condition of a write that is made in any case."""
+"""Due items per response when we look for due jobs."""
 
 _DIGITS = 18
 _EPOCH = datetime(1, 1, 1, tzinfo=UTC)
@@ -57,43 +64,43 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def micros(time: datetime) -> int:
-    """Return a time as it is stored: whole microseconds since the year 1, which keep any datetime exactly."""
+    """Return a time as whole microseconds since the year 1, which keep any datetime exactly."""
     return (time.astimezone(UTC) - _EPOCH) // _MICROSECOND
 
 
 def time_of(stored: int) -> datetime:
-    """Return the time, in UTC."""
+    """Return the UTC time of a number of microseconds."""
     return _EPOCH + stored * _MICROSECOND
 
 
 _LATEST = micros(datetime.max.replace(tzinfo=UTC))
 _LATEST_CLAIM = micros(datetime(9999, 1, 1, tzinfo=UTC))
-"""No claim ends later: there is always a time at which it has expired."""
+"""No claim ends later, so there is always a time at which it has expired."""
 
 
 def _check_job_id(job_id: str) -> str:
-    """Return the id of a job; ValueError if it does not fit into a key of the table."""
+    """Return the job id, or raise a ValueError if it does not fit into a key."""
     if len(check_key("job id", job_id).encode()) > _LONGEST_JOB_ID:
         raise ValueError(f"a job id has at most {_LONGEST_JOB_ID} bytes: {job_id[:40]!r}")
     return job_id
 
 
 def _due_key(time: int, job_id: str = "") -> str:
-    """Return the range key of a due item; without a job, one before all due items of that time."""
+    """Return the range key of a due item. Without a job, it sorts before all due items of that time."""
     return f"{DUE}{time:0{_DIGITS}}{'#' if job_id else ''}{job_id}"
 
 
 @dataclass(frozen=True, slots=True)
 class JobItem:
-    """A job as it is stored."""
+    """A job in the table."""
 
     job_id: str
     state: bytes
-    """The job, serialized."""
+    """The serialized job."""
     next: int | None
-    """When it runs next; None while it is paused."""
+    """When it runs next, or None while it is paused."""
     write: str
-    """The token of the write that put it."""
+    """The token of its last write."""
 
     @classmethod
     def new(cls, job_id: str, state: bytes, next_run_time: datetime | None) -> Self:
@@ -103,7 +110,7 @@ class JobItem:
 
     @classmethod
     def load(cls, item: Item) -> Self:
-        """Return the job of an item; what somebody else has damaged reads as empty, so that it fails to load."""
+        """Return the job of an item. Damaged attributes read as empty, so the job then fails to load."""
         return cls(
             job_id=item["use_case_id"]["S"].removeprefix(JOB),
             state=bytes(item.get(STATE, {}).get("B", b"")),
@@ -112,24 +119,24 @@ class JobItem:
         )
 
     def dump(self) -> Item:
-        """Return its attributes, without the key."""
+        """Return the attributes without the key."""
         time: Item = {} if self.next is None else {NEXT: {"N": str(self.next)}}
         return {STATE: {"B": self.state}, WRITE: {"S": self.write}, CHUNK: {"BOOL": True}, **time}
 
 
 @dataclass(frozen=True, slots=True)
 class DueItem:
-    """A time at which a job is due, and who has claimed it."""
+    """A time at which a job is due, and who has claimed it, if anyone."""
 
     job_id: str
     time: int
     owner: str | None = None
     until: int = 0
-    """When the claim expires, by the clock of its owner."""
+    """When the claim expires, by its owner's clock. The owner read that clock before it sent the claim."""
 
     @classmethod
     def load(cls, item: Item) -> Self | None:
-        """Return what an item says; None for one whose key is no due time, which this package has not written."""
+        """Return the due time of an item, or None if this package did not write it."""
         key = item["use_case_id"]["S"].removeprefix(DUE)
         time = _whole(key[:_DIGITS])
         if time is None:
@@ -141,16 +148,21 @@ class DueItem:
             _whole(item.get(UNTIL, {}).get("N", ""), _LATEST_CLAIM) or 0,
         )
 
+    @property
+    def expire_time(self) -> datetime:
+        """When another scheduler may take the job over, by the owner's clock."""
+        return time_of(self.until)
+
 
 def _whole(text: str, most: int = _LATEST) -> int | None:
-    """Return a number of microseconds; None for what is no time, or too late a one."""
+    """Return the number of microseconds in a text, or None if it is not a time or too late."""
     return int(text) if text.isdecimal() and int(text) <= most else None
 
 
 def tries(until: datetime | None = None) -> Iterator[None]:
-    """Yield for each try of a change that others may meet; end early if a time is given, and the next one is later.
+    """Yield once per try of a change that may meet other changes. Stop early if the next try would be after `until`.
 
-    From the second retry on, there is a pause before each: all processes of a deployment may replace a job at once.
+    From the second retry on, pause before each, because all processes of a deployment may replace a job at once.
     """
     yield
     for retry in range(TRIES - 1):
@@ -162,7 +174,7 @@ def tries(until: datetime | None = None) -> Iterator[None]:
 class JobTable:
     """The items of one store. All reads are strongly consistent; temporary failures are retried.
 
-    On the table, it needs the permissions BatchGetItem, ConditionCheckItem, DeleteItem, GetItem, PutItem, Query and
+    It needs these permissions on the table: BatchGetItem, ConditionCheckItem, DeleteItem, GetItem, PutItem, Query and
     UpdateItem.
     """
 
@@ -175,7 +187,7 @@ class JobTable:
         return self._model.tracker.connection()
 
     def job(self, job_id: str) -> JobItem | None:
-        """Return a job, or None; what fits into no key is the id of a job in another store."""
+        """Return a job, or None. An id that does not fit into a key belongs to another store."""
         try:
             _check_job_id(job_id)
         except ValueError:
@@ -185,48 +197,42 @@ class JobTable:
         return None if item is None else JobItem.load(item)
 
     def jobs(self, job_ids: Iterable[str]) -> dict[str, JobItem]:
-        """Return those of the jobs that there are, by id."""
+        """Return the jobs that exist, by id."""
         keys = [self._key_of(job_id) for job_id in dict.fromkeys(job_ids)]  # DynamoDB refuses a key that is given twice
         found = map(JobItem.load, get_items(self._connection, keys))
         return {job.job_id: job for job in found}
 
     def every_job(self, *, whole: bool = True) -> Iterator[JobItem]:
-        """Yield all jobs in the order of their ids; without their state if they need not be `whole`."""
-        of_jobs = TaskRow.use_case_id.startswith(JOB)
+        """Yield all jobs in the order of their ids, without their state unless they must be `whole`."""
         attributes = None if whole else ["use_case_id", NEXT, WRITE]
-        return map(JobItem.load, self._query(of_jobs, attributes_to_get=attributes))
+        return map(JobItem.load, self._query(TaskRow.use_case_id.startswith(JOB), attributes_to_get=attributes))
 
     def due_items(self, until: int | None = None) -> Iterator[DueItem]:
-        """Yield when jobs are due, in order, up to a time if one is given."""
-        key = TaskRow.use_case_id
+        """Yield due items in order, up to a time if one is given."""
         if until is None:
-            found = self._query(key.startswith(DUE), limit=_PAGE)
+            found = self._query(TaskRow.use_case_id.startswith(DUE), limit=_PAGE)
         else:
-            found = self._query(key.between(DUE, _due_key(until + 1)), limit=_PAGE_UNTIL)
+            found = self._query(TaskRow.use_case_id.between(DUE, _due_key(until + 1)), limit=_PAGE_UNTIL)
         return filter(None, map(DueItem.load, found))
 
     def add(self, job: JobItem) -> bool:
-        """Put a job and its due item; return whether there was none with its id."""
-        put = self._put(self._key_of(job.job_id), job.dump(), IF_ABSENT)
-        return self._write([put, *self._due_puts(job)])
+        """Put a job and its due item. Return False if there is a job with its id."""
+        return self._write([self._put(self._key_of(job.job_id), job.dump(), IF_ABSENT), *self._due_puts(job)])
 
     def replace(self, before: JobItem, after: JobItem, until: datetime | None = None) -> bool:
-        """Put `after` in place of `before`, and move its due item; return whether that was still the job.
-
-        It is tried `until` then, if a time is given.
-        """
+        """Replace a job and move its due item. Return False if somebody has changed it. Retry until `until`."""
         writes = [self._put(self._key_of(after.job_id), after.dump(), _unchanged(before))]
         if before.next != after.next:
             writes += [*self._due_deletes(before), *self._due_puts(after)]
         return self._write(writes, until)
 
     def remove(self, jobs: Sequence[JobItem], until: datetime | None = None) -> bool:
-        """Delete up to 50 jobs with their due items; return whether all of them were still as they are given."""
+        """Delete up to 50 jobs with their due items. Return False if somebody has changed one of them."""
         deletes = [self._delete(self._key_of(job.job_id), _unchanged(job)) for job in jobs]
         return self._write([*deletes, *(delete for job in jobs for delete in self._due_deletes(job))], until)
 
     def drop(self, due: DueItem) -> None:
-        """Delete a due item, unless the job says that it is due at that time."""
+        """Delete a due item, unless its job is due at that time."""
         check = {
             **self._of_table(self._key_of(due.job_id)),
             "ConditionExpression": "attribute_not_exists(#next) OR #next <> :time",
@@ -236,9 +242,9 @@ class JobTable:
         self._write([{"ConditionCheck": check}, self._delete(self._key(_due_key(due.time, due.job_id)))])
 
     def claim(self, due: DueItem, owner: str, until: int, *, expired_before: int) -> bool:
-        """Claim a due item that nobody has claimed, or whose claim has expired; return whether that worked.
+        """Claim a due item without a claim, or with an expired one. Return False if somebody else has claimed it.
 
-        An owner may claim its own again, but no late copy of the request shortens the claim.
+        An owner may claim its own item again, but a late copy of the request does not shorten the claim.
         """
         return self._update(
             due,
@@ -248,10 +254,10 @@ class JobTable:
             {":owner": {"S": owner}, ":until": {"N": str(until)}, ":expired": {"N": str(expired_before)}},
         )
 
-    def give_back(self, due: DueItem) -> bool:
-        """Remove a claim; return whether it was still this one."""
-        values: Item = {":owner": {"S": due.owner}, ":until": {"N": str(due.until)}}
-        return self._update(due, "REMOVE #owner, #until", "#owner = :owner AND #until = :until", values)
+    def give_back(self, claim: DueItem) -> None:
+        """Remove a claim, if it is still this one."""
+        values: Item = {":owner": {"S": claim.owner}, ":until": {"N": str(claim.until)}}
+        self._update(claim, "REMOVE #owner, #until", "#owner = :owner AND #until = :until", values)
 
     def _query(self, condition: Any, **options: Any) -> Iterator[Item]:
         table = self._connection
@@ -259,7 +265,7 @@ class JobTable:
         return (item for page in found for item in page["Items"])
 
     def _write(self, writes: list[dict[str, Any]], until: datetime | None = None) -> bool:
-        """Apply all writes or none; return whether their conditions held."""
+        """Apply all writes or none. Return whether their conditions held."""
         if len(writes) == 1:
             ((kind, write),) = writes[0].items()
             try:
@@ -294,10 +300,10 @@ class JobTable:
     def _due_deletes(self, job: JobItem) -> list[dict[str, Any]]:
         return [] if job.next is None else [self._delete(self._key(_due_key(job.next, job.job_id)))]
 
-    def _put(self, key: Item, attributes: Item, condition: Mapping[str, Any] = _ALWAYS) -> dict[str, Any]:
+    def _put(self, key: Item, attributes: Item, condition: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
         return {"Put": {"TableName": self._connection.table_name, "Item": {**key, **attributes}, **condition}}
 
-    def _delete(self, key: Item, condition: Mapping[str, Any] = _ALWAYS) -> dict[str, Any]:
+    def _delete(self, key: Item, condition: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
         return {"Delete": {**self._of_table(key), **condition}}
 
     def _of_table(self, key: Item) -> dict[str, Any]:
@@ -311,9 +317,42 @@ class JobTable:
 
 
 def _unchanged(job: JobItem) -> dict[str, Any]:
-    """Return the condition that nobody has written the job since: no two writes have the same token."""
+    """Return the condition that nobody has written the job since. No two writes have the same token."""
     condition: dict[str, Any] = {"ExpressionAttributeNames": {"#write": WRITE}}
     if not job.write:  # somebody else has put the item
         return {**condition, "ConditionExpression": "attribute_exists(task_id) AND attribute_not_exists(#write)"}
     values = {":write": {"S": job.write}}
     return {**condition, "ConditionExpression": "#write = :write", "ExpressionAttributeValues": values}
+
+
+class Claims:
+    """The claims of one job store in this process."""
+
+    def __init__(self, table: JobTable, lock_for: timedelta, margin: timedelta) -> None:
+        self._table = table
+        self._lock_for = lock_for
+        self._margin = margin
+        self._process = 0
+        self._owner = ""
+
+    def is_free(self, due: DueItem, now: datetime) -> bool:
+        """Return whether this process may claim a due item. Its own claims count as free."""
+        return due.owner in {None, self.owner} or self.free_from(due) <= now
+
+    def free_from(self, due: DueItem) -> datetime:
+        """Return when another scheduler's claim has certainly expired. Clocks differ by up to `Meta.clock_margin`."""
+        return time_of(due.until + 1) + self._margin
+
+    def claim(self, due: DueItem) -> DueItem | None:
+        """Return a due item with the claim of this process, or None if another scheduler was first."""
+        now = clock.now()
+        mine = replace(due, owner=self.owner, until=micros(now + self._lock_for))
+        is_claimed = self._table.claim(due, self.owner, mine.until, expired_before=micros(now - self._margin))
+        return mine if is_claimed else None
+
+    @property
+    def owner(self) -> str:
+        """Who claims in this process. A forked process has its own, even if the store was made before the fork."""
+        if self._process != os.getpid():
+            self._process, self._owner = os.getpid(), f"{this_worker()}:{secrets.token_hex(8)}"
+        return self._owner

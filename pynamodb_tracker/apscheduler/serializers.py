@@ -1,4 +1,4 @@
-"""How the state of a job becomes bytes in the table, and is read back: a pickle, or JSON, and either of them signed."""
+"""Serializers of job states: as a pickle or as JSON, and either of them signed."""
 
 from __future__ import annotations
 
@@ -31,22 +31,21 @@ class JobKey(NamedTuple):
 
 
 class Serializer(Protocol):
-    """What turns the state of a job, as `Job.__getstate__` returns it, into bytes and back."""
+    """Turns the state that `Job.__getstate__` returns into bytes and back."""
 
     def dumps(self, state: dict[str, Any], key: JobKey) -> bytes:
-        """Return the state as bytes; raise a TypeError or a ValueError for a state that cannot be read back."""
+        """Return the state as bytes. Raise a TypeError or a ValueError if it could not be read back."""
         ...
 
     def loads(self, stored: bytes, key: JobKey) -> dict[str, Any]:
-        """Return the state; any exception marks the job as unloadable in this process, and leaves it in the table."""
+        """Return the state. An exception marks the job as unloadable in this process, and leaves it in the table."""
         ...
 
 
 class PickleSerializer:
-    """APScheduler's own convention: takes any argument that can be pickled.
+    """Pickles jobs with any arguments, as APScheduler itself does.
 
-    Anyone who may write to the table can then run code in every scheduler:
-    https://docs.python.org/3/library/pickle.html
+    Anyone who may write to the table can run code in every scheduler: https://docs.python.org/3/library/pickle.html
 
     Examples:
         >>> serializer = PickleSerializer()
@@ -63,12 +62,12 @@ class PickleSerializer:
 
 
 class Signed:
-    """Another serializer whose bytes are signed: `Signed(PickleSerializer(), key)` loads nothing else.
+    """Signs the bytes of another serializer: `Signed(PickleSerializer(), key)` loads only jobs that it has signed.
 
-    Each key has 32 random bytes or more. The first signs; all verify, so that a key can be replaced: put the new one
-    first, and drop the old one once every job has been written anew. The signature covers the store, the job's id and
-    the bytes, and is checked before anything is deserialized. It hides nothing, and does not detect that an older
-    version of the same job was put back.
+    Each key has 32 random bytes or more. The first key signs, and all keys verify. To replace a key, put the new one
+    first, and drop the old one once every job has been written again. The signature covers the store, the job's id and
+    the bytes, and is checked before anything is deserialized. It does not encrypt, and does not detect that somebody
+    put back an older version of the same job.
 
     Examples:
         >>> serializer = Signed(JSONSerializer(allow=["shop.jobs"]), secrets.token_bytes(32))
@@ -88,7 +87,7 @@ class Signed:
         return _mac(self._keys[0], key, content) + content
 
     def loads(self, stored: bytes, key: JobKey) -> dict[str, Any]:
-        """Verify the signature, then load the job; raise ValueError if it is the signature of none of the keys."""
+        """Verify the signature, then load the job. Raise a ValueError if none of the keys has signed it."""
         mac, content = stored[:_MAC], stored[_MAC:]
         if not any(hmac.compare_digest(mac, _mac(each, key, content)) for each in self._keys):
             raise ValueError(
@@ -107,10 +106,10 @@ def _mac(secret: bytes, key: JobKey, content: bytes) -> bytes:
 class JSONSerializer:
     """Stores jobs as JSON, with the triggers of APScheduler, and calls only functions of the modules in `allow`.
 
-    JSON alone would be no protection, because a job names its function as text, and `os:system` is a function: so
-    `allow` is required. `"shop.jobs"` stands for the functions that are defined in it and in modules below it; a
-    function that it imports from elsewhere is refused. Arguments are text, numbers, booleans, None, and lists and dicts
-    of them: others are a TypeError when the job is added. Time zones need a name, as `zoneinfo.ZoneInfo` takes it.
+    JSON alone would not protect you: a job names its function as text, and `os:system` is a function, too. That is why
+    `allow` is required. `"shop.jobs"` allows functions that are defined in it and in modules below it, but none that it
+    imports from elsewhere. Arguments are text, numbers, booleans, None, and lists and dicts of them. Others raise a
+    TypeError when the job is added. Time zones need a name that `zoneinfo.ZoneInfo` takes.
 
     Examples:
         >>> serializer = JSONSerializer(allow=["shop.jobs"])
@@ -123,7 +122,7 @@ class JSONSerializer:
         self._allow: tuple[str, ...] = modules
 
     def dumps(self, state: dict[str, Any], key: JobKey) -> bytes:  # noqa: ARG002 - the same for every job
-        """Return the job as JSON; raise ValueError for its function, TypeError for a trigger or an argument."""
+        """Return the job as JSON. Raise ValueError for its function, TypeError for a trigger or an argument."""
         self._check(state["func"])
         args, kwargs = list(state["args"]), dict(state["kwargs"])
         _check_plain("args", args)
@@ -140,16 +139,16 @@ class JSONSerializer:
         return text.encode()
 
     def loads(self, stored: bytes, key: JobKey) -> dict[str, Any]:  # noqa: ARG002 - as above
-        """Return the job, whose function has been checked before and after it was imported."""
+        """Return the job. Check its function before and after the import."""
         state: dict[str, Any] = json.loads(stored)
         self._check(state["func"])
         trigger, next_run_time = trigger_of(state["trigger"]), time_of(state["next_run_time"])
         return {**state, "args": tuple(state["args"]), "trigger": trigger, "next_run_time": next_run_time}
 
     def _check(self, reference: str) -> None:
-        """Refuse a function of another module, also one that is reached through an allowed module.
+        """Refuse a function of another module, even if an allowed module imports it.
 
-        `__wrapped__` and the like are refused, too: they would lead past the decorators of a function.
+        Also refuse `__wrapped__` and the like, which would bypass the decorators of a function.
         """
         module, _, path = reference.partition(":")
         if self._allows(module) and not any(name.startswith("__") for name in path.split(".")):

@@ -11,11 +11,11 @@ from apscheduler.jobstores.base import BaseJobStore, ConflictingIdError, JobLook
 from apscheduler.util import maybe_ref
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.apscheduler.claims import Claims
 from pynamodb_tracker.apscheduler.firings import Firings
 from pynamodb_tracker.apscheduler.job_table import (
     MOST_REMOVED,
     TRIES,
+    Claims,
     DueItem,
     JobItem,
     JobTable,
@@ -29,7 +29,7 @@ from pynamodb_tracker.arguments import check_duration, check_key, shown
 from pynamodb_tracker.task.task import Task
 
 _MOST_CLAIMED = 50
-"""Jobs that one look claims; the others are due at once again. So the loop comes to each job before its claim ends."""
+"""Jobs that one look claims, few enough that the loop reaches each before its claim ends. The others remain due."""
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
@@ -37,11 +37,16 @@ _NEVER = datetime.max.replace(tzinfo=UTC)
 class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is untyped
     """Keeps the jobs of APScheduler in the table of your tasks, where several schedulers may share them.
 
-    `table` is a class of that table, or a textual reference to one, such as "shop.tasks:AppTask". Stores of different
-    names share no jobs. `serializer` is PickleSerializer() unless given: anyone who may write to the table can then run
-    code in every scheduler. A scheduler claims a job for `lock_for` before it runs it: if it dies meanwhile, another
-    one runs the job after that time. `look_every` is how long it takes at most until a scheduler finds a job that
-    another process has added. ValueError or TypeError for settings that cannot work.
+    Args:
+        table: A class of that table, or a reference to one, such as "shop.tasks:AppTask".
+        store: The name of the store. Stores with different names share no jobs.
+        serializer: The default is PickleSerializer(), with which anyone who may write to the table can run code in
+            every scheduler.
+        lock_for: How long a scheduler claims a job before it runs it. If it dies, another one runs the job after that.
+        look_every: The longest time until a scheduler finds a job that another process has added.
+
+    Raises:
+        ValueError, TypeError: The settings cannot work.
 
     Examples:
         >>> jobs = DynamoDBJobStore(AppTask, serializer=JSONSerializer(allow=["shop.jobs"]))
@@ -68,11 +73,11 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         self._firings = Firings(self._table, self._codec, self._lock_for / 6)
         self._unloadable = UnloadableJobs()
         self._stray: set[DueItem] = set()
-        """Due items of the last look whose jobs are gone, or due at other times; one that stays is left by a person."""
+        """Due items of the last look whose jobs are gone, or due at other times. If one stays, a person left it."""
         self._is_shut_down = False
 
     def start(self, scheduler: Any, alias: str) -> None:
-        """Serve this scheduler; log a warning if its jobs would count as missed where they are taken over."""
+        """Serve this scheduler. Log a warning if a takeover would count as a missed run."""
         super().start(scheduler, alias)
         self._codec.bind(scheduler, alias)
         self._firings.logger = self._logger
@@ -87,15 +92,12 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
             )
 
     def shutdown(self) -> None:
-        """Give back the claims of jobs that were not submitted, and claim no more.
-
-        The executors have been shut down by then, so a job that the loop submitted now would be lost.
-        """
+        """Give back claims of jobs that were not submitted, and claim no more: the executors have shut down before."""
         self._is_shut_down = True
         self._firings.give_back()
 
     def unloadable(self) -> dict[str, Exception]:
-        """Return the ids of jobs that cannot be loaded or run in this process, with the reasons; sends no request.
+        """Return the jobs that cannot be loaded or run in this process, with the errors, by id. Sends no request.
 
         Examples:
             >>> assert DynamoDBJobStore(AppTask).unloadable() == {}
@@ -103,7 +105,7 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         return self._unloadable.errors
 
     def lookup_job(self, job_id: str) -> Job | None:
-        """Return a job, or None; an error if it is there and cannot be loaded here."""
+        """Return a job, or None. Raise an error if it exists and cannot be loaded here."""
         item = self._table.job(job_id)
         return None if item is None else self._codec.load(item)
 
@@ -126,12 +128,14 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         return found
 
     def get_next_run_time(self) -> datetime | None:
-        """Return when this scheduler has to look next: at the next due time, or at the end of another one's claim.
+        """Return when to look next: at the next due time, or when another scheduler's claim ends.
 
-        For a scheduler that runs, that is at most `look_every` from now, because others may add jobs meanwhile.
+        While a scheduler runs, that is at most `look_every` from now, because others may add jobs.
         """
         now = clock.now()
-        latest = None if self._scheduler is None else now + self._longest_pause()
+        # If the end of a claimed job is not in the table yet, look well before the claim expires.
+        pause = min(self._look_every, self._lock_for / 4) if self._firings.owed else self._look_every
+        latest = None if self._scheduler is None else now + pause
         try:
             first = None if is_exiting() else self._first_time(now)
         except Exception:
@@ -143,14 +147,14 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         return min((time for time in (first, latest) if time is not None), default=None)
 
     def get_all_jobs(self) -> list[Job]:
-        """Return the jobs that can be loaded here, by their times, with paused ones at the end."""
+        """Return the jobs that can be loaded here, in the order of their times. Paused jobs come last."""
         items = list(self._table.every_job())
         self._unloadable.keep({item.job_id for item in items})
         jobs = filter(None, map(self._loaded, items))
         return sorted(jobs, key=lambda job: (job.next_run_time or _NEVER, job.next_run_time is None, job.id))
 
     def add_job(self, job: Job) -> None:
-        """Store a new job; ConflictingIdError if there is one with its id, ValueError if it cannot be stored."""
+        """Store a new job. Raise ConflictingIdError if its id exists, ValueError if it cannot be stored."""
         item = self._codec.dump(job)
         if not self._table.add(item):
             stored = self._table.job(job.id)
@@ -158,9 +162,9 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
                 raise ConflictingIdError(job.id)
 
     def update_job(self, job: Job) -> None:
-        """Store a job in place of the one with its id; JobLookupError if there is none.
+        """Replace the job with the same id, or raise a JobLookupError if there is none.
 
-        If somebody else has changed it since it was read, both changes are kept; of one value, the later.
+        If somebody else has changed it since it was read, both changes are kept. For the same value, the later one is.
         """
         if isinstance(job, StoredJob) and job.claim is not None:
             self._firings.end(job, job.claim, job.next_run_time)
@@ -170,7 +174,7 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         self._unloadable.forget(job.id)
 
     def remove_job(self, job_id: str) -> None:
-        """Remove a job; JobLookupError if there is none."""
+        """Remove a job, or raise a JobLookupError if there is none."""
         job = self._firings.current(job_id)
         if job is not None and job.claim is not None:
             self._firings.end(job, job.claim, None)
@@ -179,7 +183,7 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         self._unloadable.forget(job_id)
 
     def remove_all_jobs(self) -> None:
-        """Remove all jobs of this store; one request for up to 50 of them."""
+        """Remove all jobs of this store, up to 50 per request."""
         jobs = self._table.every_job(whole=False)
         while chunk := list(islice(jobs, MOST_REMOVED)):
             if not self._table.remove(chunk):  # somebody has changed one of them
@@ -192,12 +196,8 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
     def __repr__(self) -> str:
         return f"<{type(self).__name__} ({self._name})>"
 
-    def _longest_pause(self) -> timedelta:
-        """Return when to look at the latest: well before a claim expires whose end is owed to the table."""
-        return min(self._look_every, self._lock_for / 4) if self._firings.are_owed else self._look_every
-
     def _due_for_this(self, until: int) -> list[tuple[DueItem, JobItem]]:
-        """Return what this scheduler may claim, with the jobs; they include some that could not be loaded so far."""
+        """Return the due items that this scheduler may claim, with their jobs, even those that have failed to load."""
         candidates = self._candidates(until)
         jobs = self._table.jobs(due.job_id for due in candidates)
         found, stray = list[tuple[DueItem, JobItem]](), set[DueItem]()
@@ -213,12 +213,11 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         return found
 
     def _candidates(self, until: int) -> list[DueItem]:
-        """Return the first due items that this scheduler may claim; what cannot be loaded takes no place of others."""
+        """Return the first due items that this scheduler may claim. Jobs that cannot be loaded count separately."""
         now = clock.now()
-        due: list[DueItem] = []
-        resting: list[DueItem] = []
+        due, resting = list[DueItem](), list[DueItem]()
         for each in self._table.due_items(until):
-            if self._firings.owes(each.job_id) or not self._claims.is_free(each, now):
+            if each.job_id in self._firings.owed or not self._claims.is_free(each, now):
                 continue
             chosen = resting if self._unloadable.rests(each.job_id) else due
             if len(chosen) < _MOST_CLAIMED:
@@ -228,7 +227,7 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         return sorted([*due, *resting], key=lambda each: (each.time, each.job_id))
 
     def _claimed(self, due: DueItem, item: JobItem) -> StoredJob | None:
-        """Return the job if it can be loaded, and is claimed for this scheduler."""
+        """Load and claim a job, or return None."""
         if self._unloadable.is_unchanged(item):
             return None
         job = self._loaded(item, runnable=True)
@@ -239,9 +238,9 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         return job
 
     def _loaded(self, item: JobItem, *, runnable: bool = False) -> StoredJob | None:
-        """Return the job; None if it cannot be loaded, or is to be `runnable` and has no executor or next time here.
+        """Return the job, or None if it cannot be loaded, or must be `runnable` and has no executor or next time here.
 
-        Others may have its code, as in a deployment that has not reached every process. So it is left as it is.
+        Other processes may have its code during a deployment, so the job stays in the table.
         """
         try:
             job = self._codec.load(item)
@@ -260,13 +259,13 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         return job
 
     def _first_time(self, now: datetime) -> datetime | None:
-        """Return the first time at which there may be something to do for this scheduler."""
+        """Return when this scheduler may next have something to do."""
         first: datetime | None = None
         for due in self._table.due_items():
             time = time_of(due.time)
             if first is not None and time >= first:
                 break
-            if self._unloadable.rests(due.job_id) or self._firings.owes(due.job_id):
+            if self._unloadable.rests(due.job_id) or due.job_id in self._firings.owed:
                 continue
             if not self._claims.is_free(due, now):
                 time = max(time, self._claims.free_from(due))
@@ -296,7 +295,7 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         return item
 
     def _remove(self, job_id: str, *, is_known: bool = True) -> None:
-        """Remove a job as it is now; if this has sent a removal before, a job that is gone is no error."""
+        """Remove the current job. If it is gone after a first try, the first try has removed it."""
         for _ in tries():
             item = self._table.job(job_id)
             if item is None:
@@ -310,7 +309,7 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
 
 
 def _task_class(table: object) -> type[Task]:
-    """Return the class of a table; TypeError for anything else."""
+    """Return the class of a table, or raise a TypeError."""
     found: object = table if isinstance(table, str) and ":" not in table else maybe_ref(table)
     if not (isinstance(found, type) and issubclass(found, Task) and found.tracker.has_table):
         raise TypeError(
@@ -321,7 +320,7 @@ def _task_class(table: object) -> type[Task]:
 
 
 def _serializer(given: object) -> Any:
-    """Return the serializer, by default that of APScheduler; TypeError for its class, and for anything else."""
+    """Return the serializer, by default PickleSerializer(), or raise a TypeError."""
     if given is None:
         return PickleSerializer()
     if isinstance(given, type) or not all(callable(getattr(given, name, None)) for name in ("dumps", "loads")):

@@ -1,4 +1,4 @@
-"""Jobs as they were read from the store: their changes since then, their claims, and which of them cannot be loaded."""
+"""Jobs that were read from the store: their changes since then, their claims, and jobs that cannot be loaded."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from typing import Any
 from apscheduler.job import Job
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.apscheduler.claims import Claim
-from pynamodb_tracker.apscheduler.job_table import JobItem, micros
+from pynamodb_tracker.apscheduler.job_table import DueItem, JobItem, micros
 from pynamodb_tracker.apscheduler.serializers import JobKey, Serializer
 from pynamodb_tracker.dynamodb.limits import MAX_ITEM_BYTES, item_size
 
@@ -26,16 +25,16 @@ _FIELDS = (
 _LONGEST_KEY = 2048 + 1024
 
 _REST = timedelta(minutes=10)
-"""How long a job is not tried again: its code may come with a deployment that replaces this process anyway."""
+"""How long we do not retry a job. A deployment that brings its code replaces this process anyway."""
 
 _EXITING = (("concurrent.futures.thread", "_shutdown"), ("concurrent.futures.process", "_global_shutdown"))
 
 
 def is_exiting() -> bool:
-    """Return whether the program has ended, except for what its pools still run: they take no more jobs.
+    """Return whether the program has ended and its pools take no more jobs.
 
-    The thread of a scheduler that was not shut down goes on meanwhile. It would submit jobs in vain, and store their
-    next times, so that nobody runs them. Python has no public sign of this.
+    A scheduler that was not shut down still runs its thread. It would submit jobs without effect and store their next
+    times, so that nobody runs them. Python has no public sign of this.
     """
     return any(getattr(sys.modules.get(module), flag, False) for module, flag in _EXITING)
 
@@ -46,16 +45,16 @@ class StoredJob(Job):  # type: ignore[misc]  # APScheduler is untyped
     __slots__ = ("_read", "claim", "item", "run_times")
 
     item: JobItem
-    """The job as it is stored, as far as this process knows."""
-    claim: Claim | None
-    """The claim of this process, if the job was read in order to run it."""
+    """The job in the table, as far as this process knows."""
+    claim: DueItem | None
+    """The claim of this process, if it read the job to run it."""
     run_times: list[datetime]
-    """The times for which the loop submits the job; empty before that."""
+    """The times for which the loop submits the job. Empty before that."""
     _read: dict[str, Any]
 
     @classmethod
     def restore(cls, item: JobItem, state: dict[str, Any]) -> StoredJob:
-        """Return the job; an error if its code is not there, or if its state is not the one of this item."""
+        """Return the job. Raise an error if its code is missing, or if the state belongs to another item."""
         job = cls.__new__(cls)
         job.__setstate__(state)
         if job.id != item.job_id:
@@ -67,21 +66,21 @@ class StoredJob(Job):  # type: ignore[misc]  # APScheduler is untyped
         return job
 
     def remember(self, item: JobItem) -> None:
-        """Take all that the job has now as what is stored in that item."""
+        """Remember that this item has the job's current values."""
         self.item = item
         self._read = {name: getattr(self, name) for name in _FIELDS}
 
     def rebase(self, current: StoredJob) -> None:
-        """Take over what others have stored meanwhile, except for what was changed here."""
+        """Take over values that others have stored, except for those that were changed here."""
         for name in _FIELDS:
             if getattr(self, name) is self._read[name]:
                 setattr(self, name, getattr(current, name))
         self.item, self._read = current.item, current._read
 
     def _get_run_times(self, now: Any) -> list[Any]:
-        """Return the times to run now; none once the claim has expired, because another scheduler may run the job.
+        """Return the times to run now. There are none after the claim has expired: another scheduler may run the job.
 
-        The loop of a scheduler calls this right before it submits the job, and leaves a job without run times alone.
+        A scheduler's loop calls this right before it submits the job, and skips a job without run times.
         """
         if self.claim is not None and is_exiting():
             return []
@@ -97,12 +96,12 @@ class StoredJob(Job):  # type: ignore[misc]  # APScheduler is untyped
         return self.run_times
 
     def __reduce__(self) -> Any:
-        """Pickle as APScheduler's own class: processes of an executor need nothing of this one."""
+        """Pickle as APScheduler's own class, so that processes of an executor do not need this one."""
         return object.__new__, (Job,), self.__getstate__()
 
 
 class JobCodec:
-    """Between jobs and their items: serializes the jobs of one store, and restores them for a scheduler."""
+    """Serializes the jobs of one store, and restores them for a scheduler."""
 
     def __init__(self, serializer: Serializer, store: str) -> None:
         self._serializer = serializer
@@ -115,7 +114,7 @@ class JobCodec:
         self._scheduler, self._alias = scheduler, alias
 
     def dump(self, job: Job) -> JobItem:
-        """Return an item for the next write of the job; ValueError if DynamoDB would refuse it."""
+        """Return an item for the next write of the job. Raise a ValueError if it is too large."""
         state = self._serializer.dumps(job.__getstate__(), JobKey(self._store, job.id))
         item = JobItem.new(job.id, state, job.next_run_time)
         if (size := item_size(item.dump()) + _LONGEST_KEY) > MAX_ITEM_BYTES:
@@ -126,7 +125,7 @@ class JobCodec:
         return item
 
     def load(self, item: JobItem) -> StoredJob:
-        """Return the job of an item; what its serializer or its code raises leaves."""
+        """Return the job of an item. Errors of the serializer or of the job's code propagate."""
         state = self._serializer.loads(item.state, JobKey(self._store, item.job_id))
         job = StoredJob.restore(item, state)
         job._scheduler, job._jobstore_alias = self._scheduler, self._alias  # noqa: SLF001 - as the job store has to
@@ -141,24 +140,24 @@ class _Failure:
 
 
 class UnloadableJobs:
-    """What this process could not load, and why; such jobs are left alone, because others may have their code."""
+    """The jobs that this process could not load, and why. They stay in the table: others may have their code."""
 
     def __init__(self) -> None:
         self._failures: dict[str, _Failure] = {}
 
     @property
     def errors(self) -> dict[str, Exception]:
-        """The reasons by the ids of the jobs."""
+        """The errors by job id."""
         return {job_id: failure.error for job_id, failure in list(self._failures.items())}
 
     def record(self, item: JobItem, error: Exception) -> bool:
-        """Record why a job cannot be loaded; return whether that was not known for this version of it."""
+        """Record why a job cannot be loaded. Return whether that is new for this version of it."""
         before = self._failures.get(item.job_id)
         self._failures[item.job_id] = _Failure(item.write, error, clock.now() + _REST)
         return before is None or before.write != item.write
 
     def rests(self, job_id: str) -> bool:
-        """Return whether the job failed to load lately."""
+        """Return whether the job failed to load in the last ten minutes."""
         failure = self._failures.get(job_id)
         return failure is not None and clock.now() < failure.until
 

@@ -1,8 +1,9 @@
-"""APScheduler's own triggers, and their times, in a form that JSON has."""
+"""APScheduler's own triggers and their times as JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -26,7 +27,7 @@ _KINDS: dict[str, type[BaseTrigger]] = {
 
 
 def stored_trigger(trigger: BaseTrigger) -> dict[str, Any]:
-    """Return a trigger in a form that JSON has; raise TypeError for one that is not APScheduler's own."""
+    """Return a trigger as JSON values, or raise a TypeError if it is not APScheduler's own."""
     kind = next((kind for kind, of in _KINDS.items() if of is type(trigger)), None)
     if kind is None:
         raise TypeError(
@@ -42,7 +43,7 @@ def stored_trigger(trigger: BaseTrigger) -> dict[str, Any]:
 
 
 def trigger_of(stored: Mapping[str, Any]) -> BaseTrigger:
-    """Return the trigger, which fires at the same times as the one that was stored."""
+    """Return the trigger, which fires at the same times as the stored one."""
     kind = _KINDS[stored["kind"]]
     state = {name: _value(value) for name, value in stored.items() if name != "kind"}
     if "fields" in state:
@@ -57,7 +58,7 @@ def trigger_of(stored: Mapping[str, Any]) -> BaseTrigger:
 
 
 def stored_time(time: datetime | None) -> dict[str, Any] | None:
-    """Return a time with the name of its zone; None stays None."""
+    """Return a time with its zone's name. None stays None."""
     if time is None:
         return None
     if time.tzinfo is None:
@@ -99,25 +100,17 @@ def _value(stored: Any) -> object:
 
 
 def _stored_zone(zone: tzinfo) -> dict[str, str | float]:
-    """Return the name of the zone, which is all of it that stays true when its rules change, or a fixed offset."""
+    """Return the zone's name, because its rules may change, or else its fixed offset in seconds."""
     name = getattr(zone, "key", None) or getattr(zone, "zone", None)  # of zoneinfo, and of pytz
-    if name is not None and _is_zone(name):
-        return {"zone": name}
+    if name is not None:
+        with suppress(ValueError, ZoneInfoNotFoundError):  # tzlocal calls a zone that it read from a file "local"
+            ZoneInfo(name)
+            return {"zone": name}
     offset = zone.utcoffset(None) if name is None else None
     if offset is None:
         raise TypeError(f"the time zone {zone!r} has no name: use a zoneinfo.ZoneInfo, as in ZoneInfo('Europe/Berlin')")
     return {"zone": offset.total_seconds()}
 
 
-def _is_zone(name: str) -> bool:
-    try:
-        ZoneInfo(name)
-    except (ValueError, ZoneInfoNotFoundError):  # of a file, for example: tzlocal calls that "local"
-        return False
-    return True
-
-
 def _zone(name: str | float) -> tzinfo:
-    if isinstance(name, str):
-        return ZoneInfo(name)
-    return timezone(timedelta(seconds=name))
+    return ZoneInfo(name) if isinstance(name, str) else timezone(timedelta(seconds=name))
