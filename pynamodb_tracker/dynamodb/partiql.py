@@ -36,14 +36,10 @@ _TESTS = {"attribute_exists": "IS NOT MISSING", "attribute_not_exists": "IS MISS
 
 _SUMS = ("{0} + {1}", "{0} - {1}")
 
-_SUMMANDS = frozenset({"attempt", "fence"}) <<<<<<< HEAD """Attributes that may be part of a sum. All examples in AWS's
-documentation have a bare name there. We have not tried a quoted one on AWS. A bare name must not be a keyword of
-PartiQL or one of DynamoDB's reserved words
-(https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ReservedWords.html). The library adds to no other
-attribute in a statement.""" ======= """Attributes that may be part of a sum. There DynamoDB takes only a bare name,
-which must not be one of its reserved words
-(https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ReservedWords.html) or a keyword of PartiQL."""
->>>>>>> wt-te
+_SUMMANDS = frozenset({"attempt", "fence"})
+"""Attributes that may be part of a sum. All examples in AWS's documentation have a bare name there. We have not tried a
+quoted one on AWS. A bare name must not be a keyword of PartiQL or one of DynamoDB's reserved words
+(https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ReservedWords.html)."""
 
 _QUOTE = "'"
 
