@@ -1,1 +1,1 @@
-"""asyncio in front of the same core: each request in a thread of a small pool, the user's block on the event loop."""
+"""asyncio on the same core: a small pool of threads sends requests, and the user's block runs on the event loop."""

@@ -1,4 +1,4 @@
-"""An async function on many tasks, as asyncio tasks of one event loop, each task once."""
+"""An async function on many tasks, in asyncio tasks of one event loop, each task once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextvars import copy_context
 from functools import partial
 from queue import SimpleQueue
 from threading import Thread
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from typing import Generic, TypeVar, cast
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.aio.context import AsyncContext, call
@@ -24,29 +24,26 @@ from pynamodb_tracker.execution.interrupts import is_cancellation
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import Codes
 
-if TYPE_CHECKING:
-    from pynamodb_tracker.control.slots import StepSlots
-
 Item = TypeVar("Item")
 T = TypeVar("T", bound=TaskRow)
 
 _GLANCE = 0.01
-"""Seconds between two looks at whether a task of this process has left its slot; no request is sent for that."""
+"""Seconds between two checks that a task of this process has left its slot. They send no requests."""
 
 AsyncStart = Callable[[str], AbstractAsyncContextManager[AsyncContext[T], bool | None]]
-"""`step.astart`, with its options set: what returns the run of a task."""
+"""`step.astart` with its options: it returns the run of a task."""
 
 
 class AsyncTaskAttempt(TaskAttempt[T]):
-    """One attempt to run an async function on one task; `execute_async` in place of `execute`."""
+    """One attempt to run an async function on one task, by `execute_async` instead of `execute`."""
 
     async def execute_async(
         self, start: AsyncStart[T], function: Callable[[AsyncContext[T]], Awaitable[object]]
     ) -> None:
         """Start the task and await the function with its context.
 
-        An Exception is recorded with the task and kept in `error`. Anything else, such as CancelledError, is recorded
-        and kept as well, and then raised.
+        Record an error with the task and keep it in `error`. If it is not an Exception, such as CancelledError, also
+        raise it.
         """
         sending, pausing = self._sharing()
         with self._keeping_error(), stopped_by(self.cut_short):
@@ -61,23 +58,25 @@ class AsyncTaskAttempt(TaskAttempt[T]):
                         self.value = await call(function, ctx)
 
     def _is_failure(self, error: BaseException) -> bool:
-        """Return that for a CancelledError, too, that the function has raised itself."""
+        """Return the same, and True for a CancelledError that the function has raised itself."""
         is_own = isinstance(error, asyncio.CancelledError) and not is_cancellation(error)
         return is_own or super()._is_failure(error)
 
 
 class AsyncBatch(BaseBatch[AsyncStart[T], Callable[[AsyncContext[T]], Awaitable[object]]]):
-    """The attempts of one step at many tasks; it asks for the pause in a thread."""
+    """The attempts of one step at many tasks. A thread asks for the pause."""
 
     async def run(self, *, limit: int | None, concurrency: int, rate: float | None) -> Report:
-        """Try each task; if this is cancelled, the running ones are, and it ends once each of them has ended."""
+        """Try each task. A cancellation cancels the running tasks, and this ends once they have all ended."""
         feeding, admission = Feeding({self.codes: self.feed}, limit=limit), Admission(self.slots)
         tasks = PacedTasks(iter(feeding), rate)
 
         async def next_task() -> tuple[Codes, str] | None:
             given = await tasks.next()
             if given is not None and self.slots is not None:
-                await _admitted(self.slots, admission, given)
+                has_slot = partial(admission.has, given)
+                while not (self.slots.may_have and await in_thread(has_slot)):  # noqa: ASYNC110 - threads leave slots
+                    await asyncio.sleep(_GLANCE)
             return given
 
         try:
@@ -115,29 +114,23 @@ class AsyncBatch(BaseBatch[AsyncStart[T], Callable[[AsyncContext[T]], Awaitable[
         self.add(attempt)
 
 
-async def _admitted(slots: StepSlots, admission: Admission, task: tuple[Codes, str]) -> None:
-    """Wait until a task has got a slot."""
-    while not (slots.may_have and await in_thread(partial(admission.has, task))):  # noqa: ASYNC110 - threads leave slots
-        await asyncio.sleep(_GLANCE)
-
-
 class PacedTasks(Generic[Item]):
-    """The tasks to try, at a limited rate; choosing one may wait for responses and ends, so it has its own thread.
+    """The tasks to try, at a limited rate. Choosing one may wait for others, so it has its own thread.
 
-    The thread is a daemon: if the program leaves the event loop before the running tasks have ended, they never do.
+    The thread is a daemon: if the program leaves the event loop while tasks are running, they never end.
     """
 
-    def __init__(self, tasks: Iterator[Item], rate: float | None = None) -> None:
+    def __init__(self, tasks: Iterator[Item], rate: float | None) -> None:
         self._tasks = tasks
         self._pace = None if rate is None else Pace(rate)
         self._ahead: Future[Item | None] | None = None
-        """The choice of the task after this one, so that tasks that start together share requests."""
+        """The next task is chosen ahead, so that tasks that start together share requests."""
         self._choices = SimpleQueue[Future[Item | None] | None]()
         in_context = copy_context().run
         Thread(target=in_context, args=(self._choose,), name="pynamodb_tracker feed", daemon=True).start()
 
     async def next(self) -> Item | None:
-        """Return the next task, or None; if this is cancelled, it does not wait: choosing changes nothing."""
+        """Return the next task, or None. A cancellation does not wait for the choice, which changes nothing."""
         choice = self._ahead or self._begin_to_choose()
         task = await asyncio.shield(asyncio.wrap_future(choice))
         self._ahead = None
@@ -161,7 +154,7 @@ class PacedTasks(Generic[Item]):
                 choice.set_exception(error)
 
     def end(self) -> None:
-        """Let the thread end, once it has done what it was given."""
+        """Let the thread end after its current choices."""
         self._choices.put(None)
 
 
@@ -170,10 +163,10 @@ async def in_tasks(
     next_item: Callable[[], Awaitable[Item | None]],
     concurrency: int,
 ) -> None:
-    """Begin an asyncio task for each item; the next item is taken when there is room for its task.
+    """Begin an asyncio task per item. Take the next item when there is room for its task.
 
-    An exception stops the feeding, and is raised once the running tasks have ended. If this is cancelled, it cancels
-    them, and waits until each of them has ended.
+    An exception stops the feeding, and is raised once the running tasks have ended. A cancellation cancels them, and
+    waits until all have ended.
     """
     running: set[asyncio.Task[None]] = set()
     try:
@@ -194,14 +187,14 @@ async def in_tasks(
 
 
 def _take_out_ended(running: set[asyncio.Task[None]]) -> None:
-    """Forget the tasks that have ended; raise the exception of one that failed."""
+    """Forget the tasks that have ended. Raise the exception of a failed one."""
     for task in [task for task in running if task.done()]:
         running.discard(task)
         task.result()
 
 
 async def _after_the_rest(running: set[asyncio.Task[None]], error: BaseException) -> BaseException:
-    """Wait until the running tasks have ended, and return what to raise; a cancellation is passed on to them."""
+    """Wait until the running tasks have ended, and return the error to raise. A cancellation cancels them."""
     rest = asyncio.gather(*running, return_exceptions=True)
     if not isinstance(error, asyncio.CancelledError):
         try:

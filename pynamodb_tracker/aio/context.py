@@ -1,4 +1,4 @@
-"""What an async block gets, the context of its run, whose requests are awaited; and the call of an async function."""
+"""The context of an async block, and the call of an async function."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
 
 
 def read_off_row(task: TaskRow) -> None:
-    """Read what is stored off-row, which would block the loop where an async block touches it."""
+    """Read off-row data now, because reading it in an async block would block the loop."""
     if unread_data(task) is not None or failure_log.needs_log(task):
         hydration.fill(type(task), {task.task_id: task})
 
 
 async def hold_on_loop(ctx: ExecutionContext[Any]) -> None:
-    """Do what `hold` does, once the event loop has come to the run; the caller awaits nothing before the block.
+    """Do what `hold` does. The caller must await nothing between this and the block.
 
-    The last try blocks the loop: while the response to one in a thread waits for the loop, the lock may expire again,
-    and many tasks could keep each other waiting like this.
+    The last try blocks the loop. While the response to a try in a thread waits for the loop, the lock may expire again,
+    and many tasks could keep each other waiting.
     """
     for _ in range(TRIES - 1):
         if not ctx.lock_lost:
             return
         await in_thread(ctx.extend_lock, RUNS)
-    with sharing_requests(None):  # it does not wait for the writes of others
+    with sharing_requests(None):  # do not wait for writes of others
         hold(ctx, tries=1)
 
 
 def _in_thread(
     method: Callable[Concatenate[ExecutionContext[Any], P], R],
 ) -> Callable[Concatenate[AsyncContext[Any], P], Coroutine[Any, Any, R]]:
-    """Return an async method that does in a thread what `method` does."""
+    """Return an async method that calls `method` in a thread."""
 
     async def call(ctx: AsyncContext[Any], /, *args: P.args, **options: P.kwargs) -> R:
         return await in_thread(partial(method, ctx._blocking, *args, **options), RUNS)  # noqa: SLF001 - the two are one context, in two forms
@@ -63,9 +63,9 @@ def _in_thread(
 class AsyncContext(BlockContext[T_co]):
     """One attempt of one step of one task, which this worker has locked, for a block on an event loop.
 
-    It has the members of ExecutionContext with the same parameters. `save`, `extend_lock`, `create`, `wait_until`,
-    `wait_for`, `go_to`, `end_task` and `once` are awaited, and run in a thread. If the block is cancelled while a
-    request is on its way, that takes effect once the request has ended.
+    It has the members of ExecutionContext with the same parameters. Await `save`, `extend_lock`, `create`,
+    `wait_until`, `wait_for`, `go_to`, `end_task` and `checkpoint`, which run in a thread. If the block is cancelled
+    while a request is on its way, that takes effect once the request has ended.
     """
 
     def __init__(self, ctx: ExecutionContext[T_co]) -> None:
@@ -74,16 +74,16 @@ class AsyncContext(BlockContext[T_co]):
 
     @property
     def group(self) -> AsyncGroupOfRun:
-        """The group of the task: its `name`, and the data that its tasks share: `await ctx.group.data()`.
+        """The group of the task, with its `name` and the data that its tasks share: `await ctx.group.data()`.
 
-        AttributeError for a task without a group.
+        Raises an AttributeError for a task without a group.
         """
         return AsyncGroupOfRun(self._blocking.group)
 
     async def checkpoint(self, name: str, function: Callable[[], Awaitable[R]]) -> R:
-        """Await a function whose effect must not be repeated, and return its result; no later attempt calls it again.
+        """Await a function whose effect must not be repeated, and return its result. No later attempt calls it again.
 
-        As `ExecutionContext.checkpoint`; a cancelled one has stored nothing, and is called again.
+        Like `ExecutionContext.checkpoint`. A cancelled call has stored nothing, so a later attempt calls it again.
         """
         blocking, begun = self._blocking, list[str | None]()
 
@@ -95,7 +95,7 @@ class AsyncContext(BlockContext[T_co]):
             found = await in_thread(begin, RUNS)
             if found is None:
                 result: object = function()
-                if isinstance(result, Awaitable):  # otherwise it is done all the same, and must not be repeated
+                if isinstance(result, Awaitable):  # otherwise it is done anyway, and must not be repeated
                     result = await result
                 found = await in_thread(partial(blocking._store_part, name, result), RUNS)  # noqa: SLF001 - as above
         finally:
@@ -115,18 +115,17 @@ class AsyncContext(BlockContext[T_co]):
     def transaction(self, *, succeed: bool = False) -> AbstractAsyncContextManager[TransactWrite]:
         """Return an async context manager with a PynamoDB TransactWrite, applied only while this run holds the task.
 
-        As `ExecutionContext.transaction`, for `async with`: its actions are collected in the block, and sent when that
-        ends, unless it raises.
+        Like `ExecutionContext.transaction`, for `async with`: the block collects actions, which are sent at its end,
+        unless it raises.
         """
         return _AsyncTransaction(self._blocking.transaction(succeed=succeed))
 
 
 class _AsyncTransaction(AbstractAsyncContextManager["TransactWrite", None]):
-    """A transaction that is opened at once: with `succeed`, one that is never entered must not pass for a success."""
+    """A transaction that is open at once: with `succeed`, one that is never entered must not count as a success."""
 
     def __init__(self, writes: Any) -> None:
-        self._writes = writes
-        """A TransactWrite; what PynamoDB calls at its start and end is untyped."""
+        self._writes = writes  # a TransactWrite, whose __enter__ and __exit__ are untyped
 
     async def __aenter__(self) -> TransactWrite:
         writes: TransactWrite = self._writes.__enter__()
@@ -135,7 +134,7 @@ class _AsyncTransaction(AbstractAsyncContextManager["TransactWrite", None]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Commit in a thread, unless the block raised, after which nothing is sent."""
+        """Commit in a thread. If the block raised, send nothing."""
         leave = partial(self._writes.__exit__, kind, error, trace)
         if error is None:
             await in_thread(leave, RUNS)
@@ -144,7 +143,7 @@ class _AsyncTransaction(AbstractAsyncContextManager["TransactWrite", None]):
 
 
 class AsyncGroupOfRun:
-    """The group of a task that runs on an event loop: what its tasks share."""
+    """The group of a task that runs on an event loop, and the data that its tasks share."""
 
     def __init__(self, group: GroupOfRun) -> None:
         self._group = group
@@ -152,19 +151,19 @@ class AsyncGroupOfRun:
         """The name of the group."""
 
     async def data(self) -> dict[str, Any]:
-        """Return a dictionary that the group's tasks share; what the block changes in it is saved with the success.
+        """Return a dictionary that the group's tasks share. Changes in it are saved with the success.
 
-        The first call reads it, with one request; later ones return the same object. At most 350,000 bytes of JSON.
+        The first call reads it with one request. Later calls return the same object. At most 350,000 bytes of JSON.
         """
         return await in_thread(lambda: self._group.data, RUNS)
 
     def replace_data(self, data: dict[str, Any]) -> None:
-        """Let the group's tasks share another dictionary from the success on."""
+        """Replace the dictionary that the group's tasks share, with the success."""
         self._group.data = data
 
 
 async def call(function: Callable[[AsyncContext[T]], Awaitable[R]], ctx: AsyncContext[T]) -> R:
-    """Call a function and await what it returns; TypeError if that cannot be awaited, or the work is not done then."""
+    """Call a function and await its result. Raise a TypeError if it cannot be awaited, or is not done after that."""
     result: object = function(ctx)
     if not isinstance(result, Awaitable):
         check_done(result)  # raises for a generator
@@ -178,6 +177,6 @@ async def call(function: Callable[[AsyncContext[T]], Awaitable[R]], ctx: AsyncCo
 
 
 async def call_for_result(function: Callable[[AsyncContext[T]], Awaitable[R]], ctx: AsyncContext[T]) -> R:
-    """Call a function, store what it returns with the success, and return what a repeated call gets."""
+    """Call a function, store its result with the success, and return the result that a repeated call gets."""
     expect_result(ctx)
     return result_of(ctx, await call(function, ctx))

@@ -1,6 +1,6 @@
-"""The methods that begin with `a`, made of those without it; asyncio is imported when one is called.
+"""Makes the async methods that begin with `a` from those without it. A call imports asyncio.
 
-What is read lazily, page by page, is iterated over asynchronously: some of it is read ahead, in a thread.
+Methods that read lazily, page by page, become async iterators, which read ahead in a thread.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ S = TypeVar("S")
 F = TypeVar("F", bound=Callable[..., object])
 
 _MOST = 100
-"""Items that are read ahead: as many rows as one request reads."""
+"""Items to read ahead: as many rows as one request reads."""
 
 _MOST_DATA = 4 * 1024 * 1024
-"""Bytes of off-row data that are read ahead; a single task may have more."""
+"""Bytes of off-row data to read ahead. A single task may have more."""
 
 
 def awaited(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, R]]:
-    """Return an async method that does what `method` does, and sends its requests in a thread.
+    """Return an async method that calls `method`, or its override, in a thread.
 
-    Written `areopen = awaited(reopen)` in the body of the class. An override of the given method is called.
+    Write `areopen = awaited(reopen)` in the body of the class.
     """
     name = method.__name__
 
@@ -41,9 +41,9 @@ def awaited(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P
 def async_version_of(
     method: Callable[Concatenate[Any, P], object],
 ) -> Callable[[Callable[Concatenate[S, ...], R]], Callable[Concatenate[S, P], Coroutine[Any, Any, R]]]:
-    """Return a decorator: what it decorates calls `method`, a class method, and becomes async with the same parameters.
+    """Return a decorator for a function that calls `method`, a class method. It becomes async with its parameters.
 
-    `awaited` is shorter, but type checkers would forget what `Self` is on the class.
+    `awaited` is shorter, but type checkers would lose the meaning of `Self`.
     """
 
     def decorate(blocking: Callable[Concatenate[S, ...], R]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, R]]:
@@ -58,7 +58,7 @@ def async_version_of(
 
 
 def ahead(method: Callable[Concatenate[S, P], Iterator[R]]) -> Callable[Concatenate[S, P], AsyncIterator[R]]:
-    """Return a method for `async for`, made of one that returns an iterator: about 100 items are read at a time."""
+    """Return a method for `async for`, made of one that returns an iterator. It reads about 100 items at a time."""
     name = method.__name__
 
     def call(instance: S, /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[R]:
@@ -69,7 +69,7 @@ def ahead(method: Callable[Concatenate[S, P], Iterator[R]]) -> Callable[Concaten
 
 
 def _named(call: F, method: Callable[..., Any]) -> F:
-    """Give a method made of another one its own name, by which it is found when it is unpickled, and the signature."""
+    """Give an async method its own name, by which pickle finds it, and the signature of its original."""
     update_wrapper(call, method)
     parts = method.__qualname__.rpartition(".")
     call.__name__ = f"a{method.__name__}"
@@ -85,13 +85,12 @@ async def in_thread(function: Callable[[], R]) -> R:
 
 
 class ReadAhead(AsyncIterator[R]):
-    """An async iterator over an iterator that sends requests. One that is left early has nothing to clean up."""
+    """An async iterator over an iterator that sends requests. Leaving it early is fine."""
 
     def __init__(self, items: Iterator[R]) -> None:
         self._items = items
         self._read: deque[R] = deque()
-        self._error: Exception | None = None
-        """What reading on has raised, after the items that were read before."""
+        self._error: Exception | None = None  # raised after the items that were read before
 
     async def __anext__(self) -> R:
         """Return the next item."""

@@ -1,8 +1,7 @@
-"""The event loop that a process keeps for async functions which are called from threads, as handlers and workers do.
+"""The event loop that a process keeps for async functions that threads call, such as those of handlers and workers.
 
-It lives in a thread of its own from the first call until the process ends, so what a function has opened on it, such as
-a session of an HTTP client, can be used again by later calls. A caller may be on any thread, even on one where another
-loop is running: it waits for the function, and that loop stands still meanwhile.
+It has its own thread from the first call until the process ends, so later calls can reuse, for example, the session of
+an HTTP client. Any thread may call, even one with another running loop, which stands still until the function ends.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from pynamodb_tracker.execution.context import ExecutionContext
 R = TypeVar("R")
 
 _LONGEST_CLOSE = 1.0
-"""Seconds that the end of the process waits for tasks that are left on the loop, which are cancelled."""
+"""Seconds that the end of the process waits for cancelled tasks of the loop."""
 
 
 class LoopThread:
@@ -30,7 +29,7 @@ class LoopThread:
 
     def __init__(self) -> None:
         self.process = os.getpid()
-        """A process that was forked has no threads of its parent."""
+        """A forked process has no threads of its parent."""
         self._loop = asyncio.new_event_loop()
         self._ends = False
         self._thread = threading.Thread(target=self._run, name="pynamodb_tracker event loop", daemon=True)
@@ -38,10 +37,10 @@ class LoopThread:
         atexit.register(self.close)
 
     def call(self, work: Callable[[], Coroutine[Any, Any, R]]) -> R:
-        """Run a coroutine function to its end, with the context variables of this thread, and return its result.
+        """Run a coroutine function with this thread's context variables, and return its result.
 
-        If this thread is interrupted meanwhile, as by Ctrl-C, the function is cancelled, and the interrupt leaves once
-        it has ended. RuntimeError if this is called on the loop itself.
+        If this thread is interrupted, as by Ctrl-C, cancel the function, and raise the interrupt once it has ended.
+        Raise a RuntimeError if this is called on the loop itself.
         """
         if threading.current_thread() is self._thread:
             raise RuntimeError(
@@ -59,7 +58,7 @@ class LoopThread:
         return call.result()
 
     def close(self) -> None:
-        """Cancel what is left on the loop, and end it; does nothing in a process that was forked."""
+        """Cancel the remaining tasks of the loop, and end it. Do nothing in a forked process."""
         atexit.unregister(self.close)
         if self.process != os.getpid():
             return
@@ -76,22 +75,22 @@ class LoopThread:
 
 
 class _Call(Generic[R]):
-    """A call of an async function, by a thread that waits for its end."""
+    """A call of an async function by a thread that waits for its end."""
 
     def __init__(self, work: Callable[[], Coroutine[Any, Any, R]]) -> None:
         self.ended = threading.Event()
         self._work = work
         self._task: asyncio.Task[R | None] | None = None
         self._leaving: BaseException | None = None
-        """KeyboardInterrupt or SystemExit of the function: a task that raises one would end the loop."""
+        """KeyboardInterrupt or SystemExit of the function. A task that raises one would end the loop."""
 
     def start(self) -> None:
-        """Start the function; on the loop."""
+        """Start the function. Call this on the loop."""
         self._task = asyncio.get_running_loop().create_task(self._kept())
         self._task.add_done_callback(lambda _: self.ended.set())
 
     def cancel(self) -> None:
-        """Cancel it; on the loop."""
+        """Cancel the function. Call this on the loop."""
         if self._task is None:  # the interrupt came before the function was to start
             self.ended.set()
         else:
@@ -105,23 +104,21 @@ class _Call(Generic[R]):
             return None
 
     def result(self) -> R:
-        """Return what the function returned, or raise what it raised."""
+        """Return the function's result, or raise its error."""
         if self._leaving is not None:
             raise self._leaving
         return cast("asyncio.Task[R]", self._task).result()
 
 
 _loops: dict[int, LoopThread] = {}
-"""By process: one that was forked needs its own."""
+"""By process, because a forked process needs its own."""
 
 
 def loop_thread() -> LoopThread:
-    """Return the one of this process."""
-    found = _loops.get(os.getpid())
-    if found is None:  # without a lock, which another thread might hold during a fork
+    """Return the loop of this process."""
+    if (found := _loops.get(os.getpid())) is None:  # without a lock, which another thread might hold during a fork
         made = LoopThread()
-        found = _loops.setdefault(os.getpid(), made)
-        if found is not made:
+        if (found := _loops.setdefault(os.getpid(), made)) is not made:
             made.close()
     return found
 
@@ -129,7 +126,7 @@ def loop_thread() -> LoopThread:
 def awaited(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that awaits an async one on the event loop of this process, and returns its result.
 
-    It takes the context of a thread, and perhaps further arguments; the async function gets an AsyncContext instead.
+    It takes an ExecutionContext, and perhaps more arguments. The async function gets an AsyncContext instead.
     """
 
     def wait_for(ctx: ExecutionContext[Any], *arguments: object) -> Any:

@@ -1,4 +1,4 @@
-"""The threads that send the requests of event loops, and the wait for a request, which no cancellation cuts short."""
+"""The threads that send the requests of event loops, and the wait for a request, which no cancellation ends."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from pynamodb_tracker.model.failure import add_note
 R = TypeVar("R")
 
 THREADS, RUN_THREADS, HEARTBEAT_THREADS = 12, 25, 25
-"""At 8 ms for a request and 3 ms of Python for a run, a core keeps a handful busy; the rest are for slow responses.
+"""At 8 ms per request and 3 ms of Python per run, a core keeps a handful busy. The rest are for slow responses.
 
-`arun_all` runs 25 tasks at a time by default. One request may carry the ends of them all, and if it hangs, so do they.
+`arun_all` runs 25 tasks at a time by default. One request may carry all their ends, and if it hangs, so do they.
 """
 
 _this_thread = threading.local()
 
 
 class Pool:
-    """Threads that are started when they are needed, and stay; a process that is forked starts its own."""
+    """Threads that start when they are needed, and stay. A forked process starts its own."""
 
     def __init__(self, threads: int, name: str) -> None:
         self._new = partial(ThreadPoolExecutor, threads, thread_name_prefix=name, initializer=_note_pool)
@@ -36,9 +36,9 @@ class Pool:
         in_forked_process(self._renew)
 
     def submit(self, function: Callable[[], R], stop: threading.Event | None = None) -> Future[R]:
-        """Call a function in a thread, in a copy of this context; at once, if this is one of the pools' threads.
+        """Call a function in a thread, in a copy of this context, or at once if this is a thread of a pool.
 
-        What it sends is not sent again once `stop` is set.
+        Once `stop` is set, the function retries no requests.
         """
         if stop is not None:
             function = partial(_call_until, stop, function)
@@ -49,7 +49,7 @@ class Pool:
         except RuntimeError as error:
             if "shutdown" not in str(error):
                 raise
-        return _called_here(function)  # the main thread has ended: no pool takes anything more, and runs still end
+        return _called_here(function)  # the main thread has ended: pools take no more calls, but runs still end
 
     def _renew(self) -> None:
         self._executor = self._new()
@@ -74,19 +74,19 @@ def _called_here(function: Callable[[], R]) -> Future[R]:
 
 
 REQUESTS = Pool(THREADS, "pynamodb_tracker requests")
-"""For claims, and for all that concerns no run."""
+"""For claims, and for requests outside of runs."""
 
-# Threads of their own: where claims and reads hang, no lock expires because they keep all threads busy.
+# Runs and heartbeats have their own threads, so that hanging claims and reads do not let locks expire.
 RUNS = Pool(RUN_THREADS, "pynamodb_tracker runs")
-"""For what a run sends while it holds its task."""
+"""For requests of a run while it holds its task."""
 HEARTBEATS = Pool(HEARTBEAT_THREADS, "pynamodb_tracker heartbeats")
 
 
 async def in_thread(function: Callable[[], R], pool: Pool = REQUESTS) -> R:
-    """Call a function in a thread, and return or raise what it does; a request that was begun is never abandoned.
+    """Call a function in a thread and return its result. A request that has begun is never abandoned.
 
-    If this task is cancelled, no request is sent again, a function that changes many tasks takes no other one, and
-    CancelledError is raised once the function has ended. If no thread has begun the function, it is raised at once.
+    If this task is cancelled, the function retries no requests and changes no more tasks, and CancelledError is raised
+    once it has ended. If no thread has begun the function, CancelledError is raised at once.
     """
     stop = threading.Event()
     begun = pool.submit(function, stop)
@@ -106,34 +106,20 @@ async def in_thread(function: Callable[[], R], pool: Pool = REQUESTS) -> R:
 
 
 async def wait_for_end(function: Callable[[], R]) -> tuple[Future[R], asyncio.CancelledError | None]:
-    """Record the end of a run in a thread; return the call, and a CancelledError that came in the meantime.
+    """Record the end of a run in a thread. Return the call, and a CancelledError that came in the meantime.
 
-    That waits for the request that is on its way, and nothing is sent again.
+    After a cancellation, wait for the request that is on its way, and retry none.
     """
     stop = threading.Event()
     begun = RUNS.submit(function, stop)
-
-    def withdraw() -> bool:
-        stop.set()
-        return False
-
-    return begun, await wait_for_call(begun, withdraw)
+    return begun, await wait_for_call(begun, stop.set)  # which returns None: the call cannot be withdrawn
 
 
 async def wait_for_call(
-    begun: Future[Any], withdraw: Callable[[], bool] | None = None
+    begun: Future[Any], withdraw: Callable[[], bool | None] | None = None
 ) -> asyncio.CancelledError | None:
-    """Wait for a call in a thread, as `wait_for_future` does; a coroutine that is closed meanwhile blocks for it."""
-    try:
-        return await wait_for_future(_end_of(begun), withdraw=withdraw)
-    except GeneratorExit:  # it cannot await any more, and the call may not outlive what notes its outcome
-        if withdraw is None or not withdraw():
-            wait((begun,))
-        raise
-
-
-def _end_of(begun: Future[Any]) -> asyncio.Future[None]:
-    """Return what is done once a call is; an error stays there, because `wrap_future` never ends by a StopIteration."""
+    """Wait for a call in a thread, as `wait_for_future` does. A coroutine that is closed blocks until it ends."""
+    # Not `wrap_future`, which never ends by a StopIteration.
     loop = asyncio.get_running_loop()
     end: asyncio.Future[None] = loop.create_future()
 
@@ -142,38 +128,37 @@ def _end_of(begun: Future[Any]) -> asyncio.Future[None]:
             loop.call_soon_threadsafe(end.set_result, None)
 
     begun.add_done_callback(note)
-    return end
+    try:
+        return await wait_for_future(end, withdraw=withdraw)
+    except GeneratorExit:  # it cannot await, and the call must not outlive the code that notes its outcome
+        if withdraw is None or not withdraw():
+            wait((begun,))
+        raise
 
 
 async def wait_for_future(
-    future: asyncio.Future[Any], *, within: float | None = None, withdraw: Callable[[], bool] | None = None
+    future: asyncio.Future[Any], *, within: float | None = None, withdraw: Callable[[], bool | None] | None = None
 ) -> asyncio.CancelledError | None:
-    """Wait until a future is done, or that many seconds; return the first CancelledError that came meanwhile.
+    """Wait until a future is done, or that many seconds. Return the first CancelledError that came in the meantime.
 
-    `withdraw` is called then: if it returns True, there is nothing more to wait for.
+    `withdraw` is called then. If it returns True, stop waiting. Otherwise, wait even through more cancellations.
     """
     try:
         await asyncio.wait((future,), timeout=within)
     except asyncio.CancelledError as cancellation:
-        if withdraw is None or not withdraw():
-            await _keep_waiting(future, within)
+        if withdraw is not None and withdraw():
+            return cancellation
+        loop = asyncio.get_running_loop()
+        end = None if within is None else loop.time() + within
+        with shielded():
+            while not future.done() and (end is None or loop.time() < end):
+                with suppress(asyncio.CancelledError):  # the first one is raised once the request has ended
+                    await asyncio.wait((future,), timeout=None if end is None else end - loop.time())
         return cancellation
     return None
 
 
-async def _keep_waiting(future: asyncio.Future[Any], within: float | None) -> None:
-    """Wait on, even if it is cancelled again."""
-    loop = asyncio.get_running_loop()
-    end = None if within is None else loop.time() + within
-    with shielded():
-        while not future.done() and (end is None or loop.time() < end):
-            try:
-                await asyncio.wait((future,), timeout=None if end is None else end - loop.time())
-            except asyncio.CancelledError:
-                continue  # the first one is raised once the request has ended
-
-
 def shielded() -> AbstractContextManager[object]:
-    """Keep a scope of anyio from cancelling this task again at each turn of the loop while it waits."""
+    """Keep an anyio scope from cancelling this task again at each turn of the loop."""
     anyio = sys.modules.get("anyio")  # if it was not imported, it cancels nothing
     return nullcontext() if anyio is None else anyio.CancelScope(shield=True)

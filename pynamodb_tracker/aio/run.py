@@ -1,4 +1,4 @@
-"""One run on an event loop: its requests leave from threads, its block, heartbeat and hooks stay in the loop."""
+"""One run on an event loop. Threads send its requests, and its block, heartbeat and hooks stay on the loop."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ T = TypeVar("T", bound=TaskRow)
 
 
 class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generic[T]):
-    """The async context manager that `astart` returns; it is entered once.
+    """The async context manager that `astart` returns. It can be entered once.
 
     How a cancellation is recorded depends on where it comes from and when:
 
@@ -44,12 +44,12 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
         self._heartbeat: AsyncHeartbeat[T] | None = None
         self.asyncio_task: asyncio.Task[object] | None = None
         self._cancelled_before = 0
-        """How often the task was asked to cancel before the block."""
+        """How often the asyncio task was asked to cancel before the block."""
 
     if not TYPE_CHECKING:  # type checkers know that there are no other attributes
 
         def __getattr__(self, name: str) -> NoReturn:
-            """Raise an AttributeError; if a member of the context was meant, it says how to get there."""
+            """Raise an AttributeError that says how to use the context, if a member of it was meant."""
             if name.startswith("_") or not hasattr(AsyncContext, name):
                 raise AttributeError(f"a run has no attribute {name!r}")
             start = self.run.call_of("astart")
@@ -59,7 +59,7 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
             )
 
         def __enter__(self) -> NoReturn:
-            """Say which call a `with` takes."""
+            """Raise a TypeError that says how to use the run."""
             self.run.is_used = True
             call = self.run.call_of
             raise TypeError(f"{call('astart')} is for `async with`: write that, or `with {call('start')}`")
@@ -67,7 +67,7 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
         __exit__ = __enter__
 
     async def __aenter__(self) -> AsyncContext[T]:
-        """Claim the task; an error says why it was refused."""
+        """Claim the task. An error says why it was refused."""
         run = self.run
         if run.journal is not None:
             raise RuntimeError(f"this run of {run.task_id!r} was entered before: call astart() for each run")
@@ -79,7 +79,7 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
                 run.observation.begin()
             await hold_on_loop(ctx)  # nothing is awaited from here to the block
             if self._has_heartbeat:
-                journal = ctx._journal  # noqa: SLF001 - no name for it among what users see
+                journal = ctx._journal  # noqa: SLF001 - hidden from users
                 self._heartbeat = AsyncHeartbeat(journal, run.lock_for, partial(_task_of, weakref.ref(self)))
         except BaseException as error:
             await self._abandon(error)
@@ -87,13 +87,12 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
         return AsyncContext(ctx)
 
     def _claim(self) -> ExecutionContext[T]:
-        """Claim the task, and read what is stored off-row."""
         ctx = self.run.claim()
         read_off_row(ctx.task)
         return ctx
 
     async def _abandon(self, error: BaseException) -> None:
-        """Release the task if it was claimed; the block never starts."""
+        """Release the task if it was claimed, because the block never starts."""
         try:
             if self.run.journal is None:  # nothing has to be sent
                 return
@@ -110,7 +109,7 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        """Record success, release or failure; with `skip_error`, suppress the block's exception once it is recorded."""
+        """Record success, release or failure. With `skip_error`, suppress the block's exception once it is recorded."""
         left = error
         try:
             return await self._end(error)
@@ -122,7 +121,7 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
             self.run.leave(left)
 
     async def _end(self, error: BaseException | None) -> bool:
-        """Send the requests of the end, then raise a CancelledError that came meanwhile."""
+        """Send the requests of the end, then raise a CancelledError that came in the meantime."""
         run = self.run
         if issubclass(type(error), GeneratorExit):  # a coroutine that is closed cannot await, nor need it have a loop
             return self._end_at_once(error)
@@ -147,7 +146,7 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
         raise cancellation
 
     def _end_at_once(self, error: BaseException | None) -> bool:
-        """Send the requests of the end, although the loop has to wait for them."""
+        """Send the requests of the end, and block the loop for that time."""
         if self._heartbeat is not None:
             self._heartbeat.stop()
         with ending_by(clock.now() + CLOSE_WITHIN):
@@ -163,27 +162,26 @@ def _task_of(run: weakref.ref[AsyncRun[T]]) -> asyncio.Task[object] | None:
 class AsyncHeartbeat(Generic[T]):
     """The asyncio task that extends the lock of one run until `end`, or until the lock is lost.
 
-    A cancellation from elsewhere does not stop it. A loop that hangs sends no beats, so that another worker takes its
-    tasks over.
+    A cancellation from elsewhere does not stop it. A hanging loop sends no beats, so other workers take over its tasks.
     """
 
     def __init__(
         self, journal: Journal[T], lock_for: timedelta, owner: Callable[[], asyncio.Task[object] | None]
     ) -> None:
-        """Start the task; `owner` is the task of the run, and None once that is dropped, because nothing ends it."""
+        """Start the task. `owner` returns the task of the run, or None once that is dropped and nothing ends it."""
         self._beats = Beats(journal, lock_for)
-        with sharing_requests(None):  # a beat does not wait for the writes of others
+        with sharing_requests(None):  # do not wait for writes of others
             self._task = asyncio.create_task(
                 _beat(self._beats, owner), name=f"pynamodb_tracker heartbeat of {journal.claim.task.task_id!r}"
             )
 
     async def end(self) -> asyncio.CancelledError | None:
-        """Send no further beat, and wait a moment for one on its way; return a CancelledError that came meanwhile."""
+        """Send no more beats, and wait a moment for one on its way. Return a CancelledError that came then."""
         self.stop()
         return await wait_for_future(self._task, within=MOMENT)
 
     def stop(self) -> None:
-        """Send no further beat."""
+        """Send no more beats."""
         self._beats.stopped.set()
         if not self._task.get_loop().is_closed():
             self._task.cancel()

@@ -96,11 +96,8 @@ class JobItem:
 
     job_id: str
     state: bytes
-    """The serialized job."""
-    next: int | None
-    """When it runs next, or None while it is paused."""
-    write: str
-    """The token of its last write."""
+    next: int | None  # the next run, or None while it is paused
+    write: str  # the token of the last write
 
     @classmethod
     def new(cls, job_id: str, state: bytes, next_run_time: datetime | None) -> Self:

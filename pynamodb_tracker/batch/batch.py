@@ -1,4 +1,4 @@
-"""A batch: one function on many tasks, on threads, each task once, and a report of what became of them."""
+"""A batch: one function on many tasks, on threads, each task once, with a report of the outcomes."""
 
 from __future__ import annotations
 
@@ -46,51 +46,51 @@ F = TypeVar("F")
 log = logging.getLogger("pynamodb_tracker")
 
 Start = Callable[[str], AbstractContextManager[ExecutionContext[T], bool | None]]
-"""`step.start`, with its options set: what returns the run of a task."""
+"""`step.start` with its options: it returns the run of a task."""
 
 Outcome = Literal["succeeded", "failed", "ignored", "refused", "released"]
-"""What became of a task. refused: it was not started, or how it ended could not be recorded. released: the attempt was
-released and does not count."""
+"""refused: the task was not started, or its end could not be recorded. released: the attempt does not count."""
 
 
 @dataclass(slots=True)
 class Report:
-    """The outcome of a batch; a task is in one of the lists."""
+    """The outcome of a batch. Each task is in one of the lists."""
 
     succeeded: list[str] = field(default_factory=list)
     """These succeeded, or were created, deleted or reopened."""
     failed: list[str] = field(default_factory=list)
     """These failed, and will be tried again."""
     ignored: list[str] = field(default_factory=list)
-    """These became ignored: no attempt is left, the function gave up, or `ignore_many` was called for them."""
+    """These became ignored: no attempt is left, the function gave up, or `ignore_many` has ignored them."""
     refused: dict[str, Exception] = field(default_factory=dict)
-    """These were not started, were not changed, or lost their lock, each with the error that says why."""
+    """These were not started, were not changed, or lost their lock. The errors say why."""
     released: list[str] = field(default_factory=list)
     """These attempts were released and do not count: the batch was stopped, or responses came too late."""
     paused: bool = False
-    """Whether the step is paused, so that no further task was started."""
+    """Whether the step is paused, so that no more tasks were started."""
     postponed: int = 0
-    """How many of those that failed were postponed, so that their attempts do not count."""
+    """How many failed tasks were postponed, so that their attempts do not count."""
     due_now: int = 0
-    """How many of the reopened tasks are due now and not at the time that `due_times` gave them: tasks that repeat or
-    have the turn of their group, and tasks that were pending already."""
+    """How many reopened tasks are due now, not at the time in `due_times`, because they repeat, have the turn of their
+    group, or were pending already."""
 
     def __str__(self) -> str:
         postponed = f" ({self.postponed} postponed)" if self.postponed else ""
+        paused = ", and then the step was paused" if self.paused else ""
         return (
             f"{len(self.succeeded)} succeeded, {len(self.failed)} failed{postponed}, {len(self.ignored)} ignored, "
-            f"{len(self.refused)} refused"
-        ) + (", and then the step was paused" if self.paused else "")
+            f"{len(self.refused)} refused{paused}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How many tasks of a step were tried, by outcome: numbers only, because a worker may run for months."""
+    """How many tasks of a step had each outcome. Only numbers, because a worker may run for months."""
 
     succeeded: int = 0
     """The step is done for these."""
     failed: int = 0
-    """These attempts failed; the tasks will be tried again."""
+    """These attempts failed, and the tasks will be tried again."""
     ignored: int = 0
     """These became ignored: no attempt is left, or the function gave up."""
     refused: int = 0
@@ -116,11 +116,11 @@ class Tally:
 
 
 class StoppedError(KeyboardInterrupt):
-    """Raised in a block to release its attempt, which is what a run does on KeyboardInterrupt."""
+    """Raised in a block to release its attempt, as a KeyboardInterrupt does."""
 
 
 class TaskAttempt(Generic[T]):
-    """One attempt to run a function on one task: starts the task, calls the function, and keeps what became of it.
+    """One attempt to run a function on one task: it starts the task, calls the function, and keeps the outcome.
 
     Batches, workers, handlers and the command line run every function on every task through this class:
 
@@ -139,23 +139,21 @@ class TaskAttempt(Generic[T]):
         batcher: WriteBatcher | None = None,
         slot: Slot | None = None,
     ) -> None:
-        """If `stopped` is set by the time the task is claimed, the attempt is released without calling the function.
+        """If `stopped` is set when the task is claimed, release the attempt without calling the function.
 
-        A `feed` that the task is from learns the response to the claim. A `batcher` is what sends the claim and the end
-        of this attempt together with those of others; what the function writes is sent alone. With a `slot`, the
-        function is called only while that is held; who made the attempt calls `leave_slot` at its end.
+        The task's `feed` learns the response to the claim. The `batcher` sends the claim and the end together with
+        others, but not the function's writes. The function runs only while the `slot` is held. Call `leave_slot` then.
         """
         self.codes = codes
         self.task_id = task_id
         self.details = RunDetails(codes.use_case_id, codes.step, task_id, clock.now())
-        """What the run is, and what became of it, as hooks see it."""
-        self.value: object = None
-        """What the function returned."""
+        """The run and its outcome, as hooks see them."""
+        self.value: object = None  # the result of the function
         self.cut_short = threading.Event()
-        """Set when nobody waits any more for what the attempt could not record yet."""
+        """Set when nobody waits any longer for the attempt to be recorded."""
         self._feed = feed
         self._is_on_time = feed is not None and feed.is_of_due
-        """Whether it was found because it is due, and so never starts before that."""
+        """Whether the feed found it due, so that it never starts before that."""
         self._run: Run[T] | None = None
         self._stopped = stopped
         self._batcher = batcher
@@ -166,8 +164,8 @@ class TaskAttempt(Generic[T]):
     def execute(self, start: Start[T], function: Callable[[ExecutionContext[T]], object]) -> None:
         """Start the task and call the function with its context.
 
-        An Exception is recorded with the task and kept in `error`. Anything else, such as KeyboardInterrupt and
-        SystemExit, is recorded and kept as well, and then raised.
+        Record an error with the task and keep it in `error`. If it is not an Exception, such as KeyboardInterrupt and
+        SystemExit, also raise it.
         """
         sending, pausing = self._sharing()
         with self._keeping_error(), stopped_by(self.cut_short):
@@ -182,7 +180,7 @@ class TaskAttempt(Generic[T]):
 
     @contextmanager
     def _keeping_error(self) -> Iterator[None]:
-        """Keep what is raised in this block, and let the feed go on at its end."""
+        """Keep the error of this block, and let the feed continue at its end."""
         try:
             yield
         except StoppedError:
@@ -196,22 +194,22 @@ class TaskAttempt(Generic[T]):
             self.note_response()
 
     def _is_failure(self, error: BaseException) -> bool:
-        """Return whether an error is that of an attempt that has failed; any other one ends the caller, too."""
+        """Return whether an error only fails the attempt. Any other one also ends the caller."""
         return isinstance(error, Exception)
 
     def _sharing(self) -> tuple[AbstractContextManager[object], AbstractContextManager[object]]:
-        """Return what surrounds the run, whose requests are shared with others, and the function in it: its are not."""
+        """Return contexts for the run, which shares requests with others, and for its function, which does not."""
         batcher = self._batcher
         return (nullcontext(), nullcontext()) if batcher is None else (batcher.sending(), batcher.pausing())
 
     def follow(self, run: Run[T]) -> None:
-        """Have a run, which has not begun yet, keep the details of this attempt up to date."""
+        """Let a run, which has not begun yet, update the details of this attempt."""
         self._run = run
         run.observation = Observation(self.details)
 
     @contextmanager
     def followed_by(self, feeding: Feeding) -> Iterator[None]:
-        """Pass on to the feeding what was made due by the end of this block, which leaves the slot; or stop it."""
+        """Tell the feeding which tasks the block has made due, or stop it after an error. Leave the slot."""
         try:
             yield
             feeding.note_end(self.made_due, was_refused=self.was_refused)
@@ -223,41 +221,40 @@ class TaskAttempt(Generic[T]):
             self.leave_slot()
 
     def _using_slot(self) -> AbstractContextManager[None]:
-        """Use the slot that was taken for the task within this block, if there is one."""
         return nullcontext() if self._slot is None else self._slot.used()
 
     def leave_slot(self) -> None:
-        """Leave the slot of the limit to the next task; without one, do nothing."""
+        """Leave the slot, if there is one, to the next task."""
         slot, self._slot = self._slot, None
         if slot is not None:
             slot.leave()
 
     def _check_start(self) -> None:
-        """Raise, within the block, what releases the attempt if the worker was stopped, or the slot lost, meanwhile."""
+        """Release the attempt, by an error in the block, if the worker was stopped or the slot was lost."""
         if self.is_stopped or not (self._slot is None or self._slot.is_held):
             raise StoppedError
 
     def note_response(self) -> None:
-        """Let the feed go on, once: the claim was answered, or is not sent."""
+        """Let the feed continue, once, because the claim was answered or will not be sent."""
         feed, self._feed = self._feed, None
         if feed is not None:
             feed.note_response(was_taken=self.was_taken)
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the event `stopped` is set."""
+        """Whether `stopped` is set."""
         return self._stopped is not None and self._stopped.is_set()
 
     @property
     def outcome(self) -> Outcome:
-        """What became of the task, as far as that is on record."""
+        """The recorded outcome."""
         if not self.was_claimed and isinstance(self.error, TaskIgnoredError):
             return "ignored"
         return self.details.outcome or "refused"
 
     @property
     def error(self) -> BaseException | None:
-        """Why the task was not started, what the function raised, or why its end could not be recorded."""
+        """The error of the start, of the function, or of recording its end."""
         return self.details.error
 
     @property
@@ -267,17 +264,17 @@ class TaskAttempt(Generic[T]):
 
     @property
     def was_taken(self) -> bool:
-        """Whether the task was not started because another worker had it first."""
+        """Whether another worker had the task first."""
         return not self.was_claimed and was_taken(self.error)
 
     @property
     def was_refused(self) -> bool:
-        """Whether the state of the task did not allow it to start."""
+        """Whether the task's state did not allow a start."""
         return not self.was_claimed and isinstance(self.error, TaskNotStartableError)
 
     @property
     def task(self) -> Any:
-        """The row as last seen; None if it was not."""
+        """The last row that was read, or None."""
         return self.details.task if self.was_claimed else getattr(self.error, "task", None)
 
     @property
@@ -287,7 +284,7 @@ class TaskAttempt(Generic[T]):
 
     @property
     def made_due(self) -> Iterator[MadeDue]:
-        """What the end of the run has made due, or will have at a known time."""
+        """The tasks that the end of the run has made due, now or at a known time."""
         return iter(()) if self.journal is None else self.journal.made_due()
 
     @property
@@ -298,10 +295,9 @@ class TaskAttempt(Generic[T]):
 
     def add_to(self, report: Report) -> None:
         """Add the task to the list of its outcome."""
-        outcome = self.outcome
         report.postponed += self.details.postponed
-        if outcome in ("succeeded", "failed", "ignored", "released"):
-            getattr(report, outcome).append(self.task_id)
+        if self.outcome != "refused":
+            getattr(report, self.outcome).append(self.task_id)
         elif isinstance(self.error, Exception):
             report.refused[self.task_id] = self.error
 
@@ -310,7 +306,7 @@ _NOT_TAKEN = (StepPausedError, TaskFormatError, TaskIgnoredError, TaskNotFoundEr
 
 
 def was_taken(error: BaseException | None) -> bool:
-    """Return whether a task was refused because another worker had it first; one that is still ignored was not."""
+    """Return whether a task was refused because another worker had it first, and not because it is ignored."""
     if not isinstance(error, TaskNotStartableError) or isinstance(error, _NOT_TAKEN):
         return False
     state = None if error.task is None else error.task.state
@@ -318,16 +314,16 @@ def was_taken(error: BaseException | None) -> bool:
 
 
 def log_failed_requests(codes: Codes, report: Report) -> None:
-    """Log, once for the whole batch, how many requests have failed, such as those that a policy denies, and why."""
-    failed = [task_id for task_id, error in report.refused.items() if isinstance(error, PynamoDBException)]
+    """Log once per batch how many tasks were refused because requests failed, and why."""
+    failed = [each for each in report.refused.items() if isinstance(each[1], PynamoDBException)]
     if failed:
-        error = report.refused[failed[0]]
+        task_id, error = failed[0]
         log.warning(
             "%d tasks of %s are refused at %s, because requests failed; the first one is %r: %s: %s",
             len(failed),
             codes.use_case_id,
             codes.step,
-            failed[0],
+            task_id,
             type(error).__name__,
             error,
             extra=log_fields(codes.use_case_id, codes.step),
@@ -335,11 +331,11 @@ def log_failed_requests(codes: Codes, report: Report) -> None:
 
 
 _GLANCE = 0.5
-"""Seconds after which a wait ends, so that the batch can be stopped."""
+"""Seconds after which a wait ends, so that the batch can stop."""
 
 
 class Admission:
-    """The slots of the tasks that a batch has begun to start; without a limit, it admits each task at once."""
+    """The slots of tasks that a batch is about to start. Without a limit, each task is admitted at once."""
 
     def __init__(self, slots: StepSlots | None) -> None:
         self.slots = slots
@@ -347,14 +343,14 @@ class Admission:
         self._is_warned = False
 
     def admit(self, task: Hashable) -> bool:
-        """Return whether a task may start now; if not, after a moment in which that may have changed."""
+        """Return whether a task may start now. If there is no slot, wait a moment for one."""
         if self.slots is None or self.has(task):
             return True
         self.slots.wait(_GLANCE)
         return self.has(task)
 
     def has(self, task: Hashable) -> bool:
-        """Return whether a task has got a slot."""
+        """Take a slot for a task, and return whether that worked."""
         if self.slots is None:
             return True
         try:
@@ -374,11 +370,11 @@ class Admission:
         return True
 
     def slot_of(self, task: Hashable) -> Slot | None:
-        """Return the slot of a task, which leaves it at its end."""
+        """Return the slot of a task, which has to leave it."""
         return self._of.pop(task, None)
 
     def end(self) -> None:
-        """Leave what no task has begun to use, and give back at once what none uses."""
+        """Leave the slots of tasks that did not start, and give back the unused ones."""
         while self._of:
             self._of.popitem()[1].leave()
         if self.slots is not None:
@@ -387,7 +383,7 @@ class Admission:
 
 @dataclass(slots=True)
 class BaseBatch(Generic[S, F]):
-    """What batches on threads and on an event loop share: what they are given, and the report."""
+    """The common part of batches on threads and on an event loop."""
 
     codes: Codes
     start: S
@@ -395,16 +391,15 @@ class BaseBatch(Generic[S, F]):
     function: F
     feed: Source
     pause: Callable[[], object] | None = None
-    """Returns the pause of the step that is in force; None if the step is never paused."""
+    """Returns the step's current pause. None if the step is never paused."""
     progress: Callable[[Report], object] | None = None
     batcher: WriteBatcher | None = None
-    """What sends the writes of several threads together."""
+    """Sends the writes of several threads together."""
     slots: StepSlots | None = None
-    """Those of the limit that the step is within."""
     report: Report = field(default_factory=Report)
 
     def add(self, attempt: TaskAttempt[Any]) -> None:
-        """Add an attempt that has ended to the report; raise an unexpected error that kept it from being started."""
+        """Add an attempt to the report, or raise an unexpected error that kept it from starting."""
         if (error := attempt.unexpected_error) is not None:
             raise error
         attempt.add_to(self.report)
@@ -416,7 +411,7 @@ class Batch(BaseBatch[Start[T], Callable[[ExecutionContext[T]], object]]):
     """The attempts of one step at many tasks."""
 
     def run(self, *, limit: int | None, threads: int, rate: float | None) -> Report:
-        """Try each task; KeyboardInterrupt and SystemExit are recorded with the task, end the batch, and propagate."""
+        """Try each task. KeyboardInterrupt and SystemExit are recorded with the task, end the batch, and propagate."""
         feeding, admission = Feeding({self.codes: self.feed}, limit=limit), Admission(self.slots)
         try:
             run = partial(self._run, feeding, admission, threading.Lock())

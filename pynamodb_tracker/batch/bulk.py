@@ -1,6 +1,6 @@
-"""One operation on many tasks: each on its own, on threads; a refusal is reported, and stops none of the others.
+"""One operation on many tasks, on threads. A refusal is reported and does not stop the others.
 
-What the threads write at about the same time leaves in requests of up to 25 writes. On one thread, each is a request.
+Threads that write at about the same time share requests of up to 25 writes. On one thread, each write is a request.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Outcome = Literal["succeeded", "ignored"]
 """The list of the report that a changed task is added to."""
 
 _READ_TOGETHER = 100
-"""Rows that one request reads ahead, which is as many as one can; those that change meanwhile are read again."""
+"""Rows that one request reads ahead: as many as it can. Rows that change before their turn are read again."""
 
 
 def report_of_each(
@@ -38,22 +38,23 @@ def report_of_each(
     threads: int,
     group_of: Callable[[A], object] = lambda _: None,
 ) -> Report:
-    """Change each task, given with its id, and return the report; a task without an outcome is in none of its lists.
+    """Change each task and return the report.
 
-    Those of one group, by what is given with them, are changed in their order. An exception that is neither of the
-    tracker nor of PynamoDB, such as a TypeError, ends it and propagates.
+    Args:
+        tasks: Task ids, each with an argument for the change.
+        change: Changes a task and returns the list of the report to add it to, or None. Errors of the tracker and of
+            PynamoDB refuse the task, and all others propagate.
+        threads: How many tasks to change at the same time.
+        group_of: Returns the group of an argument. Tasks of a group are changed one after another, in order.
     """
     report = Report()
 
     def change_one(task: tuple[str, A]) -> None:
-        task_id, given = task
         try:
-            outcome = change(task_id, given)
+            if (outcome := change(*task)) is not None:
+                getattr(report, outcome).append(task[0])
         except (PynamoDBException, TrackerError) as error:
-            report.refused[task_id] = error
-        else:
-            if outcome is not None:
-                getattr(report, outcome).append(task_id)
+            report.refused[task[0]] = error
 
     in_threads_together(change_one, tasks, threads, lambda task: group_of(task[1]))
     return report
@@ -65,9 +66,9 @@ def in_threads_together(
     threads: int,
     group_of: Callable[[A], object] = lambda _: None,
 ) -> None:
-    """Call the function on each item, as `in_threads` does; the threads send what it writes together.
+    """Call the function on each item, as `in_threads` does. The threads send their writes together.
 
-    Items of one group, a text, are changed one after another, in their order.
+    Items of one group, a text, are changed one after another, in order.
     """
     if threads == 1:
         in_threads(change, items, 1)
@@ -85,10 +86,6 @@ def in_threads_together(
 
 
 class _Queue(Generic[A]):
-    """Items of which one is changed at a time, the first one first."""
-
-    __slots__ = ("group", "items", "turn")
-
     def __init__(self, group: object) -> None:
         self.group = group
         self.items: deque[A] = deque()
@@ -96,7 +93,7 @@ class _Queue(Generic[A]):
 
 
 class _InOrder(Generic[A]):
-    """Changes items of one group in their order: whichever thread has the turn changes the first one that is left."""
+    """Changes the items of each group in order: the thread that has the turn changes the first remaining item."""
 
     def __init__(self, change: Callable[[A], None], group_of: Callable[[A], object]) -> None:
         self._change = change
@@ -105,7 +102,7 @@ class _InOrder(Generic[A]):
         self._guard = threading.Lock()
 
     def queue_with(self, item: A) -> _Queue[A]:
-        """Return the queue of the item's group, at whose end it is."""
+        """Put an item into the queue of its group, and return the queue."""
         group = self._group_of(item)
         if not isinstance(group, str):
             group = object()  # it waits for nothing
@@ -115,7 +112,7 @@ class _InOrder(Generic[A]):
         return queue
 
     def change_next(self, queue: _Queue[A]) -> None:
-        """Change the first item of a queue, once nobody changes another one of it."""
+        """Wait for the queue's turn, and change its first item."""
         with queue.turn:
             try:
                 self._change(queue.items.popleft())
@@ -126,7 +123,7 @@ class _InOrder(Generic[A]):
 
 
 class _Senders:
-    """The threads that are about to send a write: all of them, until there are no further items for them."""
+    """The threads that are about to send a write: all of them, until the items run out."""
 
     def __init__(self, threads: int) -> None:
         self.batcher = WriteBatcher()
@@ -137,7 +134,7 @@ class _Senders:
         self._guard = threading.Lock()
 
     def fed_with(self, items: Iterable[A]) -> Iterator[A]:
-        """Yield the items, each of which keeps a thread busy until `note_done`."""
+        """Yield the items. Each keeps a thread busy until `note_done`."""
         for item in items:
             with self._guard:
                 self._busy += 1
@@ -147,20 +144,19 @@ class _Senders:
             self._release_idle()
 
     def note_done(self) -> None:
-        """Note that a thread is done with its item."""
+        """Note that a thread has finished its item."""
         with self._guard:
             self._busy -= 1
-            if self._ended:
-                self._release_idle()
+            self._release_idle()
 
     def _release_idle(self) -> None:
-        if self._sending > self._busy:
+        if self._ended and self._sending > self._busy:
             self.batcher.add_senders(self._busy - self._sending)
             self._sending = self._busy
 
 
 def each_once(task_ids: Iterable[str]) -> Iterator[str]:
-    """Yield each of these ids once, when it is needed."""
+    """Yield each of these ids once, lazily."""
     seen = set[str]()
     for task_id in task_ids:
         if task_id not in seen:
@@ -169,11 +165,11 @@ def each_once(task_ids: Iterable[str]) -> Iterator[str]:
 
 
 def with_rows(model: type[T], task_ids: Iterator[str]) -> Iterator[tuple[str, T | None]]:
-    """Yield each id with its row, read together with those of the next ids; None if it could not be read so."""
+    """Yield each id with its row, which is read together with the next ones, or with None if that failed."""
     while some := list(islice(task_ids, _READ_TOGETHER)):
         try:
             found = rows(model, some)
-        except PynamoDBException:  # then each is read on its own, and refused if that fails, too
+        except PynamoDBException:  # then each row is read on its own, and its task is refused if that fails, too
             found = {}
         for task_id in some:
             yield task_id, found.get(task_id)

@@ -1,23 +1,21 @@
-"""Which task a batch or a worker tries next: from any shard, and where other workers are active, away from them.
+"""Chooses the task that a batch or a worker tries next, away from other workers where they are active.
 
-The shards take turns, in an order that each worker draws; within a shard, the oldest task is first, whether it is
-pending, failed or abandoned. So while most shards have tasks, the first one costs as many requests in 400 shards as
-in one, and neither a shard nor a state keeps others from being run. A step with one shard is run from the oldest task
-on.
+Shards take turns, in an order that each worker draws. Within a shard, the oldest task is first, whether it is pending,
+failed or abandoned. While most shards have tasks, the first one costs as many requests in 400 shards as in one, and no
+shard or state blocks the others.
 
-Workers that all begin with the oldest task try the same ones, and all but one of them are refused. Two things keep that
-rare:
+If all workers began with the oldest task, they would try the same tasks, and all but one would be refused. Two rules
+keep that rare:
 
-- Claims begin one by one. While they succeed, more and more are sent at the same time, up to one for each thread: 1,
-  2, 4, 8 and so on. So a worker that meets another one is refused few tasks, however many threads it has.
-- Once it is refused a task that another worker has, it reads what is left in the next shard, continues from a random
-  place in it, and stays there until that happens again. While it is not refused, the place moves back to the oldest.
+- Claims begin one by one. While they succeed, more are sent at the same time: 1, 2, 4, 8 and so on, up to one per
+  thread. A worker that meets another one is refused few tasks, however many threads it has.
+- After a refusal because of another worker, a worker continues from a random place in the next shard, and stays there
+  until that happens again. While it is not refused, the place moves back to the oldest task.
 
-One call tries the tasks that were due when it began, of each step in turn, and what its own runs make due. The index
-shows a task some time after it has become due, so what comes next is taken from the end of the run before it: the next
-step of the same task, the next task of its group, the parent of a last child. They are tried behind all others of their
-step. Each task is tried once at each step, and what was created after the call began waits for the next call: so the
-call ends, even if its tasks create others or repeat all the time.
+One call tries the tasks of each step in turn that were due when it began, and then those that its own runs made due.
+The index shows new due tasks late, so each run tells which ones its end made due: the next step of the same task, the
+next task of its group, the parent of a last child. Each task is tried once per step, and tasks created after the call
+began wait for the next call. That way the call ends even if its tasks always create others or repeat.
 """
 
 from __future__ import annotations
@@ -36,32 +34,32 @@ from pynamodb_tracker.transitions.lock import new_token
 from pynamodb_tracker.transitions.participants import MadeDue
 
 _WIDEST = 500
-"""How many of the oldest tasks workers spread over: as many as one request to the index reads."""
+"""How many of the oldest tasks workers spread over: as many as one index request reads."""
 
 _THREADS_PER_SHARE = 4
 """Workers with this many threads spread over twice as many tasks, and so on."""
 
 _MOST_SHARES = 4
-"""The range is never wider than this many times `_WIDEST`: reading it costs as many requests."""
+"""The widest range is this many times `_WIDEST`, and costs as many requests."""
 
 _RUN_LENGTH = 50
-"""How many tasks are tried from one place before another shard has its turn, or the index is read again."""
+"""How many tasks to try from one place before another shard has its turn, or the index is read again."""
 
 _NARROWEST = 1.0
-"""How many claims are unanswered at a time, at first: where others are active, the first one is refused."""
+"""How many claims may be unanswered at first. Where others are active, the first one is refused."""
 
 _GROWTH = 1.0
-"""How many more for each claim that succeeds; so they double while all do."""
+"""How many more per successful claim. They double while all succeed."""
 
 _FIRST_PAUSE = 0.01
 _LONGEST_PAUSE = 0.2
-"""Seconds between two places in a row where no claim succeeds: few tasks are left, or the index is behind."""
+"""Seconds between two places in a row without a successful claim: few tasks are left, or the index is behind."""
 
 _CAREFUL_GROWTH = 0.125
-"""The same near other workers: at most an eighth as many claims are refused as have succeeded before."""
+"""The growth near other workers. At most an eighth as many claims are refused as have succeeded."""
 
 Read = Callable[[int, int | None], Iterator[str]]
-"""Reads the ids of the due tasks of a shard, oldest first; the second argument is about how many are needed."""
+"""Reads the ids of a shard's due tasks, oldest first. The second argument is about how many are needed."""
 
 
 class Rotation:
@@ -75,11 +73,11 @@ class Rotation:
 
     @property
     def current(self) -> int:
-        """The shard whose turn it was last."""
+        """The shard that had its turn last."""
         return self._order[-1]
 
     def next(self) -> int:
-        """Return the shard whose turn it is."""
+        """Return the next shard."""
         shard = self._order.popleft()
         self._order.append(shard)
         return shard
@@ -107,11 +105,11 @@ class Feed:
         patience: int | None = None,
         selects: bool = False,
     ) -> None:
-        """`threads` is how many threads try the tasks; if there are several, they note each response.
+        """If several `threads` try the tasks, they must note each response. About `limit` tasks are needed.
 
-        `limit` is about how many tasks are needed. Ids that are not wanted are left out. The feed ends when `goes_on`
-        returns False. After `patience` shards in a row without a task, it goes on with one that is known to have some,
-        and ends if there is none. If it `selects`, no other task counts in.
+        Ids that are not wanted are left out. The feed ends when `goes_on` returns False. After `patience` shards in a
+        row without a task, it continues with one that is known to have some, and ends if there is none. If the feed
+        `selects` tasks, it counts no other ones in.
         """
         self.rotation = Rotation(shards)
         self._read = read
@@ -123,23 +121,20 @@ class Feed:
         self._widest = _WIDEST * min(_MOST_SHARES, threads // _THREADS_PER_SHARE + 1)
         self._most = math.inf if threads == 1 else threads
         self._tried: set[str] = set()
-        self._open: set[int] = set()
-        """Shards that may have tasks which were not tried."""
+        self._open: set[int] = set()  # shards that may have untried tasks
         self._begun: dict[int, Iterator[str]] = {}
-        """What is left of shards whose turn has ended."""
+        """The remaining ids of shards that have had a turn."""
         self._spread = 0
-        """How many of the oldest tasks the next place is drawn from; 0 to begin with the oldest."""
+        """How many of the oldest tasks the next place is drawn from. 0 begins with the oldest."""
         self._answered = threading.Condition()
         self._unanswered = 0
         self._width = min(self._most, _NARROWEST if threads > 1 else math.inf)
-        """How many claims may be unanswered."""
         self._was_taken = False
-        """Whether another worker had a task first, since the last place was chosen."""
-        self._misses = 0
-        """Places in a row where no claim has succeeded."""
+        """Whether another worker had a task first since the last place was chosen."""
+        self._misses = 0  # places in a row without a successful claim
 
     def note_response(self, *, was_taken: bool) -> None:
-        """Note that a claim was answered, or is not sent any more, and whether another worker had the task first."""
+        """Note that a claim was answered or will not be sent, and whether another worker had the task first."""
         with self._answered:
             self._unanswered -= 1
             if was_taken:
@@ -150,9 +145,9 @@ class Feed:
             self._answered.notify()
 
     def count_in(self, task_id: str) -> bool:
-        """Count a task as tried that a run has made due, when few claims are unanswered; False if it is not wanted.
+        """Wait until few claims are unanswered, and count a task as tried that a run has made due.
 
-        That is one that was tried before, and any if only some of the tasks were selected.
+        Return False if it was tried before, or if only some of the tasks were selected.
         """
         with self._answered:
             if self._selects or task_id in self._tried:
@@ -163,14 +158,14 @@ class Feed:
             return True
 
     def beginning_with(self, shard: int) -> Iterator[str]:
-        """Yield ids as an iteration does, of that shard first."""
+        """Iterate over the ids, of that shard first."""
         self.rotation.put_first(shard)
         return iter(self)
 
     def __iter__(self) -> Iterator[str]:
-        """Yield ids until every task that is due was tried."""
+        """Yield ids until every due task was tried."""
         self._tried, self._open, self._begun = set(), set(range(len(self.rotation))), {}
-        empty, with_more = 0, deque[int]()  # shards whose turn has ended before their tasks
+        empty, with_more = 0, deque[int]()  # shards that have more tasks than one turn
         while self._open and (self._goes_on is None or self._goes_on()):
             if empty >= self._patience:
                 if not with_more:
@@ -190,14 +185,13 @@ class Feed:
             empty = empty + 1 if is_done and len(self._tried) == before else 0
 
     def _turn(self, shard: int) -> Generator[str, None, bool]:
-        """Yield tasks of one shard until its turn ends; return whether all that it has were tried."""
+        """Yield tasks of one shard until its turn ends. Return whether all of its tasks were tried."""
         spread = self._next_spread()
         ids = self._some(shard, spread) if spread else self._rest(shard)
         most = _RUN_LENGTH if spread or len(self._open) > 1 else math.inf
         number = 0
         while number < most:
-            task_id = next(ids, None)
-            if task_id is None:
+            if (task_id := next(ids, None)) is None:
                 return not (spread and number)
             if not self._may_be_sent(task_id):
                 return False
@@ -206,7 +200,7 @@ class Feed:
         return False
 
     def _next_spread(self) -> int:
-        """Return how many of the oldest tasks to draw a place from, once the claims at a bad place are answered."""
+        """Return how many of the oldest tasks to draw a place from. After a refusal, wait for other claims first."""
         with self._answered:
             spread, self._spread = self._spread, self._spread // 2
             if not self._was_taken:
@@ -221,7 +215,7 @@ class Feed:
         return self._widest
 
     def _may_be_sent(self, task_id: str) -> bool:
-        """Return True when few claims are unanswered; False if another worker has had one of the tasks here."""
+        """Wait until few claims are unanswered. Return False if another worker had one of the tasks here."""
         with self._answered:
             self._answered.wait_for(lambda: self._was_taken or self._unanswered < self._width)
             if self._was_taken:
@@ -231,14 +225,14 @@ class Feed:
             return True
 
     def _rest(self, shard: int) -> Iterator[str]:
-        """Return the untried ids of a shard, oldest first, behind those of its last turn."""
+        """Return the untried ids of a shard, oldest first, that follow those of its last turn."""
         if shard not in self._begun:
             page = self._limit if len(self._open) == 1 else min(_RUN_LENGTH, self._limit or _RUN_LENGTH)
             self._begun[shard] = self._untried(shard, page)
         return self._begun[shard]
 
     def _some(self, shard: int, spread: int) -> Iterator[str]:
-        """Return untried ids of a shard, from a random one on; all shards together have the oldest `spread`."""
+        """Return a shard's part of the `spread` oldest untried ids, from a random one on."""
         share = math.ceil(spread / len(self._open))
         oldest = list(islice(self._untried(shard, share), share))
         begin = RANDOM.randrange(len(oldest)) if oldest else 0
@@ -254,19 +248,19 @@ class Source(Protocol):
     """The ids of the tasks of one step, each once."""
 
     is_of_due: bool
-    """Whether these are the tasks that were found due, so that none of them starts before that by this clock."""
+    """Whether the source found the tasks due, so that none of them starts before that by this clock."""
 
     def __iter__(self) -> Iterator[str]: ...
 
     def note_response(self, *, was_taken: bool) -> None:
-        """Note that a claim was answered, or is not sent any more, and whether another worker had the task first."""
+        """Note that a claim was answered or will not be sent, and whether another worker had the task first."""
 
     def count_in(self, task_id: str) -> bool:
-        """Count a task as tried that a run has made due; False if it was tried before, or is not to be tried."""
+        """Count a task as tried that a run has made due. Return False if it must not be tried, or was tried before."""
 
 
 class Feeding:
-    """The tasks that a call tries, for threads or asyncio tasks, which say how each attempt has ended."""
+    """The tasks that a call tries. The threads or asyncio tasks that try them report the end of each attempt."""
 
     def __init__(
         self,
@@ -275,22 +269,22 @@ class Feeding:
         limit: int | None = None,
         goes_on: Callable[[], bool] | None = None,
     ) -> None:
-        """At most `limit` tasks are started; none is given once `goes_on`, which is called for each, returns False."""
+        """Start at most `limit` tasks, and end when `goes_on`, which is called for each task, returns False."""
         self.sources = sources
         self._limit = math.inf if limit is None else limit
         self._goes_on = goes_on
         self._began = new_token()
-        """Tasks that have a later token as their `creation` wait for the next call."""
+        """Tasks with a later token as their `creation` wait for the next call."""
         self._behind = {codes: deque[str]() for codes in sources}
-        """What runs of this call have made due, by the step that it is due at."""
+        """Tasks that runs of this call have made due, by step."""
         self._changed = threading.Condition()
         self._started = 0
-        """Tasks that were given, without those that were refused; `limit` bounds requests that fail, too."""
+        """Tasks that were given and not refused. `limit` also bounds failing requests."""
         self._running = 0
         self._stopped = False
 
     def __iter__(self) -> Iterator[tuple[Codes, str]]:
-        """Yield one task of each step in turn; before it ends, it waits for what running tasks make due."""
+        """Yield one task of each step in turn. Before the end, wait for tasks that running ones make due."""
         ids = {codes: iter(source) for codes, source in self.sources.items()}
         while True:
             was_empty = True
@@ -313,7 +307,7 @@ class Feeding:
                 return
 
     def note_end(self, made_due: Iterable[MadeDue], *, was_refused: bool = False) -> None:
-        """Take note of what an attempt has made due, or will have at a known time, and of whether it was refused."""
+        """Note the tasks that an attempt has made due, now or at a known time, and whether it was refused."""
         now = clock.now()
         with self._changed:
             self._running -= 1
@@ -326,7 +320,7 @@ class Feeding:
                     self._behind[codes].append(task.task_id)
 
     def leave_out(self, codes: Codes) -> None:
-        """Give no more tasks of this step, and do not count the one that was given, because it is not started."""
+        """Give no more tasks of this step, and do not count the last one, because it is not started."""
         with self._changed:
             self._behind.pop(codes, None)
             self._started -= 1
@@ -338,13 +332,13 @@ class Feeding:
             self._changed.notify()
 
     def _has_room(self) -> bool:
-        """Return whether one more task may start, once that does not depend on those that run."""
+        """Return whether a task may start, once that does not depend on the running ones."""
         with self._changed:
             self._changed.wait_for(lambda: self._started < self._limit or not self._running or self._stopped)
             return self._started < self._limit and not self._stopped
 
     def _is_more_due(self) -> bool:
-        """Return True as soon as a run has made something due, and False once none of them can."""
+        """Return True as soon as a run has made a task due, and False once none can."""
         with self._changed:
             self._changed.wait_for(lambda: any(self._behind.values()) or not self._running or self._stopped)
             return any(self._behind.values())

@@ -15,7 +15,7 @@ from pynamodb_tracker.dynamodb.retries import NotSentError, is_stopped, stopped_
 Item = TypeVar("Item")
 
 _GLANCE = 1.0
-"""Seconds after which a sleep checks whether it was stopped."""
+"""Seconds after which a sleep checks whether to stop."""
 
 
 def in_threads(
@@ -27,17 +27,24 @@ def in_threads(
     stopped: threading.Event | None = None,
     admit: Callable[[Item], bool] | None = None,
 ) -> None:
-    """Call the function on each item, in this context; an item is taken when a thread is free for it.
+    """Call the function on each item, in this context. Take an item when a thread is free for it.
 
-    `rate` limits the calls per second, spread evenly, however many threads there are; nothing waits for its turn any
-    more once `stopped` is set. `admit` is called with each item until it returns True, at a short wait each time. An
-    exception stops the feeding, and is raised once all running calls have returned. A second one, such as another
-    Ctrl-C, does not wait for them: what they could not record yet is not sent again. NotSentError if the block around
-    this is stopped before all items are taken.
+    An exception stops the feeding, and is raised once all running calls have returned. A second one, such as another
+    Ctrl-C, does not wait for them: they retry no more requests.
+
+    Args:
+        function: The function to call.
+        items: The items.
+        threads: How many calls run at the same time.
+        rate: The limit of calls per second, evenly spread over all threads.
+        stopped: Once this is set, no item waits for its turn.
+        admit: Called with each item until it returns True, which may take a short wait each time.
+
+    Raises:
+        NotSentError: The block around this was stopped before all items were taken.
     """
     stopped, failed, left = stopped or threading.Event(), threading.Event(), threading.Event()
-    paced = items if rate is None else _paced(items, Pace(rate), stopped)
-    paced = _until_stopped(paced)
+    paced = _paced(items, None if rate is None else Pace(rate), stopped)
     if admit is not None:
         paced = _admitted(paced, admit, stopped, failed)
     if threads == 1:
@@ -74,38 +81,30 @@ def _watched(function: Callable[[Item], None], item: Item, failed: threading.Eve
         raise
 
 
-def _until_stopped(items: Iterable[Item]) -> Iterator[Item]:
-    for item in items:
-        if is_stopped():
-            raise NotSentError
-        yield item
-
-
 def _admitted(
     items: Iterable[Item], admit: Callable[[Item], bool], stopped: threading.Event, failed: threading.Event
 ) -> Iterator[Item]:
-    """Yield each item once it is admitted; the thread that feeds the others waits, as for its turn."""
+    """Yield each item once it is admitted. The feeding thread waits, as in `_paced`."""
     for item in items:
         while not admit(item):
             if failed.is_set():
                 return
             if is_stopped():
                 raise NotSentError
-            if stopped.is_set():  # the function is told so, and ends the feeding
+            if stopped.is_set():  # the function sees that, too, and ends the feeding
                 break
         yield item
 
 
 class Pace:
-    """Turns at a limited rate, evenly spread."""
+    """Evenly spread turns, `rate` of them per second."""
 
     def __init__(self, rate: float) -> None:
-        """`rate` is the turns per second."""
         self._interval = timedelta(seconds=1 / rate)
         self._next: datetime | None = None
 
     def take_turn(self) -> float:
-        """Take the next turn, and return in how many seconds it is; setting the clock back does not lengthen that."""
+        """Take the next turn, and return in how many seconds it is. Setting the clock back does not lengthen that."""
         now, turn = clock.now(), self._next
         if turn is None or not now < turn <= now + self._interval:
             turn = now
@@ -113,13 +112,14 @@ class Pace:
         return (turn - now).total_seconds()
 
 
-def _paced(items: Iterable[Item], pace: Pace, stopped: threading.Event) -> Iterator[Item]:
-    """Yield an item per turn; the thread that feeds the others waits, so that Ctrl-C can end the wait."""
+def _paced(items: Iterable[Item], pace: Pace | None, stopped: threading.Event) -> Iterator[Item]:
+    """Yield an item per turn. The feeding thread waits, so that Ctrl-C can end the wait."""
     for item in items:
-        left = pace.take_turn()
-        while left > 0 and not (
-            stopped.is_set() or is_stopped()
-        ):  # waiting for the event would not move a stopped clock
+        left = 0.0 if pace is None else pace.take_turn()
+        # Waiting for the event would not move a stopped clock.
+        while left > 0 and not (stopped.is_set() or is_stopped()):
             clock.sleep(min(left, _GLANCE))
             left -= _GLANCE
+        if is_stopped():
+            raise NotSentError
         yield item

@@ -1,4 +1,4 @@
-"""For tests: a table in memory, a local server, a stopped clock, and events. The first three are fixtures, too."""
+"""For tests: a table in memory, a local server, a stopped clock, and events. The first three are also fixtures."""
 
 from pynamodb_tracker.clock import StoppedClock
 from pynamodb_tracker.testing.events import (

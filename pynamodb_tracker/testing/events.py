@@ -1,4 +1,4 @@
-"""Events as AWS delivers them to a Lambda function, with the contents that a test gives them."""
+"""Events as AWS delivers them to a Lambda function, with the contents of a test."""
 
 from __future__ import annotations
 
@@ -26,6 +26,10 @@ def _text(content: object) -> str:
     return content if isinstance(content, str) else dumps(content)
 
 
+def _base64(content: object) -> str:
+    return base64.b64encode(content if isinstance(content, bytes) else dumps(content).encode()).decode()
+
+
 HttpSource = Literal["http_api", "rest_api", "function_url", "load_balancer"]
 
 
@@ -40,8 +44,8 @@ def http_event(
 ) -> Event:
     """Return an HTTP request by an HTTP API (format 2.0), a REST API (1.0), a function URL (2.0) or a load balancer.
 
-    A body that is not text is sent as JSON, with a header that says so. A REST API passes header names as the client
-    wrote them, and a function URL and a load balancer have no path parameters.
+    A body that is not text is sent as JSON, with its content type. A REST API passes header names as the client wrote
+    them. A function URL and a load balancer have no path parameters.
     https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-develop-integrations-lambda.html
 
     Examples:
@@ -52,8 +56,9 @@ def http_event(
     content = {} if body is None or isinstance(body, str) else {"content-type": "application/json"}
     sent = {"host": "api.example.com", **content, **(headers or {})}
     text = None if body is None else _text(body)
+    parameters = None if path_parameters is None else dict(path_parameters)
     if source == "rest_api":
-        return _rest_api_event(text, method, path, path_parameters, {name.title(): sent[name] for name in sent})
+        return _rest_api_event(text, method, path, parameters, {name.title(): sent[name] for name in sent})
     lower = {name.lower(): value for name, value in sent.items()}
     if source == "load_balancer":
         target_group = _arn("elasticloadbalancing", "targetgroup/group/49e9d65c45c6791a")
@@ -84,13 +89,13 @@ def http_event(
             "timeEpoch": _MILLISECONDS,
         },
         "isBase64Encoded": False,
-        **({"pathParameters": dict(path_parameters)} if path_parameters is not None and source == "http_api" else {}),
+        **({"pathParameters": parameters} if parameters is not None and source == "http_api" else {}),
         **({} if text is None else {"body": text}),
     }
 
 
 def _rest_api_event(
-    body: str | None, method: str, path: str, path_parameters: Mapping[str, str] | None, headers: Mapping[str, str]
+    body: str | None, method: str, path: str, parameters: dict[str, str] | None, headers: dict[str, str]
 ) -> Event:
     return {
         "resource": path,
@@ -100,7 +105,7 @@ def _rest_api_event(
         "multiValueHeaders": {name: [value] for name, value in headers.items()},
         "queryStringParameters": None,
         "multiValueQueryStringParameters": None,
-        "pathParameters": None if path_parameters is None else dict(path_parameters),
+        "pathParameters": parameters,
         "stageVariables": None,
         "requestContext": {
             "accountId": _ACCOUNT,
@@ -119,9 +124,9 @@ def _rest_api_event(
 
 
 def sqs_event(*bodies: object, queue: str = "queue", group: str | Sequence[str] | None = None) -> Event:
-    """Return messages of SQS with the ids "m-1", "m-2" and so on; a body that is not text is sent as JSON.
+    """Return SQS messages with the ids "m-1", "m-2" and so on. A body that is not text is sent as JSON.
 
-    If the name of the queue ends with .fifo, `group` is the message group of all messages, or has one for each.
+    If the queue name ends with .fifo, `group` is the message group of all messages, or a list with one per message.
     https://docs.aws.amazon.com/lambda/latest/dg/with-sqs.html
 
     Examples:
@@ -157,7 +162,7 @@ def sqs_event(*bodies: object, queue: str = "queue", group: str | Sequence[str] 
 
 
 def sns_event(message: object, *, topic: str = "topic") -> Event:
-    """Return a notification of SNS; a message that is not text is sent as JSON.
+    """Return an SNS notification. A message that is not text is sent as JSON.
 
     https://docs.aws.amazon.com/lambda/latest/dg/with-sns.html
 
@@ -183,7 +188,7 @@ def sns_event(message: object, *, topic: str = "topic") -> Event:
 
 
 def s3_event(*keys: str, bucket: str = "bucket", event_name: str = "ObjectCreated:Put") -> Event:
-    """Return notifications of S3 about objects; their keys are URL-encoded, as those of S3 are.
+    """Return S3 notifications about objects, with URL-encoded keys, as S3 sends them.
 
     https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html
 
@@ -222,7 +227,7 @@ def s3_event(*keys: str, bucket: str = "bucket", event_name: str = "ObjectCreate
 
 
 def eventbridge_event(detail: Mapping[str, Any], *, source: str = "source", detail_type: str = "detail-type") -> Event:
-    """Return an event of EventBridge.
+    """Return an EventBridge event.
 
     https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-events-structure.html
 
@@ -243,7 +248,7 @@ def eventbridge_event(detail: Mapping[str, Any], *, source: str = "source", deta
 
 
 def kinesis_event(*data: object, stream: str = "stream", partition_key: str = "key") -> Event:
-    """Return records of Kinesis with the sequence numbers "s-1", "s-2" and so on; what is not bytes is put as JSON.
+    """Return Kinesis records with the sequence numbers "s-1", "s-2" and so on. Data other than bytes is sent as JSON.
 
     https://docs.aws.amazon.com/lambda/latest/dg/with-kinesis.html
 
@@ -256,7 +261,7 @@ def kinesis_event(*data: object, stream: str = "stream", partition_key: str = "k
                 "kinesisSchemaVersion": "1.0",
                 "partitionKey": partition_key,
                 "sequenceNumber": f"s-{number}",
-                "data": base64.b64encode(each if isinstance(each, bytes) else dumps(each).encode()).decode(),
+                "data": _base64(each),
                 "approximateArrivalTimestamp": _MILLISECONDS / 1000,
             },
             "eventSource": "aws:kinesis",
@@ -275,9 +280,9 @@ def kinesis_event(*data: object, stream: str = "stream", partition_key: str = "k
 def dynamodb_event(
     *items: Mapping[str, Any], keys: Sequence[str], table: str = "table", event_name: str = "INSERT"
 ) -> Event:
-    """Return records of a DynamoDB stream, with the sequence numbers "s-1", "s-2" and so on, about plain items.
+    """Return DynamoDB stream records about plain items, with the sequence numbers "s-1", "s-2" and so on.
 
-    `keys` names the key attributes of the table. An item that was removed is the old image, any other the new one.
+    `keys` names the key attributes of the table. A removed item is the old image, any other item the new one.
     https://docs.aws.amazon.com/lambda/latest/dg/with-ddb.html
 
     Examples:
@@ -311,13 +316,13 @@ def dynamodb_event(
 
 
 def _stored(value: object) -> dict[str, Any]:
-    """Return a value in DynamoDB's form, as JSON has it."""
+    """Return a value in DynamoDB's JSON form."""
     if value is None or isinstance(value, bool):
         return {"NULL": True} if value is None else {"BOOL": value}
     if isinstance(value, int | float | Decimal):
         return {"N": str(value)}
     if isinstance(value, bytes):
-        return {"B": base64.b64encode(value).decode()}
+        return {"B": _base64(value)}
     if isinstance(value, Mapping):
         return {"M": {name: _stored(each) for name, each in value.items()}}
     if isinstance(value, list | tuple):
@@ -330,9 +335,9 @@ def _stored(value: object) -> dict[str, Any]:
 
 
 def kafka_event(*values: object, topic: str = "topic", partition: int = 0, self_managed: bool = False) -> Event:
-    """Return records of one partition of a Kafka topic, with the offsets 0, 1 and so on; None is a tombstone.
+    """Return records of one partition of a Kafka topic, with the offsets 0, 1 and so on. None is a tombstone.
 
-    What is not bytes is sent as JSON. The cluster is one of Amazon MSK, unless it is `self_managed`.
+    Values other than bytes are sent as JSON. The cluster is in Amazon MSK, unless it is `self_managed`.
     https://docs.aws.amazon.com/lambda/latest/dg/with-msk.html
 
     Examples:
@@ -345,16 +350,15 @@ def kafka_event(*values: object, topic: str = "topic", partition: int = 0, self_
             "offset": offset,
             "timestamp": _MILLISECONDS,
             "timestampType": "CREATE_TIME",
-            "key": base64.b64encode(b"key").decode(),
-            "value": None
-            if value is None
-            else base64.b64encode(value if isinstance(value, bytes) else dumps(value).encode()).decode(),
+            "key": _base64(b"key"),
+            "value": None if value is None else _base64(value),
             "headers": [],
         }
         for offset, value in enumerate(values)
     ]
-    broker = "b-1.cluster.kafka.us-east-1.amazonaws.com:9092"
-    event: Event = {"bootstrapServers": broker, "records": {f"{topic}-{partition}": records}}
-    if self_managed:
-        return {"eventSource": "SelfManagedKafka", **event}
-    return {"eventSource": "aws:kafka", "eventSourceArn": _arn("kafka", "cluster/cluster/751d2973"), **event}
+    msk = {"eventSource": "aws:kafka", "eventSourceArn": _arn("kafka", "cluster/cluster/751d2973")}
+    return {
+        **({"eventSource": "SelfManagedKafka"} if self_managed else msk),
+        "bootstrapServers": "b-1.cluster.kafka.us-east-1.amazonaws.com:9092",
+        "records": {f"{topic}-{partition}": records},
+    }

@@ -80,8 +80,8 @@ class LocalServer(Protocol):
 def local_table(table: type[T], *further: type[Task]) -> Iterator[type[T]]:
     """Create these tables, or those of these use cases, empty and in memory on moto, until the block ends.
 
-    Endpoints and profiles, in Meta and in the environment, are ignored meanwhile, for the whole process, so enter it in
-    one thread. If entered again for the same table, the table keeps its tasks. Needs the extra `local`.
+    The whole process ignores endpoints and profiles in Meta and in the environment until then, so enter it in one
+    thread. If you enter it again for the same table, the table keeps its tasks. Needs the extra `local`.
 
     Examples:
         >>> with local_table(AppTask):
@@ -161,9 +161,9 @@ def _connect(
 
 
 def open_local_table(table: type[T], *further: type[Task]) -> type[T]:
-    """Open tables as `local_table` does, until the program ends: for a script, a notebook or an example.
+    """Open tables as `local_table` does, until the program ends, for a script, a notebook or an example.
 
-    pytest closes them when it has imported all modules, so that tests begin with empty tables.
+    pytest closes them after it has imported all modules, so that tests begin with empty tables.
 
     Examples:
         >>> open_local_table(AppTask)

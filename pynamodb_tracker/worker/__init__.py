@@ -1,1 +1,1 @@
-"""A worker: keeps running functions on the due tasks of steps, on threads or processes, until it is stopped."""
+"""Workers: they run functions on the due tasks of steps until they are stopped."""

@@ -1,13 +1,14 @@
-"""The worker of async functions: runs them on due tasks, on the event loop of the program, until it is stopped."""
+"""The worker for async functions: it runs them on the program's event loop until it is stopped."""
 
 import asyncio
 import logging
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from pynamodb_tracker import arguments
@@ -17,7 +18,7 @@ from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.functions import async_function_of
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.worker.settings import WorkerSettings, check_tables, functions_by_step
-from pynamodb_tracker.worker.shutdown import Handler, handling
+from pynamodb_tracker.worker.shutdown import handling
 from pynamodb_tracker.worker.task_team import AsyncFunction, TaskTeam
 
 log = logging.getLogger("pynamodb_tracker")
@@ -26,12 +27,17 @@ log = logging.getLogger("pynamodb_tracker")
 class AsyncWorker:
     """Keeps running async functions on the due tasks of steps, as `arun_all` does once, until it is stopped.
 
-    `functions` are use cases, `[Order, Refund]`, or steps of any tables, to which `does` has bound async functions, or
-    a mapping of steps to such functions, `{Order.ship: print_label}`. They run as asyncio tasks of the loop in which
-    `run` is awaited, up to `concurrency` at a time, each in a copy of the context variables of that call. Everything
-    else is as of Worker: steps take turns, `heartbeat` is as of `astart`, `rate` limits the starts per second, tasks
-    that run when the worker stops have the time `grace` to end, and `max_poll_interval` is the longest wait between two
-    polls.
+    The functions run as asyncio tasks of the loop in which `run` is awaited, each in a copy of that call's context
+    variables. Steps take turns, as in a Worker.
+
+    Args:
+        functions: Use cases, `[Order, Refund]`, or steps, to which `does` has bound async functions, or a mapping of
+            steps to async functions, `{Order.ship: print_label}`.
+        concurrency: How many tasks run at the same time.
+        heartbeat: As in `astart`.
+        rate: The limit of starts per second.
+        grace: How long running tasks may take to end when the worker stops.
+        max_poll_interval: The longest wait between two polls.
 
     Examples:
         >>> async def pack(ctx):
@@ -60,22 +66,23 @@ class AsyncWorker:
         )
         self._entered = threading.Lock()
         self._is_stopped = False
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._team: TaskTeam | None = None
 
     async def run(self, *, until_idle: bool = False) -> dict[BoundStep[Any], Tally]:
-        """Work until `stop`, SIGTERM, or this is cancelled; return, by step, how many tasks had each outcome.
+        """Work until `stop`, SIGTERM or a cancellation. Return, by step, how many tasks had each outcome.
 
-        After that, no further task is started; running functions have the grace time to end, and are then
-        cancelled, which releases their tasks: the attempts do not count. If this is cancelled, CancelledError is raised
-        when all of that is done; a second cancellation ends the grace time. A function that ignores its cancellation
-        for 5 seconds is left behind: its task is released, and nothing of it is recorded. SIGTERM stops the worker, and
-        SIGUSR1 prints to stderr what is being done, if this runs in the main thread, and neither the program nor its
-        server handles that signal when this begins. Ctrl-C is left to asyncio, which cancels the main task. With
-        `until_idle` it returns when there is nothing to do now. Exceptions of a function are recorded with their task;
-        KeyboardInterrupt and SystemExit also stop the worker and are raised. If the first request is refused for a
-        reason that does not pass, that error is raised at once; later failures of requests are logged, and repeated.
-        RuntimeError if the worker was run before.
+        A stopping worker starts no new tasks. Running functions have the grace time to end, and are then cancelled.
+        That releases their tasks: the attempts do not count. A function that ignores its cancellation for 5 seconds is
+        left behind: its task is released, and no result is recorded. If this is cancelled, it raises CancelledError
+        when all of that is done. A second cancellation ends the grace time.
+
+        SIGTERM stops the worker, and SIGUSR1 prints its status to stderr, if this runs in the main thread, and nobody
+        else handles the signal when this begins. asyncio handles Ctrl-C, and cancels the main task. With `until_idle`,
+        return when there is nothing to do now.
+
+        Exceptions of a function are recorded with their task. KeyboardInterrupt and SystemExit also stop the worker and
+        are raised. A permanent error of the first request is raised at once. Later failures are logged, and the request
+        is retried. Raise a RuntimeError if the worker was run before.
         """
         settings = replace(self._settings, until_idle=until_idle)
         if not self._entered.acquire(blocking=False):
@@ -83,7 +90,6 @@ class AsyncWorker:
         if not self._is_stopped:
             await asyncio.wrap_future(REQUESTS.submit(lambda: check_tables(self._functions)))
         self._team = team = TaskTeam(settings)
-        self._loop = asyncio.get_running_loop()
         if not self._is_stopped:  # a call of `stop` from now on reaches the team
             log.info("a worker runs %s", ", ".join(f"{step.model.__name__}.{step.name}" for step in self._functions))
             with _receiving_signals(self):
@@ -93,38 +99,36 @@ class AsyncWorker:
         return dict(zip(self._functions, team.tallies, strict=True))
 
     def stop(self) -> None:
-        """Stop gracefully, as SIGTERM does; from any thread, including a function of the worker. Returns at once.
+        """Stop gracefully, as SIGTERM does, and return at once. Any thread and the worker's functions may call this.
 
         A worker that is stopped before it runs starts nothing.
         """
         self._is_stopped = True
         if self._team is not None:
-            self._call(self._team.stop)
+            self._team.call(self._team.stop)
 
     def _print_status(self) -> None:
         if self._team is not None:
-            self._call(self._team.print_status)
-
-    def _call(self, function: Callable[[], None]) -> None:
-        if self._loop is not None:
-            with suppress(RuntimeError):  # the loop is closed: the worker has ended
-                self._loop.call_soon_threadsafe(function)
+            self._team.call(self._team.print_status)
 
 
 _receivers: list[AsyncWorker] = []
-"""The workers that run in the main thread; several may share its loop, and a signal is for all of them."""
+"""The workers in the main thread. Several may share its loop, and a signal is for all of them."""
 
 _handling = ExitStack()
 
 
 @contextmanager
 def _receiving_signals(worker: AsyncWorker) -> Iterator[None]:
-    """Let signals reach the worker in the main thread; they are handled from the first start to the last end."""
+    """Pass signals to the worker, in the main thread. They are handled from the first start to the last end."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     if not _receivers:
-        _handling.enter_context(handling(_unhandled_signals()))
+        for name, method in {"SIGTERM": AsyncWorker.stop, "SIGUSR1": AsyncWorker._print_status}.items():  # noqa: SLF001 - of this module
+            # The program, or a server, may have its own handler.
+            if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) is signal.SIG_DFL:
+                _handling.enter_context(handling({name: partial(_tell_all, method)}))
     _receivers.append(worker)
     try:
         yield
@@ -134,20 +138,6 @@ def _receiving_signals(worker: AsyncWorker) -> Iterator[None]:
             _handling.close()
 
 
-def _unhandled_signals() -> dict[str, Handler]:
-    """Return what to do at signals for which there is no handler: a server, or the program, may have its own."""
-
-    def stop(_number: int, _frame: object) -> None:
-        for worker in _receivers:
-            worker.stop()
-
-    def print_status(_number: int, _frame: object) -> None:
-        for worker in _receivers:
-            worker._print_status()  # noqa: SLF001 - of this module
-
-    handlers: dict[str, Handler] = {"SIGTERM": stop, "SIGUSR1": print_status}
-    return {
-        name: handler
-        for name, handler in handlers.items()
-        if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) is signal.SIG_DFL
-    }
+def _tell_all(method: Callable[[AsyncWorker], None], _number: int, _frame: object) -> None:
+    for worker in _receivers:
+        method(worker)

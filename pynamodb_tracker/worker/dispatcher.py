@@ -1,4 +1,4 @@
-"""Gives out due tasks: which step is next, when a step is polled again, and when nothing is left to do."""
+"""Gives out due tasks: it decides which step is next, when to poll it again, and when nothing is left to do."""
 
 import threading
 from collections.abc import Sequence
@@ -9,26 +9,25 @@ from pynamodb_tracker.worker.poller import StepPoller
 
 
 class Dispatcher:
-    """Gives tasks to threads until it is stopped; a thread waits while there is nothing to do."""
+    """Gives tasks to threads until it is stopped. A thread waits while there is nothing to do."""
 
     def __init__(self, pollers: Sequence[StepPoller], *, rate: float | None = None, until_idle: bool = False) -> None:
-        """`rate` limits the tasks per second; with `until_idle` it stops once there is nothing to do now."""
+        """`rate` limits the tasks per second. With `until_idle`, stop once there is nothing to do now."""
         self.stopped = threading.Event()
         self._pollers = list(pollers)
         self._interval = timedelta(0) if rate is None else timedelta(seconds=1 / rate)
         self._until_idle = until_idle
         self._turn: datetime | None = None
-        """Until when no task is started, if a rate is set."""
+        """When the next task may start, if a rate is set."""
         self._guard = threading.RLock()
         self._waiting: list[threading.Event] = []
         self._under_way = 0
         """Threads that look for a task or run one."""
-        self._has_ended_any = False
-        """Whether a task has ended since all steps seemed to be idle."""
+        self._has_ended_any = False  # since all steps seemed to be idle
         self._last_look = clock.now()
 
     def take(self) -> tuple[StepPoller, str] | None:
-        """Return a task to try, and the poller of its step, as soon as there is one; None once it is stopped."""
+        """Wait for a task to try, and return it with its step's poller. Return None once this is stopped."""
         while not self.stopped.is_set():
             self._last_look = clock.now()
             if self._until_idle:
@@ -48,18 +47,18 @@ class Dispatcher:
         return None
 
     def has_looked_within(self, time: timedelta) -> bool:
-        """Return whether a thread has asked for a task within that time, or need not because of the rate or a stop."""
+        """Return whether a thread has asked for a task within that time, is stopped, or waits because of the rate."""
         return self.stopped.is_set() or clock.now() - self._last_look <= time + self._interval
 
     def note_end(self) -> None:
-        """Note that a task which was taken has ended."""
+        """Note that a taken task has ended."""
         with self._guard:
             self._under_way -= 1
             self._has_ended_any = True
         self._wake_one()
 
     def stop(self) -> None:
-        """Give out no further task."""
+        """Give out no more tasks."""
         self.stopped.set()
         with self._guard:
             for woken in self._waiting:
@@ -68,7 +67,7 @@ class Dispatcher:
     def _stop_if_idle(self) -> None:
         """Stop if there is nothing to do, and no task has ended since all steps were polled.
 
-        If one has, it may be due for another step, which the index may not show yet: all are polled again after a wait.
+        A task that has ended may be due for another step. The index may not show that yet, so wait and poll again.
         """
         with self._guard:
             now = clock.now()
@@ -86,10 +85,7 @@ class Dispatcher:
                 each.next_poll = clock.now()
 
     def _choose(self, woken: threading.Event) -> tuple[StepPoller | None, float]:
-        """Return the poller of the next step that may have a task; if none may, for how many seconds to wait.
-
-        The wait ends early when `woken` is set.
-        """
+        """Return the next poller that may have a task, or None and for how many seconds to wait for `woken`."""
         with self._guard:
             now = clock.now()
             if self.stopped.is_set():
@@ -109,7 +105,7 @@ class Dispatcher:
             return None, threading.TIMEOUT_MAX if until is None else (until - now).total_seconds()
 
     def _put_back(self, poller: StepPoller, *, found: bool) -> None:
-        """Let other threads take from a step, and wake one: it may find the next task, and then wakes another one."""
+        """Let other threads take from a step, and wake one. It may find the next task, and then wakes another one."""
         with self._guard:
             poller.is_taken = False
             if not found:

@@ -1,4 +1,4 @@
-"""Signs of life of a worker, for the probe of a container."""
+"""A worker's signs of life, for the probe of a container."""
 
 import logging
 import threading
@@ -17,7 +17,7 @@ _EVERY = 5.0
 
 @contextmanager
 def signs_of_life(is_alive: Callable[[], bool], give: Callable[[], object]) -> Iterator[None]:
-    """Give a sign of life at the start of the block, and every five seconds while the worker is alive."""
+    """Give a sign of life when the block starts, and then every five seconds while the worker is alive."""
     has_ended = threading.Event()
 
     def keep_giving() -> None:

@@ -1,14 +1,14 @@
-"""What one step has to do: the next task to try, and when to poll again if there is none.
+"""Finds the due tasks of one step: the next task to try, and when to poll again if there is none.
 
-A poll reads the first index entry of each state of a shard: whether it is due, or when it will be. It goes from shard
-to shard, a few of them at most, and stops at the first one that has something due. Then a scan of the due tasks begins
-there and goes on with other shards, as in a batch. Tasks that are not due yet cost nothing until then: the poller
-remembers for each shard when its first task will be due. While requests fail, the pauses between polls grow.
+A poll reads the first index entry of each state of a shard, which says whether a task is due, or when. It asks a few
+shards, and stops at the first one with a due task. A scan of due tasks begins there and continues with other shards,
+as in a batch. Tasks that are not due yet cost nothing: the poller remembers per shard when the first one will be due.
+While requests fail, the pauses between polls grow.
 """
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
@@ -32,28 +32,27 @@ if TYPE_CHECKING:
 log = logging.getLogger("pynamodb_tracker")
 
 _INDEX_LAG = timedelta(seconds=1)
-"""How far the index may be behind the table: a task that was tried is left alone for this long."""
+"""How far the index may be behind the table. The worker does not retry a task for this long."""
 
 _COOLDOWN = timedelta(seconds=10)
-"""About how long a refused task is left alone; doubled each time if a request about the task itself fails."""
+"""About how long to wait after a refusal. Doubled each time if a request fails because of the task itself."""
 
 _LONGEST_COOLDOWN = timedelta(hours=1)
 
 _SHARDS_PER_POLL = 8
-"""A poll of more would take long before its first task. Pauses are shorter instead, so that every shard has its turn
-within the longest pause."""
+"""More would delay the first task. Instead, pauses are shorter, so each shard has its turn in the longest pause."""
 
 _MOST_PER_SCAN = 1000
-"""Tasks that a scan tries at most: after more, its order would be out of date."""
+"""The most tasks that a scan tries, because its order gets out of date."""
 
 _SCAN_LIFETIME = timedelta(seconds=30)
-"""How long a scan is used; also how often tasks that seem abandoned are read, whose locks may have been extended."""
+"""How long to use a scan, and how often to read tasks that seem abandoned: their locks may have been extended."""
 
 _FAILURES_IN_A_ROW = 4
-"""After this many failed claims since the last successful poll, the table is considered unavailable, not a task."""
+"""After this many failed claims since the last successful poll, we blame the table, not a task."""
 
 _SHORTEST = timedelta(seconds=0.5)
-"""The first pause; also the time over which workers spread that wait for the same moment."""
+"""The first pause, and the time over which workers spread that wait for the same moment."""
 
 _LOG_INTERVAL = timedelta(minutes=1)
 """Between two warnings about the same outage."""
@@ -63,7 +62,7 @@ _LATEST = datetime.max.replace(tzinfo=UTC)
 
 
 class Backoff:
-    """A pause that doubles up to the longest one until it is reset, each time with jitter: 50 to 100 % of it."""
+    """A pause that doubles up to the longest one until it is reset. Jitter makes it 50 to 100 % as long."""
 
     def __init__(self, longest: timedelta) -> None:
         self._longest = longest
@@ -81,14 +80,13 @@ class Backoff:
 
 
 class Outage:
-    """Requests about one step that fail one after the other."""
+    """Requests about one step that fail in a row."""
 
     def __init__(self, step: str, longest: timedelta, fields: Mapping[str, object]) -> None:
         self._step = step
         self._log_fields = fields
         self._backoff = Backoff(longest)
-        self.since: datetime | None = None
-        """Since when requests fail; None if the last one was answered."""
+        self.since: datetime | None = None  # None if the last request was answered
         self._failures = 0
         self._next_log = clock.now()
 
@@ -102,7 +100,7 @@ class Outage:
             log.warning(
                 "requests about %s have failed %s since %s; the worker keeps trying: %s: %s",
                 self._step,
-                "checkpoints" if self._failures == 1 else f"{self._failures} times",
+                "once" if self._failures == 1 else f"{self._failures} times",
                 since.isoformat(timespec="seconds"),
                 type(error).__name__,
                 error,
@@ -112,7 +110,7 @@ class Outage:
         return pause
 
     def note_success(self) -> None:
-        """Note that a request was answered, which ends the outage."""
+        """End the outage, because a request was answered."""
         if self.since is not None:
             text = "requests about %s succeed again, after %d failures"
             log.info(text, self._step, self._failures, extra=self._log_fields)
@@ -121,27 +119,26 @@ class Outage:
 
 
 class Cooldown:
-    """The tasks of a step that a worker leaves alone for now: those that it runs, and those that it has just tried."""
+    """The tasks of a step that a worker must not try now, because it runs them or has just tried them."""
 
     def __init__(self, *, eager: bool = False, lag: timedelta = _INDEX_LAG) -> None:
         """If `eager`, a failed task may be tried again as soon as it is due."""
         self._eager = eager
         self.lag = lag
-        """How far the index may be behind the table."""
         self._until: dict[str, datetime] = {}
         self._failures: dict[str, int] = {}
-        """How many requests in a row have failed because of the task itself."""
+        """How many requests in a row failed because of the task itself."""
         self._logged: dict[str, datetime] = {}
         """When the log last said that a task cannot be started."""
         self._guard = threading.Lock()
 
     def begin_run(self, task_id: str) -> None:
-        """Leave a task alone until it has ended."""
+        """Do not try a task until it has ended."""
         with self._guard:
             self._until[task_id] = _LATEST
 
     def end_run(self, task_id: str, *, failed: bool) -> None:
-        """Leave a task alone until the index shows its new state."""
+        """Do not try a task until the index shows its new state."""
         with self._guard:
             self._failures.pop(task_id, None)
             self._logged.pop(task_id, None)
@@ -151,20 +148,20 @@ class Cooldown:
                 self._until[task_id] = clock.now() + self.lag
 
     def note_refusal(self, task_id: str, *, due: datetime | None = None) -> None:
-        """Leave a task alone that another worker has, for example; at most until it is `due`, if that is known."""
+        """Do not try a refused task for about ten seconds, or until it is `due` if that is earlier."""
         now = clock.now()
         until = now + _drawn(_COOLDOWN)
         with self._guard:
             self._until[task_id] = due if due is not None and now < due < until else until
 
     def note_failure(self, task_id: str) -> None:
-        """Leave a task alone that can never be started, longer each time, so that those behind it are tried."""
+        """Do not try a task that can never start, longer each time, so that others get their turn."""
         with self._guard:
             times = self._failures[task_id] = self._failures.get(task_id, 0) + 1
             self._until[task_id] = clock.now() + _drawn(min(_COOLDOWN * 2 ** min(times, 20), _LONGEST_COOLDOWN / 2))
 
     def log_level(self, task_id: str) -> int:
-        """Return the level at which to log that a task cannot be started: ERROR once an hour, because it is retried."""
+        """Return the log level for a task that cannot be started: ERROR once an hour, because it is retried."""
         now = clock.now()
         with self._guard:
             last = self._logged.get(task_id)
@@ -174,12 +171,12 @@ class Cooldown:
             return logging.ERROR
 
     def is_over(self, task_id: str) -> bool:
-        """Return whether a task may be tried; setting the clock back does not lengthen the wait."""
+        """Return whether a task may be tried. Setting the clock back does not lengthen the wait."""
         now, until = clock.now(), self._until.get(task_id)
         return until is None or until <= now or now + _LONGEST_COOLDOWN < until < _LATEST
 
     def forget(self, now: datetime) -> None:
-        """Forget the tasks that may be tried; those that cannot be started are remembered for another hour."""
+        """Forget the tasks that may be tried, but remember those that cannot be started for an hour."""
         with self._guard:
             until, begin = self._until, now - _LONGEST_COOLDOWN
             self._failures = {task_id: times for task_id, times in self._failures.items() if until[task_id] > begin}
@@ -192,29 +189,25 @@ def _drawn(time: timedelta) -> timedelta:
 
 
 class StepPoller:
-    """The due tasks of one step; one thread at a time takes from it."""
+    """The due tasks of one step. One thread at a time takes from it."""
 
     def __init__(self, step: BoundStep[Any], longest: timedelta, *, threads: int = 1, eager: bool = False) -> None:
-        """`longest` is the longest pause between polls; if `eager`, there is no pause after a poll that found tasks."""
+        """`longest` is the longest pause between polls. If `eager`, poll again at once after finding tasks."""
         self.step = step
         self.name = f"{step.model.__name__}.{step.name}"
         self.tally = Tally()
         self.pause: Pause | None = None
-        """The pause of the step, as it was known when a task was last looked for."""
-        self.is_taken = False
-        """Whether a thread is taking from it."""
+        """The pause of the step, as of the last look for a task."""
+        self.is_taken = False  # by a thread
         self.turn: datetime | None = None
-        """If a rate is set: until when it keeps other steps from starting a task."""
+        """Until when it keeps other steps from starting a task, if a rate is set."""
         self.next_poll = _EARLIEST
         self._of = step._definition
-        self.slots = self._of.slots()
-        """Those of the limit that the step is within."""
+        self.slots = self._of.slots()  # of the limit that the step is within
         self.waits_for_slot = False
-        """Whether there was none when a task was last looked for."""
         self._slots: dict[str, Slot] = {}
-        """The slots of tasks that were given, until their attempts begin."""
-        self._slot: Slot | None = None
-        """The slot of the task that is just looked for."""
+        """The slots of tasks whose attempts have not begun."""
+        self._slot: Slot | None = None  # for the next task
         self._longest = longest
         self._eager = eager
         self._shards_per_poll = self._of.shards if eager else min(self._of.shards, _SHARDS_PER_POLL)
@@ -223,7 +216,6 @@ class StepPoller:
         self._log_fields = log_fields(self._codes.use_case_id, self._codes.step)
         self._outage = Outage(self.name, longest, self._log_fields)
         self.cooldown = Cooldown(eager=eager, lag=timedelta(0) if self._of.is_in_memory else _INDEX_LAG)
-        """The tasks that are left alone for now."""
         self._guard = threading.Lock()
         self.feed = Feed(
             self._ids_in,
@@ -232,32 +224,27 @@ class StepPoller:
             is_wanted=self.cooldown.is_over,
             patience=self._shards_per_poll,
         )
-        """Gives the tasks of a scan; it has to learn which claims were answered."""
+        """Gives the tasks of a scan, and must learn which claims were answered."""
         self._scan: Iterator[str] | None = None
-        """The ids of due tasks that are left to try."""
+        """The ids of due tasks to try."""
         self._scan_ends = _EARLIEST
-        self._is_cut = False
-        """Whether the scan was ended early because requests fail."""
+        self._is_cut = False  # because requests fail
         self._found = 0
-        """Tasks that the scan has found."""
         self._drained: set[int] = set()
-        """Shards in which the scan has found some: they may have others that are due a little later."""
-        self._failures = 0
-        """Failed claims since the last poll that was answered."""
+        """Shards in which the scan has found tasks. They may have others that are due a little later."""
+        self._failures = 0  # of claims, since the last poll that was answered
         self._due_ids: dict[int, Callable[[int | None], Iterator[str]]] = {}
-        """What reads the ids of a shard for the scan, oldest first; the argument is about how many are needed."""
+        """Readers of a shard's ids for the scan, oldest first. The argument is about how many are needed."""
         self._next_due: dict[int, datetime] = {}
-        """When the first task of a shard is due, if that was later than its last poll."""
+        """When a shard's first task is due, if that was later than its last poll."""
         self._next_takeover: dict[int, datetime] = {}
-        """When the tasks of a shard that seem to be abandoned are read again."""
+        """When to read a shard's apparently abandoned tasks again."""
 
     @property
     def is_idle(self) -> bool:
-        """Whether the last poll was answered, and found nothing to do now; or the step is paused."""
-        if self.pause is not None:
-            return True
+        """Whether the last poll was answered and found nothing to do now, or the step is paused."""
         has_polled = self._scan is None and not self._found and self.next_poll > _EARLIEST
-        return has_polled and self._outage.since is None
+        return self.pause is not None or (has_polled and self._outage.since is None)
 
     def is_ready(self, now: datetime) -> bool:
         """Return whether there may be a task."""
@@ -268,7 +255,7 @@ class StepPoller:
         return not self.is_taken and (is_scanning or not is_pausing)
 
     def take(self) -> str | None:
-        """Return the id of a task to try; None if there is none now, or requests fail."""
+        """Return the id of a task to try, or None if there is none now or requests fail."""
         try:
             self._note_pause(self._of.pause())
             return self._next() if self.pause is None else None
@@ -277,11 +264,13 @@ class StepPoller:
         except Exception as error:  # noqa: BLE001 - a worker keeps trying until it is stopped
             self._cut(self._outage.note_failure(error))
             return None
-        finally:
-            self._leave_slot()
+        finally:  # leave a slot for which there was no task
+            slot, self._slot = self._slot, None
+            if slot is not None:
+                slot.leave()
 
     def _note_pause(self, pause: "Pause | None") -> None:
-        """Start nothing while the step is paused, and log when that begins and ends."""
+        """Start no tasks while the step is paused, and log when a pause begins and ends."""
         before, self.pause = self.pause, pause
         if pause is not None:
             self._scan, self._found, self.next_poll = None, 0, clock.now() + min(_SHORTEST, self._longest)
@@ -298,9 +287,9 @@ class StepPoller:
         *,
         postponed: bool = False,
     ) -> None:
-        """Note what became of a task."""
+        """Count the outcome of a task, and set when it may be tried again."""
+        numbers: dict[str, Any] = {outcome: 1, "postponed": int(postponed)}
         with self._guard:
-            numbers: dict[str, Any] = {outcome: 1, "postponed": int(postponed)}
             self.tally += Tally(**numbers)
         if outcome != "refused":
             self.cooldown.end_run(task_id, failed=outcome == "failed")
@@ -312,13 +301,9 @@ class StepPoller:
             text = "%s of %r cannot be started, and is left alone for a while: %s"
             log.log(self.cooldown.log_level(task_id), text, self.name, task_id, error, extra=fields)
         else:
-            row = error.task if isinstance(error, TaskNotReadyError) else None  # it waits again, since it was found
+            row = error.task if isinstance(error, TaskNotReadyError) else None  # if it waits again
             self.cooldown.note_refusal(task_id, due=None if row is None else row.due_time)
-        self._check_for_outage(error)
-
-    def _check_for_outage(self, error: Exception | None) -> None:
-        """End the scan if claims fail because of the table, not because of a value in a task's row."""
-        if not isinstance(error, PynamoDBException) or is_invalid(error):
+        if not isinstance(error, PynamoDBException) or is_invalid(error):  # because of a value in the task's row
             self._outage.note_success()
             return
         pause = self._outage.note_failure(error)
@@ -345,7 +330,7 @@ class StepPoller:
         return None
 
     def _has_slot(self, now: datetime) -> bool:
-        """Take a slot for the next task of the scan; if there is none, look again when there may be one."""
+        """Take a slot for the next task of the scan. If there is none, look again when there may be one."""
         if self.slots is None:
             return True
         self._slot = self.slots.take()
@@ -355,28 +340,22 @@ class StepPoller:
             self.next_poll = min(look if look > now else now + _SCAN_LIFETIME, now + self._longest)
         return not self.waits_for_slot
 
-    def _leave_slot(self) -> None:
-        """Leave a slot for which there was no task."""
-        slot, self._slot = self._slot, None
-        if slot is not None:
-            slot.leave()
-
     def slot_of(self, task_id: str) -> "Slot | None":
-        """Return the slot that was taken for a task; its attempt leaves it."""
+        """Return the slot for a task. Its attempt leaves it."""
         return self._slots.pop(task_id, None)
 
     def leave_slots(self) -> None:
-        """Leave the slots of tasks that were given, and whose attempts have not begun."""
+        """Leave the slots of tasks whose attempts have not begun."""
         for task_id in list(self._slots):
             self.leave_slot(task_id)
 
     def leave_slot(self, task_id: str) -> None:
-        """Leave the slot of a task whose attempt does not begin, if one was taken."""
+        """Leave the slot for a task whose attempt does not begin, if there is one."""
         if (slot := self.slot_of(task_id)) is not None:
             slot.leave()
 
     def _poll(self, now: datetime) -> None:
-        """Look for a shard that has something due, and begin to scan there."""
+        """Look for a shard with a due task, and begin to scan there."""
         shards = self._shards_to_poll(now)
         self._is_cut = False
         self._scan, self._due_ids, self._found, self._drained = None, {}, 0, set()
@@ -390,23 +369,18 @@ class StepPoller:
         self._failures = 0
 
     def _shards_to_poll(self, now: datetime) -> Iterator[int]:
-        """Return the shards whose next task is due by now, or may be known by now; and then a few whose turn it is.
+        """Return the shards that have or may have a due task, and then a few whose turn it is.
 
-        The first ones are in an order that each worker draws: many may have seen that tasks are due at this moment.
+        The first ones are in random order, because many workers may wait for the same moment.
         """
         known = {shard for shard, due in self._next_due.items() if due <= now}
         if self._scan is None:  # it has come to its end: others have not had their turn yet
             known |= self._drained
-        return chain(RANDOM.sample(sorted(known), len(known)), self._some_in_turn(known))
-
-    def _some_in_turn(self, polled: Collection[int]) -> Iterator[int]:
-        """Yield a few shards whose turn it is, except those that were polled just now."""
-        for _ in range(self._shards_per_poll):
-            if (shard := self.feed.rotation.next()) not in polled:
-                yield shard
+        turns = (self.feed.rotation.next() for _ in range(self._shards_per_poll))
+        return chain(RANDOM.sample(sorted(known), len(known)), (shard for shard in turns if shard not in known))
 
     def _due_states(self, shard: int, now: datetime) -> list[State[Any]]:
-        """Return the states of a shard that have something to do; keep when it has something else."""
+        """Return the states of a shard that have due tasks, and remember when its next task is due."""
         first = {self._of.states[code]: time for code, time in self._of.due_in(shard).first().items()}
         self._next_due.pop(shard, None)
         if later := [time for time in first.values() if time > now]:
@@ -417,14 +391,14 @@ class StepPoller:
         return due
 
     def _may_take_over(self, shard: int, now: datetime) -> bool:
-        """Return whether to scan in_progress: only once in 30 seconds, because that reads whole rows."""
+        """Return whether to scan in_progress: once in 30 seconds, because that reads whole rows."""
         if now < self._next_takeover.get(shard, now) <= now + _SCAN_LIFETIME:
             return False
         self._next_takeover[shard] = now + _SCAN_LIFETIME
         return True
 
     def _ids_in(self, shard: int, limit: int | None) -> Iterator[str]:
-        """Yield what is due in a shard; what a scan has read of abandoned tasks is not read again."""
+        """Return the due ids of a shard. Do not read abandoned tasks again that the scan has read."""
         if shard not in self._due_ids:
             states = [self.step.pending, self.step.failed]
             if self._may_take_over(shard, clock.now()):
@@ -449,13 +423,13 @@ class StepPoller:
         self.next_poll = now + pause
 
     def _cut(self, pause: timedelta) -> None:
-        """End the scan, from any thread, and poll again after the pause; also for abandoned tasks that it left."""
+        """End the scan, from any thread, and poll again after the pause, also for abandoned tasks."""
         self._next_takeover.clear()
         self.next_poll = clock.now() + pause
         self._is_cut = True
 
 
 def _is_caused_by_task(error: Exception | None) -> bool:
-    """Return whether a task was not started because of what its row contains."""
+    """Return whether a task could not start because of its row."""
     is_about_row = type(error) in (TaskError, TaskFormatError)
     return is_about_row or (isinstance(error, PynamoDBException) and not is_temporary(error))

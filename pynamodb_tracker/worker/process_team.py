@@ -1,4 +1,4 @@
-"""The processes of a worker: what each of them runs, and how they are started, replaced when they die, and stopped."""
+"""The processes of a worker: what each runs, and how they are started, replaced when they die, and stopped."""
 
 import contextlib
 import logging
@@ -36,22 +36,22 @@ from pynamodb_tracker.worker.team import ThreadTeam
 log = logging.getLogger("pynamodb_tracker")
 
 _TIME_TO_END = timedelta(seconds=15)
-"""What a process needs after its grace time to release what still runs, and to end."""
+"""How long a process may take after its grace time to release its tasks and end."""
 
 _TIME_TO_DIE = 5.0
 """Seconds to wait for the end of a killed process."""
 
 _GLANCE = 0.5
-"""Seconds between two checks that the other process is still there."""
+"""Seconds between two checks that the other process still exists."""
 
 _LONGEST_PAUSE = timedelta(minutes=1)
-"""Between two processes that die; one that lived longer is replaced after a short pause."""
+"""The longest pause before a process is replaced. If it lived longer than this, the pause is short."""
 
 _KILLED_AT_ONCE = 3
-"""A process that a signal has ended before it began to work is replaced, unless that happens so often in a row."""
+"""We replace processes that a signal killed before they began to work, unless so many were killed."""
 
 READY = "ready"
-"""What a process sends when it has begun to work, and then as a sign of life."""
+"""The message of a process when it begins to work, and then as a sign of life."""
 
 _spawn = get_context("spawn")  # in a fork, locks that other threads hold would never be released
 
@@ -62,11 +62,11 @@ class Ended:
 
     tallies: list[Tally]
     error: BaseException | None
-    """KeyboardInterrupt or SystemExit of one of its functions."""
+    """KeyboardInterrupt or SystemExit of a function."""
 
 
 class ParentPipe:
-    """The pipe from this process to the worker that started it, if one did; any thread may send."""
+    """The pipe from this process to the worker that started it, if any. Every thread may send."""
 
     def __init__(self) -> None:
         self._pipe: Connection | None = None
@@ -74,26 +74,25 @@ class ParentPipe:
         self._guard = threading.Lock()
 
     def open(self, pipe: Connection, steps: Iterable[object]) -> None:
-        """Send through this pipe from now on, to the worker of these steps."""
+        """Send to the worker of these steps from now on."""
         self._pipe, self._steps = pipe, list(steps)
 
     def leads_to_worker_of(self, steps: Iterable[object]) -> bool:
-        """Return whether this process was started by the worker of these steps."""
+        """Return whether a worker of these steps started this process."""
         return self._pipe is not None and self._steps == list(steps)
 
     def send(self, message: object) -> None:
-        """Send a message, if there is a parent and it is still there."""
+        """Send a message, if there is a parent and it still exists."""
         with self._guard, contextlib.suppress(OSError):
             if self._pipe is not None:
                 self._pipe.send(message)
 
 
 parent_pipe = ParentPipe()
-"""Open in a process that a worker has started."""
 
 
 def run_process(settings: WorkerSettings, pipe: Connection, parent: int) -> None:
-    """Work until the parent stops this process, or is gone."""
+    """Work until the parent process stops this one or is gone."""
     messages: Messages = Messages()
     team = ThreadTeam(settings, messages)
     handlers: dict[str, Handler] = {
@@ -111,7 +110,7 @@ def run_process(settings: WorkerSettings, pipe: Connection, parent: int) -> None
 
 
 def _listen(pipe: Connection, messages: Messages, parent: int) -> None:
-    """Pass on the parent's messages; stop gracefully if it is gone."""
+    """Pass on the parent's messages, and stop gracefully if it is gone."""
     try:
         while os.getppid() == parent:
             if pipe.poll(_GLANCE):
@@ -122,7 +121,7 @@ def _listen(pipe: Connection, messages: Messages, parent: int) -> None:
 
 
 def _picklable(error: BaseException) -> BaseException:
-    """Return the error, or one with its text if the parent could not read it."""
+    """Return the error, or one with its text if it cannot be pickled."""
     try:
         pickle.loads(pickle.dumps(error))  # noqa: S301 - its own
     except Exception:  # noqa: BLE001 - exceptions of users may do anything
@@ -131,7 +130,7 @@ def _picklable(error: BaseException) -> BaseException:
 
 
 class ProcessSupervisor:
-    """A thread that keeps one process alive: starts it, passes messages on, and starts another one when it dies."""
+    """A thread that starts a process, passes messages on, and starts another process when it dies."""
 
     def __init__(self, settings: WorkerSettings, number: int, messages: Messages) -> None:
         self.tallies = [Tally() for _ in settings.functions]
@@ -148,14 +147,13 @@ class ProcessSupervisor:
         self._pipe: Connection | None = None
         self._was_ready = False
         self._last_sign = time.monotonic()
-        """When the process was started, or has last given a sign of life."""
+        """When the process was started or last gave a sign of life."""
         self._killed = 0
-        """How many processes were ended by a signal."""
         self._last_message: Ended | None = None
 
     @property
     def is_alive(self) -> bool:
-        """Whether the process has given a sign of life lately, or is to end."""
+        """Whether the process has recently given a sign of life, or has to end."""
         return self._stopped.is_set() or time.monotonic() - self._last_sign <= SILENCE.total_seconds()
 
     def start(self) -> None:
@@ -163,12 +161,12 @@ class ProcessSupervisor:
         self._thread.start()
 
     def join(self, seconds: float) -> None:
-        """Wait until the process is gone, at most that long."""
+        """Wait that long for the process to end."""
         if self._thread.ident is not None:
             self._thread.join(seconds)
 
     def send(self, message: Message) -> None:
-        """Pass a message on; after STOP, no other process is started."""
+        """Pass a message on. After STOP, start no new process."""
         if message is Message.STOP:
             self._stopped.set()
         with self._guard, contextlib.suppress(OSError):
@@ -183,7 +181,7 @@ class ProcessSupervisor:
                 self._process.kill()
 
     def _supervise(self) -> None:
-        """Run a process until stopped, or until it has nothing more to do."""
+        """Keep a process running until this is stopped, or until nothing is left to do."""
         backoff = Backoff(_LONGEST_PAUSE)
         try:
             while not self._stopped.is_set():
@@ -222,7 +220,7 @@ class ProcessSupervisor:
         process.close()
 
     def _start_one(self) -> tuple[SpawnProcess, Connection]:
-        """Return a new process, in which signals are blocked until it handles them."""
+        """Return a new process that blocks signals until it handles them, and the pipe to it."""
         ours, theirs = _spawn.Pipe()
         process = _spawn.Process(
             target=run_process, args=(self._settings, theirs, os.getpid()), name=self._name, daemon=False
@@ -250,9 +248,9 @@ class ProcessSupervisor:
                 self.errors.append(message.error)
 
     def _check_end(self, process: SpawnProcess) -> None:
-        """Log that a process ended by itself; RuntimeError if none has begun to work: another one would not either.
+        """Log that a process ended by itself. Raise a RuntimeError if none has ever begun to work.
 
-        One that was killed says nothing about others, unless all of them are.
+        A killed process says nothing about the next one, unless that is killed, too.
         """
         last = self._last_message
         if self._stopped.is_set() or (last is not None and (last.error is not None or self._settings.until_idle)):
@@ -269,7 +267,7 @@ class ProcessTeam:
     """The processes of a worker."""
 
     def __init__(self, settings: WorkerSettings, processes: int, messages: Messages) -> None:
-        """`messages` gets ENDED for each process that has ended for good, and STOP if a function stops the worker."""
+        """`messages` gets ENDED per process that has ended for good, and STOP if a function stops the worker."""
         rate = None if settings.rate is None else settings.rate / processes
         self.grace = settings.grace + _TIME_TO_END
         settings = replace(settings, rate=rate)
@@ -292,12 +290,12 @@ class ProcessTeam:
 
     @property
     def tallies(self) -> list[Tally]:
-        """What became of the tasks, by step; the numbers of a process that died are lost."""
+        """The outcomes of the tasks, by step. The numbers of a process that died are lost."""
         return [sum(each, Tally()) for each in zip(*(each.tallies for each in self._supervisors), strict=True)]
 
     @property
     def errors(self) -> list[BaseException]:
-        """KeyboardInterrupt and SystemExit of functions, and what kept a process from working."""
+        """KeyboardInterrupt and SystemExit of functions, and errors that kept a process from working."""
         return [error for each in self._supervisors for error in each.errors]
 
     def stop(self) -> None:
@@ -315,7 +313,7 @@ class ProcessTeam:
     cut_short = abandon
 
     def print_status(self) -> None:
-        """Print which processes there are, and let each print what it is doing."""
+        """Print the processes, and let each print its status."""
         pids = ", ".join(str(each.pid) for each in self._supervisors if each.pid is not None)
         print_to_stderr(f"worker {this_worker()}: its processes are {pids}\n")
         for each in self._supervisors:

@@ -1,4 +1,4 @@
-"""What a worker is given: functions, options, and tables that it can poll; a process of it gets them, too."""
+"""The functions and options of a worker and its processes, and checks of them."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,11 +20,10 @@ log = logging.getLogger("pynamodb_tracker")
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """What a process of a worker needs to know; it is sent to other processes."""
+    """The settings of a worker, which also go to its processes."""
 
     functions: Sequence[tuple[BoundStep[Any], Callable[[Any], object]]]
     concurrency: int
-    """How many tasks run at the same time."""
     heartbeat: bool
     rate: float | None
     grace: timedelta
@@ -32,7 +31,7 @@ class WorkerSettings:
     until_idle: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse options that cannot work; each worker checks `concurrency` by its own name, and the whole `rate`."""
+        """Refuse bad options. Each worker checks `concurrency`, under its own name, and the whole `rate`."""
         arguments.check_flags(heartbeat=self.heartbeat, until_idle=self.until_idle)
         grace: object = self.grace
         if not isinstance(grace, timedelta):
@@ -43,7 +42,7 @@ class WorkerSettings:
 
 
 def functions_by_step(given: object, choose: Callable[[BoundStep[Any], Any], F]) -> dict[BoundStep[Any], F]:
-    """Return what `choose` returns for the function of each step that is given, or bound to it."""
+    """Return the result of `choose` for each step and the function that is given for it or bound to it."""
     if isinstance(given, list | tuple):
         return bound_functions(given, choose)
     if not isinstance(given, Mapping) or not given:
@@ -58,7 +57,7 @@ def functions_by_step(given: object, choose: Callable[[BoundStep[Any], Any], F])
 
 
 def check_tables(steps: Iterable[BoundStep[Any]]) -> None:
-    """Raise what would make every poll fail, such as a table that does not exist."""
+    """Raise an error that would make every poll fail, such as a missing table."""
     for step in steps:
         try:
             step._definition.pause()  # a DefinitionError about its numbers

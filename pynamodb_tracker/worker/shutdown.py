@@ -1,4 +1,4 @@
-"""How a program stops in order: handlers of signals, messages to its main thread, and the grace time of its team."""
+"""How a program stops: signal handlers, and messages to its main thread."""
 
 from __future__ import annotations
 
@@ -20,22 +20,21 @@ log = logging.getLogger("pynamodb_tracker")
 M = TypeVar("M")
 
 Handler = Callable[[int, FrameType | None], object] | signal.Handlers
-"""A function of the signal's number and the frame, or signal.SIG_IGN."""
+"""A function of the signal number and the frame, or signal.SIG_IGN."""
 
 _GLANCE = 0.5
-"""Seconds after which a wait is interrupted: on Windows, a signal does not interrupt it, and its handler would wait."""
+"""Seconds after which a wait pauses: on Windows, a signal does not interrupt it, and its handler would have to wait."""
 
 AT_ONCE = "the second interrupt: the worker leaves at once, and running tasks stay locked until their locks expire"
-"""The text of the KeyboardInterrupt that is not raised by a function; a class of its own would change the exit code."""
+"""The text of a KeyboardInterrupt that no function raised. A class of its own would change the exit code."""
 
 
 @contextmanager
 def handling(handlers: Mapping[str, Handler]) -> Iterator[None]:
-    """Handle signals, given by name, within the block; afterwards they are handled as before.
+    """Handle signals, given by name, within the block, and restore the old handlers afterwards.
 
-    Python allows this in the main thread only, so in another thread nothing changes. A signal that is ignored stays
-    ignored, as Ctrl-C is in the background of a shell. One that the operating system does not have is skipped. If the
-    block sets a handler itself, that stays.
+    Do nothing outside the main thread, where Python does not allow it. Skip signals that this system does not have,
+    and those that are ignored, as Ctrl-C is in the background of a shell. A handler that the block sets itself stays.
     """
     before = {}
     if threading.current_thread() is threading.main_thread():
@@ -53,9 +52,9 @@ def handling(handlers: Mapping[str, Handler]) -> Iterator[None]:
 
 @contextmanager
 def blocked(*names: str) -> Iterator[None]:
-    """Block signals in this thread, and in the processes that it starts meanwhile, which call `unblock` when ready.
+    """Block signals in this thread until the block ends, and in processes that it starts, until they call `unblock`.
 
-    The thread gets them after the block. Does nothing on Windows.
+    Do nothing on Windows.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield
@@ -69,13 +68,13 @@ def blocked(*names: str) -> Iterator[None]:
 
 
 def unblock() -> None:
-    """Get the signals that were blocked when this process was started."""
+    """Unblock the signals that were blocked when this process started."""
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
 
 class MessageQueue(Generic[M]):
-    """Messages to a thread, from other threads and from signal handlers, in the order in which they were sent.
+    """Messages to a thread from other threads and from signal handlers, in order.
 
     A handler may interrupt the main thread anywhere, so it must not take a lock that the main thread may hold, as
     `Event.set` would. `SimpleQueue.put` is safe: https://docs.python.org/3/library/queue.html#queue.SimpleQueue.put
@@ -89,7 +88,7 @@ class MessageQueue(Generic[M]):
         self._messages.put(message)
 
     def get(self, deadline: float | None = None) -> M | None:
-        """Wait for the next message and return it; return None at that time of `time.monotonic()`."""
+        """Wait for the next message, or return None at the deadline, a value of `time.monotonic()`."""
         while True:
             left = _GLANCE if deadline is None else min(_GLANCE, deadline - time.monotonic())
             try:
@@ -100,16 +99,14 @@ class MessageQueue(Generic[M]):
 
 
 class Message(Enum):
-    """The messages to the thread that runs the team."""
+    """Messages to the thread that runs the team."""
 
     STOP = auto()
-    """Stop gracefully."""
     INTERRUPT = auto()
-    """Stop gracefully, by Ctrl-C; the second one stops at once."""
+    """Ctrl-C: the first one stops gracefully, the second one at once."""
     PRINT_STATUS = auto()
-    """Print what is being done."""
     ENDED = auto()
-    """A thread or a process has ended, or is not waited for any more: check whether all have."""
+    """A thread or a process has ended, or has lost its lock: check whether all have."""
 
 
 Messages = MessageQueue[Message]
@@ -120,33 +117,20 @@ def sender(messages: Messages, message: Message) -> Handler:
     return lambda _number, _frame: messages.put(message)
 
 
-class Stoppable(Protocol):
-    """A team: the threads of a process, or several processes."""
-
+class _Team(Protocol):
     grace: timedelta
 
     @property
-    def has_ended(self) -> bool:
-        """Whether nothing runs any more."""
-
-    def start(self) -> None:
-        """Start to work."""
-
-    def stop(self) -> None:
-        """Start no further task."""
-
-    def cut_short(self) -> None:
-        """End what still runs after the grace time."""
-
-    def abandon(self) -> None:
-        """Leave at once."""
-
-    def print_status(self) -> None:
-        """Print what is being done."""
+    def has_ended(self) -> bool: ...
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+    def cut_short(self) -> None: ...  # after the grace time
+    def abandon(self) -> None: ...
+    def print_status(self) -> None: ...
 
 
-def run_to_the_end(team: Stoppable, messages: Messages) -> None:
-    """Run a team until it ends by itself or is stopped; KeyboardInterrupt at a second Ctrl-C."""
+def run_to_the_end(team: _Team, messages: Messages) -> None:
+    """Run a team until it ends or is stopped. Raise KeyboardInterrupt at a second Ctrl-C."""
     deadline: float | None = None
     interrupts = 0
     try:
@@ -165,7 +149,7 @@ def run_to_the_end(team: Stoppable, messages: Messages) -> None:
                     if deadline is not None:
                         continue
                     deadline = time.monotonic() + team.grace.total_seconds()
-                    log.info("the worker stops: it starts no further task, and waits for those that run")
+                    log.info("the worker stops: it starts no new tasks, and waits for the running ones to finish")
                     team.stop()
                 case _:
                     pass
@@ -175,7 +159,7 @@ def run_to_the_end(team: Stoppable, messages: Messages) -> None:
 
 
 def print_to_stderr(text: str) -> None:
-    """Print to stderr; does nothing if that is closed or its reader is gone."""
+    """Print to stderr, unless it is closed or its reader is gone."""
     if sys.stderr is not None:
         with suppress(OSError, ValueError):
             sys.stderr.write(text)

@@ -1,11 +1,11 @@
-"""The asyncio tasks of a worker that run async functions, and the few threads that find due tasks for them.
+"""The asyncio tasks in which a worker runs async functions, and the few threads that find due tasks for them.
 
     threads:     find ---- find ------ find ---- (all slots taken) ---- find
                    |         |           |                                |
     event loop:    claim, await the function, record the end   x as many as there are slots
 
-Finding may block: it reads the index, or waits until the claims of others are answered. So it has threads of its own,
-not those that send the requests of the tasks.
+Finding may block: it reads the index, or waits for responses to claims. That is why it has its own threads, apart from
+those that send the requests of the tasks.
 """
 
 import asyncio
@@ -29,14 +29,14 @@ log = logging.getLogger("pynamodb_tracker")
 AsyncFunction = Callable[[AsyncContext[Any]], Awaitable[object]]
 
 _FINDERS = 8
-"""At most so many threads look for tasks: each of them may wait for the claims of its step."""
+"""The most threads that look for tasks. Each may have to wait for the claims of its step."""
 
 
 class AsyncWorkerAttempt(WorkerAttempt, AsyncTaskAttempt[Any]):
-    """An attempt of an asyncio task, which is cancelled to release it."""
+    """An attempt in an asyncio task, which can be cancelled to release it."""
 
     async def run_async(self, function: AsyncFunction) -> None:
-        """Await the function on the task and count the outcome; only KeyboardInterrupt and SystemExit are raised."""
+        """Await the function on the task and count the outcome. Raise only KeyboardInterrupt and SystemExit."""
         if self.is_stopped:
             self._has_ended.set()
             return
@@ -56,39 +56,41 @@ class AsyncWorkerAttempt(WorkerAttempt, AsyncTaskAttempt[Any]):
 
 
 class TaskTeam(Team):
-    """What a worker runs on one event loop: start it there, and wait for its end."""
+    """The running tasks of a worker on one event loop. It has to be made there."""
 
     def __init__(self, settings: WorkerSettings) -> None:
         super().__init__(settings)
         self._functions = cast("dict[BoundStep[Any], AsyncFunction]", dict(settings.functions))
         self._loop = asyncio.get_running_loop()
         self._slots = threading.Semaphore(settings.concurrency)
-        """A thread looks for a task only when there is room for one more."""
+        """A thread looks for a task only when there is room for it."""
         self._finding = min(len(settings.functions), settings.concurrency, _FINDERS)
-        """The threads that still look for tasks."""
+        """How many threads still look for tasks."""
         self._tasks: dict[asyncio.Task[None], AsyncWorkerAttempt] = {}
         self._has_ended = asyncio.Event()
         self._is_stopping = False
         self._is_cut_short = False
-        """Whether the grace time is over. Threads that still look for tasks are not waited for then."""
+        """Whether the grace time is over. Then nobody waits for threads that still look for tasks."""
         self._is_over = False
-        """Whether nothing is begun any more: the loop may be closed at any moment."""
+        """Whether no new task may begin, because the loop may be closed at any moment."""
         self._deadline: asyncio.TimerHandle | None = None
 
     async def run_to_the_end(self) -> None:
-        """Run until there is nothing to do, or `stop`; if this is cancelled, that stops it, and leaves at the end.
-
-        A second cancellation ends the grace time.
-        """
+        """Run until there is nothing to do, or until `stop` or a cancellation. A second one ends the grace time."""
         for number in range(self._finding):
             name = f"pynamodb_tracker finder {number + 1}"
-            in_context = copy_context().run  # what such a thread starts on the loop has a copy of it, too
+            in_context = copy_context().run  # a thread passes its context on to the tasks that it starts on the loop
             threading.Thread(target=in_context, args=(self._find,), name=name, daemon=True).start()
         try:
             await self._has_ended.wait()
         except asyncio.CancelledError:
             self.stop()
-            await self._wait_on()
+            with shielded():
+                while not self._has_ended.is_set():
+                    try:
+                        await self._has_ended.wait()
+                    except asyncio.CancelledError:
+                        self._cut_short()
             raise
         finally:
             if self._deadline is not None:
@@ -97,40 +99,31 @@ class TaskTeam(Team):
             if any(poller.slots is not None for poller in self.pollers):
                 await wait_for_call(REQUESTS.submit(self.give_back_slots))
 
-    async def _wait_on(self) -> None:
-        """Wait for the end, after a cancellation."""
-        with shielded():
-            while not self._has_ended.is_set():
-                try:
-                    await self._has_ended.wait()
-                except asyncio.CancelledError:
-                    self._cut_short()
-
     def stop(self) -> None:
-        """Start no further task; what runs has the grace time to end. On the loop."""
+        """Start no new tasks, and give the running ones the grace time to end. Call it on the loop."""
         if self._is_stopping or self._has_ended.is_set():
             return
         self._is_stopping = True
-        log.info("the worker stops: it starts no further task, and waits for those that run")
+        log.info("the worker stops: it starts no new tasks, and waits for the running ones to finish")
         self.dispatcher.stop()
         self._slots.release(self._finding or 1)  # for threads that wait for one
         self._cancel_lost()
         self._deadline = self._loop.call_later(self.settings.grace.total_seconds(), self._cut_short)
 
     def give_back_slots(self) -> None:
-        """Give back the slots of tasks that were handed to the loop and not begun, too."""
+        """Also give back the slots of tasks that went to the loop and did not begin."""
         for poller in self.pollers:
             poller.leave_slots()
         super().give_back_slots()
 
     def _cancel_lost(self) -> None:
-        """If the worker stops, cancel what has lost its lock: nothing of it can be recorded, so nobody waits for it."""
+        """If the worker stops, cancel tasks that have lost their locks: their results cannot be recorded anyway."""
         for task, attempt in self._tasks.items():
             if self._is_stopping and attempt.has_lost_lock and not task.cancelling():
                 task.cancel()
 
     def _cut_short(self) -> None:
-        """Cancel what still runs, which releases it; once, even if this is called again."""
+        """Cancel the running tasks, which releases them. Calling it again has no further effect."""
         if self._is_cut_short:
             return
         self._is_cut_short = True
@@ -142,32 +135,37 @@ class TaskTeam(Team):
         self._check_end()
 
     def _leave_behind(self) -> None:
-        """Release what ignores that it was cancelled, in a thread, and wait no longer for it."""
+        """Release tasks that ignore their cancellation, in a thread, and stop waiting for them."""
 
         def give_back() -> None:
             self.give_back()
-            self._call(self._has_ended.set)
+            self.call(self._has_ended.set)
 
         threading.Thread(target=give_back, name="pynamodb_tracker release", daemon=True).start()
 
     def _find(self) -> None:
-        """Look for tasks on one thread, and hand them to the loop, until there are no more."""
+        """Look for tasks on one thread, and hand them to the loop, until there are none left."""
+
+        def end_finding() -> None:
+            self._finding -= 1
+            self._check_end()
+
         try:
             while self._slots.acquire() and (taken := self.dispatcher.take()) is not None:
-                if self._is_over or not self._call(self._begin, *taken):
+                if self._is_over or not self.call(self._begin, *taken):
                     poller, task_id = taken
                     poller.leave_slot(task_id)
                     return
         except BaseException as error:  # noqa: BLE001 - raised again by the worker, once all have ended
             self.errors.append(error)
-            self._call(self.stop)
+            self.call(self.stop)
         finally:
-            self._call(self._end_finding)
+            self.call(end_finding)
 
-    def _call(self, function: Callable[..., object], *arguments: object) -> bool:
-        """Call a function on the loop; False if that was closed, because the program did not wait for the worker."""
+    def call(self, function: Callable[..., object], *arguments: object) -> bool:
+        """Call a function on the loop. Return False if it is closed: the program did not wait for the worker."""
         try:
-            self._loop.call_soon_threadsafe(partial(function, *arguments))
+            self._loop.call_soon_threadsafe(function, *arguments)
         except RuntimeError:
             return False
         return True
@@ -177,11 +175,11 @@ class TaskTeam(Team):
         running = self._run(attempt, self._functions[poller.step])
         task = self._loop.create_task(running, name=f"pynamodb_tracker {attempt}")
         self._tasks[task] = attempt
-        attempt.on_loss = partial(self._call, self._cancel_lost)
+        attempt.on_loss = partial(self.call, self._cancel_lost)
         task.add_done_callback(partial(self._end, attempt))
 
     async def _run(self, attempt: AsyncWorkerAttempt, function: AsyncFunction) -> None:
-        """Keep KeyboardInterrupt and SystemExit for the end: an asyncio task that raises one would end the loop."""
+        """Keep KeyboardInterrupt and SystemExit for later: an asyncio task that raises one would end the loop."""
         try:
             await attempt.run_async(function)
         except (KeyboardInterrupt, SystemExit) as error:
@@ -189,16 +187,10 @@ class TaskTeam(Team):
             self.stop()
 
     def _end(self, attempt: AsyncWorkerAttempt, task: asyncio.Task[None]) -> None:
-        """Give the slot of a task to the next one."""
         del self._tasks[task]
         attempt.note_response()  # if it was not started, or cancelled before its first line
         self.end_attempt(attempt)
         self._slots.release()
-        self._check_end()
-
-    def _end_finding(self) -> None:
-        """Note that a thread has ended; if none looks for tasks any more, the others are not needed either."""
-        self._finding -= 1
         self._check_end()
 
     def _check_end(self) -> None:

@@ -1,4 +1,4 @@
-"""What runs functions in one process of a worker: what finds due tasks, the attempts at them, and the threads."""
+"""The attempts of a worker in one process, and the threads that run them."""
 
 import logging
 import threading
@@ -31,13 +31,13 @@ A = TypeVar("A", bound="WorkerAttempt")
 log = logging.getLogger("pynamodb_tracker")
 
 GIVE_BACK_WITHIN = 5.0
-"""Seconds that giving tasks back may take: if the network is down, their locks expire instead."""
+"""Seconds that releasing tasks may take. If the network is down, their locks expire instead."""
 
 Function = Callable[[ExecutionContext[Any]], object]
 
 
 class WorkerAttempt(TaskAttempt[Any], Hook):
-    """An attempt of the worker, which another thread may release; whichever ends its run counts it."""
+    """An attempt of the worker. Another thread may release it, and the thread that ends its run counts it."""
 
     def __init__(
         self,
@@ -58,12 +58,11 @@ class WorkerAttempt(TaskAttempt[Any], Hook):
         )
         self._poller = poller
         self._heartbeat = heartbeat
-        self.on_loss: Callable[[], object] | None = None
-        """What is called once the lock is known to be lost."""
+        self.on_loss: Callable[[], object] | None = None  # called when the lock is known to be lost
         self._has_ended = threading.Event()
 
     def run(self, function: Function) -> None:
-        """Run the function on the task; only KeyboardInterrupt and SystemExit are raised."""
+        """Run the function on the task. Raise only KeyboardInterrupt and SystemExit."""
         if self.is_stopped:
             self.note_response()
             self._has_ended.set()
@@ -77,12 +76,12 @@ class WorkerAttempt(TaskAttempt[Any], Hook):
             self._note_end()
 
     def follow(self, run: Run[Any]) -> None:
-        """Have the run keep the details of this attempt up to date, and count its end."""
+        """Let the run update the details of this attempt, and count its end."""
         self._run = run
         run.observation = Observation(self.details, self)
 
-    def on_end(self, run: RunDetails) -> None:  # noqa: ARG002 - these are the details of this attempt
-        """Count what became of the task."""
+    def on_end(self, run: RunDetails) -> None:  # noqa: ARG002 - the details of this attempt
+        """Count the outcome."""
         error = self.error if isinstance(self.error, Exception) else None
         self._poller.note_end(self.task_id, self.outcome, error, postponed=self.details.postponed)
 
@@ -95,17 +94,15 @@ class WorkerAttempt(TaskAttempt[Any], Hook):
 
     @property
     def has_lost_lock(self) -> bool:
-        """Whether the lock is known to be lost while the block still runs: nothing of it can be recorded."""
-        journal = self.journal
-        if journal is None or journal.ended:  # an end that is refused comes at once
-            return False
-        return journal.lost is not None
+        """Whether the lock is known to be lost while the block still runs, so that its end cannot be recorded."""
+        journal = self.journal  # a refused end comes at once, so an ended run does not count
+        return journal is not None and not journal.ended and journal.lost is not None
 
     def give_back(self, seconds: float) -> None:
-        """Release the task while its function still runs; log it if that is done, or not possible within this time.
+        """Release the task while its function still runs, and log whether that was possible within this time.
 
-        A task that is just being claimed is released by its own thread, and a run whose end is just being recorded
-        ends: both are waited for, and send nothing again.
+        If the task is just being claimed, its own thread releases it. If the end of the run is just being recorded, it
+        ends. We wait for both, and they repeat no requests.
         """
         self.cut_short.set()
         if not self.was_claimed and self._has_ended.wait(seconds):
@@ -118,7 +115,7 @@ class WorkerAttempt(TaskAttempt[Any], Hook):
             log.error(text, self, extra=fields)
 
     def _note_end(self) -> None:
-        """Log what became of the task, and let `give_back` know that it is too late."""
+        """Log the outcome, and tell `give_back` that it is too late."""
         if self._run is None:  # start itself has raised, which is no run
             self.on_end(self.details)
         self._log_end()
@@ -131,11 +128,10 @@ class WorkerAttempt(TaskAttempt[Any], Hook):
             log.warning(text, self, self.task.last_error, extra=details.log_fields)
         elif not self.was_claimed:
             if isinstance(self.unexpected_error, Exception):
-                level, text = (
-                    self._poller.cooldown.log_level(self.task_id),
-                    "%s could not be started; it is tried again",
+                level = self._poller.cooldown.log_level(self.task_id)
+                log.log(
+                    level, "%s could not be started; it is tried again", self, exc_info=error, extra=details.log_fields
                 )
-                log.log(level, text, self, exc_info=error, extra=details.log_fields)
         elif details.outcome in ("failed", "ignored"):
             log.warning("%s %s: %s", self, details.outcome, details.task.last_error, extra=details.log_fields)
         elif details.outcome == "refused" or isinstance(error, TaskNotStartableError | PynamoDBException):
@@ -151,14 +147,12 @@ class WorkerAttempt(TaskAttempt[Any], Hook):
 
 
 class Team:
-    """What the threads, or the asyncio tasks, of a process share."""
+    """The common part of teams of threads and of asyncio tasks."""
 
-    who_is_busy = "tasks run"
-    """What the status counts."""
+    who_is_busy = "tasks run"  # in the status
 
     def __init__(self, settings: WorkerSettings) -> None:
-        self.errors: list[BaseException] = []
-        """What the worker raises, once all have ended."""
+        self.errors: list[BaseException] = []  # the worker raises the first one, once all have ended
         self.settings = settings
         self.pollers = [
             StepPoller(step, settings.max_poll_interval, threads=settings.concurrency, eager=settings.until_idle)
@@ -170,19 +164,19 @@ class Team:
 
     @property
     def tallies(self) -> list[Tally]:
-        """What became of the tasks, by step."""
+        """The outcomes of the tasks, by step."""
         return [replace(poller.tally, paused=poller.pause is not None) for poller in self.pollers]
 
     @property
     def is_alive(self) -> bool:
-        """Whether it keeps looking for tasks, or cannot because it runs as many as it may."""
+        """Whether it keeps looking for tasks, or runs as many as it may."""
         is_full = len(self._running) >= self.settings.concurrency
         return is_full or self.dispatcher.has_looked_within(self.settings.max_poll_interval + SILENCE)
 
     def begin_attempt(self, kind: type[A], poller: StepPoller, task_id: str) -> A:
-        """Return a new attempt at a task that the dispatcher has given."""
-        stopped, batcher = self.dispatcher.stopped, self._batcher
-        attempt = kind(poller, task_id, heartbeat=self.settings.heartbeat, stopped=stopped, batcher=batcher)
+        """Return a new attempt at a task from the dispatcher."""
+        heartbeat, stopped = self.settings.heartbeat, self.dispatcher.stopped
+        attempt = kind(poller, task_id, heartbeat=heartbeat, stopped=stopped, batcher=self._batcher)
         self._running[attempt] = None
         return attempt
 
@@ -192,13 +186,8 @@ class Team:
         attempt.leave_slot()
         self.dispatcher.note_end()
 
-    @property
-    def lost(self) -> int:
-        """How many attempts still run although their locks are lost."""
-        return sum(attempt.has_lost_lock for attempt in list(self._running))
-
     def give_back(self) -> None:
-        """Release what still runs; each on a thread of its own, because without a network that takes long."""
+        """Release the running tasks, each on a thread of its own, because that takes long without a network."""
         helpers = [
             threading.Thread(target=attempt.give_back, args=(GIVE_BACK_WITHIN,), daemon=True)
             for attempt in list(self._running)
@@ -210,13 +199,13 @@ class Team:
             helper.join(max(0.0, deadline - time.monotonic()))
 
     def give_back_slots(self) -> None:
-        """Give back at once the slots of limits that no task uses, because no further one is started."""
+        """Give back unused slots of limits at once, because no new tasks start."""
         for poller in self.pollers:
             if poller.slots is not None:
                 poller.slots.give_back()
 
     def print_status(self) -> None:
-        """Print what runs, and what each step is waiting for."""
+        """Print the running tasks, and what each step is waiting for."""
         now, running = clock.now(), list(self._running)
         stopping = ", stopping" if self.dispatcher.stopped.is_set() else ""
         lines = [f"worker {this_worker()}: {len(running)} of {self.settings.concurrency} {self.who_is_busy}{stopping}"]
@@ -231,12 +220,12 @@ class Team:
 
 
 class ThreadTeam(Team):
-    """The threads; they are daemons, so that a function that hangs does not keep the process from ending."""
+    """The threads of a process. They are daemons, so that a hanging function does not keep the process alive."""
 
     who_is_busy = "threads are busy"
 
     def __init__(self, settings: WorkerSettings, messages: Messages) -> None:
-        """`messages` gets ENDED for each thread that has ended, and STOP if a function stops the worker."""
+        """`messages` gets ENDED per thread that has ended, and STOP if a function stops the worker."""
         super().__init__(settings)
         self.grace = settings.grace
         self._functions = {step: for_threads(function) for step, function in settings.functions}
@@ -245,7 +234,7 @@ class ThreadTeam(Team):
             threading.Thread(target=self._run, name=f"pynamodb_tracker worker {number + 1}", daemon=True)
             for number in range(settings.concurrency)
         ]
-        self._ended: list[None] = []
+        self._ended: list[None] = []  # appending needs no lock
 
     def start(self) -> None:
         """Start to work."""
@@ -254,18 +243,19 @@ class ThreadTeam(Team):
 
     @property
     def has_ended(self) -> bool:
-        """Whether all threads have ended, apart from those that are to stop, and whose runs have lost their locks."""
+        """Whether all threads have ended. When stopping, those that have lost their locks count as ended."""
         left = len(self._threads) - len(self._ended)
-        return not left or (self.dispatcher.stopped.is_set() and left == self.lost)
+        lost = sum(attempt.has_lost_lock for attempt in list(self._running))
+        return not left or (self.dispatcher.stopped.is_set() and left == lost)
 
     def stop(self) -> None:
-        """Start no further task."""
+        """Start no new tasks."""
         self.dispatcher.stop()
 
     cut_short = Team.give_back
 
     def abandon(self) -> None:
-        """Leave at once: the tasks that run stay locked until their locks expire."""
+        """Leave at once. Running tasks stay locked until their locks expire."""
         self.stop()
         for attempt in list(self._running):
             attempt.cut_short.set()
@@ -273,7 +263,13 @@ class ThreadTeam(Team):
     def _run(self) -> None:
         try:
             while (taken := self.dispatcher.take()) is not None:
-                self._try(*taken)
+                poller, task_id = taken
+                attempt = self.begin_attempt(WorkerAttempt, poller, task_id)
+                attempt.on_loss = partial(self._messages.put, Message.ENDED)
+                try:
+                    attempt.run(self._functions[poller.step])
+                finally:
+                    self.end_attempt(attempt)
         except BaseException as error:  # noqa: BLE001 - raised again by the worker, once all have ended
             self.errors.append(error)
             self.stop()
@@ -282,11 +278,3 @@ class ThreadTeam(Team):
             self.give_back_slots()
             self._ended.append(None)
             self._messages.put(Message.ENDED)
-
-    def _try(self, poller: StepPoller, task_id: str) -> None:
-        attempt = self.begin_attempt(WorkerAttempt, poller, task_id)
-        attempt.on_loss = lambda: self._messages.put(Message.ENDED)
-        try:
-            attempt.run(self._functions[poller.step])
-        finally:
-            self.end_attempt(attempt)

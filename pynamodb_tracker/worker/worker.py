@@ -1,4 +1,4 @@
-"""The worker: which functions it runs on which steps, and how; from `run` until it is stopped."""
+"""The worker: it runs functions on the due tasks of steps, on threads or processes, until it is stopped."""
 
 from __future__ import annotations
 
@@ -36,17 +36,21 @@ log = logging.getLogger("pynamodb_tracker")
 class Worker:
     """Keeps running functions on the due tasks of steps, as `run_all` does once, until it is stopped.
 
-    `functions` are use cases, `[Order, Refund]`, or steps of any tables: the worker runs every step of them to which
-    `does` has bound a function. Or it maps steps to functions of the context, `{Order.ship: print_label}`. Steps take
-    turns: each in turn gives one task, however many it has. They run on `threads` threads in each of `processes`
-    processes. With more than one process, these are spawned, and import the functions and the use cases by their names.
-    An async function gets an AsyncContext, and runs on one event loop of its process, while a thread waits for it.
-    `heartbeat` is as of `start`; `rate` limits the starts per second. Each process has an equal share of it, so the
-    busiest second may have one more start per process. When the worker stops, running tasks have the time `grace` to
-    end. `max_poll_interval` is the longest wait between two polls of a shard, and so the longest delay until a task is
-    found that has become due without the worker's doing. It also bounds what an idle worker costs: 2 read units per
-    `max_poll_interval`, step and shard. A poll asks up to 8 shards and stops at the first that has something due; the
-    shards take turns, the oldest task of each first.
+    Steps take turns: each gives one task, however many it has. A poll asks up to 8 shards and stops at the first that
+    has a due task. Shards take turns, and the oldest task of each is first. An async function gets an AsyncContext, and
+    runs on one event loop of its process while a thread waits for it.
+
+    Args:
+        functions: Use cases, `[Order, Refund]`, or steps: the worker runs every step to which `does` has bound a
+            function. Or a mapping of steps to functions of the context, `{Order.ship: print_label}`.
+        threads: How many tasks each process runs at the same time.
+        processes: How many processes run tasks. More than one are spawned, and import the functions and use cases.
+        heartbeat: As in `start`.
+        rate: The limit of starts per second. Each process has an equal share of it, so the busiest second may have one
+            more start per process.
+        grace: How long running tasks may take to end when the worker stops.
+        max_poll_interval: The longest wait between two polls of a shard, and so until the worker finds a task that
+            became due elsewhere. An idle worker costs 2 read units per `max_poll_interval`, step and shard at most.
 
     Examples:
         >>> tallies = Worker([Order], threads=8).run(until_idle=True)
@@ -80,18 +84,18 @@ class Worker:
     def run(
         self, *, until_idle: bool = False, health_file: str | PathLike[str] | None = None
     ) -> dict[BoundStep[Any], Tally]:
-        """Work until `stop`, SIGTERM or SIGINT; return, by step, how many tasks were tried and what became of them.
+        """Work until `stop`, SIGTERM or SIGINT. Return, by step, how many tasks had each outcome.
 
-        After that, no further task is started; running ones have the grace time to end, and are then released: their
-        functions may continue, but nothing of that is recorded, so end the process soon. A second SIGINT raises
-        KeyboardInterrupt at once, and running tasks stay locked until their locks expire. SIGUSR1 prints to stderr what
-        the worker is doing. Signals are handled only if this is called in the main thread. With `until_idle` it returns
-        when there is nothing to do now. The `health_file` is touched at the start, and then every five seconds as long
-        as the worker looks for tasks at least once in `max_poll_interval` and two minutes, or all its threads run one;
-        an OSError if it cannot be written. Exceptions of a function are recorded with their task; KeyboardInterrupt and
-        SystemExit also stop the worker and are raised. If the first request is refused for a reason that does not pass,
-        that error is raised at once; later failures of requests are logged, and repeated. RuntimeError if the worker
-        was run before.
+        A stopping worker starts no new tasks. Running tasks have the grace time to end, and are then released. Their
+        functions may continue, but no result is recorded, so end the process soon. A second SIGINT raises
+        KeyboardInterrupt at once, and running tasks stay locked until their locks expire. SIGUSR1 prints the worker's
+        status to stderr. Signals are handled only in the main thread. With `until_idle`, return when there is nothing
+        to do now. Touch the `health_file` at the start, and then every five seconds as long as all threads are busy, or
+        the worker looks for tasks at least once in `max_poll_interval` and two minutes.
+
+        Exceptions of a function are recorded with their task. KeyboardInterrupt and SystemExit also stop the worker and
+        are raised. A permanent error of the first request is raised at once. Later failures are logged, and the request
+        is retried. Raise an OSError if the `health_file` cannot be written, RuntimeError if the worker was run before.
         """
         settings = replace(self._settings, until_idle=until_idle)
         if not self._entered.acquire(blocking=False):
@@ -117,7 +121,7 @@ class Worker:
         return dict(zip(self._functions, team.tallies, strict=True))
 
     def stop(self) -> None:
-        """Stop gracefully, as SIGTERM does; from any thread, including a function of the worker. Returns at once.
+        """Stop gracefully, as SIGTERM does, and return at once. Any thread and the worker's functions may call this.
 
         A worker that is stopped before it runs starts nothing.
 
@@ -137,7 +141,7 @@ def _touch(path: str | PathLike[str]) -> None:
 
 
 def _check_processes(processes: object, functions: Mapping[BoundStep[Any], StepFunction[Any]]) -> int:
-    """Return the number of processes; ValueError if they could not import what they are to run."""
+    """Return the number of processes. Raise a ValueError if they could not import the functions and use cases."""
     if type(processes) is not int or processes < 1:
         raise ValueError(f"processes must be a whole number from 1, not {arguments.shown(processes)}")
     if processes > 1:
