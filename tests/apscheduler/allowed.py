@@ -1,6 +1,10 @@
 """Functions of jobs, and what a module of jobs imports besides."""
 
+import os
 from functools import lru_cache
+from os import system
+
+__all__ = ["Report", "guarded", "os", "report", "send", "system"]
 
 
 def send(*args: object, **kwargs: object) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -98,7 +99,7 @@ def protocol(who: str, faults: Faults) -> Protocol:
 @contextmanager
 def _in_model() -> Iterator[None]:
     """Let slots live for a few ticks, without a thread and by no chance."""
-    keeper = SimpleNamespace(keep=lambda _: None, wake=lambda: None)
+    keeper = SimpleNamespace(keep=lambda _: None, woken=threading.Event())
     first = SimpleNamespace(sample=lambda found, most: found[:most], choice=lambda found: found[0], uniform=max)
     with (
         mock.patch.object(limit, "LIFETIME", LIFETIME),

@@ -25,7 +25,9 @@ from pynamodb_tracker.worker.process_team import READY, Ended, ProcessSupervisor
 from pynamodb_tracker.worker.shutdown import Message, Messages, print_to_stderr, run_to_the_end
 from pynamodb_tracker.worker.team import ThreadTeam, WorkerAttempt
 from tests.worker.shop import Order
-from tests.worker.test_stopping import AT_ONCE, WAIT, Ctx, Hanging, posix
+from tests.worker.test_stopping import AT_ONCE, WAIT, Ctx, Hanging, posix, stopping
+
+__all__ = ["stopping"]  # a fixture
 
 pytestmark = pytest.mark.usefixtures("shop")
 
