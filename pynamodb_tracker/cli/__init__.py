@@ -1,4 +1,4 @@
-"""The command line, `pynamodb-tracker`: the typer application, its commands in the order of --help, its own options."""
+"""The command line, `pynamodb-tracker`: the typer application, and its commands in the order of --help."""
 
 import sys
 from collections.abc import Callable
@@ -10,22 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from pynamodb_tracker.cli.commands import (
-    control,
-    groups,
-    inspect,
-    live,
-    manage,
-    run,
-    set_up,
-    signal,
-    size,
-    status,
-    template,
-    transfer,
-    web,
-    worker,
-)
+from pynamodb_tracker.cli.commands import control, inspect, live, manage, run, set_up, status, transfer, web, worker
 from pynamodb_tracker.cli.interrupts import reserve_standard_descriptors
 from pynamodb_tracker.cli.options import usage_of
 from pynamodb_tracker.cli.terminal import warn
@@ -43,13 +28,13 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
         "workers": live.workers,
         "schedules": live.schedules,
         "top": live.top,
-        "group": groups.group,
+        "group": live.group,
         "web": web.web,
     },
     "Run": {"run": run.run, "retry": run.retry, "worker": worker.worker},
     "Manage": {
         "create": manage.create,
-        "signal": signal.signal,
+        "signal": manage.signal,
         "reopen": manage.reopen,
         "ignore": manage.ignore,
         "cancel": manage.cancel,
@@ -61,8 +46,8 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
     },
     "Transfer": {"load": transfer.load, "export": transfer.export},
     "Set up": {
-        "size": size.size,
-        "template": template.template,
+        "size": set_up.size,
+        "template": set_up.template,
         "create-table": set_up.create_table,
         "doctor": set_up.doctor,
         "demo": set_up.demo,
@@ -71,30 +56,27 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
 
 
 _USAGE_ERROR: Any = typer.BadParameter.__base__
-"""What typer raises for wrong arguments; it has no public name of its own."""
+"""The error for wrong arguments, which has no public name in typer."""
 
 _OF_ALL = ("name", "use_case_name")
-"""Parameters that nearly all commands have: help names them last."""
+"""Parameters of nearly all commands: help shows them last."""
 
 
 class _Command(TyperCommand):
-    """A command whose help says what to write, without the types of Python."""
+    """A command with help that shows no Python types."""
 
     def get_params(self, ctx: Any) -> Any:
-        """Return the arguments and options."""
         found = _without_types(super().get_params(ctx))
         return sorted(found, key=lambda each: (each.name in _OF_ALL) + 2 * (each.name == "help"))
 
     def collect_usage_pieces(self, _ctx: Any) -> list[str]:
-        """Return the parts of the usage line."""
         return ["[OPTIONS]", *(usage_of(each) for each in self.params if each.param_type_name == "argument")]
 
 
 class _Group(TyperGroup):
-    """The commands, and the options of their own."""
+    """All commands. Wrong arguments are reported on one line, like other errors."""
 
     def main(self, *arguments: Any, **options: Any) -> Any:
-        """Run a command; what is wrong with its arguments is one line, as any other error."""
         try:
             code = super().main(*arguments, **(options | {"standalone_mode": False}))
         except _USAGE_ERROR as error:
@@ -110,26 +92,21 @@ class _Group(TyperGroup):
         sys.exit(code)
 
     def get_params(self, ctx: Any) -> Any:
-        """Return the options."""
         return _without_types(super().get_params(ctx))
 
 
 def _without_types(parameters: list[Any]) -> list[Any]:
-    """Let help print no type for a flag, which takes no value, nor for an argument, whose name says what it is."""
+    """Make help print no types for flags and arguments."""
     for each in parameters:
         if each.param_type_name == "argument":
-            vars(each)["display_type_rich"] = _no_type
+            vars(each)["display_type_rich"] = lambda **_: None
         elif each.is_flag:
             each.metavar = ""
     return parameters
 
 
-def _no_type(ctx: object) -> None:
-    """Return nothing: no type is printed."""
-
-
 def _help_of(docstring: str) -> str:
-    """Return a docstring with one line per paragraph, which the terminal breaks to its own width."""
+    """Return a docstring with one line per paragraph, so that the terminal can wrap it."""
     return "\n\n".join(" ".join(each.split()) for each in cleandoc(docstring).split("\n\n"))
 
 

@@ -1,7 +1,4 @@
-"""What every command does: find the class, function, step or state that it is about; and exit with a code.
-
-Errors that end a command are one line on stderr, not a traceback.
-"""
+"""Find the class, function, step or state of a command, and exit with a code and one line on stderr for an error."""
 
 import importlib
 import inspect
@@ -40,12 +37,12 @@ FOUND, CANNOT_RUN, INTERRUPTED = 1, 2, 130
 
 
 class CannotRunError(Exception):
-    """A command cannot do what it was asked to; the message says why on one line, and what to write instead."""
+    """A command cannot run. The message says why on one line, and what to write instead."""
 
 
 @contextmanager
 def refusing(*kinds: type[Exception]) -> Iterator[None]:
-    """Take errors of these kinds for what the command was asked to do wrongly: CannotRunError with their text."""
+    """Turn errors of these kinds into CannotRunError."""
     try:
         yield
     except kinds as error:
@@ -54,9 +51,9 @@ def refusing(*kinds: type[Exception]) -> Iterator[None]:
 
 @contextmanager
 def exit_on_error(model: type[Task] | None = None) -> Iterator[None]:
-    """Report an error in one line on stderr and exit: with 1 for a refusal, with 2 if the command cannot run.
+    """Report an error on one line of stderr and exit: with 1 for a refusal, with 2 if the command cannot run.
 
-    An invalid endpoint of the model is refused before any request is sent.
+    An invalid endpoint is refused before the first request.
     """
     try:
         try:
@@ -68,9 +65,6 @@ def exit_on_error(model: type[Task] | None = None) -> Iterator[None]:
     except (CannotRunError, TrackerError) as error:
         warn(str(error))
         raise typer.Exit(FOUND if isinstance(error, TrackerError) else CANNOT_RUN) from None
-    except (PynamoDBException, BotoCoreError, ClientError) as error:
-        _warn_where(model, error)
-        raise typer.Exit(CANNOT_RUN) from None
     except BrokenPipeError:  # typer exits quietly: the reader has seen enough
         raise
     except StdoutError as error:
@@ -79,16 +73,12 @@ def exit_on_error(model: type[Task] | None = None) -> Iterator[None]:
         with suppress(OSError):
             warn(f"cannot write to stdout: {error.strerror}")
         raise typer.Exit(CANNOT_RUN) from None
-    except OSError as error:  # such as a file of the credentials that is missing
-        _warn_where(model, error)
+    except (PynamoDBException, BotoCoreError, ClientError, OSError) as error:  # OSError: a missing credentials file
+        text = one_line(error)
+        if model is not None and not text.startswith(f"table {model.Meta.table_name}"):
+            text = f"{location(model)}: {text}"
+        warn(text)
         raise typer.Exit(CANNOT_RUN) from None
-
-
-def _warn_where(model: type[Task] | None, error: Exception) -> None:
-    text = one_line(error)
-    if model is not None and not text.startswith(f"table {model.Meta.table_name}"):
-        text = f"{location(model)}: {text}"
-    warn(text)
 
 
 def _check_endpoint(model: type[Task]) -> None:
@@ -102,14 +92,14 @@ def _check_endpoint(model: type[Task]) -> None:
 
 
 def stdin() -> TextIO:
-    """Return stdin; a CannotRunError if it is closed."""
+    """Return stdin. Raise CannotRunError if it is closed."""
     if sys.stdin is None:
         raise CannotRunError("stdin is closed, but the command has to read it: redirect a file to it, as in < FILE")
     return sys.stdin
 
 
 def ids_in(words: Iterable[str]) -> Iterator[str]:
-    """Yield the ids of tasks that are named, for `-` the lines of stdin."""
+    """Yield the named task ids. `-` stands for the lines of stdin."""
     for word in words:
         if word == "-":
             yield from (line.rstrip("\r\n") for line in stdin() if line.strip())
@@ -118,7 +108,7 @@ def ids_in(words: Iterable[str]) -> Iterator[str]:
 
 
 def location(model: type[Task]) -> str:
-    """Return the table and the endpoint that a command talks to."""
+    """Return the table and its endpoint, for people."""
     return f"table {task_facts.location(model)}"
 
 
@@ -126,19 +116,11 @@ def location(model: type[Task]) -> str:
 
 
 def load_class(name: str) -> type[Task]:
-    """Import a module and return its task class, `module:Class`: a table's class with a Meta, or a use case.
+    """Import `module:Class`, the class of a table or of a use case, or raise CannotRunError.
 
-    The current directory is on the path, as with `python -m`. A CannotRunError says what is wrong with the name or with
-    the module.
+    The current directory is on the path, as with `python -m`.
     """
-    module_name, colon, class_name = name.partition(":")
-    if not (colon and class_name and _is_module_name(module_name)):
-        raise CannotRunError(f"{name!r} does not name a task class: write module:Class{_suggestion(name)}")
-    module = _imported(module_name)
-    found = getattr(module, class_name, None)
-    if found is None:
-        hint = did_you_mean(class_name, [key for key, value in vars(module).items() if _is_task_class(value)])
-        raise CannotRunError(f"the module {module_name!r} has no {class_name!r}{hint}")
+    found = _load(name, f"a task class: write module:Class{_suggestion(name)}", _is_task_class)
     if not (isinstance(found, type) and issubclass(found, Task)):
         raise CannotRunError(f"{name} is not a task class: name a class derived from Task, the table or a use case")
     if not found.tracker.has_table:
@@ -147,19 +129,11 @@ def load_class(name: str) -> type[Task]:
 
 
 def load_function(name: str, *, with_context: bool = True) -> Callable[..., Any]:
-    """Import a module and return its function, `module:function`, as `load_class` does a class.
+    """Import `module:function`, or raise CannotRunError.
 
-    It has to be one of the context alone; without `with_context`, one without arguments.
+    The function takes only the context, or no argument if `with_context` is false.
     """
-    arguments, takes = ((object(),), "the context only") if with_context else ((), "no argument")
-    module_name, colon, function_name = name.partition(":")
-    if not (colon and function_name and _is_module_name(module_name)):
-        raise CannotRunError(f"{name!r} does not name a function: write module:function")
-    module = _imported(module_name)
-    found = getattr(module, function_name, None)
-    if found is None:
-        known = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
-        raise CannotRunError(f"the module {module_name!r} has no {function_name!r}{did_you_mean(function_name, known)}")
+    found = _load(name, "a function: write module:function", callable)
     if isinstance(found, type):
         raise CannotRunError(f"{name} is a class: name a function{' of the context' if with_context else ''}")
     try:
@@ -167,29 +141,41 @@ def load_function(name: str, *, with_context: bool = True) -> Callable[..., Any]
     except TypeError as error:
         raise CannotRunError(f"{name}: {error}") from error
     function: Callable[..., Any] = found
-    try:
+    with suppress(TypeError, ValueError):  # some functions written in C have no signature
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # some functions written in C have no signature
-        return function
-    try:
-        signature.bind(*arguments)
-    except TypeError as error:
-        raise CannotRunError(f"{name} is called with {takes}, but takes {signature}: {error}") from error
+        try:
+            signature.bind(*[object()] * with_context)
+        except TypeError as error:
+            takes = "the context only" if with_context else "no argument"
+            raise CannotRunError(f"{name} is called with {takes}, but takes {signature}: {error}") from error
     return function
 
 
+def _load(name: str, expected: str, is_known: Callable[[object], bool]) -> Any:
+    """Import `module:name`. If the name is missing, the error suggests a public one whose value `is_known`."""
+    module_name, colon, own_name = name.partition(":")
+    if not (colon and own_name and _is_module_name(module_name)):
+        raise CannotRunError(f"{name!r} does not name {expected}")
+    module = _imported(module_name)
+    found = getattr(module, own_name, None)
+    if found is None:
+        known = [key for key, value in vars(module).items() if is_known(value) and not key.startswith("_")]
+        raise CannotRunError(f"the module {module_name!r} has no {own_name!r}{did_you_mean(own_name, known)}")
+    return found
+
+
 def function_and_tasks(step: BoundStep[Any], words: Sequence[str]) -> tuple[str | None, Sequence[str]]:
-    """Return the name of a function, if the first word is one, and the ids of tasks."""
+    """Split the words into the name of a function, if the first word is one, and task ids."""
     first = words[0] if words else ""
-    is_name = _is_module_name(first) and step.function is None  # half of one: the error says what to write
+    is_name = _is_module_name(first) and step.function is None  # half a name: the error says what to write
     is_name = is_name or (first.count(":") == 1 and all(map(_is_module_name, first.split(":"))))
     return (first, words[1:]) if is_name else (None, words)
 
 
 def function_for(step: BoundStep[Any], name: str | None, *, written: str = "MODULE:FUNCTION") -> Callable[..., Any]:
-    """Return the function that is named, or the one that is bound to the step; if both are there, they are the same.
+    """Return the named function, or the function bound to the step. If there are both, they must be the same.
 
-    An async one is awaited by what is returned. `written` is how a command takes the name of a function.
+    The returned function awaits an async one. `written` is how the command takes the name of a function.
     """
     full_name = f"{step.model.__name__}.{step.name}"
     if name is None:
@@ -207,12 +193,11 @@ def function_for(step: BoundStep[Any], name: str | None, *, written: str = "MODU
     bound = step.function  # the import above may have bound it
     if not (bound is None or is_same_function(bound, function)):
         raise CannotRunError(f"{full_name} does {function_name(bound)}, not {name}: leave the function out")
-    others = (other for other in steps_of(step.model) if bound is None and other.function is not None)
-    for other in others:
-        if is_same_function(other.function, function):
-            theirs = f"{other.model.__name__}.{other.name}"
+    for other in steps_of(step.model) if bound is None else ():
+        if other.function is not None and is_same_function(other.function, function):
             raise CannotRunError(
-                f"{theirs} does {name}: bind it with @{full_name}.does, too, if {full_name} does the same"
+                f"{other.model.__name__}.{other.name} does {name}: bind it with @{full_name}.does, too, if {full_name} "
+                "does the same"
             )
     return for_threads(function)
 
@@ -222,7 +207,7 @@ def _is_module_name(name: str) -> bool:
 
 
 def _suggestion(name: str) -> str:
-    """Return what the user may have meant: the path of a file, or a class after a dot."""
+    """Return the likely correct name for the path of a file, or for a class after a dot."""
     path, _, class_name = name.partition(":")
     parts = path.removesuffix(".py").replace("\\", "/").replace("/", ".").strip(".").split(".")
     if not class_name and len(parts) > 1 and parts[-1][:1].isupper():
@@ -243,20 +228,14 @@ def _imported(name: str) -> ModuleType:
         with redirect_stdout(sys.stderr):  # stdout is for the command's own output, which programs parse
             return importlib.import_module(name)
     except (Exception, SystemExit) as error:
-        is_missing = isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}.")
-        why = f"{error}: it is neither in {here} nor installed" if is_missing else _import_failure(name, error)
-        raise CannotRunError(why) from error
-
-
-def _import_failure(name: str, error: BaseException) -> str:
-    """Return what stopped an import, and the line of the module that was being imported at that time."""
-    lines = [
-        f" at {frame.filename}:{frame.lineno}"
-        for frame in traceback.extract_tb(error.__traceback__)
-        if frame.name == "<module>"
-    ]
-    message = " ".join(str(error).split())  # that of a SyntaxError names its line itself
-    return f"the module {name!r} cannot be imported: {type(error).__name__}{''.join(lines[-1:])}: {message}"
+        if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
+            raise CannotRunError(f"{error}: it is neither in {here} nor installed") from error
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.name == "<module>"]
+        at = "".join(f" at {frame.filename}:{frame.lineno}" for frame in frames[-1:])
+        message = " ".join(str(error).split())  # a SyntaxError names its line itself
+        raise CannotRunError(
+            f"the module {name!r} cannot be imported: {type(error).__name__}{at}: {message}"
+        ) from error
 
 
 # Tables and their use cases.
@@ -264,7 +243,7 @@ def _import_failure(name: str, error: BaseException) -> str:
 
 @contextmanager
 def table_class(app: str) -> Iterator[type[Task]]:
-    """Yield the class that `--app` names, a table's or a use case's; an error is reported, and ends the command."""
+    """Yield the class that `--app` names, a table's or a use case's, and exit on an error in the block."""
     with exit_on_error():
         model = load_class(app)
     with exit_on_error(model):
@@ -273,7 +252,7 @@ def table_class(app: str) -> Iterator[type[Task]]:
 
 @contextmanager
 def use_case(app: str, name: str | None) -> Iterator[type[Task]]:
-    """Yield the use case that `--app` and `--use-case` name; an error is reported, and ends the command."""
+    """Yield the use case that `--app` and `--use-case` name, and exit on an error in the block."""
     with exit_on_error():
         model = only_one(app, known_use_cases(app, name))
     with exit_on_error(model):
@@ -281,7 +260,7 @@ def use_case(app: str, name: str | None) -> Iterator[type[Task]]:
 
 
 def only_one(app: str, models: Sequence[type[Task]]) -> type[Task]:
-    """Return the use case; a CannotRunError if there are several."""
+    """Return the only use case. Raise CannotRunError if there are several."""
     if len(models) > 1:
         options = use_case_options(model.tracker.use_case.name for model in models)
         raise CannotRunError(f"{app} has {len(models)} use cases, and this command is about one: add {options}")
@@ -289,13 +268,13 @@ def only_one(app: str, models: Sequence[type[Task]]) -> type[Task]:
 
 
 def use_case_options(names: Iterable[str]) -> str:
-    """Return the options of which one is to be added."""
+    """Return the options from which people choose one."""
     return " or ".join(f"--use-case {name}" for name in names)
 
 
 @contextmanager
 def use_cases(app: str, name: str | None) -> Iterator[list[type[Task]]]:
-    """Yield the use case that is named, or all of a table, for a command that also works on a whole table."""
+    """Yield the named use case, or all use cases of the table, and exit on an error in the block."""
     with exit_on_error():
         models = known_use_cases(app, name)
     with exit_on_error(models[0]):
@@ -303,7 +282,7 @@ def use_cases(app: str, name: str | None) -> Iterator[list[type[Task]]]:
 
 
 def known_use_cases(app: str, name: str | None) -> list[type[Task]]:
-    """Return the use case that is named, or all of the table that are imported."""
+    """Return the named use case, or all imported use cases of the table."""
     model = load_class(app)
     if name is None and isinstance(vars(model).get("use_case_id"), UseCase):
         return [model]
@@ -322,9 +301,9 @@ def known_use_cases(app: str, name: str | None) -> list[type[Task]]:
 # Steps and states.
 
 
-def steps_of(model: type[Task], name: str | None = None) -> list[BoundStep[Any]]:
-    """Return the steps of a use case, in order, or only the one that is named."""
-    return [step_named(model, name)] if name else [getattr(model, codes.step) for codes in model.tracker.steps]
+def steps_of(model: type[Task]) -> list[BoundStep[Any]]:
+    """Return the steps of a use case, in order."""
+    return [getattr(model, codes.step) for codes in model.tracker.steps]
 
 
 def step_named(model: type[Task], name: str) -> BoundStep[Any]:
@@ -337,7 +316,7 @@ def step_named(model: type[Task], name: str) -> BoundStep[Any]:
 
 
 def is_step(model: type[Task], name: str) -> bool:
-    """Return whether this names a step."""
+    """Return whether this is the name of a step."""
     return _without_use_case(model, name) in {step.name for step in steps_of(model)}
 
 
@@ -368,7 +347,7 @@ def step_among(models: Sequence[type[Task]], name: str) -> BoundStep[Any]:
 
 
 def steps_among(models: Sequence[type[Task]], name: str | None) -> dict[type[Task], list[BoundStep[Any]]]:
-    """Return the steps of several use cases, or the only one of them that is named as in `step_among`."""
+    """Return all steps of these use cases, or only the named one, as in `step_among`."""
     if name is None:
         return {model: steps_of(model) for model in models}
     step = step_among(models, name)
@@ -382,15 +361,15 @@ def state_named(model: type[Task], name: str) -> State[Any]:
         return State(model, "", None, int(status))
     if not step:
         raise CannotRunError(f"{name!r} is not a state: write STEP.STATUS, as in {steps_of(model)[0].name}.failed")
-    bound, known = step_named(model, step), [str(each) for each in Status]
-    if status not in known:
-        hint = did_you_mean(status, known) or f"; the statuses of a step are {', '.join(known)}"
+    bound = step_named(model, step)
+    if status not in list(Status):
+        hint = did_you_mean(status, map(str, Status)) or f"; the statuses of a step are {', '.join(Status)}"
         raise CannotRunError(f"{step} has no status {status!r}{hint}")
     state: State[Any] = getattr(bound, status)
     return state
 
 
 def check_window(since: datetime | None, until: datetime | None) -> None:
-    """Refuse an empty window of time."""
+    """Refuse an empty time window."""
     if since is not None and until is not None and since >= until:
         raise CannotRunError(f"the window is empty: --since {since} is not before --until {until}")

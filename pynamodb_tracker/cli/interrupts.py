@@ -1,10 +1,8 @@
-"""What interrupts a command: Ctrl-C, SIGTERM, a lost terminal, or a closed pipe.
+"""Ctrl-C, SIGTERM, a lost terminal or a closed pipe stop a command gracefully: running tasks finish.
 
-Work stops gracefully: running tasks finish, a task just claimed is released.
-
-Python raises KeyboardInterrupt in the main thread wherever that happens to be: for example between a claim that
-DynamoDB has accepted and the line that remembers it, which would leave the task locked; or in a destructor, where it is
-lost. So the work is done on another thread, which no signal reaches, while the main thread waits for signals.
+Python raises KeyboardInterrupt wherever the main thread happens to be. After a claim but before the line that remembers
+it, this would leave the task locked, and in a destructor it would be lost. So the work runs on another thread, which
+no signal reaches, while the main thread waits for signals.
 """
 
 import os
@@ -19,14 +17,14 @@ from pynamodb_tracker.cli.terminal import StdoutError, flush
 from pynamodb_tracker.worker.shutdown import MessageQueue, handling
 
 _SIGPIPE = 13
-"""Not every system has it: the signal that ends programs whose output nobody reads."""
+"""The signal for a closed pipe. Python's signal module does not have it on Windows."""
 
 _ENDED = 0
-"""The message that the work has ended; all others are numbers of signals."""
+"""The message that the work has ended. All other messages are signal numbers."""
 
 
 class StoppedError(Exception):
-    """The work was stopped by a signal, or because nobody reads what it prints."""
+    """The work was stopped by a signal, or because nobody reads its output."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"stopped by signal {number}")
@@ -34,24 +32,24 @@ class StoppedError(Exception):
 
 
 class StopRequest:
-    """Set by a signal or by a reader that is gone; the work looks at it before it starts anything."""
+    """Set by a signal or a closed pipe. The work checks it before it starts anything."""
 
     def __init__(self) -> None:
         self.event = threading.Event()
         self.signal_number = 0
-        """The first signal that came, 0 for none."""
+        """The first signal, or 0."""
 
     def __bool__(self) -> bool:
         return self.event.is_set()
 
     @property
     def reason(self) -> int:
-        """The signal that stops the work; SIGPIPE if nobody reads what it prints; 0 if nothing stops it."""
+        """The signal that stops the work, SIGPIPE for a closed pipe, or 0 if nothing stops it."""
         return self.signal_number or (_SIGPIPE if self else 0)
 
 
 class StoppableWork(Protocol):
-    """What can be stopped: once `stop` is set, it starts nothing more, and returns or raises KeyboardInterrupt."""
+    """Work that starts nothing more once `stop` is set, and then returns or raises KeyboardInterrupt."""
 
     stop: StopRequest
 
@@ -59,14 +57,14 @@ class StoppableWork(Protocol):
         """Do the work."""
 
     def report_waiting(self) -> None:
-        """Print what is waited for, after the first signal."""
+        """Print what the work waits for, after the first signal."""
 
     def report_left(self) -> None:
-        """Print what is left behind, after the second signal, which ends the process."""
+        """Print what is left unfinished, after the second signal, which ends the process."""
 
 
 def run_stoppable(work: StoppableWork) -> None:
-    """Do the work on a thread; StoppedError if it ended because of the request to stop."""
+    """Do the work on a thread. Raise StoppedError if it ended because of the request to stop."""
     stop, errors, messages = work.stop, list[BaseException](), MessageQueue[int]()
 
     def on_thread() -> None:
@@ -84,7 +82,19 @@ def run_stoppable(work: StoppableWork) -> None:
     thread = threading.Thread(target=on_thread, name="pynamodb_tracker-cli", daemon=True)
     with handling(dict.fromkeys(("SIGINT", "SIGTERM", "SIGHUP"), on_signal)):
         thread.start()
-        _wait(work, messages)
+        signals = 0
+        while messages.get() != _ENDED:
+            signals += 1
+            stop.event.set()
+            with suppress(OSError):  # the terminal is gone
+                if signals == 1:
+                    work.report_waiting()
+                else:
+                    work.report_left()
+                    sys.stdout.flush()
+                    sys.stderr.flush()
+            if signals > 1:
+                os._exit(128 + stop.signal_number)
         thread.join()
     if stop.reason and all(isinstance(error, KeyboardInterrupt) for error in errors):
         raise StoppedError(stop.reason)
@@ -92,30 +102,13 @@ def run_stoppable(work: StoppableWork) -> None:
         raise error
 
 
-def _wait(work: StoppableWork, messages: MessageQueue[int]) -> None:
-    """Wait for the end of the work; stop it at the first signal, and exit at the second one."""
-    signals = 0
-    while messages.get() != _ENDED:
-        signals += 1
-        work.stop.event.set()
-        with suppress(OSError):  # the terminal is gone
-            if signals == 1:
-                work.report_waiting()
-            else:
-                work.report_left()
-                sys.stdout.flush()
-                sys.stderr.flush()
-        if signals > 1:
-            os._exit(128 + work.stop.signal_number)
-
-
 # Standard streams.
 
 
 def reserve_standard_descriptors() -> None:
-    """Open /dev/null for standard streams that are closed, so that no connection gets the descriptor of one of them.
+    """Open /dev/null for each closed standard stream.
 
-    Otherwise what functions print would be sent to the server.
+    Otherwise a connection could get its descriptor, and the output of functions would be sent to the server.
     """
     for number in range(3):
         try:
@@ -125,10 +118,12 @@ def reserve_standard_descriptors() -> None:
 
 
 class SafeStream:
-    """A stream whose write errors do not reach the functions that print: each would fail its task for them."""
+    """A stream that hides write errors from functions, because their tasks would fail.
+
+    `lost` is called once, at the first error.
+    """
 
     def __init__(self, inner: TextIO, lost: Callable[[], object]) -> None:
-        """`lost` is called once, when something could not be written."""
         self._inner = inner
         self._lost: Callable[[], object] | None = lost
 
@@ -153,7 +148,6 @@ class SafeStream:
             self._lose()
 
     def __getattr__(self, name: str) -> Any:
-        """Leave all else to the stream itself: whether it is a terminal, its encoding."""
         return getattr(self._inner, name)
 
     def _lose(self) -> None:
@@ -164,7 +158,7 @@ class SafeStream:
 
 
 def discard(stream: TextIO | None) -> None:
-    """Send everything written from now on to /dev/null, also what is buffered, which Python writes at exit."""
+    """Send all later output to /dev/null, with the buffered output, which Python writes at exit."""
     if stream is None:  # closed before Python started
         return
     with suppress(UnsupportedOperation, ValueError):
@@ -177,7 +171,7 @@ def discard(stream: TextIO | None) -> None:
 
 @contextmanager
 def safe_stderr(lost: Callable[[], object]) -> Iterator[None]:
-    """Let functions print to a stderr that nobody reads any more; `lost` is called once if so."""
+    """Hide errors of stderr from functions in the block. `lost` is called once, at the first error."""
     if sys.stderr is None:  # closed before Python started: nothing is printed then
         yield
         return
@@ -187,7 +181,7 @@ def safe_stderr(lost: Callable[[], object]) -> Iterator[None]:
 
 @contextmanager
 def stdout_to_stderr(lost: Callable[[], object]) -> Iterator[None]:
-    """Send what functions, and the processes they start, print to stderr: programs parse the command's stdout."""
+    """Send the output of functions and their processes to stderr, because programs parse the command's stdout."""
     if sys.stdout is not None:
         sys.stdout.flush()
     kept = os.dup(1)
@@ -207,7 +201,7 @@ def stdout_to_stderr(lost: Callable[[], object]) -> Iterator[None]:
 
 @contextmanager
 def last_output() -> Iterator[None]:
-    """Print the final report; if nobody reads it any more, the exit code stays as it is."""
+    """Print the final report in the block. The exit code stays the same if nobody reads it."""
     try:
         yield
         flush()

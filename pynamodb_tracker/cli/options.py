@@ -1,19 +1,24 @@
-"""Options and arguments that several commands share, and the times, durations and rates that people write in them."""
+"""Options and arguments that several commands share, with the parsers of their values."""
 
 import getpass
 import os
 import re
 import socket
-from collections.abc import Callable
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr
+from datetime import datetime
+from functools import wraps
+from io import StringIO
 from typing import Annotated, Any, TypeVar
 
 import typer
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import shown
-from pynamodb_tracker.cli import completion
+from pynamodb_tracker.cli.command import CannotRunError, known_use_cases, steps_of
 from pynamodb_tracker.presentation import times
+from pynamodb_tracker.status import Status
+from pynamodb_tracker.task.task import Task
 
 T = TypeVar("T")
 
@@ -22,47 +27,36 @@ _RATE = re.compile(r"(\d+(?:\.\d+)?)(?:/([smh]))?")
 _SLOWEST, _FASTEST = 0.001, 1_000_000
 """Limits of a rate, in starts per second."""
 _MOST = 1_000_000_000
-"""The largest number of tasks that an option takes."""
 
 
-def length(text: str) -> timedelta:
-    """Return a duration of zero or more, such as `30d`, `12h`, `45m`, `2w` or `1h30m`."""
-    return _read(times.length, text)
+def _parser(read: Callable[[str], T]) -> Callable[[str], T]:
+    """Return a parser of an option that keeps the message of a ValueError, which typer would replace."""
+
+    @wraps(read)
+    def parse(text: str) -> T:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+
+    return parse
 
 
-def duration(text: str) -> timedelta:
-    """Return a duration above zero."""
-    return _read(times.duration, text)
+length, duration = _parser(times.length), _parser(times.duration)
+moment, later = _parser(times.moment), _parser(times.later)
 
 
-def moment(text: str) -> datetime:
-    """Return the time a duration ago, or the time itself; one without a zone is in UTC."""
-    return _read(times.moment, text)
-
-
-def later(text: str) -> datetime:
-    """Return the time after a duration, or the time itself; one without a zone is in UTC."""
-    return _read(times.later, text)
-
-
+@_parser
 def end_of_pause(text: str) -> datetime:
-    """Return the same, if it is in the future, and NEVER for `resumed`."""
-    end = _read(times.end_of_pause, text)
+    """Return a future time like `later`, or NEVER for `resumed`."""
+    end = times.end_of_pause(text)
     if end <= clock.now():
-        raise typer.BadParameter(f"{text!r} is in the past: write when the pause ends")
+        raise ValueError(f"{text!r} is in the past: write when the pause ends")
     return end
 
 
-def _read(read: Callable[[str], T], text: str) -> T:
-    """Return the value of an option; typer would replace the message of a ValueError."""
-    try:
-        return read(text)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
-
-
 def reason(text: str) -> str:
-    """Return a reason that says something."""
+    """Return the reason. Refuse an empty one."""
     if not text.strip():
         raise typer.BadParameter("give a reason, for people who look at it later")
     return text
@@ -91,7 +85,7 @@ def number(text: str) -> int:
 
 
 def usage_of(argument: Any) -> str:
-    """Return an argument as a usage line has it: `STEP`, `[STEP]`, `TASK...` or `[TASK...]`."""
+    """Return an argument for the usage line: `STEP`, `[STEP]`, `TASK...` or `[TASK...]`."""
     name: str = argument.metavar
     if argument.nargs != 1:
         name = f"{name[:-1]}...]" if name.startswith("[") and name.endswith("]") else f"{name}..."
@@ -108,17 +102,62 @@ def person() -> str:
 
 
 def flag(name: str, text: str) -> Any:
-    """Return an option that takes no value."""
+    """Return an option without a value."""
     return typer.Option(name, metavar="", help=text)
 
 
+def value(metavar: str, text: str, parser: Callable[[str], Any] | None = None, **more: Any) -> Any:
+    """Return an option with a value and its help text."""
+    return typer.Option(parser=parser, metavar=metavar, help=text, **more)
+
+
+def argument(metavar: str, text: str, complete: Callable[..., list[str]] | None = None) -> Any:
+    """Return an argument with its help text, which a shell may complete."""
+    return typer.Argument(metavar=metavar, help=text, autocompletion=complete)
+
+
+# What a shell can complete: the use cases, steps and states of the class that `--app` names.
+
+
+def complete_use_cases(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the names of the use cases of a table."""
+    return [name for name in (model.tracker.use_case.name for model in _selected(ctx)) if name.startswith(incomplete)]
+
+
+def complete_steps(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the names of steps."""
+    found = dict.fromkeys(step.name for model in _selected(ctx) for step in steps_of(model))
+    return [name for name in found if name.startswith(incomplete)]
+
+
+def complete_states(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the names of states, `ship.failed`."""
+    found = (f"{step.name}.{status}" for model in _selected(ctx) for step in steps_of(model) for status in Status)
+    return [name for name in dict.fromkeys(found) if name.startswith(incomplete)]
+
+
+def _selected(ctx: typer.Context) -> Iterator[type[Task]]:
+    """Yield the use cases that the options before the cursor select, or none if the class cannot be imported."""
+    given: dict[str, Any] = ctx.params
+    app = given.get("name") or os.environ.get("PYNAMODB_TRACKER_APP")
+    if not app:
+        return
+    try:
+        with redirect_stderr(StringIO()):  # a shell would print it into the line
+            yield from known_use_cases(app, given.get("use_case_name"))
+    except CannotRunError:
+        return
+
+
+# Options and arguments.
+
 By = Annotated[
     str,
-    typer.Option(
-        metavar="NAME",
+    value(
+        "NAME",
+        "Who decides: by default you, as user@host. It is stored with the task's errors or the pause.",
         default_factory=person,
         show_default=False,
-        help="Who decides, you as user@host by default; it is kept with the task's errors, or the pause.",
     ),
 ]
 App = Annotated[
@@ -127,7 +166,7 @@ App = Annotated[
         "--app",
         envvar="PYNAMODB_TRACKER_APP",
         metavar="MODULE:CLASS",
-        help="The table's class, or one of its use cases, as Python imports it from the current directory.",
+        help="The class of the table or of a use case. Python imports it from the current directory.",
     ),
 ]
 UseCase = Annotated[
@@ -135,64 +174,39 @@ UseCase = Annotated[
     typer.Option(
         "--use-case",
         metavar="NAME",
-        autocompletion=completion.use_cases,
+        autocompletion=complete_use_cases,
         help="The use case, if --app names a table that has several.",
     ),
 ]
 Json = Annotated[bool, flag("--json", "Print JSON instead of text.")]
 Since = Annotated[
-    datetime | None,
-    typer.Option(
-        parser=moment,
-        metavar="TIME",
-        help="Only tasks that entered their state since then: 30d, 12h, 2026-01-31.",
-    ),
+    datetime | None, value("TIME", "Only tasks that entered their state since then: 30d, 12h, 2026-01-31.", moment)
 ]
-Until = Annotated[
-    datetime | None,
-    typer.Option(parser=moment, metavar="TIME", help="Only tasks that entered their state before then."),
-]
+Until = Annotated[datetime | None, value("TIME", "Only tasks that entered their state before then.", moment)]
 MOST_LISTED = 50
-"""How many tasks are listed if nothing else is asked for."""
+"""The default limit of lists."""
 
-Limit = Annotated[
-    int | None,
-    typer.Option(parser=number, metavar="N", help=f"Show at most this many tasks; {MOST_LISTED} by default."),
-]
+Limit = Annotated[int | None, value("N", f"Show at most this many tasks; {MOST_LISTED} by default.", number)]
 All = Annotated[bool, flag("--all", "Show all tasks, without a limit.")]
-ErrorContains = Annotated[
-    str | None, typer.Option(metavar="TEXT", help="Only tasks whose last error contains this text.")
-]
-Rate = Annotated[
-    float | None, typer.Option(parser=rate, metavar="N/UNIT", help="Start at most this many tasks: 50/s, 10/m.")
-]
-Threads = Annotated[int, typer.Option(min=1, max=256, metavar="N", help="How many tasks to work on at the same time.")]
+ErrorContains = Annotated[str | None, value("TEXT", "Only tasks whose last error contains this text.")]
+Rate = Annotated[float | None, value("N/UNIT", "Start at most this many tasks: 50/s, 10/m.", rate)]
+Threads = Annotated[int, value("N", "How many tasks to work on at the same time.", min=1, max=256)]
 Heartbeat = Annotated[bool, flag("--heartbeat", "Keep extending a task's lock while its function runs.")]
 PORT = 8642
-"""The port of the page, if no other is named."""
+"""The default port of the page."""
 
-Port = Annotated[int, typer.Option(min=0, max=65_535, metavar="N", help="The port of the page; 0 takes a free one.")]
-Step = Annotated[
-    str, typer.Argument(metavar="STEP", autocompletion=completion.steps, help="The step, by its name in the class.")
-]
-StepOrAll = Annotated[
-    str | None,
-    typer.Argument(metavar="STEP", autocompletion=completion.steps, help="Only this step; all steps by default."),
-]
+Port = Annotated[int, value("N", "The port of the page; 0 takes a free one.", min=0, max=65_535)]
+Step = Annotated[str, argument("STEP", "The step, by its name in the class.", complete_steps)]
+StepOrAll = Annotated[str | None, argument("STEP", "Only this step; all steps by default.", complete_steps)]
 StateOrWaiting = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="STEP.STATUS",
-        autocompletion=completion.states,
-        help="The state, as in ship.failed; optional with --waiting.",
-    ),
+    str | None, argument("STEP.STATUS", "The state, as in ship.failed; optional with --waiting.", complete_states)
 ]
 Targets = Annotated[
     list[str],
-    typer.Argument(
-        metavar="[STEP] TASK",
-        autocompletion=completion.steps,
-        help="Task ids, after the step that they must be at, if you like; - reads ids from stdin.",
+    argument(
+        "[STEP] TASK",
+        "Task ids, optionally after the step that the tasks must be at; - reads ids from stdin.",
+        complete_steps,
     ),
 ]
-Tasks = Annotated[list[str], typer.Argument(metavar="TASK", help="Task ids; - reads ids from stdin, one per line.")]
+Tasks = Annotated[list[str], argument("TASK", "Task ids; - reads ids from stdin, one per line.")]

@@ -1,4 +1,4 @@
-"""The page, served from this process: its address with a token, and the server behind it."""
+"""The web page, served from this process at an address with a token."""
 
 from __future__ import annotations
 
@@ -22,17 +22,15 @@ if TYPE_CHECKING:
     import uvicorn
 
 LOCAL = ("127.0.0.1", "localhost", "::1")
-"""The names of this machine for itself."""
-
 _GRACE = 3
-"""Seconds that requests get to end after Ctrl-C."""
+"""How many seconds requests have to finish after Ctrl-C."""
 
 
 class PageServer:
-    """A server that listens from the start, and serves once it is asked to."""
+    """A server that listens at once, and serves on request."""
 
     def __init__(self, host: str, port: int, names: Sequence[str] = ()) -> None:
-        """Listen; a CannotRunError if that is not possible. `names` are further ones for browsers."""
+        """Listen, or raise CannotRunError. `names` are more host names that browsers may use."""
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
             self._socket = socket.create_server((host, port), family=family)
@@ -45,19 +43,25 @@ class PageServer:
 
     @property
     def address(self) -> str:
-        """The address for a browser, with a token that is new for each server."""
+        """The address for a browser. Each server has a new token in it."""
         name = f"[{self._names[0]}]" if ":" in self._names[0] else self._names[0]
         return f"http://{name}:{self._socket.getsockname()[1]}/?token={self._token}"
 
     def serve(self, models: Sequence[type[Task]], *, actions: bool, hide: Collection[str] = ()) -> None:
-        """Serve the page until a signal; what people do is logged on stderr."""
+        """Serve the page until a signal, and log people's actions on stderr."""
         server = self._server(models, actions=actions, hide=hide)
-        with handling(dict.fromkeys(("SIGINT", "SIGTERM"), _ended)), self._socket, _logging():
-            server.run([self._socket])
+        log, handler = logging.getLogger("pynamodb_tracker.web"), logging.StreamHandler(sys.stderr)
+        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+        log.addHandler(handler)
+        try:  # the signal needs no handler of its own: uvicorn stops, and then repeats it
+            with handling(dict.fromkeys(("SIGINT", "SIGTERM"), lambda *_: None)), self._socket:
+                server.run([self._socket])
+        finally:
+            log.removeHandler(handler)
 
     @contextmanager
     def serving(self, models: Sequence[type[Task]]) -> Iterator[None]:
-        """Serve the page, read-only, from another thread until the block ends; it follows each second."""
+        """Serve the page, read-only and refreshed every second, from another thread until the block ends."""
         server = self._server(models, actions=False, refresh=timedelta(seconds=1))
         thread = threading.Thread(target=server.run, args=([self._socket],), name="pynamodb_tracker page")
         with self._socket:
@@ -75,23 +79,7 @@ class PageServer:
 
         who = person()
         app = dashboard(*models, user=lambda _: who, token=self._token, hosts=self._names, **options)
-        # No log of requests: the first one has the token.
-        log: dict[str, Any] = {"access_log": False, "log_level": "warning"}
+        log: dict[str, Any] = {"access_log": False, "log_level": "warning"}  # the first request has the token
         return uvicorn.Server(
             uvicorn.Config(app, lifespan="off", server_header=False, timeout_graceful_shutdown=_GRACE, **log)
         )
-
-
-def _ended(_number: int, _frame: object) -> None:
-    """Do nothing: uvicorn repeats the signal that has ended it."""
-
-
-@contextmanager
-def _logging() -> Iterator[None]:
-    log, handler = logging.getLogger("pynamodb_tracker.web"), logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-    log.addHandler(handler)
-    try:
-        yield
-    finally:
-        log.removeHandler(handler)

@@ -1,4 +1,4 @@
-"""The live bar of a command at a terminal: slow to import, so only a command that shows one imports it."""
+"""The live bar at a terminal. It is slow to import, so only commands that show one import it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from rich.table import Table
 from rich.text import Text
 
 _FREE = 6
-"""Columns that stay empty on the right: the ^C of Ctrl-C is printed there, and would otherwise move the bar down."""
+"""Empty columns on the right: the terminal prints ^C there, which would otherwise move the bar down."""
 
 _LEAST = 50
-"""Columns of the bar with its title and its time; if the note leaves less, it goes to a line of its own."""
+"""Columns for the bar with its title and time. If the note leaves fewer, it gets its own line."""
 
 
 class ProgressBar(RichProgress):
-    """A title, a bar, the time that is left, and a note; `total` is None if it is unknown."""
+    """A title, a bar, the remaining time and a note. `total` is None if it is unknown."""
 
     def __init__(self, on: Console, title: str, total: float | None) -> None:
         self._on = on
@@ -30,7 +30,7 @@ class ProgressBar(RichProgress):
 
     def get_renderables(self) -> Iterable[RenderableType]:
         """Yield the bar and its note, on one line if there is room."""
-        if not self.tasks:  # it is asked before there is one
+        if not self.tasks:  # rich calls this before the first task
             return
         bar, width = self.make_tasks_table(self.tasks), max(self._on.width - _FREE, 1)
         note = Text(self.tasks[0].fields["note"], no_wrap=True, overflow="ellipsis")
@@ -47,7 +47,7 @@ class ProgressBar(RichProgress):
 
 
 class _Time(ProgressColumn):
-    """How long it still takes, as `0:01:20 left`; how long it took, once it has ended or if that is unknown."""
+    """The remaining time, as `0:01:20 left`, or the elapsed time at the end or if the remaining time is unknown."""
 
     max_refresh = 0.5
 

@@ -1,4 +1,4 @@
-"""The tasks that `run` and `retry` are about: those that are due in a step, or those that are named."""
+"""The tasks that `run` and `retry` work on: all that are due in a step, or those named by id."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, ClassVar
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.batch.candidates import Source
@@ -25,8 +25,8 @@ class Pass:
     start: Callable[[str], Any]
 
 
-class TheseIds:
-    """These ids and no others, in this order, no matter what other workers do."""
+class _TheseIds:
+    """A source of exactly these ids, in this order. It ignores what other workers do."""
 
     is_of_due = False
 
@@ -34,36 +34,30 @@ class TheseIds:
         self._ids = ids
 
     def __iter__(self) -> Iterator[str]:
-        """Yield them."""
         return iter(self._ids)
 
     def note_response(self, *, was_taken: bool) -> None:
-        """Go on as before."""
+        """Ignore the response."""
 
     def count_in(self, task_id: str) -> bool:  # noqa: ARG002 - as of any source
-        """Return False: no other is wanted."""
+        """Return False: no other task is wanted."""
         return False
 
 
 @dataclass(frozen=True, slots=True)
 class NamedTasks:
-    """Tasks that a person has named; each is started once, whatever its due time says about the others."""
+    """Tasks that a person named by id. Each is started once."""
+
+    is_named: ClassVar = True
+    """If so, it is an error if another worker has one of the tasks."""
+    has_total: ClassVar = True
+    """Whether `count` returns the number of tasks."""
 
     step: BoundStep[Any]
     ids: Sequence[str]
 
-    @property
-    def is_named(self) -> bool:
-        """Whether the tasks were named one by one, so that one that another worker has is a refusal."""
-        return True
-
-    @property
-    def has_total(self) -> bool:
-        """Whether `count` says how many tasks there are."""
-        return True
-
     def count(self) -> int:
-        """Return how many tasks are named."""
+        """Return how many tasks were named."""
         return len(self.ids)
 
     def remaining(self, _done: int) -> int | None:
@@ -71,21 +65,23 @@ class NamedTasks:
         return None
 
     def passes(self, _threads: int, *, heartbeat: bool) -> Iterator[Pass]:
-        """Yield the tasks."""
-        yield Pass(TheseIds(self.ids), partial(self.step.start, heartbeat=heartbeat))
+        """Yield one pass over the tasks."""
+        yield Pass(_TheseIds(self.ids), partial(self.step.start, heartbeat=heartbeat))
 
     def why_empty(self) -> str:
-        """Return that no task is named."""
+        """Return the message for an empty stdin."""
         return f"nothing to run at {self.step.name}: stdin names no task"
 
     def skipped(self, _began: datetime, _expected: int | None, _done: int) -> str:
-        """Return nothing: each of them was tried."""
+        """Return no text: every task was tried."""
         return ""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The tasks of a step that a batch is about; with `ignored`, ignored ones are reopened and run, too."""
+    """The matching tasks of a step. With `ignored`, ignored tasks are reopened and run, too."""
+
+    is_named: ClassVar = False
 
     step: BoundStep[Any]
     only: tuple[State[Any], ...] = ()
@@ -96,38 +92,32 @@ class Selection:
     ignored: bool = False
 
     @property
-    def is_named(self) -> bool:
-        """Whether the tasks were named one by one, so that one that another worker has is a refusal."""
-        return False
-
-    @property
     def has_total(self) -> bool:
-        """Whether `count` says how many tasks there are."""
+        """Whether `count` returns the number of tasks."""
         return not self.error_contains
 
     def due(self) -> list[str]:
         """Return the ids of the tasks that would be run now."""
         due = list(self.step.due_ids(**self._options(), limit=self.limit))
         if self.ignored:
-            due += islice(self.ignored_ids(clock.now()), self.remaining(len(due)))
+            due += islice(self._ignored_ids(clock.now()), self.remaining(len(due)))
         return due
 
     def count(self) -> int:
-        """Return how many tasks there are at most: those that are not due yet are counted, too."""
-        states = [*self._waiting, *([self.step.ignored] if self.ignored else [])]
-        number = self._count(states, self.limit)
+        """Return how many tasks there are at most. This includes tasks that are not due yet."""
+        number = self._count([*self._waiting, *([self.step.ignored] if self.ignored else [])], self.limit)
         return number if self.limit is None else min(number, self.limit)
 
     def _count(self, states: Iterable[State[Any]], most: int | None = None) -> int:
         return sum(state.count(since=self.since, until=self.until, up_to=most) for state in states)
 
     def passes(self, threads: int, *, heartbeat: bool) -> Iterator[Pass]:
-        """Yield the tasks that are due, and then the ignored ones."""
+        """Yield a pass over the due tasks, and one over the ignored tasks."""
         began, start = clock.now(), partial(self.step.start, heartbeat=heartbeat)
         yield Pass(self.feed(threads), start)
         if self.ignored:
-            # Each is claimed from ignored, not reopened first: one that this batch does not reach stays ignored.
-            yield Pass(TheseIds(self.ignored_ids(began)), partial(start, also_from=(self.step.ignored,)))
+            # A task is claimed from ignored, not reopened first. If this batch does not reach it, it stays ignored.
+            yield Pass(_TheseIds(self._ignored_ids(began)), partial(start, also_from=(self.step.ignored,)))
 
     def feed(self, threads: int) -> Source:
         """Return the ids of all tasks but the ignored ones, in the order of `run_all`."""
@@ -137,47 +127,38 @@ class Selection:
         """Return how many more tasks the limit allows."""
         return None if self.limit is None else max(self.limit - done, 0)
 
-    def ignored_ids(self, before: datetime) -> Iterator[str]:
-        """Yield tasks that were ignored before then, so that what this batch itself ignores is not run again."""
+    def _ignored_ids(self, before: datetime) -> Iterator[str]:
+        """Yield the tasks ignored before this time: a task that this batch ignores is not run again."""
         if self.since is not None and self.since >= before:
             return iter(())
-        until = before if self.until is None else min(self.until, before)
-        return (
-            task.task_id
-            for task in self._matching(self.step.ignored.query(since=self.since, until=until, with_data=False))
-        )
+        found = self.step.ignored.query(since=self.since, until=min(self.until or before, before), with_data=False)
+        return (task.task_id for task in self._matching(found))
 
     def why_empty(self) -> str:
-        """Return why there was nothing to run: tasks that are not due yet, if any."""
+        """Return why there was nothing to run, for example because no task is due yet."""
         number = None if self.error_contains else self._count(self._waiting)
         return f"nothing to run at {self.step.name}: {self._not_due(number, self.until) or 'no matching task is due'}"
 
     def skipped(self, began: datetime, expected: int | None, done: int) -> str:
-        """Return how many failed tasks were not due, when all others have run; empty if none, or if it is not known.
+        """Return how many failed tasks were not due, as text. It is empty if there are none, or if that is unknown.
 
-        `expected` is what `count` returned before, and `done` how many have run since it `began`.
+        `expected` is the result of `count` before the batch began, and `done` is how many tasks have run since.
         """
         if not self.only or self.limit is not None or (self.since is not None and self.since >= began):
             return ""
-        until = began if self.until is None else min(self.until, began)
-        return self._not_due(None if expected is None else expected - done, until)
+        return self._not_due(None if expected is None else expected - done, min(self.until or began, began))
 
     def _not_due(self, number: int | None, until: datetime | None) -> str:
-        """Say that so many tasks are not due yet, counted here if it is None, and when the first one will be."""
+        """Return how many tasks are not due yet, and when the first one will be. It counts them if `number` is None."""
         if number is not None and number <= 0:
             return ""
-        due: list[datetime] = [
-            task.due_time
-            for state in self._waiting
-            for task in self._matching(
-                state.query(since=self.since, until=until, limit=None if self.error_contains else 1, with_data=False)
-            )
-        ]
+        window: dict[str, Any] = {"since": self.since, "until": until, "limit": None if self.error_contains else 1}
+        found = (state.query(**window, with_data=False) for state in self._waiting)
+        due: list[datetime] = [task.due_time for tasks in found for task in self._matching(tasks)]
         number = len(due) if number is None else number
         when = f" (the first one {between(min(due))})" if due else ""
         such = f" with {self.error_contains!r} in the error" if self.error_contains else ""
-        advice = "reopen makes failed tasks due at once"
-        return f"{count(number)}{such} not due yet{when}; {advice}" if number else ""
+        return f"{count(number)}{such} not due yet{when}; reopen makes failed tasks due at once" if number else ""
 
     @property
     def _waiting(self) -> tuple[State[Any], ...]:

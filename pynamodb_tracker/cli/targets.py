@@ -1,4 +1,4 @@
-"""The tasks that a command names, and the step that each of them is at."""
+"""The tasks that a command names, and the step of each."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 
 _READ_AT_ONCE = 250
-"""Entries of the index that are searched with a request."""
+"""Index entries per request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """Ids of tasks, `-` for those on stdin, and the step that all of them are at, if it was named."""
+    """Task ids, where `-` stands for the ids on stdin, and the step that they must be at, if one was named."""
 
     model: type[Task]
     step: BoundStep[Any] | None
@@ -36,7 +36,7 @@ class Targets:
 
     @classmethod
     def named(cls, model: type[Task], words: Sequence[str]) -> Targets:
-        """Return the targets that `[STEP] TASK...` names; the first word is a step if the use case has it."""
+        """Return the targets of `[STEP] TASK...`. The first word is a step if the use case has a step of that name."""
         first, *more = words
         if is_step(model, first):
             if not more:
@@ -48,11 +48,11 @@ class Targets:
         return targets
 
     def task(self, task_id: str) -> Task | None:
-        """Return the row of a task, without its data."""
+        """Load the row of a task, without its data."""
         return rows(self.model, [task_id]).get(task_id)
 
     def step_of(self, task: Task | None, task_id: str) -> BoundStep[Any]:
-        """Return the step that was named, or the one that the task is at."""
+        """Return the named step, or the current step of the task."""
         if self.step is not None:
             return self.step
         if task is None:
@@ -64,7 +64,7 @@ class Targets:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What tasks that are changed together have in common; with `dry_run`, they are only named."""
+    """Selects tasks to change by their properties. With `dry_run`, they are only listed."""
 
     since: datetime | None = None
     until: datetime | None = None
@@ -75,9 +75,9 @@ class Asked:
     def found_in(
         self, model: type[Task], words: Sequence[str], statuses: Sequence[Status]
     ) -> tuple[BoundStep[Any], Iterator[str]]:
-        """Return the step that is named, and the ids of its tasks that match, in one state or in all of these.
+        """Return the named step and the ids of its matching tasks, in the named state or in all these `statuses`.
 
-        They are read from the index while they are changed; a task that enters its state meanwhile is left alone.
+        The ids are read from the index while tasks change. Tasks that enter the state in the meantime are left alone.
         """
         name, *more = words
         if more:
@@ -103,4 +103,4 @@ class Asked:
 
 
 NOTHING_ASKED = Asked()
-"""Tasks are named one by one."""
+"""No selection: the tasks are named by id."""

@@ -1,10 +1,10 @@
-"""Files of tasks, CSV or JSON lines: each line read as what `create` takes."""
+"""Read files of tasks, CSV or JSON lines, as arguments of `create`."""
 
 import base64
 import csv
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
@@ -34,7 +34,7 @@ csv.field_size_limit(16 * 1024 * 1024)  # `data` may have 10 MB
 
 
 class Format(StrEnum):
-    """How a file is written: CSV with a header, or a JSON object per line."""
+    """The format of a file: CSV with a header, or a JSON object per line."""
 
     CSV = "csv"
     JSONL = "jsonl"
@@ -48,7 +48,7 @@ _FORMATS |= dict.fromkeys((".jsonl", ".ndjson", ".json"), Format.JSONL)
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The values of a line, or what is wrong with it."""
+    """The values of a line, or its problem."""
 
     number: int
     values: dict[str, Any] = field(default_factory=dict)
@@ -56,15 +56,16 @@ class Line:
 
 
 class File:
-    """An open file of tasks; `size` is in bytes, and None for a pipe."""
+    """An open file of tasks. `size` is in bytes, or None for a pipe."""
 
     def __init__(self, name: str, source: TextIO, form: Format | None, size: int | None) -> None:
         self.name = name
         self.size = size
         self._source = source
-        head = list(_through_first_filled(source))
-        first = head[-1] if head else ""
-        self.is_empty = not first.strip()
+        head, first = list[str](), ""
+        while not first.strip() and (first := source.readline()):
+            head.append(first)
+        self.is_empty = not first
         """Whether all its lines are empty."""
         guessed = Format.JSONL if first.lstrip()[:1] in {"{", "["} else Format.CSV
         self.form = form or _FORMATS.get(Path(name).suffix.lower()) or guessed
@@ -74,22 +75,19 @@ class File:
         if self.form is Format.CSV:
             delimiter = max(",;\t", key=first.count)
             self._rows = csv.reader(map(_check_utf8, self._text), delimiter=delimiter, strict=True)
-            self.columns = self._header()
+            try:
+                self.columns = next(filter(None, self._rows), [])
+            except (csv.Error, ValueError) as error:
+                raise CannotRunError(f"{self.name}:1: this is not CSV: {error}") from None
 
     @property
     def position(self) -> int | None:
-        """How many bytes were read."""
+        """How many bytes were read, or None for a pipe."""
         return None if self.size is None else self._source.buffer.tell()
 
     def lines(self) -> Iterator[Line]:
-        """Yield the lines that are not empty, after the header."""
+        """Yield the lines after the header, without empty ones."""
         return self._csv_lines() if self.form is Format.CSV else self._json_lines()
-
-    def _header(self) -> list[str]:
-        try:
-            return next(filter(None, self._rows), [])
-        except (csv.Error, ValueError) as error:
-            raise CannotRunError(f"{self.name}:1: this is not CSV: {error}") from None
 
     def _csv_lines(self) -> Iterator[Line]:
         while True:
@@ -124,13 +122,6 @@ class File:
                 yield Line(number, problem='this is not a JSON object: write one per line, as in {"task_id": "o-1"}')
 
 
-def _through_first_filled(lines: Iterable[str]) -> Iterator[str]:
-    for line in lines:
-        yield line
-        if line.strip():
-            return
-
-
 def _check_utf8(text: str) -> str:
     if not text.isascii() and any("\udc80" <= each <= "\udcff" for each in text):
         raise ValueError("it is not UTF-8")
@@ -143,39 +134,36 @@ def _refuse_constant(constant: str) -> None:
 
 @contextmanager
 def open_tasks(name: str, form: Format | None) -> Iterator[File]:
-    """Open a file by its name, or stdin as `-`; a CannotRunError says why it cannot be read."""
-    with _open_text(name) as source:
-        size = Path(name).stat().st_size if name != "-" and Path(name).is_file() else None
-        yield File("stdin" if name == "-" else name, source, form, size)
-
-
-def _open_text(name: str) -> AbstractContextManager[TextIO]:
+    """Open a file by its name, or stdin as `-`. Raise CannotRunError if it cannot be read."""
     if name == "-":
         source = stdin()
         if isinstance(source, TextIOWrapper):
             source.reconfigure(encoding="utf-8-sig", errors="surrogateescape", newline="")
-        return nullcontext(source)
+        yield File("stdin", source, form, None)
+        return
     if name.endswith(".gz"):
         raise CannotRunError(f"{name} is compressed: zcat {name} | pynamodb-tracker load -")
     try:
-        return Path(name or "''").open(encoding="utf-8-sig", errors="surrogateescape", newline="")
+        file = Path(name or "''").open(encoding="utf-8-sig", errors="surrogateescape", newline="")  # noqa: SIM115 - below
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise CannotRunError(f"{name or repr(name)}: {getattr(error, 'strerror', error)}") from None
+    with file:
+        yield File(name, file, form, Path(name).stat().st_size if Path(name).is_file() else None)
 
 
-# What `create` takes for a line.
+# Arguments of `create`.
 
 
 @dataclass(frozen=True, slots=True)
 class LineReader:
-    """Reads lines of a file as arguments of `create`; tasks whose line has no state start in `initial`."""
+    """Reads lines of a file as arguments of `create`. If a line has no state, its task starts in `initial`."""
 
     model: type[Task]
     form: Format
     initial: State[Any] | None
 
     def check_columns(self, source: File) -> None:
-        """Refuse a wrong CSV header before anything is created."""
+        """Refuse a wrong CSV header before any task is created."""
         if source.form is not Format.CSV or source.is_empty:
             return
         known = self._known()
@@ -188,7 +176,7 @@ class LineReader:
             raise CannotRunError(f"{source.name}:1: there is no column 'task_id'")
 
     def arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what `create` takes; a CannotRunError says what is wrong with a value."""
+        """Return the arguments of `create`. Raise CannotRunError for a wrong value."""
         found: dict[str, Any] = {} if self.initial is None else {"state": self.initial}
         for key, value in values.items():
             try:
@@ -229,11 +217,8 @@ class LineReader:
         return from_text(attribute, value) if self.form is Format.CSV else from_json(attribute, value)
 
     def _known(self) -> list[str]:
-        return [
-            *("task_id", "state", "due_time", "group", "repeat", "trace", "awaited_signals", "signals"),
-            *OF_ROUND,
-            *self.model.tracker.own_attributes,
-        ]
+        names = ("task_id", "state", "due_time", "group", "repeat", "trace", "awaited_signals", "signals")
+        return [*names, *OF_ROUND, *self.model.tracker.own_attributes]
 
     def _unknown(self, key: str) -> str:
         hint = did_you_mean(key, self._known()) or f"; it has {', '.join(self._known())}"
@@ -244,7 +229,7 @@ _NOT_LOADED = {
     "blockers": "nothing would end the wait of a loaded task: leave out the blockers, or the task",
     "queued": "load it without queued, and then ask for it with create --merge",
 }
-"""What `export` writes of a task that a task of a file cannot have."""
+"""Names that `export` writes, but that `load` refuses, with the reason."""
 
 
 def _is_list_of_text(value: Any) -> bool:
@@ -268,11 +253,11 @@ _OF_JSON: dict[str, tuple[Callable[[Any], bool], str]] = {
     "skipped_steps": (_is_list_of_text, 'is no list of steps, as in ["ship"]'),
     "postpone_count": (lambda value: type(value) is int and value > 0, "is no number above 0"),
 }
-"""Whether a value of the tracker's own that is JSON, also in a CSV file, is right, and what is wrong otherwise."""
+"""The tracker's own values that are JSON, also in a CSV file: a check for each, and the error if it fails."""
 
 
 def rule_in(value: Any) -> Repeat:
-    """Return a rule as `export` writes it, or as people do: `cron 0 2 * * * in Europe/Berlin`, `every 1h`."""
+    """Parse a rule from `export`, or from a person: `cron 0 2 * * * in Europe/Berlin`, `every 1h`."""
     if not isinstance(value, str):
         return Repeat.from_json(exact_json.dumps(value))
     if value.lstrip().startswith("{"):
@@ -293,7 +278,7 @@ def rule_in(value: Any) -> Repeat:
 
 
 def state_to_load(model: type[Task], name: str) -> State[Any]:
-    """Return the state in which to create a task that was exported in that one: pending instead of in progress."""
+    """Return the state for a loaded task: pending if it was exported in progress, otherwise the named state."""
     state = state_named(model, name)
     if state.status is None:
         raise CannotRunError(f"no step of {model.__name__} declares {name}: declare its step, or write another state")
@@ -313,21 +298,22 @@ _NOUNS = {
     kinds.LIST: "a list",
     kinds.MAP: "an object",
 }
-"""What the values of each kind of attribute are in JSON."""
-
 _BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
 def from_json(attribute: Attribute[Any], value: Any) -> Any:
-    """Return what `create` takes for an attribute; a ValueError says what is wrong with the value."""
+    """Return the argument of `create` for an attribute. Raise ValueError for a wrong value."""
     if value is None:
         return None
     if isinstance(attribute, DataAttribute | JSONAttribute):
         return _json_value(attribute, value)
     if isinstance(attribute, UTCDateTimeAttribute):
         return time_of(value)
-    if isinstance(attribute, DecimalAttribute) and isinstance(value, str):
-        value = _decimal(value)  # as `to_dict` writes it, and many another program
+    if isinstance(attribute, DecimalAttribute) and isinstance(value, str):  # as `to_dict` and other programs write it
+        try:
+            value = Decimal(value)
+        except InvalidOperation:
+            raise ValueError(f"{value!r} is not a number") from None
     stored = {attribute.attr_type: _to_stored(attribute.attr_type, value)}
     found = attribute.deserialize(attribute.get_value(stored))
     if exact_json.has_decimals(value) and not same({attribute.attr_type: attribute.serialize(found)}, stored):
@@ -335,15 +321,8 @@ def from_json(attribute: Attribute[Any], value: Any) -> Any:
     return found
 
 
-def _decimal(text: str) -> Decimal:
-    try:
-        return Decimal(text)
-    except InvalidOperation:
-        raise ValueError(f"{text!r} is not a number") from None
-
-
 def _json_value(attribute: Attribute[Any] | DataAttribute, value: Any) -> Any:
-    """Return a value that is stored as JSON text; the text itself if floats would lose digits of its numbers."""
+    """Return a value that is stored as JSON text, or the text itself if floats would lose digits."""
     plain = exact_json.with_floats(value)
     is_text = isinstance(value, dict) if isinstance(attribute, DataAttribute) else exact_json.is_text_of(attribute)
     if not (is_text and exact_json.has_decimals(value)):
@@ -356,7 +335,7 @@ def _json_value(attribute: Attribute[Any] | DataAttribute, value: Any) -> Any:
 
 
 def from_text(attribute: Attribute[Any], text: str) -> Any:
-    """Return what `create` takes for the text of a CSV field."""
+    """Return the argument of `create` for a CSV field."""
     kind = attribute.attr_type
     if kind == kinds.BOOLEAN:
         return from_json(attribute, _BOOLEANS.get(text.lower(), text))
@@ -370,7 +349,7 @@ def from_text(attribute: Attribute[Any], text: str) -> Any:
 
 
 def time_of(value: object) -> datetime:
-    """Return the time that a text says; one without a zone is in UTC."""
+    """Parse a time, in UTC by default."""
     try:
         found = datetime.fromisoformat(value) if isinstance(value, str) else None
     except ValueError:
@@ -381,7 +360,6 @@ def time_of(value: object) -> datetime:
 
 
 def _to_stored(kind: str, value: Any) -> Any:
-    """Return the stored content of a JSON value, for an attribute of that kind."""
     match kind, value:
         case (kinds.STRING, str()) | (kinds.BOOLEAN, bool()):
             return value
@@ -400,7 +378,7 @@ def _to_stored(kind: str, value: Any) -> Any:
 
 
 def _nested(value: Any) -> dict[str, Any]:
-    """Return a value inside of a list or a map as it is stored."""
+    """Return the stored form of a value in a list or a map."""
     if value is None:
         return {kinds.NULL: True}
     numbers = dict.fromkeys((int, float, Decimal), kinds.NUMBER)

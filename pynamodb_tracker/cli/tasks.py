@@ -1,10 +1,9 @@
-"""What several commands print: tasks as rows of a table, those that are damaged, and what holds back a use case."""
+"""Output that several commands share: table rows of tasks, damaged tasks, pauses and limits."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 import typer
 from rich.text import Text
@@ -13,6 +12,7 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.cli.command import FOUND
 from pynamodb_tracker.cli.terminal import Cell, styled, warn
 from pynamodb_tracker.control.item import Pause
+from pynamodb_tracker.control.slots import Use
 from pynamodb_tracker.model.row import damages_of, readable
 from pynamodb_tracker.presentation.errors import one_line
 from pynamodb_tracker.presentation.overview import Number
@@ -21,19 +21,10 @@ from pynamodb_tracker.presentation.text import age, between, escaped
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.task.task import Task
 
-if TYPE_CHECKING:
-    from pynamodb_tracker.control.slots import Use
-
 # Rows of a table.
 
-WAITING = "waiting"
-"""Names the columns of a table of tasks that wait for others."""
-
-ALL_WAITING = "all waiting"
-"""The same, of several use cases."""
-
-FOUND_BY = "found by"
-"""Names those of tasks that were found by an attribute, in any state."""
+WAITING, ALL_WAITING, FOUND_BY = "waiting", "all waiting", "found by"
+"""Tables of tasks that wait for others, in one use case or in several, and of tasks found by an attribute."""
 
 COLUMNS: dict[Status | str | None, tuple[str, ...]] = {
     Status.PENDING: ("task", "age", "due", "error"),
@@ -46,17 +37,17 @@ COLUMNS: dict[Status | str | None, tuple[str, ...]] = {
     FOUND_BY: ("task", "use case", "state", "created", "age", "error"),
     None: ("task", "attempt", "age", "due", "error"),
 }
-"""The columns of a table by the status of its tasks: what people look for depends on it."""
+"""The columns of a table, by the status of its tasks."""
 
 
 def row_of(status: Status | str | None, task: Task) -> list[Cell]:
-    """Return the cells of a task in the columns of that status."""
+    """Return the cells of a task for the columns of that status."""
     now = clock.now()
     cells: dict[str, Cell] = {
         "task": styled(task.task_id, "bold"),
         "attempt": str(task.attempt),
         "age": age(now - task.update_time),
-        "due": _due(task, now),
+        "due": "now",
         "lock": lock_of(task),
         "worker": task.worker or "",
         "error": task.last_error or "",
@@ -65,14 +56,11 @@ def row_of(status: Status | str | None, task: Task) -> list[Cell]:
         "created": f"{age(now - task.create_time)} ago",
         "waits for": task.waits_for or "",
     }
-    return [cells[title] for title in COLUMNS[status]]
-
-
-def _due(task: Task, now: datetime) -> Cell:
-    """Return when a task may start, or after what."""
     if task.due_time == clock.NEVER:
-        return f"after {task.waits_for or 'others'}"
-    return between(task.due_time) if task.due_time >= now + timedelta(seconds=1) else "now"
+        cells["due"] = f"after {task.waits_for or 'others'}"
+    elif task.due_time >= now + timedelta(seconds=1):
+        cells["due"] = between(task.due_time)
+    return [cells[title] for title in COLUMNS[status]]
 
 
 def lock_of(task: Task) -> Cell:
@@ -84,38 +72,37 @@ def lock_of(task: Task) -> Cell:
 
 
 def waiting(number: Number) -> str:
-    """Return in words how many pending tasks only the end of others makes due; nothing if there are none."""
+    """Return how many pending tasks wait for others, as in ` (9 wait)`, or an empty text."""
     return f" ({number} wait)" if number.tasks else ""
 
 
 def held_back(pauses: Iterable[Pause], limits: Iterable[Use]) -> Iterator[Text]:
-    """Yield a line for each pause, and for each limit."""
+    """Yield a line for each pause and each limit."""
     for pause in pauses:
         yield Text(escaped(str(pause)), "red" if pause.until is None else "yellow")
     for use in limits:
         yield Text(escaped(str(use)), "yellow" if use.taken >= use.slots else "")
 
 
-# Damaged tasks: those with attributes that are stored otherwise than declared.
+# Damaged tasks: their stored attributes do not match the declared types.
 
 _IN_TABLES = frozenset(
     {"status", "attempt", "due_time", "create_time", "update_time", "lock_expire_time", "worker", "last_error"}
 )
-"""The attributes that tables show: a task with damage to one of them is in no table."""
+"""The attributes that tables show. If one of them is damaged, tables leave the task out."""
 
 
 class Damaged:
-    """Reports the damaged ones among the tasks that a command reads."""
+    """Reports damaged tasks among those that a command reads. With `own_too`, it checks the user's attributes, too."""
 
     def __init__(self, *, own_too: bool) -> None:
-        """With `own_too`, damage to the user's own attributes is reported as well."""
         self._own_too = own_too
         self.read = 0
-        """How many tasks were read, damaged ones included."""
+        """How many tasks were read, including damaged ones."""
         self._any = False
 
     def reported(self, tasks: Iterable[Task]) -> Iterator[Task]:
-        """Yield all the tasks, as far as they can be read, and report the damages."""
+        """Yield all tasks, as far as they can be read, and report damage."""
         for task in map(readable, tasks):
             self.read += 1
             unread = damages_of(task)
@@ -124,11 +111,11 @@ class Damaged:
             yield task
 
     def readable(self, tasks: Iterable[Task]) -> Iterator[Task]:
-        """Yield the tasks that a table shows, and report the others, too."""
+        """Yield the tasks that a table can show, and report the others."""
         return (task for task in self.reported(tasks) if _IN_TABLES.isdisjoint(damages_of(task)))
 
     def report(self, task_id: str, unread: Mapping[str, Exception]) -> None:
-        """Print what cannot be read of a task."""
+        """Warn about the attributes of a task that cannot be read."""
         self._any = True
         reasons = ", ".join(f"{name} ({one_line(error)})" for name, error in unread.items())
         warn(f"{task_id}  cannot be read: {reasons}")

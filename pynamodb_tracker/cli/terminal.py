@@ -1,4 +1,4 @@
-"""What a command prints for people: sentences, tables and progress, none of which can steer a terminal."""
+"""Output for people: lines, tables and progress. No text can send control characters to the terminal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def quoted(text: str) -> str:
-    r"""Return the text as a word for a shell; unprintable characters as bash and zsh read them, `$'\x1b'`."""
+    r"""Quote the text for a shell. Unprintable characters become `$'\x1b'`, which bash and zsh understand."""
     if text.isprintable():
         return shlex.quote(text)
     inside = "".join(each if each.isprintable() else escaped(each) for each in text.replace("\\", "\\\\"))
@@ -34,12 +34,12 @@ def quoted(text: str) -> str:
 
 
 class StdoutError(OSError):
-    """The command's own output cannot be written."""
+    """The command cannot write to stdout."""
 
 
 @contextmanager
 def _printing() -> Iterator[None]:
-    """Tell errors of the command's own output from all others; a closed pipe stays what it is."""
+    """Turn errors of stdout into StdoutError, but leave BrokenPipeError alone."""
     try:
         yield
     except (BrokenPipeError, StdoutError):
@@ -49,10 +49,9 @@ def _printing() -> Iterator[None]:
 
 
 class _Console(Console):
-    """A console that no text can steer, and that leaves a closed pipe to the command: rich would exit with 1."""
+    """A console that escapes control characters in text, and raises BrokenPipeError where rich would exit with 1."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
-        """Escape all text that is printed, wherever it comes from; only rich's own controls reach the terminal."""
         for segment in super().render(renderable, options):
             if segment.control or segment.text.isprintable():
                 yield segment
@@ -60,7 +59,6 @@ class _Console(Console):
                 yield Segment("\n".join(map(escaped, segment.text.split("\n"))), segment.style)
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """Print, as `Console.print` does."""
         with _printing():
             super().print(*objects, **options)
 
@@ -69,23 +67,23 @@ class _Console(Console):
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a console that prints text as it is, and colours nothing by itself."""
+    """Return a console that prints text without markup or automatic colours."""
     return _Console(stderr=stderr, highlight=False, markup=False, emoji=False)
 
 
 def say(text: str | Text, on: Console | None = None) -> None:
-    """Print a line on stdout, however long."""
+    """Print a line on stdout, without wrapping it."""
     (on or console()).print(text, soft_wrap=True)
 
 
 def warn(text: str) -> None:
-    """Print a line on stderr, however long; above the live bar if there is one."""
+    """Print a line on stderr, without wrapping it. It appears above the live bar, if there is one."""
     on = _live_bars[-1].console if _live_bars else console(stderr=True)
     on.print(escaped(text), soft_wrap=True)
 
 
 def write(text: str) -> None:
-    """Write to stdout for programs; a StdoutError if it is closed, which `say` ignores."""
+    """Write to stdout for programs. Raise StdoutError if it is closed (`say` ignores that)."""
     if sys.stdout is None:
         raise StdoutError(errno.EBADF, "it is closed")
     with _printing():
@@ -93,16 +91,16 @@ def write(text: str) -> None:
 
 
 def flush() -> None:
-    """Write what is buffered: a full disk is found here, and not when Python exits."""
+    """Flush stdout: a full disk is reported here, and not when Python exits."""
     if sys.stdout is not None:
         with _printing():
             sys.stdout.flush()
 
 
 def say_id(task_id: str) -> None:
-    """Print an id for a command that reads ids from stdin: as it is, but at a terminal it is escaped.
+    """Print an id for a command that reads ids from stdin. At a terminal, it is escaped.
 
-    An id with a line break is always escaped, because it would be read as two.
+    An id with a line break is always escaped, because it would be read as two ids.
     """
     is_one_line = task_id.splitlines() == [task_id]
     write(f"{task_id if is_one_line and not sys.stdout.isatty() else escaped(task_id)}\n")
@@ -114,7 +112,7 @@ def say_json(document: object) -> None:
 
 
 def say_json_array(entries: Iterable[Mapping[str, Any]]) -> None:
-    """Print a JSON array on stdout, one entry a line, each as soon as it is read."""
+    """Print a JSON array on stdout, one entry per line, as soon as each is read."""
     before = "["
     for entry in entries:
         write(f"{before}\n  {exact_json.dumps(entry)}")
@@ -130,29 +128,27 @@ COLOURS: dict[Status | None, str] = {
     Status.SUCCEEDED: "green",
     None: "yellow",
 }
-"""By the status of a state; None is a code that no step declares."""
+"""Colours by status. None is a status that no step declares."""
 
 
 # Tables.
 
 _BLOCK = 200
-"""Rows that are read and aligned at a time, so that a long table is printed while it is read."""
+"""Rows that are read and aligned together, so that a long table appears while it is read."""
 
 _GAP, _LONGEST_ID, _SHORTEST_ID = 2, 40, 12
-"""Spaces between columns, the width of an id, such as a UUID, that stays on one line at a terminal if there is room for
-it, and the least width that is left to it."""
+"""Spaces between columns, the id width (a UUID fits) that is not folded if there is room, and the least id width."""
 
 _ALIGNED_RIGHT = frozenset({"age", "attempt", "due", "first", "newest", "tasks"})
-"""The titles of columns of numbers and durations."""
 
 Cell = str | Text
 
 
 def print_table(titles: Sequence[str], rows: Iterable[Sequence[Cell]]) -> int:
-    """Print rows under the titles of their columns, and return how many; without a row, print nothing.
+    """Print rows under their titles, and return how many there were. Without rows, print nothing.
 
-    At a terminal, the last column is cut if there is no room, and long texts in other columns, such as ids, are folded.
-    Elsewhere lines are as long as they need to be.
+    At a terminal, the last column is cut if there is no room, and other long texts, such as ids, are folded. Elsewhere,
+    lines have any length.
     """
     from rich.table import Table  # noqa: PLC0415 - slow to import
 
@@ -186,7 +182,7 @@ def print_table(titles: Sequence[str], rows: Iterable[Sequence[Cell]]) -> int:
 
 
 def _longest(widths: Sequence[int], room: int) -> int:
-    """Return the width up to which columns are not folded: the last one gets a third, the others share what is left."""
+    """Return the width above which columns are folded. The last column gets a third, the others share the rest."""
     left = room - min(room // 3, widths[-1]) - _GAP * len(widths)
     possible = range(_SHORTEST_ID, max(_LONGEST_ID, room // 3) + 1)
     fitting = (each for each in possible if sum(min(width, each) for width in widths[:-1]) <= left)
@@ -194,7 +190,7 @@ def _longest(widths: Sequence[int], room: int) -> int:
 
 
 def styled(text: str, style: str = "") -> Text:
-    """Return a cell with a style; its text is escaped first, because rich drops some control characters."""
+    """Return a cell with a style. Its text is escaped first, because rich drops some control characters."""
     return Text(escaped(text), style)
 
 
@@ -204,11 +200,11 @@ _LINE_EVERY = 5.0
 """Seconds between two plain lines."""
 
 _live_bars: list[ProgressBar] = []
-"""The bar that is on the screen: what is printed otherwise than by its console would leave a copy of it there."""
+"""The bar on the screen. Text has to be printed by its console, or a copy of the bar would stay there."""
 
 
 class Progress:
-    """Shows on stderr how far a command is: by a live bar at a terminal, by a line from time to time elsewhere."""
+    """Shows on stderr how far a command is: with a live bar at a terminal, or with a line every five seconds."""
 
     def __init__(self, title: str = "", bar: ProgressBar | None = None) -> None:
         self._title = title
@@ -216,7 +212,7 @@ class Progress:
         self._next_line = time.monotonic() + _LINE_EVERY
 
     def show(self, done: float, note: str) -> None:
-        """Show how much is done, and in words what that is."""
+        """Show how much is done, with a note in words."""
         if self._bar is not None:
             (task,) = self._bar.tasks
             total = None if task.total is None else max(task.total, done)  # there may be more than was counted
@@ -226,21 +222,21 @@ class Progress:
             self._next_line = time.monotonic() + _LINE_EVERY
 
     def end(self) -> None:
-        """Show that all is done, even if more was expected."""
+        """Show that everything is done, even if more was expected."""
         if self._bar is not None:
             (task,) = self._bar.tasks
             self._bar.update(task.id, total=task.completed or 1, completed=task.completed or 1)
 
     def leave(self) -> None:
-        """Show the cursor again, for a process that exits at once."""
+        """Show the cursor again before the process exits at once."""
         if self._bar is not None:
             with suppress(OSError):
-                os.write(2, b"\n\x1b[?25h")  # without the lock of the bar, which a stuck thread may hold
+                os.write(2, b"\n\x1b[?25h")  # a stuck thread may hold the bar's lock
 
 
 @contextmanager
 def progress(title: str, total: float | None) -> Iterator[Progress]:
-    """Yield what shows progress; `total` is None if it is unknown."""
+    """Show progress until the block ends. `total` is None if it is unknown."""
     on = console(stderr=True)
     if not on.is_interactive:
         yield Progress(title)

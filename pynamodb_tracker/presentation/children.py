@@ -1,4 +1,4 @@
-"""The children that tasks wait for, with their states; and which of them keep a task from going on."""
+"""The children that tasks wait for, their states, and which of them block a task."""
 
 from __future__ import annotations
 
@@ -18,29 +18,26 @@ from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.task.task import Task
 
 _MOST = 100
-"""Children whose rows are read for one look, those of children included; a success creates 97 at most."""
+"""How many rows of children and their children are read for one task. A success creates 97 children at most."""
 _LEVELS = 3
-_MOST_WAITING = 20
-"""Tasks of a use case that are looked at because they wait."""
-_MOST_OF_THEM = 40
-"""Children of these whose rows are read."""
+_MOST_WAITING, _MOST_OF_THEM = 20, 40
+"""How many waiting tasks of a use case are checked, and how many rows of their children are read."""
 _MOST_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A task for which another one waits."""
+    """A task that another one waits for."""
 
     use_case: str
     task_id: str
     state: str
-    """Its name, as in `ship.ignored`."""
     needs_person: bool
-    """Whether it is ignored: it ends only if a person reopens or deletes it."""
+    """Whether it is ignored, so that a person has to reopen or delete it."""
 
     @classmethod
     def of(cls, row: TaskRow) -> Child:
-        """Return what is shown of a row, also of one whose use case this program does not declare."""
+        """Return the child of a row. The program may not declare its use case."""
         if not isinstance(row, Task) or not row.tracker.steps:
             return cls(row.use_case_id, row.task_id, f"{UNKNOWN}.{row.status or 0}", needs_person=False)
         return cls(row.use_case_id, row.task_id, name_of(row.state), row.state.status is Status.IGNORED)
@@ -60,23 +57,22 @@ class Family:
 
     children: Sequence[Child]
     unlisted: int
-    """For how many more it waits, about which nothing is known here."""
+    """How many more tasks it waits for, without a list of them."""
     blockers: Sequence[Child]
-    """Those that need a person, among the children and what they wait for."""
+    """Ignored tasks among the children, their children, and so on."""
 
     @property
     def blocked_by(self) -> str | None:
-        """What keeps the task from going on, in words: "part r-1/31, which gave up"; None if nothing is known to."""
-        names = [f"{each.use_case} {each.task_id}" for each in self.blockers]
-        if not names:
+        """The tasks that block this one, as in "part r-1/31, which gave up", or None."""
+        if not self.blockers:
             return None
-        more = [f"{len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else []
-        named = [*names[:_MOST_NAMED], *more]
-        text = " and ".join([*([", ".join(named[:-1])] if named[:-1] else []), named[-1]])
-        return f"{text}, which gave up"
+        names = [f"{each.use_case} {each.task_id}" for each in self.blockers[:_MOST_NAMED]]
+        if (more := len(self.blockers) - _MOST_NAMED) > 0:
+            names.append(f"{more} more")
+        return f"{' and '.join(filter(None, (', '.join(names[:-1]), names[-1])))}, which gave up"
 
     def as_json(self) -> dict[str, Any]:
-        """Return it for programs."""
+        """Return the family for programs."""
         unlisted = {"unlisted_children": self.unlisted} if self.unlisted else {}
         blockers = {"blocked_by": [asdict(each) for each in self.blockers]} if self.blockers else {}
         return {"children": [asdict(each) for each in self.children], **unlisted, **blockers}
@@ -84,14 +80,14 @@ class Family:
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """A task that cannot go on before a person has decided about another one."""
+    """A task that waits for an ignored one."""
 
     step: BoundStep[Any]
     task_id: str
     family: Family
 
     def as_json(self) -> dict[str, Any]:
-        """Return it for programs."""
+        """Return the blocked task for programs."""
         return {"task_id": self.task_id, "state": name_of(self.step.pending), **self.family.as_json()}
 
     def __str__(self) -> str:
@@ -99,18 +95,22 @@ class Blocked:
 
 
 def family_of(task: TaskRow) -> Family | None:
-    """Return the children that a task waits for; None, and nothing is read, if it waits for none."""
+    """Load the children that a task waits for. Return None, without a request, if there are none."""
     return _families([task], _MOST).get((task.task_id, task.use_case_id))
 
 
 def find_blocked(steps: Sequence[BoundStep[Any]]) -> list[Blocked]:
-    """Return what is blocked, among the first 20 tasks of a use case that wait: a request a step, and 5 at most."""
-    found = side_by_side(_waiting_ids, steps)
-    return blocked_among(dict(zip(steps, found, strict=True)))
+    """Find blocked tasks among the first 20 waiting tasks of a use case: one request per step, and 5 at most."""
+
+    def waiting_ids(step: BoundStep[Any]) -> list[str]:
+        found = step.pending.index_page(limit=_MOST_WAITING, latest_due_first=True)
+        return [each.task_id for each in found.tasks if each.due_time == clock.NEVER]
+
+    return blocked_among(dict(zip(steps, side_by_side(waiting_ids, steps), strict=True)))
 
 
 def blocked_among(waiting: Mapping[BoundStep[Any], Sequence[str]]) -> list[Blocked]:
-    """Return what is blocked of these tasks of one use case, which wait at these steps."""
+    """Return the blocked tasks among these waiting tasks of one use case."""
     steps = {task_id: step for step, ids in waiting.items() for task_id in ids}
     if not steps:
         return []
@@ -118,11 +118,6 @@ def blocked_among(waiting: Mapping[BoundStep[Any], Sequence[str]]) -> list[Block
     parents = rows_to_show(next(iter(waiting)).model, ids)
     families = _families([parents[task_id] for task_id in ids if task_id in parents], _MOST_OF_THEM)
     return [Blocked(steps[task_id], task_id, each) for (task_id, _), each in families.items() if each.blockers]
-
-
-def _waiting_ids(step: BoundStep[Any]) -> list[str]:
-    found = step.pending.index_page(limit=_MOST_WAITING, latest_due_first=True)
-    return [each.task_id for each in found.tasks if each.due_time == clock.NEVER]
 
 
 def _families(tasks: Sequence[TaskRow], most: int) -> dict[RowKey, Family]:
@@ -143,7 +138,7 @@ def _families(tasks: Sequence[TaskRow], most: int) -> dict[RowKey, Family]:
 
 
 def _blockers(key: RowKey, known: Mapping[RowKey, Children]) -> Iterator[Child]:
-    """Yield what needs a person below a task; the references of a damaged table may lead in a circle."""
+    """Yield the ignored tasks below a task. In a damaged table, references may form a circle."""
     left, seen = [key], {key}
     while left:
         for row in known.get(left.pop(0), Children((), 0)).tasks:

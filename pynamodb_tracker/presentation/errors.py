@@ -12,11 +12,11 @@ from pynamodb.exceptions import PynamoDBException, TableDoesNotExist
 from pynamodb_tracker import clock
 
 S = TypeVar("S")
-"""What tells states apart: a name, or the state itself."""
+"""A state, or its name."""
 
 
 def one_line(error: BaseException) -> str:
-    """Return the message of an error on one line; for an error of PynamoDB or boto3, its cause and what to do."""
+    """Return an error's message on one line. For an error of PynamoDB or boto3, return its cause and what to do."""
     if not isinstance(error, PynamoDBException | BotoCoreError | ClientError):
         return " ".join(str(error).split())
     cause = getattr(error, "cause", None) or error
@@ -35,7 +35,7 @@ _ADVICE = re.compile(r"; (?:(?:start|ignore|cancel) takes |write \w+\.create\()"
 
 
 def for_people(error: BaseException) -> str:
-    """Return the message of an error on one line, without the advice that is for programmers."""
+    """Return an error's message on one line, without advice for programmers."""
     return _ADVICE.split(one_line(error))[0]
 
 
@@ -64,18 +64,15 @@ _VARIES = re.compile(
 
 
 def error_pattern(error: str, task_id: str) -> str:
-    """Return an error with the task's id written as …, and other ids, times, durations and numbers as #."""
-    words = " ".join(task_id.split())  # as an error has it, on its one line
-    if words:
+    """Return an error with … for the task's id, and # for other ids, times, durations and numbers."""
+    if words := " ".join(task_id.split()):  # an error is on one line
         error = _without(error, words)
-    kind, colon, message = error.partition(": ")  # the name of a class may have digits, too
-    if not colon:
-        return error
+    kind, colon, message = error.partition(": ")  # a class name may have digits, too
     return kind + colon + _VARIES.sub(lambda found: found["kept"] or "#", message)
 
 
 def _without(error: str, task_id: str) -> str:
-    """Return an error with … for the id, where it is no part of a word; a regular expression for each id is slow."""
+    """Return an error with … for the id, unless it is part of a word. A regular expression per id would be slow."""
     first, *parts = error.split(task_id)
     found, left = [first], first[-1:]
     for at, part in enumerate(parts, 1):
@@ -86,30 +83,25 @@ def _without(error: str, task_id: str) -> str:
     return "".join(found)
 
 
-_NEW = 4
-"""An error is new if it began in the last quarter of the time that all of them cover."""
-
-
 @dataclass(slots=True)
 class ErrorGroup(Generic[S]):
-    """The tasks of a state whose errors have the same pattern; `example` is the id of the newest one."""
+    """The tasks of a state with the same error pattern. `example` is the id of the newest one."""
 
     state: S
     tasks: int
     error: str
-    """The message as it is, if they all have the same one; otherwise the pattern."""
+    """The message if all tasks have the same, or the pattern."""
     newest: datetime
     example: str
     pattern: str
     first: datetime
-    """The earliest of those that were looked at."""
     minutes: Counter[int]
-    """How many there are of each minute since 1970."""
+    """The number of tasks by minute since 1970."""
     since: datetime | None = None
-    """When the error began, if it is new: the others go back at least four times as far."""
+    """When the error began, if that was in the last quarter of the time that all errors cover."""
 
     def spread(self, begin: datetime, end: datetime, parts: int) -> list[int]:
-        """Return how many there are of each part of a time."""
+        """Return the number of tasks in each part of a period."""
         found, low = [0] * parts, begin.timestamp() / 60
         whole = max(end.timestamp() / 60 - low, 1)
         for minute, number in self.minutes.items():
@@ -118,19 +110,17 @@ class ErrorGroup(Generic[S]):
 
 
 class ErrorGroups(Generic[S]):
-    """Groups of tasks, by their state and the pattern of their errors."""
+    """Groups tasks by state and error pattern."""
 
     def __init__(self) -> None:
         self._groups: dict[tuple[S, str], ErrorGroup[S]] = {}
         self.first = clock.NEVER
-        """The earliest time of all."""
 
     def add(self, state: S, task_id: str, error: str, time: datetime) -> None:
         """Count the error of a task."""
         pattern = error_pattern(error, task_id)
-        group = self._groups.setdefault(
-            (state, pattern), ErrorGroup(state, 0, error, time, task_id, pattern, time, Counter())
-        )
+        new = ErrorGroup(state, 0, error, time, task_id, pattern, time, Counter[int]())
+        group = self._groups.setdefault((state, pattern), new)
         group.tasks += 1
         group.minutes[int(time.timestamp() // 60)] += 1
         group.first = min(group.first, time)
@@ -141,9 +131,9 @@ class ErrorGroups(Generic[S]):
             group.newest, group.example = time, task_id
 
     def sorted(self) -> list[ErrorGroup[S]]:
-        """Return the groups, the largest first, and mark those that are new."""
+        """Return the groups, the largest first, with `since` set for new ones."""
         now = clock.now()
         for group in self._groups.values():
-            is_new = group.tasks > 1 and now - group.first < (now - self.first) / _NEW
+            is_new = group.tasks > 1 and now - group.first < (now - self.first) / 4
             group.since = group.first if is_new else None
         return sorted(self._groups.values(), key=lambda group: (-group.tasks, str(group.state), group.error))

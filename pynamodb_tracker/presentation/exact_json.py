@@ -1,4 +1,4 @@
-"""JSON that keeps every digit of a number: a float has only 17."""
+"""JSON that keeps all digits of numbers: a float has only 17."""
 
 from __future__ import annotations
 
@@ -13,16 +13,13 @@ from pynamodb_tracker import strict_json
 
 
 def loads(text: str, **options: Any) -> Any:
-    """Return what the text says; a number that a float would write otherwise is a Decimal."""
+    """Parse JSON. A number that a float would change becomes a Decimal."""
     return json.loads(text, parse_float=_number, **options)
 
 
 def dumps(value: object, **options: Any) -> str:
-    """Return the text of a value that may have Decimals; options as in `json.dumps`.
-
-    A stored NaN or infinity is written as text, as in "<NaN>".
-    """
-    mark = secrets.token_hex(16)  # json cannot write a number as a given text: it writes a string, which is unquoted
+    """Write a value that may have Decimals, with the options of `json.dumps`. A NaN or infinity becomes "<NaN>"."""
+    mark = secrets.token_hex(16)  # json cannot write a Decimal as a number: it writes a marked string, unquoted below
 
     def marked(number: object) -> str:
         if not (isinstance(number, Decimal) and number.is_finite()):
@@ -37,14 +34,14 @@ def dumps(value: object, **options: Any) -> str:
 
 
 def has_decimals(value: object) -> bool:
-    """Return whether a value that `loads` has returned has a number that is no float."""
+    """Return whether a value from `loads` has a Decimal."""
     if isinstance(value, dict):
         return any(map(has_decimals, value.values()))
     return any(map(has_decimals, value)) if isinstance(value, list) else isinstance(value, Decimal)
 
 
 def with_floats(value: Any) -> Any:
-    """Return the value with the nearest float in place of each Decimal."""
+    """Replace each Decimal in a value with the nearest float."""
     if isinstance(value, dict):
         return {name: with_floats(each) for name, each in value.items()}
     if isinstance(value, list):
@@ -53,7 +50,7 @@ def with_floats(value: Any) -> Any:
 
 
 def is_text_of(attribute: Attribute[Any]) -> bool:
-    """Return whether the text that an attribute stores is the JSON of its value, and not of a class's own making."""
+    """Return whether an attribute stores plain JSON: a subclass may store something else."""
     kind = type(attribute)
     return (kind.serialize, kind.deserialize) == (JSONAttribute.serialize, JSONAttribute.deserialize)
 

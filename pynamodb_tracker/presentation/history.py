@@ -1,28 +1,32 @@
-"""Exact counts of a use case some time apart, from which it follows whether it keeps up: no counter is written."""
+"""How a use case changes: exact counts some time apart tell whether it keeps up, and hourly counters what passed."""
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from operator import add, sub
 from typing import Any
 
+from pynamodb_tracker.control import flow
+from pynamodb_tracker.presentation.task_facts import is_branch
 from pynamodb_tracker.status import Status
+from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
 
 _APART = timedelta(seconds=30)
-"""How far two counts are apart at least; a later one replaces the last one until then."""
+"""The least time between two counts. Until then, a newer count replaces the last one."""
 _KEPT = 120
-"""Counts that are kept: an hour of a page that somebody looks at."""
+"""The number of counts: an hour, if somebody keeps the page open."""
 
 _LEFT = (Status.PENDING, Status.IN_PROGRESS, Status.FAILED)
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """How the numbers of tasks changed between two counts."""
+    """The change between two counts."""
 
     since: datetime
     until: datetime
@@ -31,22 +35,22 @@ class Change:
 
     @property
     def left(self) -> int:
-        """How many tasks were left to do at the end."""
+        """How many unfinished tasks there were at the end."""
         return _left_in(self.after)
 
     @property
     def a_minute(self) -> float:
-        """How many more were left to do with each minute; below zero if it keeps up."""
+        """How many unfinished tasks were added per minute. It is negative if workers keep up."""
         return (self.left - _left_in(self.before)) / ((self.until - self.since) / timedelta(minutes=1))
 
     @property
     def empty_in(self) -> timedelta | None:
-        """How long it takes at this rate until nothing is left; None if it does not keep up."""
+        """How long it takes at this rate until no task is left, or None if workers do not keep up."""
         return timedelta(minutes=self.left / -self.a_minute) if self.left and self.a_minute < 0 else None
 
     @property
     def by_state(self) -> dict[State[Any], int]:
-        """How many more, or fewer, tasks each state has, where that changed."""
+        """The change of each state, without zeros."""
         states = dict.fromkeys([*self.before, *self.after])
         changes = {state: self.after.get(state, 0) - self.before.get(state, 0) for state in states}
         return {state: change for state, change in changes.items() if change}
@@ -60,7 +64,7 @@ class History:
         self._guard = threading.Lock()
 
     def add(self, time: datetime, counts: Mapping[State[Any], int]) -> None:
-        """Keep a count of all states; those at the end may be missing."""
+        """Add a count of all unfinished states."""
         with self._guard:
             if self._counts and time <= self._counts[-1][0]:
                 return
@@ -70,13 +74,13 @@ class History:
 
     @property
     def last(self) -> tuple[datetime, Mapping[State[Any], int]] | None:
-        """The last count, and its time."""
+        """The last count, with its time."""
         with self._guard:
             return self._counts[-1] if self._counts else None
 
     @property
     def change(self) -> Change | None:
-        """What changed between the first count that is kept and the last one; None before there are two."""
+        """The change between the first and the last count, or None before there are two."""
         with self._guard:
             if len(self._counts) < 2:  # noqa: PLR2004 - a change is between two
                 return None
@@ -86,3 +90,34 @@ class History:
 
 def _left_in(counts: Mapping[State[Any], int]) -> int:
     return sum(number for state, number in counts.items() if state.status in _LEFT)
+
+
+@dataclass(frozen=True, slots=True)
+class Passing:
+    """About how many tasks came to a step in each of the last 24 hours, and how its runs ended."""
+
+    step: BoundStep[Any]
+    came: Sequence[int]
+    """By hour, the oldest first: new tasks, successes of the previous step, and runs that chose this step."""
+    succeeded: Sequence[int]
+    failed: Sequence[int]
+    """Failed attempts, except last ones."""
+    ignored: Sequence[int]
+
+
+def find_passing(steps: Sequence[BoundStep[Any]]) -> list[Passing]:
+    """Read the counters of these steps."""
+    hours = flow.read(steps[0].model)
+
+    def by_hour(name: str) -> list[int]:
+        return [hour.numbers.get(name, 0) for hour in hours]
+
+    going_on, found = by_hour(flow.CREATED), []
+    for step in steps:
+        chosen, succeeded, failed, ignored, left = (
+            by_hour(f"{what}#{step.number}") for what in (flow.CAME, "succeeded", "failed", "ignored", flow.LEFT)
+        )
+        came = chosen if is_branch(step.model, step.name) else list(map(add, going_on, chosen))
+        found.append(Passing(step, came, succeeded, failed, ignored))
+        going_on = list(map(sub, succeeded, left))
+    return found

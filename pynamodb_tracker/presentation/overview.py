@@ -1,4 +1,4 @@
-"""A use case at a glance: what each state holds, what waits longest, what was left behind, and what was done lately."""
+"""A use case at a glance: tasks per state, late and abandoned tasks, pauses, limits, and recent successes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from operator import methodcaller
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.control.item import Pause, in_force
+from pynamodb_tracker.control.slots import Use, uses
 from pynamodb_tracker.dynamodb.side_by_side import side_by_side
 from pynamodb_tracker.model.row import TaskRow, readable
 from pynamodb_tracker.presentation.children import Blocked, blocked_among
@@ -22,17 +23,14 @@ from pynamodb_tracker.step.index_page import IndexEntry
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 
-if TYPE_CHECKING:
-    from pynamodb_tracker.control.slots import Use
-
 MOST = 1000
-"""A state is counted up to that: a count reads every entry, about 20 to 40 for a read unit."""
+"""The limit of counts. A count reads every index entry, about 20 to 40 per read unit."""
 
 _MOST_WAITING = 100
 _MOST_ROWS = 20
-"""Tasks whose lock, as claimed, has expired, and whose rows are read for an extension."""
+"""How many rows of tasks with an expired lock are read, because the lock may have been extended."""
 _SAMPLE = 400
-"""Finished tasks that are looked at."""
+"""How many finished tasks are read."""
 _WITHIN = timedelta(hours=24)
 _SECOND = timedelta(seconds=1)
 _PARTS = 48
@@ -41,19 +39,14 @@ _PARTS = 48
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """How many tasks there are; `more` if there are more than were counted."""
+    """A number of tasks. `more` is true if the count stopped there."""
 
     tasks: int
     more: bool = False
 
-    @classmethod
-    def of(cls, counted: int, most: int) -> Number:
-        """Return the number that was counted, which is `most + 1` if there are more."""
-        return cls(min(counted, most), counted > most)
-
     @property
     def at_least(self) -> str:
-        """The number in words of a sum, of which only a part may have been counted."""
+        """The number for people, as in `≥ 1,000`."""
         return f"{'≥ ' if self.more else ''}{self.tasks:,}"
 
     def __add__(self, other: Number) -> Number:
@@ -65,31 +58,30 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class StepView:
-    """What a step has to do."""
+    """The unfinished tasks of a step."""
 
     step: BoundStep[Any]
     numbers: dict[State[Any], Number]
-    """Of pending, in progress, failed and ignored."""
     waiting: Number
-    """How many of the pending ones only the end of other tasks makes due."""
+    """How many pending tasks wait for others, without a time limit."""
     first: dict[Status, datetime]
-    """When the first task of a state can start."""
+    """When the first task of each status can start."""
     left: Sequence[Task]
-    """Tasks whose lock has expired by their rows: the index does not know of extensions."""
+    """Tasks whose lock has expired, even with its extensions, which the index does not have."""
 
     @property
     def is_branch(self) -> bool:
-        """Whether only a run that chooses the step leads to it."""
+        """Whether only runs that choose the step lead to it."""
         return is_branch(self.step.model, self.step.name)
 
     @property
     def shares(self) -> list[tuple[str, Number]]:
-        """How many tasks have each status, for a chart."""
+        """The number of tasks by status, for a chart."""
         return [(str(state.status), number) for state, number in self.numbers.items()]
 
     @property
     def late(self) -> dict[Status, timedelta]:
-        """How long the first pending task, and the first failed one, have been due, as far as one is."""
+        """How long the first pending task and the first failed task have been due, if they are."""
         ages = {status: clock.now() - time for status, time in self.first.items() if status is not Status.IN_PROGRESS}
         return {status: late for status, late in ages.items() if late >= _SECOND}
 
@@ -107,7 +99,7 @@ class StepView:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """What was done lately, by the newest finished tasks."""
+    """Recent successes, from the newest finished tasks."""
 
     entries: Sequence[tuple[datetime, datetime]]
     """When each was created and done, the last one first."""
@@ -118,7 +110,7 @@ class Flow:
 
     @classmethod
     def of(cls, entries: Sequence[IndexEntry], *, is_all: bool) -> Flow:
-        """Return the flow of the newest finished tasks, which are all of them or a sample."""
+        """Return the flow of the newest finished tasks, either all tasks or a sample."""
         now = clock.now()
         times = [(each.create_time, each.update_time) for each in entries if each.create_time and each.update_time]
         covered = _WITHIN
@@ -129,12 +121,12 @@ class Flow:
 
     @property
     def period(self) -> str:
-        """What the chart covers, in words."""
+        """The period of the chart, in words."""
         return "24 hours" if self.covered == _WITHIN else span(self.covered)
 
     @property
     def a_minute(self) -> float:
-        """How many tasks were done in a minute on average."""
+        """The average number of finished tasks per minute."""
         return len(self.entries) / (self.covered / timedelta(minutes=1))
 
     @property
@@ -143,13 +135,13 @@ class Flow:
         return f"{max(self.columns)} in {span(self.part) if self.part >= _SECOND else f'{self.part / _SECOND:.1g}s'}"
 
     def took(self, share: float) -> timedelta | None:
-        """Return the time from creation to the end that this share of tasks did not exceed, from a second."""
+        """Return a quantile of the time from creation to success, at least a second, or None without tasks."""
         spans = sorted(done - created for created, done in self.entries)
         return max(spans[min(int(share * len(spans)), len(spans) - 1)], _SECOND) if spans else None
 
     @property
     def columns(self) -> list[int]:
-        """How many tasks were done in each part of the time, the oldest first."""
+        """The number of finished tasks in each part of the period, the oldest first."""
         found = [0] * _PARTS
         for _, done in self.entries:
             at = int((self.time - done) / self.covered * _PARTS)
@@ -158,12 +150,12 @@ class Flow:
 
     @property
     def part(self) -> timedelta:
-        """How much of the time a column is about."""
+        """The length of a column's period."""
         return self.covered / _PARTS
 
     @property
     def titles(self) -> list[str]:
-        """What each column says."""
+        """The text of each column."""
         shown = "%H:%M" if self.part >= timedelta(minutes=1) else "%H:%M:%S"
         starts = [self.time - self.part * (_PARTS - at) for at in range(_PARTS)]
         return [
@@ -174,51 +166,46 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """All of it."""
+    """The state of a use case."""
 
     steps: Sequence[StepView]
     pauses: Sequence[Pause] | None
-    """Those that are in force; None if its steps cannot be paused."""
+    """The current pauses, or None if the steps cannot be paused."""
     limits: Sequence[Use]
-    """How much of each limit is in use."""
     done: Number | None
-    """None if the use case keeps finished tasks out of the index, where nobody can count them."""
+    """None, like `flow`, if finished tasks are not in the index and cannot be counted."""
     flow: Flow | None
-    """None as well then."""
     blocked: Sequence[Blocked]
-    """Tasks that wait for one that needs a person, among the first that wait."""
+    """Blocked tasks among the first waiting ones."""
 
     def total(self, status: str) -> Number:
         """Return how many tasks have a status, at any step."""
-        return sum(
-            (number for step in self.steps for state, number in step.numbers.items() if state.status == status),
-            Number(0),
-        )
+        numbers = (each for step in self.steps for each in step.numbers.items())
+        return sum((number for state, number in numbers if state.status == status), Number(0))
 
     @property
     def shares(self) -> list[tuple[str, Number]]:
-        """How many tasks have each status, for a chart."""
+        """The number of tasks by status, for a chart."""
         statuses = (Status.PENDING, Status.IN_PROGRESS, Status.FAILED, Status.IGNORED)
         return [(str(status), self.total(status)) for status in statuses]
 
     @property
     def waiting(self) -> Number:
-        """How many tasks only the end of others makes due."""
+        """How many tasks wait for others, without a time limit."""
         return sum((step.waiting for step in self.steps), Number(0))
 
     @property
     def late(self) -> dict[Status, timedelta]:
-        """How long the first pending task, and the first failed one, have been due, as far as one is."""
+        """How long the first pending task and the first failed task have been due, if they are."""
         found = [each for step in self.steps for each in step.late.items()]
         return {status: max(late for each, late in found if each is status) for status in dict.fromkeys(dict(found))}
 
     @property
     def exact(self) -> dict[State[Any], int] | None:
-        """How many tasks each state has, if all were counted; the end is left out."""
+        """The number of unfinished tasks by state, or None if a count stopped at its limit."""
         numbers = {state: number for step in self.steps for state, number in step.numbers.items()}
-        if any(number.more for number in numbers.values()):
-            return None
-        return {state: number.tasks for state, number in numbers.items()}
+        is_exact = not any(number.more for number in numbers.values())
+        return {state: number.tasks for state, number in numbers.items()} if is_exact else None
 
     @property
     def abandoned(self) -> timedelta | None:
@@ -227,27 +214,20 @@ class Overview:
 
 
 def look(steps: Sequence[BoundStep[Any]], errors: Errors) -> Overview:
-    """Ask for what the overview shows; failed and ignored tasks that the look at errors has counted cost nothing."""
+    """Load the overview. Failed and ignored tasks that `errors` has counted already cost no request."""
     firsts = side_by_side(methodcaller("next_due"), steps)
     known = {state: Number(tasks) for state, tasks in errors.counts.items() if tasks <= MOST}
     asked: list[State[Any]] = []
     for step, first in zip(steps, firsts, strict=True):
-        # What waits for others is not in `first`; a state in progress without a first task has none.
-        if step.in_progress not in first:
+        if step.in_progress not in first:  # it is empty; in pending, tasks that wait for others are not in `first`
             known[step.in_progress] = Number(0)
         asked += [state for state in _states(step) if state not in known]
     known |= dict(zip(asked, side_by_side(_count, asked), strict=True))
     left = side_by_side(lambda each: _left_behind(*each), zip(steps, firsts, strict=True))
     waiting = side_by_side(lambda step: _waiting(step, known[step.pending]), steps)
     views = [
-        StepView(
-            step,
-            {state: known[state] for state in _states(step)},
-            waiting[at][0],
-            _by_status(firsts[at]),
-            left[at],
-        )
-        for at, step in enumerate(steps)
+        StepView(step, {state: known[state] for state in _states(step)}, number, _by_status(first), tasks)
+        for step, (number, _), first, tasks in zip(steps, waiting, firsts, left, strict=True)
     ]
     model = steps[0].model
     pauses = in_force(model) if model.tracker.use_case.pausable else None
@@ -257,28 +237,26 @@ def look(steps: Sequence[BoundStep[Any]], errors: Errors) -> Overview:
 
 
 def pauses_of(model: type[TaskRow]) -> Sequence[Pause]:
-    """Return the pauses of a use case that are in force; no request if its steps cannot be paused."""
+    """Return the current pauses of a use case, without a request if its steps cannot be paused."""
     return in_force(model) if model.tracker.use_case.pausable else ()
 
 
 def pauses_at(task: Task) -> list[Pause]:
-    """Return the pause of the step that a task is at, if there is one and the task has not ended there."""
+    """Return the pause of the task's step, if there is one and the task has not ended."""
     if task.state.status in {Status.SUCCEEDED, Status.IGNORED}:
         return []
     return [pause for pause in pauses_of(type(task)) if pause.step == task.state.step]
 
 
 def limits_in_use(model: type[TaskRow]) -> Sequence[Use]:
-    """Return how much of each limit of a use case is in use; no request if it has none."""
+    """Return the use of each limit of a use case, without a request if it has none."""
     if all(step._definition.declared.concurrency_limit is None for step in model._bound_steps.values()):
         return ()
-    from pynamodb_tracker.control.slots import uses  # noqa: PLC0415 - few use cases have limits
-
     return uses(model)
 
 
 def behind(steps: Sequence[BoundStep[Any]]) -> list[StepView]:
-    """Return how late these steps are, without a number of tasks; about three requests for a step."""
+    """Return how late these steps are, without counts, with about three requests per step."""
     firsts = side_by_side(methodcaller("next_due"), steps)
     left = side_by_side(lambda each: _left_behind(*each), zip(steps, firsts, strict=True))
     return [
@@ -296,7 +274,8 @@ def _states(step: BoundStep[Any]) -> list[State[Any]]:
 
 
 def _count(state: State[Any]) -> Number:
-    return Number.of(state.count(up_to=MOST + 1), MOST)
+    counted = state.count(up_to=MOST + 1)
+    return Number(min(counted, MOST), counted > MOST)
 
 
 def _left_behind(step: BoundStep[Any], first: dict[State[Any], datetime]) -> list[Task]:
@@ -306,7 +285,7 @@ def _left_behind(step: BoundStep[Any], first: dict[State[Any], datetime]) -> lis
 
 
 def _waiting(step: BoundStep[Any], pending: Number) -> tuple[Number, list[str]]:
-    """Return how many tasks wait for others, and which; they are the last ones in the order of their due times."""
+    """Return the number and the ids of tasks that wait for others. They have the latest due times."""
     if not pending.tasks:
         return Number(0), []
     found = step.pending.index_page(limit=min(pending.tasks, _MOST_WAITING), latest_due_first=True)
@@ -315,7 +294,6 @@ def _waiting(step: BoundStep[Any], pending: Number) -> tuple[Number, list[str]]:
 
 
 def _done(last: BoundStep[Any]) -> tuple[Number, Flow] | tuple[None, None]:
-    """Return how many tasks are done, and what was done lately."""
     if not last.model.tracker.use_case.index_succeeded:
         return None, None
     found = last.succeeded.index_page(limit=_SAMPLE, latest_due_first=True)

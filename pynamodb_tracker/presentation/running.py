@@ -1,4 +1,4 @@
-"""Who runs tasks now, over all steps and use cases: by worker, with the tasks whose lock has expired."""
+"""The tasks in progress of all use cases by worker, with expired locks."""
 
 from __future__ import annotations
 
@@ -18,28 +18,26 @@ from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 
 MOST = 1000
-"""Tasks in progress that are looked at; each takes a read unit, because the index does not know the worker."""
+"""How many tasks in progress are read, at one read unit each, because the index does not have the worker."""
 
 _EXAMPLES = 50
-"""Tasks of a worker that are kept."""
 
 
 @dataclass(slots=True)
 class WorkerView:
-    """What a worker runs, as `host:pid` or the name that it was given; None if no row says."""
+    """The tasks of a worker. Its name is `host:pid` or its own name, or None if no row has it."""
 
     worker: str | None
     tasks: int = 0
     steps: Counter[State[Any]] = field(default_factory=Counter)
-    """By state, so that steps of several use cases stay apart."""
     oldest: datetime | None = None
-    """When the first of them was claimed."""
+    """When its first task was claimed."""
     expires: datetime | None = None
     """When the first valid lock expires."""
     expired: int = 0
-    """Tasks whose lock has expired: the next run of their step takes them over."""
+    """How many locks have expired."""
     examples: list[tuple[State[Any], str, bool]] = field(default_factory=list)
-    """Some of them, the longest-running ones, each with whether its lock has expired."""
+    """The longest-running tasks, each with whether its lock has expired."""
 
     def add(self, task: Task) -> None:
         """Count a task in progress."""
@@ -57,19 +55,19 @@ class WorkerView:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """All workers, those with expired locks first, then by their number of tasks."""
+    """All workers, by the number of expired locks, then by the number of tasks."""
 
     workers: Sequence[WorkerView]
     tasks: int
     expired: int
     is_all: bool
-    """False if more tasks are in progress than were looked at."""
+    """Whether all tasks in progress were read."""
 
 
 def find_running(models: Sequence[type[Task]], worker: str | None = None) -> Running:
-    """Look at the tasks in progress, those first whose lock expires first; with a `worker`, keep only its tasks.
+    """Load the tasks in progress, in the order in which their locks expire.
 
-    `worker` is the beginning of its name, such as a host.
+    `worker` is the beginning of the names of workers to return, such as a host.
     """
     states = [step.in_progress for model in models for step in model._bound_steps.values()]
     parts = side_by_side(methodcaller("index_page", limit=MOST), states)
@@ -80,15 +78,11 @@ def find_running(models: Sequence[type[Task]], worker: str | None = None) -> Run
     for state, entry in entries[:MOST]:
         ids.setdefault(state.model, []).append(entry.task_id)
     found: dict[str | None, WorkerView] = {}
-    for each in side_by_side(lambda each: _in_progress(*each), ids.items()):
-        for task in each:
+    for rows in side_by_side(lambda each: rows_to_show(*each).values(), ids.items()):
+        for task in sorted(rows, key=lambda row: row.attribute_values.get("update_time", clock.NEVER)):
             name = task.worker
-            if worker is None or (name or "").startswith(worker):
+            is_asked = worker is None or (name or "").startswith(worker)
+            if is_asked and task.state.status is Status.IN_PROGRESS:
                 found.setdefault(name, WorkerView(name)).add(task)
     workers = sorted(found.values(), key=lambda each: (-each.expired, -each.tasks, each.worker or ""))
     return Running(workers, sum(each.tasks for each in workers), sum(each.expired for each in workers), is_all)
-
-
-def _in_progress(model: type[Task], ids: list[str]) -> list[Task]:
-    tasks = [task for task in rows_to_show(model, ids).values() if task.state.status is Status.IN_PROGRESS]
-    return sorted(tasks, key=lambda task: task.attribute_values.get("update_time", clock.NEVER))

@@ -1,4 +1,4 @@
-"""The tasks of a use case that repeat: their rules in words, how their last rounds ended, and what comes next."""
+"""The repeating tasks of a use case: their rules in words, how their last rounds ended, and what comes next."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 
 MOST = 500
-"""Rows of a use case that are read, at up to a read unit each: the index does not tell which tasks repeat."""
+"""How many rows per use case are read, at up to one read unit each: the index does not tell which tasks repeat."""
 
 _DAYS = (*calendar.day_name[6:], *calendar.day_name)
 """By their numbers in cron: Sunday is 0 and 7."""
@@ -30,27 +30,24 @@ _DAYS = (*calendar.day_name[6:], *calendar.day_name)
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A task that repeats."""
+    """A repeating task."""
 
     task: Task
     state: State[Any]
     rule: str
-    """Its rule in words."""
+    """Its rule in words. `expression` is the rule as written."""
     expression: str
-    """The rule as it was written."""
     last_run: LastRun | None
-    """How its last round ended; None before the first end."""
     next: str
     """What comes next, in words."""
     due_time: datetime | None
-    """When it may start; None if it runs, or is ignored."""
+    """When it may start, or None if it is running or ignored."""
 
     @property
     def needs_look(self) -> bool:
-        """Whether its last round did not succeed, or no worker runs it any more."""
-        return self.state.status is Status.IGNORED or (
-            self.last_run is not None and self.last_run.outcome != "succeeded"
-        )
+        """Whether its last round did not succeed, or it is ignored."""
+        is_bad = self.last_run is not None and self.last_run.outcome != "succeeded"
+        return is_bad or self.state.status is Status.IGNORED
 
     @property
     def last(self) -> str:
@@ -60,15 +57,15 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Schedules:
-    """Those that were found, the next one first."""
+    """The repeating tasks that were found, the next one first."""
 
     found: Sequence[Schedule]
     is_all: bool
-    """False if the use case has more tasks than were looked at."""
+    """Whether all tasks of the use case were read."""
 
 
 def find_schedules(model: type[Task]) -> Schedules:
-    """Look for tasks that repeat: among those that are pending or failed at the first step, then among the others."""
+    """Find repeating tasks, first among pending and failed tasks at the first step, then among the others."""
     first, *later = model._bound_steps.values()
     others = [first.in_progress, first.ignored]
     others += [state for step in later for state in (step.pending, step.failed, step.in_progress, step.ignored)]
@@ -100,7 +97,7 @@ def _schedule(task: Task) -> Schedule:
 
 
 def in_words(rule: Repeat) -> str:
-    """Return a rule for people; the expression itself where it says more than a sentence would."""
+    """Return a rule in words, or its expression if that is clearer."""
     if rule.kind == "every":
         period = timedelta(seconds=float(rule.expression))
         short = age(period)
@@ -127,17 +124,11 @@ def _days_in_words(day: str, month: str, weekday: str) -> str | None:
     if day != "*":
         last = "the last day" if day == "L" else f"day {day}" if day.isdecimal() else None
         return last and f"{last} of each month"
-    return "every day" if weekday == "*" else _weekdays(weekday)
-
-
-def _weekdays(field: str) -> str | None:
-    """Return days of the week in words: a list or a range."""
+    if weekday == "*":
+        return "every day"
     short = [name[:3].upper() for name in _DAYS]
-    names = [
-        _DAYS[short.index(each) if each in short else int(each)]
-        for each in re.split("[,-]", field)
-        if each in short or each in "01234567"
-    ]
-    if re.fullmatch(r"\w+-\w+", field):
+    words = [each for each in re.split("[,-]", weekday) if each in short or each in "01234567"]
+    names = [_DAYS[short.index(each) if each in short else int(each)] for each in words]
+    if re.fullmatch(r"\w+-\w+", weekday):
         return " to ".join(names)
-    return ", ".join(names) if re.fullmatch(r"\w+(,\w+)*", field) else None
+    return ", ".join(names) if re.fullmatch(r"\w+(,\w+)*", weekday) else None

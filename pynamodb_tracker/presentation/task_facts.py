@@ -1,4 +1,4 @@
-"""What is known about a task: read even if it is damaged, in words for people, and as JSON for programs."""
+"""Facts about a task, even a damaged one, in words for people and as JSON for programs."""
 
 import base64
 from collections.abc import Iterator, Mapping
@@ -30,13 +30,13 @@ from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 
 UNKNOWN = "unknown"
-"""The step in the name of a state that no step declares."""
+"""The step name of a state that no step declares."""
 
 GAVE_UP = "gave up"
-"""What people read in place of `ignored`."""
+"""The word for `ignored` that people read."""
 
 BRANCH = " (branch)"
-"""What people read behind a step to which no plain success leads."""
+"""Marks a step that only runs that choose it lead to."""
 
 
 def is_in_memory(model: type[Task]) -> bool:
@@ -45,22 +45,22 @@ def is_in_memory(model: type[Task]) -> bool:
 
 
 def location(model: type[Task]) -> str:
-    """Return the table, and where it is as far as that is known: this is shown below errors, too."""
+    """Return the table and its endpoint, if that is known: errors show this, too."""
     name = str(model.Meta.table_name)
     try:
         endpoint = endpoint_of(model.tracker.connection().connection.client)
-    except (BotoCoreError, ValueError):  # no region, or a Meta.host that is no URL
+    except (BotoCoreError, ValueError):  # no region, or a Meta.host that is not a URL
         return name
     return f"{name} in memory" if is_in_memory(model) else f"{name} at {endpoint}"
 
 
 def name_of(state: State[Any]) -> str:
-    """Return the name of a state as commands take it, `ship.failed`; `unknown.77` is a code of no step."""
+    """Return the name of a state as commands take it: `ship.failed`, or `unknown.77` for a code that no step has."""
     return f"{state.step}.{state.status}" if state.status else f"{UNKNOWN}.{state.code}"
 
 
 def in_words(state: State[Any]) -> str:
-    """Return the name of a state for people, who read "gave up" for `ignored`."""
+    """Return the name of a state for people, with "gave up" instead of `ignored`."""
     branch = BRANCH if is_branch(state.model, state.step) else ""
     name = f"{state.step} {GAVE_UP}" if state.status is Status.IGNORED else name_of(state)
     return f"{name}{branch}"
@@ -72,7 +72,7 @@ def is_branch(model: type[TaskRow], step: str) -> bool:
 
 
 def read_task(model: type[Task], task_id: str) -> Task:
-    """Return a task as far as it can be read, also one that `get_task` refuses; TaskNotFoundError if there is none."""
+    """Load a task as far as it can be read, even if `get_task` refuses it. Raise TaskNotFoundError if it is missing."""
     found = hydration.fill(model, hydration.rows(model, [check_task_id(task_id)]))
     if task_id not in found:
         raise TaskNotFoundError(f"there is no {model.__name__} {task_id!r}", task_id=task_id)
@@ -80,7 +80,7 @@ def read_task(model: type[Task], task_id: str) -> Task:
 
 
 def is_abandoned(task: Task) -> bool:
-    """Return whether a worker left the task behind: its lock has expired, and the clock margin has passed."""
+    """Return whether the task's lock expired longer ago than the clock margin."""
     expires: datetime | None = task.lock_expire_time
     in_progress = task.state.status is Status.IN_PROGRESS
     return in_progress and expires is not None and expires < clock.now() - task.tracker.margin
@@ -89,41 +89,34 @@ def is_abandoned(task: Task) -> bool:
 def what_comes_next(
     task: Task, step: BoundStep[Any] | None, blocked_by: str | None = None, *, paused: bool = False
 ) -> str:
-    """Return what happens to the task next; `blocked_by` is what keeps it from that, as its `Family` says.
+    """Return what happens to the task next, for people.
 
-    `paused` says whether its step is paused, which holds back all runs but those of this task alone.
+    `blocked_by` comes from its `Family`. `paused` is whether its step is paused.
     """
     if step is None:
         return "nothing: no step declares its state"
     match task.state.status:
-        case Status.SUCCEEDED:
-            return "nothing: it is done"
-        case Status.IGNORED:
-            return "waits for someone to reopen it"
+        case Status.SUCCEEDED | Status.IGNORED as status:
+            return "nothing: it is done" if status is Status.SUCCEEDED else "waits for someone to reopen it"
         case Status.IN_PROGRESS if is_abandoned(task):
             is_spent = (task.attempt or 0) >= step.max_attempts
             return f"its lock expired; the next run {'ignores it: no attempts left' if is_spent else 'takes it over'}"
         case Status.IN_PROGRESS:
             return "its worker is running it"
         case _:
-            begin = _start(task) + (", but its step is paused" if paused and task.waits_for is None else "")
-            return f"blocked by {blocked_by}; {begin}" if blocked_by and task.waits_for else begin
+            if task.waits_for is not None:
+                blocked = f"blocked by {blocked_by}; " if blocked_by and task.waits_for else ""
+                return f"{blocked}waits for {task.waits_for}"
+            due: datetime | None = task.due_time
+            when = "at a time that cannot be read" if due is None else between(due) if due > clock.now() else "now"
+            return f"may start {when}{', but its step is paused' if paused else ''}"
 
 
-def _start(task: Task) -> str:
-    """Return when a pending or failed task may start, or what it waits for."""
-    due: datetime | None = task.due_time
-    if task.waits_for is not None:
-        return f"waits for {task.waits_for}"
-    when = "at a time that cannot be read" if due is None else between(due) if due > clock.now() else "now"
-    return f"may start {when}"
-
-
-# Tasks as JSON, for programs and for files; `load` reads back what `export` writes.
+# Tasks as JSON, for programs and for files that `export` writes and `load` reads.
 
 
 def task_as_json(task: Task, *, with_data: bool = False) -> dict[str, Any]:
-    """Return a task for programs; damaged attributes are None, and listed under `unread`."""
+    """Return a task for programs. Damaged attributes are None, and `unread` lists them."""
     unread = damages_of(task)
     attributes = attributes_of(task, unread, with_data=with_data)
     own = {"last_error": task.last_error, **relations_as_json(task)}
@@ -132,7 +125,7 @@ def task_as_json(task: Task, *, with_data: bool = False) -> dict[str, Any]:
 
 
 def summary_as_json(task: Task) -> dict[str, Any]:
-    """Return what every task has: its id, state, attempts, times, worker and lock."""
+    """Return the fields of every task: its id, state, attempts, times, worker and lock."""
     names = ("attempt", "fence", "create_time", "update_time", "due_time", "worker", "lock_expire_time", "expire_time")
     own = {name: getattr(task, name) for name in names}
     return {"task_id": task.task_id, "state": name_of(task.state), **_with_times(own)}
@@ -143,23 +136,10 @@ def _with_times(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def relations_as_json(task: Task) -> dict[str, Any]:
-    """Return what a task has to do with other tasks and with its rule, as far as it has any of that."""
-    names = (
-        "group",
-        "group_number",
-        "turn_due_time",
-        "blockers",
-        "waits_for",
-        "wait_until",
-        "occurrence",
-        "occurrence_count",
-        "extra_time",
-        "request_count",
-        "cancel_time",
-        "trace",
-        "postpone_count",
-    )
-    found = {name: getattr(task, name) for name in names} | {"waits_for": task.waits_for}
+    """Return the optional fields of a task that are set: its group, its rule, what it waits for, and so on."""
+    names = "group group_number turn_due_time blockers waits_for wait_until occurrence occurrence_count extra_time"
+    names += " request_count cancel_time trace postpone_count"
+    found = {name: getattr(task, name) for name in names.split()}
     found |= {"repeat": rule_of(task), "queued": asked_again(task), **signals_of(task)}
     found |= {"skipped_steps": skipped_steps(task) or None, "parts_done": parts_done(task) or None}
     found["last_run"] = last_run_as_json(task)
@@ -172,7 +152,7 @@ def relations_as_json(task: Task) -> dict[str, Any]:
 
 
 def signals_of(task: Task) -> dict[str, Any]:
-    """Return the signals that a task awaits, and those that it has got, as JSON has them."""
+    """Return the awaited and the received signals of a task, as JSON."""
     awaits, signals = task.awaited_signals, task.signals
     found: dict[str, Any] = {"awaited_signals": sorted(awaits)} if awaits else {}
     if signals:
@@ -185,10 +165,7 @@ def signals_of(task: Task) -> dict[str, Any]:
 
 
 def round_of_task(task: Task) -> dict[str, Any]:
-    """Return what the runs of a task, and people, have left of its round, for `load`; nothing for one that repeats.
-
-    That one begins with another occurrence when it is loaded.
-    """
+    """Return the state of a task's round, for `load`. It is empty for a repeating task, which begins a new round."""
     if task.repeat is not None:
         return {}
     names = {str(codes.pending): codes.step for codes in task.tracker.steps}
@@ -207,7 +184,7 @@ def round_of_task(task: Task) -> dict[str, Any]:
 
 
 def relations_in_words(task: Task) -> Iterator[tuple[str, str]]:
-    """Yield the same for people, with a label for each."""
+    """Yield the optional facts for people, with their labels."""
     if task.group is not None:
         yield "group", f"{task.group}, {_MEMBERS[membership_of(task)]}"
     yield from _rule_in_words(task)
@@ -226,7 +203,6 @@ def relations_in_words(task: Task) -> Iterator[tuple[str, str]]:
 
 
 def _of_round_in_words(task: Task) -> Iterator[tuple[str, str]]:
-    """Yield what runs, and people, have left of this round of a task."""
     if (cancelled := task.cancel_time) is not None:
         yield "cancelled", f"{moment(cancelled)}; only reopen lets it start again"
     if (postponed := task.postpone_count) is not None:
@@ -240,14 +216,13 @@ def _of_round_in_words(task: Task) -> Iterator[tuple[str, str]]:
 
 
 def signals_in_words(task: Task) -> Iterator[tuple[str, str]]:
-    """Yield the signals that a task has got, by their names."""
+    """Yield the received signals of a task, by name."""
     for name, signal in (task.signals or {}).items():
         who = "" if signal.by is None else f" by {signal.by}"
         yield name, f"answered{who}, {between(signal.time)}: {exact_json.dumps(signal.value, ensure_ascii=False)}"
 
 
 def _rule_in_words(task: Task) -> Iterator[tuple[str, str]]:
-    """Yield by which rule it repeats, for when it is due, and how its last round has ended."""
     if (repeat := task.repeat) is not None:
         yield "repeats", str(repeat)
         yield "occurrence", str(task.occurrence)
@@ -264,38 +239,36 @@ _MEMBERS = {
     Membership.QUEUE_AND_OTHERS: "waits for its turn, and for other tasks",
     Membership.ENDED: "its turn has passed",
 }
-"""Where a task is in its group, in words."""
 
 
 def skipped_steps(task: Task) -> list[str]:
-    """Return the steps that runs of this round of a task have passed over."""
+    """Return the steps that this round of a task has skipped."""
     numbers = task.skipped_steps or ()
     return [codes.step for codes in task.tracker.steps if codes.pending in numbers]
 
 
 def parts_done(task: Task) -> list[str]:
-    """Return the parts of the task's step whose results are stored."""
-    status = task.status
-    numbers = [
+    """Return the finished parts of the task's current step."""
+    at = {
         str(codes.pending)
         for codes in task.tracker.steps
-        if status in (codes.pending, codes.in_progress, codes.failed, codes.ignored)
-    ]
-    return [part for number, part in _done_parts(task) if number in numbers]
+        if task.status in (codes.pending, codes.in_progress, codes.failed, codes.ignored)
+    }
+    return [part for number, part in _done_parts(task) if number in at]
 
 
 def _done_parts(task: Task) -> Mapping[tuple[str, str], str]:
-    """Return the results of the parts that runs of this round have done, as JSON."""
+    """Return the results of this round's finished parts as JSON, by step number and name."""
     return DoneParts.read(task.checkpoints, round_of(task)).results
 
 
 def rule_of(task: Task) -> Any:
-    """Return the rule by which a task repeats, as JSON has it; None if it does not repeat."""
+    """Return the rule of a repeating task as JSON, or None."""
     return None if task.repeat is None else exact_json.loads(task.repeat.to_json())
 
 
 def last_run_in_words(last: LastRun) -> str:
-    """Return the end of a round for people: for which time, what became of it, and what it made."""
+    """Return for people how a round ended, when it was due, and how many tasks it created."""
     when = f"for {last.occurrence}" if last.occurrence is not None else f"asked for, due {clock.in_words(last.due)}"
     made = f", created {count(last.created)}" if last.created else ""
     again = f" at attempt {last.attempt}" if last.attempt > 1 else ""
@@ -303,7 +276,7 @@ def last_run_in_words(last: LastRun) -> str:
 
 
 def last_run_as_json(task: Task) -> dict[str, Any] | None:
-    """Return the same for programs."""
+    """Return the last round of a task for programs."""
     if (last := task.last_run) is None:
         return None
     occurrence = None if last.occurrence is None else last.occurrence.isoformat()
@@ -311,7 +284,7 @@ def last_run_as_json(task: Task) -> dict[str, Any] | None:
 
 
 def asked_again(task: Task) -> dict[str, Any] | None:
-    """Return the request that arrived while the task could not take it; None if there is none."""
+    """Return the queued request of a task as JSON, or None."""
     if (again := task.queued) is None:
         return None
     due = {"due_time": stamp(again.due_time)} if again.asks_for_run else {}
@@ -322,7 +295,7 @@ def asked_again(task: Task) -> dict[str, Any] | None:
 
 
 def _referred(task: Task, name: str) -> Reference | None:
-    """Return the task that an attribute refers to; None if it refers to none."""
+    """Return the task that an attribute refers to, or None."""
     text = getattr(task, name)
     try:
         return None if text is None else parse(text)
@@ -331,7 +304,7 @@ def _referred(task: Task, name: str) -> Reference | None:
 
 
 def attributes_of(task: Task, unread: dict[str, Exception], *, with_data: bool = True) -> dict[str, Any]:
-    """Return the user's attributes that have a value, as JSON; those that cannot be read are added to `unread`."""
+    """Return the user's attributes that have a value, as JSON. Unreadable ones are added to `unread`."""
     found = {}
     for name, attribute in task.tracker.own_attributes.items():
         is_data = isinstance(attribute, DataAttribute)
@@ -350,7 +323,7 @@ def attributes_of(task: Task, unread: dict[str, Exception], *, with_data: bool =
 
 
 def _as_json(task: Task, name: str, attribute: Attribute[Any] | DataAttribute) -> Any:
-    """Return the value of an attribute from its stored form, which has all digits of its numbers."""
+    """Return an attribute as JSON, from its stored form, which has all digits of numbers."""
     value = getattr(task, name)
     if isinstance(attribute, DataAttribute):
         text = task._row_state.data_text or task._row_state.stored.get("data", {}).get(kinds.STRING)

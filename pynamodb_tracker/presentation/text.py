@@ -1,4 +1,4 @@
-"""Text, numbers and times for people: on one line, and nothing that is stored can steer a terminal or a browser."""
+"""Text, numbers and times for people, on one line. Stored text cannot control a terminal or a browser."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -12,10 +12,9 @@ _JOINER_OF_OTHERS = re.compile(f"(?<![{_EMOJI}]){_JOINER}|{_JOINER}(?![{_EMOJI}]
 
 
 def escaped(text: str) -> str:
-    r"""Return the text on one line, with unprintable characters written as in `\x1b`: ids and errors are untrusted.
+    r"""Return untrusted text on one line, with unprintable characters as in `\x1b`.
 
-    Those are control characters, line breaks, and marks that reverse the direction of writing. A joiner that makes one
-    emoji of two is kept.
+    These are control characters, line breaks, and marks that change the direction of writing. Joiners in emojis stay.
     """
     if text.isprintable():
         return text
@@ -58,7 +57,7 @@ def between(time: datetime) -> str:
 
 
 def moment(time: datetime) -> str:
-    """Return a time for people, and how far it is from now."""
+    """Return a time for people, with its distance from now."""
     return f"{clock.in_words(time)}, {between(time)}"
 
 

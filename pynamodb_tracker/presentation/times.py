@@ -1,4 +1,4 @@
-"""Durations and times as people write them; a ValueError says how to write one."""
+"""Parse durations and times that people write. A ValueError says how to write one."""
 
 import re
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ def duration(text: str) -> timedelta:
 
 
 def moment(text: str) -> datetime:
-    """Return the time a duration ago, the last one at that time of day, or the time itself; without a zone, in UTC."""
+    """Parse how long ago a time was, the last time of day, or a time, in UTC by default."""
     if _DURATION.fullmatch(text):
         try:
             return clock.now() - duration(text)
@@ -44,10 +44,11 @@ def moment(text: str) -> datetime:
 
 
 def _time(text: str, otherwise: str) -> datetime:
+    midnight = clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
     if text in _DAYS:
-        return _midnight() + timedelta(days=_DAYS[text])
+        return midnight + timedelta(days=_DAYS[text])
     if (of_day := _OF_DAY.fullmatch(text)) and int(of_day[1]) < _HOURS and int(of_day[2]) < _MINUTES:
-        found = _midnight() + timedelta(hours=int(of_day[1]), minutes=int(of_day[2]))
+        found = midnight + timedelta(hours=int(of_day[1]), minutes=int(of_day[2]))
         return found if found <= clock.now() else found - timedelta(days=1)
     try:
         found = datetime.fromisoformat(text)
@@ -60,7 +61,7 @@ def _time(text: str, otherwise: str) -> datetime:
 
 
 def later(text: str) -> datetime:
-    """Return the time after a duration, the next one at that time of day, or the time itself; in UTC by default."""
+    """Parse how far a time is from now, the next time of day, or a time, in UTC by default."""
     if not _DURATION.fullmatch(text):
         return _time(text, "how long from now") + timedelta(days=bool(_OF_DAY.fullmatch(text)))
     try:
@@ -70,16 +71,12 @@ def later(text: str) -> datetime:
 
 
 def end_of_pause(text: str) -> datetime:
-    """Return the same, and NEVER for `resumed`: such a pause lasts until somebody ends it."""
+    """Parse a time like `later`, or `resumed` as NEVER, for a pause that lasts until somebody ends it."""
     return clock.NEVER if text == "resumed" else later(text)
 
 
 def spread(begin: datetime, a_minute: float, done: int = 0) -> Iterator[datetime]:
-    """Yield due times from then on, so many a minute, behind those that are done; all of them within a week."""
+    """Yield due times at this rate, after the first `done` ones, all within a week."""
     last = begin + _LONGEST_SPREAD
     for number in count(done):
         yield min(begin + timedelta(minutes=number / a_minute), last)
-
-
-def _midnight() -> datetime:
-    return clock.now().replace(hour=0, minute=0, second=0, microsecond=0)

@@ -1,4 +1,4 @@
-"""Why tasks failed: the newest entries of each failed and ignored state, in groups with the same error."""
+"""Why tasks failed: the newest failed and ignored tasks, grouped by error."""
 
 from __future__ import annotations
 
@@ -17,40 +17,36 @@ from pynamodb_tracker.step.index_page import IndexEntry
 from pynamodb_tracker.step.state import State, given_up
 
 SAMPLE = 400
-"""Entries of a state that are looked at, the newest by their due time: one request, and about 15 read units."""
+"""How many entries per state are read, the newest by due time: one request, and about 15 read units."""
 MOST_SAMPLED = 25_600
-"""The largest sample that can be asked for."""
 
 _NEWEST = 5
 _LONG_AGO = datetime.fromtimestamp(0, UTC)
-"""Of an entry whose time cannot be read."""
+"""For an entry with an unreadable time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """What a look at failed and ignored tasks has found."""
+    """The errors of failed and ignored tasks."""
 
     groups: Sequence[ErrorGroup[State[Any]]]
-    """The largest first."""
     searched: int
     counts: dict[State[Any], int]
-    """How many tasks a state has, where the sample was all of it."""
+    """The number of tasks by state, if all were read."""
     cut: Mapping[State[Any], int]
-    """The states of which only a sample was looked at, and how many tasks that were."""
+    """The number of tasks that were read by state, if there are more."""
     first: datetime
-    """The earliest failure that was looked at."""
+    """The earliest failure. `time` is when the errors were read."""
     time: datetime
-    """When it was looked at."""
     ignored: Sequence[tuple[State[Any], IndexEntry]]
-    """The last tasks that were ignored: they wait for a person."""
+    """The last ignored tasks, which wait for a person."""
 
 
 NO_ERRORS = Errors([], 0, {}, {}, _LONG_AGO, _LONG_AGO, [])
-"""Nothing, for a look that was refused."""
 
 
 def find_errors(steps: Sequence[BoundStep[Any]], *, since: datetime | None = None, sample: int = SAMPLE) -> Errors:
-    """Look at the failed and ignored tasks of these steps, and at those that gave up an occurrence of their rule."""
+    """Load the errors of failed and ignored tasks, and of repeating tasks that gave up an occurrence."""
     now = clock.now()
     states = [state for step in steps for state in (step.failed, step.ignored)]
     glances = side_by_side(methodcaller("index_page", limit=sample, since=since, latest_due_first=True), states)
@@ -63,18 +59,11 @@ def find_errors(steps: Sequence[BoundStep[Any]], *, since: datetime | None = Non
     waiting, is_all = given_up(model, [step.name for step in steps], since, None, most=sample)
     entries = [(state, entry) for state, part in found for entry in part.tasks]
     entries += [(row.state, IndexEntry.of(row._row_state.stored)) for row in waiting]
+    counts = {state: len(part.tasks) for state, part in found if part.cursor is None}
     cut = {state: len(part.tasks) for state, part in found if part.cursor is not None}
     if not is_all:
         cut[next(iter(model._bound_steps.values())).pending] = len(waiting)
     groups = ErrorGroups[State[Any]]()
     for state, entry in entries:
         groups.add(state, entry.task_id, entry.last_error or NO_ERROR, entry.update_time or _LONG_AGO)
-    return Errors(
-        groups.sorted(),
-        len(entries),
-        {state: len(part.tasks) for state, part in found if part.cursor is None},
-        cut,
-        min(groups.first, now),
-        now,
-        ignored[:_NEWEST],
-    )
+    return Errors(groups.sorted(), len(entries), counts, cut, min(groups.first, now), now, ignored[:_NEWEST])

@@ -15,8 +15,8 @@ from pynamodb_tracker.doctor import NotExaminedError, examine
 from pynamodb_tracker.model.hydration import rows_to_show
 from pynamodb_tracker.model.row import readable
 from pynamodb_tracker.presentation import listing
+from pynamodb_tracker.presentation.history import find_passing
 from pynamodb_tracker.presentation.overview import MOST, Overview, look
-from pynamodb_tracker.presentation.passing import find_passing
 from pynamodb_tracker.presentation.running import MOST as MOST_RUNNING
 from pynamodb_tracker.presentation.running import find_running
 from pynamodb_tracker.presentation.schedules import MOST as MOST_ROWS

@@ -33,7 +33,7 @@ def test_a_pause_is_shown_and_holds_runs_of_what_is_due_until_it_is_resumed() ->
     assert (paused["step"], paused["by"], paused["reason"]) == ("pay", "ada", "the bank is down")
 
     due = run("run", "pay", "tests.cli.shop:charge")
-    assert (due.code, due.lines) == (0, [f"{ended.lines[0]}; tasks that are named are run all the same"])
+    assert (due.code, due.lines) == (0, [f"{ended.lines[0]}; tasks given by id run anyway"])
     assert read("run", "pay", "tests.cli.shop:charge")["paused"] == ended.lines[0]
     assert run("run", "pay", "tests.cli.shop:charge", "o-1").code == 0
     assert Order.get_task("o-1").state == Order.pay.succeeded
@@ -69,9 +69,7 @@ def test_a_wrong_reason_or_name_is_one_line(words: list[str], message: str) -> N
 
 
 def test_its_help_says_what_a_pause_does_not_stop() -> None:
-    assert "Running tasks go on, and tasks that are named are run all the same." in " ".join(
-        run("pause", "--help").out.split()
-    )
+    assert "Running tasks continue, and tasks given by id run anyway." in " ".join(run("pause", "--help").out.split())
 
 
 def test_a_pause_without_an_end_is_written_out() -> None:

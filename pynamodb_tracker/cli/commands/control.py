@@ -1,4 +1,4 @@
-"""`pause`, `resume` and `steps`: what holds for all programs of a use case that has a control item."""
+"""`pause`, `resume` and `steps`: they read and write the control item of a use case, which all its programs obey."""
 
 from datetime import datetime
 from typing import Annotated
@@ -18,22 +18,17 @@ def pause(
     step: opt.Step,
     *,
     until: Annotated[
-        datetime,
-        typer.Option(
-            parser=opt.end_of_pause,
-            metavar="TIME",
-            help="For how long or until when: 1h, 2026-01-31T12:00; or resumed.",
-        ),
+        datetime, opt.value("TIME", "For how long or until when: 1h, 2026-01-31T12:00; or resumed.", opt.end_of_pause)
     ],
-    reason: Annotated[str, typer.Option(parser=opt.reason, metavar="TEXT", help="Why; the pause is shown with it.")],
+    reason: Annotated[str, opt.value("TEXT", "Why; the pause is shown with it.", opt.reason)],
     by: opt.By,
     name: opt.App,
     use_case_name: opt.UseCase = None,
 ) -> None:
     """Pause a step for everybody: within 5 seconds, workers, batches and handlers start no more of its tasks.
 
-    Its use case needs pausable=True. Running tasks go on, and tasks that are named are run all the same. If the step is
-    paused already, the later end wins.
+    Its use case needs pausable=True. Running tasks continue, and tasks given by id run anyway. If the step is paused
+    already, the later end wins.
     """
     with use_cases(name, use_case_name) as models:
         of, end = step_among(models, step), None if until == clock.NEVER else until
@@ -42,12 +37,12 @@ def pause(
         say(escaped(str(paused)))
         warn(
             "handlers acknowledge messages of standard queues and events: a worker or a schedule has to run "
-            f"{of.name} as well; disable the event source mappings of FIFO queues, streams and Kafka meanwhile"
+            f"{of.name} as well; disable the event source mappings of FIFO queues, streams and Kafka during the pause"
         )
 
 
 def resume(step: opt.Step, *, by: opt.By, name: opt.App, use_case_name: opt.UseCase = None) -> None:
-    """End the pause of a step, if there is one: its tasks are started again within 5 seconds."""
+    """End the pause of a step, if there is one. Its tasks start again within 5 seconds."""
     with use_cases(name, use_case_name) as models:
         of = step_among(models, step)
         ended = [pause for pause in item.in_force(of.model) if pause.step == of.name]
@@ -65,9 +60,9 @@ def steps(
     name: opt.App,
     use_case_name: opt.UseCase = None,
 ) -> None:
-    """Show the numbers of the steps, with the names that were recorded for them.
+    """Show the numbers of the steps, with the names recorded for them.
 
-    Exits with 1 if a step was renumbered, so that workers would refuse to start.
+    Exits with 1 if a step was renumbered. Workers would refuse to start.
     """
     with use_case(name, use_case_name) as model:
         if accept:

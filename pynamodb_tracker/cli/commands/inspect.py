@@ -1,4 +1,4 @@
-"""`list`, `find`, `show`, `errors` and `stuck`: the tasks in a state, and everything about one task."""
+"""`list`, `find`, `show`, `errors` and `stuck`: tasks by state or attribute, and everything about one task."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -16,22 +16,11 @@ from pynamodb_tracker.cli.terminal import styled
 from pynamodb_tracker.exceptions import TaskNotFoundError
 from pynamodb_tracker.model.row import Membership, membership_of, readable
 from pynamodb_tracker.presentation import exact_json
+from pynamodb_tracker.presentation import task_facts as facts
 from pynamodb_tracker.presentation.children import Family, family_of, find_blocked
 from pynamodb_tracker.presentation.errors import ErrorGroup, ErrorGroups
 from pynamodb_tracker.presentation.listing import NO_ERROR
 from pynamodb_tracker.presentation.overview import pauses_at
-from pynamodb_tracker.presentation.task_facts import (
-    GAVE_UP,
-    UNKNOWN,
-    in_words,
-    is_abandoned,
-    name_of,
-    read_task,
-    relations_in_words,
-    signals_in_words,
-    task_as_json,
-    what_comes_next,
-)
 from pynamodb_tracker.presentation.text import age, between, count, escaped, moment, stamp
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
@@ -40,10 +29,10 @@ from pynamodb_tracker.task.find_by import find_by_text
 from pynamodb_tracker.task.task import Task
 
 _MOST_SEARCHED = 10_000
-"""Tasks that are due later and may have given up an occurrence: about 250 read units."""
+"""How many tasks due later are searched for given-up occurrences, at about 250 read units."""
 
 _LABEL = 12
-"""Characters of the labels on the left of `show`."""
+"""The width of the labels of `show`."""
 
 
 def list_tasks(
@@ -65,8 +54,8 @@ def list_tasks(
     A state is a step and a status: pending, in_progress, failed, ignored or succeeded. The column "age" shows how long
     a task has been in its state.
 
-    With --waiting, list the tasks that are pending and wait for others, of all steps if no state is given. It reads
-    all tasks of the state that are due later.
+    With --waiting, list the pending tasks that wait for others, in all steps if you name no state. This reads all tasks
+    of the state that are due later.
     """
     most = None if everything else limit or opt.MOST_LISTED
     with command.use_cases(name, use_case_name) as models:
@@ -82,7 +71,7 @@ def list_tasks(
             raise typer.BadParameter("name a state, as in ship.failed, or add --waiting", param_hint="STEP.STATUS")
         else:
             of = command.state_named(*_of_state(name, models, state))
-            status, is_what = of.status, f"is {name_of(of)}"
+            status, is_what = of.status, f"is {facts.name_of(of)}"
             whose = of.model.__name__
             most_read = None if error_contains else asked
             found = of.query(since=since, until=until, latest_due_first=latest_due, limit=most_read, with_data=False)
@@ -92,10 +81,10 @@ def list_tasks(
 
 
 def _print(found: Iterator[Task], kind: Status | str | None, most: int | None, none: str, *, as_json: bool) -> None:
-    """Print the first tasks, say `none` if there are none, and exit with 1 if one is damaged."""
+    """Print the first tasks, or `none` if there are none, and exit with 1 if one is damaged."""
     damaged, shown = tasks.Damaged(own_too=True), islice(found, most)
     if as_json:
-        terminal.say_json_array(map(task_as_json, damaged.reported(shown)))
+        terminal.say_json_array(map(facts.task_as_json, damaged.reported(shown)))
     else:
         rows = (tasks.row_of(kind, task) for task in damaged.readable(shown))
         terminal.print_table(tasks.COLUMNS[kind], rows)
@@ -107,40 +96,34 @@ def _print(found: Iterator[Task], kind: Status | str | None, most: int | None, n
 
 
 def _no_task(*filters: object) -> str:
-    """Begin to say that nothing was found: others may be there if a filter was given."""
     return "no matching task" if any(filters) else "no task"
 
 
 def _of_state(app: str, models: Sequence[type[Task]], state: str) -> tuple[type[Task], str]:
-    """Return the use case that a state is of, and the state's name there."""
     step = state.rpartition(".")[0]
-    if len(models) == 1 or not step or step == UNKNOWN:
+    if len(models) == 1 or not step or step == facts.UNKNOWN:
         return command.only_one(app, models), state
     of = command.step_among(models, step)
     return of.model, f"{of.name}.{state.rpartition('.')[2]}"
 
 
 def find(
-    what: Annotated[str, typer.Argument(metavar="NAME=VALUE", help="The attribute and its value, as in customer=c-7.")],
+    what: Annotated[str, opt.argument("NAME=VALUE", "The attribute and its value, as in customer=c-7.")],
     *,
     name: opt.App,
     use_case_name: opt.UseCase = None,
-    state: Annotated[str | None, typer.Option(metavar="STEP.STATUS", help="Only tasks in this state.")] = None,
-    since: Annotated[
-        datetime | None, typer.Option(parser=opt.moment, metavar="TIME", help="Only tasks created since then.")
-    ] = None,
-    until: Annotated[
-        datetime | None, typer.Option(parser=opt.moment, metavar="TIME", help="Only tasks created before then.")
-    ] = None,
+    state: Annotated[str | None, opt.value("STEP.STATUS", "Only tasks in this state.")] = None,
+    since: Annotated[datetime | None, opt.value("TIME", "Only tasks created since then.", opt.moment)] = None,
+    until: Annotated[datetime | None, opt.value("TIME", "Only tasks created before then.", opt.moment)] = None,
     newest: Annotated[bool, opt.flag("--newest", "Begin with the task that was created last.")] = False,
     limit: opt.Limit = None,
     everything: opt.All = False,
     as_json: opt.Json = False,
 ) -> None:
-    """Find the tasks that have a value of an attribute, in any state, in the order of their creation.
+    """Find the tasks with a value of an attribute, in any state, in the order of their creation.
 
-    The class of the table declares the attribute with FindBy. If --app names the table, tasks of all its use cases are
-    found. A state is a step and a status, as in ship.failed or "ship failed".
+    The class of the table has to declare the attribute with FindBy. If --app names the table, this finds tasks of all
+    its use cases. A state is a step and a status, as in ship.failed or "ship failed".
     """
     most = None if everything else limit or opt.MOST_LISTED
     with command.use_cases(name, use_case_name) as models:
@@ -161,7 +144,6 @@ def find(
 def _waiting(
     app: str, models: Sequence[type[Task]], state: str | None, since: datetime | None, until: datetime | None
 ) -> Iterator[Task]:
-    """Return the tasks that wait for others, in a pending state or in all."""
     states = [step.pending for model in models for step in command.steps_of(model)]
     if state is not None:
         states = [command.state_named(*_of_state(app, models, state))]
@@ -177,18 +159,16 @@ def errors(
     use_case_name: opt.UseCase = None,
     since: opt.Since = None,
     until: opt.Until = None,
-    limit: Annotated[
-        int | None, typer.Option(parser=opt.number, metavar="N", help="Show at most this many groups.")
-    ] = None,
+    limit: Annotated[int | None, opt.value("N", "Show at most this many groups.", opt.number)] = None,
     as_json: opt.Json = False,
 ) -> None:
     """Group failed and ignored tasks by their last error, the most frequent error first.
 
-    Errors that differ only in ids, times, durations and numbers are in one group. If they do differ, these are shown as
-    #, and the task's own id as …. Codes, such as HTTP 503, are kept. The example is the newest task of the group.
+    Errors that differ only in ids, times, durations and numbers are in one group, which shows # for them and … for the
+    task's own id. Codes, such as HTTP 503, are kept. The example is the newest task of the group.
 
-    A task that repeats is shown as well if it gave up an occurrence, until the next one is due. To find them, up to
-    10,000 tasks that are due later are read.
+    A task that repeats and gave up an occurrence is included until the next one is due. To find such tasks, this reads
+    up to 10,000 tasks that are due later.
 
     Exits with 1 if there are any.
     """
@@ -198,7 +178,8 @@ def errors(
         for model, steps in command.steps_among(models, step).items():
             prefix = f"{model.tracker.use_case.name}." if len(models) > 1 else ""
             for state, task in _failed(steps, since, until, damaged):
-                groups.add(f"{prefix}{name_of(state)}", task.task_id, task.last_error or NO_ERROR, task.update_time)
+                of = f"{prefix}{facts.name_of(state)}"
+                groups.add(of, task.task_id, task.last_error or NO_ERROR, task.update_time)
         found = groups.sorted()
         if as_json:
             terminal.say_json_array(map(_group_as_json, found[:limit]))
@@ -218,7 +199,6 @@ def errors(
 def _failed(
     steps: Sequence[BoundStep[Any]], since: datetime | None, until: datetime | None, damaged: tasks.Damaged
 ) -> Iterator[tuple[State[Any], Task]]:
-    """Yield the failed and ignored tasks of these steps of a use case, and those that gave up an occurrence."""
     for state in [state for step in steps for state in (step.failed, step.ignored)]:
         for task in damaged.readable(state.query(since=since, until=until, with_data=False)):
             yield state, task
@@ -241,7 +221,7 @@ def _group_row(group: ErrorGroup[str], *, with_step: bool) -> list[terminal.Cell
     if state.endswith("pending"):
         state += ", gave up"
     elif state.endswith(Status.IGNORED):
-        state = state.removesuffix(Status.IGNORED).replace(".", " ") + GAVE_UP
+        state = state.removesuffix(Status.IGNORED).replace(".", " ") + facts.GAVE_UP
     first, newest = (age(clock.now() - time) for time in (group.first, group.newest))
     since = styled(f"new, {first}", "bold red") if group.since else first
     return [f"{group.tasks:,}", styled(state, style), since, newest, styled(group.example, "bold"), group.error]
@@ -255,65 +235,51 @@ def stuck(
     everything: Annotated[bool, opt.flag("--all", "Also tasks whose worker still has the lock.")] = False,
     as_json: opt.Json = False,
 ) -> None:
-    """List tasks that are in progress although their lock has expired, because their worker died or lost the lock.
+    """List tasks in progress with an expired lock, because their worker died or lost the lock.
 
-    No action is needed: the next run of the step takes them over, or ignores them if they have no attempts left. With
-    --all, tasks with a valid lock are listed, too: unlock frees the task of a worker that is known to be dead.
+    No action is needed: the next run of the step takes them over, or ignores them if they have no attempts left. --all
+    also lists tasks with a valid lock. If their worker is dead, unlock frees them.
 
-    Of the first 20 tasks that wait for others, it also lists those that are blocked: one of the others is ignored, and
-    somebody has to reopen or delete it.
+    This also checks the first 20 tasks that wait for others, and lists the blocked ones. They wait for an ignored task,
+    which somebody has to reopen or delete.
 
     Exits with 1 if a lock has expired, or a task is blocked.
     """
     damaged = tasks.Damaged(own_too=False)
     with command.use_cases(name, use_case_name) as models:
         steps = list(chain.from_iterable(command.steps_among(models, step).values()))
-        found = _in_progress(steps, damaged, everything=everything)
-        first = next(found, None)
-        is_any_stuck = False
-
         blocked = [each for of in models for each in find_blocked([every for every in steps if every.model is of])]
+        is_any_stuck = False
 
         def all_found() -> Iterator[tuple[BoundStep[Any], Task]]:
             nonlocal is_any_stuck
-            for of, task in chain([] if first is None else [first], found):
-                is_any_stuck = is_any_stuck or is_abandoned(task)
-                yield of, task
+            for of in steps:
+                found = of.in_progress.query(with_data=False)
+                if not everything:
+                    found = due_until(of.in_progress, clock.now() - of.model.tracker.margin)
+                for task in damaged.readable(found):
+                    is_stuck = facts.is_abandoned(task)
+                    is_any_stuck = is_any_stuck or is_stuck
+                    if everything or is_stuck:
+                        yield of, task
 
         if as_json:
             in_progress = (
-                task_as_json(task) | {"max_attempts": of.max_attempts, "stuck": is_abandoned(task)}
+                facts.task_as_json(task) | {"max_attempts": of.max_attempts, "stuck": facts.is_abandoned(task)}
                 for of, task in all_found()
             )
             terminal.say_json_array(chain(in_progress, (each.as_json() for each in blocked)))
-        elif first is None and not blocked:
-            is_what = "in progress" if everything else "stuck"
-            terminal.say(f"no task of {_names(models)} is {is_what}{f' in {step}' if step else ''}")
-        elif first is not None:
-            lock = "lock" if everything else "lock expired"
-            titles = ("task", "step", "attempt", lock, "next run", "worker")
-            terminal.print_table(
-                titles, (_stuck_row(*each, of_several=len(models) > 1, in_words=everything) for each in all_found())
-            )
-        for each in blocked if not as_json else ():
-            terminal.say(f"{each.step.model.__name__} {escaped(str(each))}")
+        else:
+            titles = ("task", "step", "attempt", "lock" if everything else "lock expired", "next run", "worker")
+            rows = (_stuck_row(*each, of_several=len(models) > 1, in_words=everything) for each in all_found())
+            if not terminal.print_table(titles, rows) and not blocked:
+                is_what = "in progress" if everything else "stuck"
+                terminal.say(f"no task of {_names(models)} is {is_what}{f' in {step}' if step else ''}")
+            for each in blocked:
+                terminal.say(f"{each.step.model.__name__} {escaped(str(each))}")
     if is_any_stuck or blocked:
         raise typer.Exit(command.FOUND)
     damaged.exit()
-
-
-def _in_progress(
-    steps: list[BoundStep[Any]], damaged: tasks.Damaged, *, everything: bool
-) -> Iterator[tuple[BoundStep[Any], Task]]:
-    """Yield the tasks in progress whose lock has expired, or all, with their steps."""
-    for step in steps:
-        if everything:
-            found = step.in_progress.query(with_data=False)
-        else:
-            found = due_until(step.in_progress, clock.now() - step.model.tracker.margin)
-        for task in damaged.readable(found):
-            if everything or is_abandoned(task):
-                yield step, task
 
 
 def _names(models: Sequence[type[Task]]) -> str:
@@ -321,12 +287,11 @@ def _names(models: Sequence[type[Task]]) -> str:
 
 
 def _stuck_row(step: BoundStep[Any], task: Task, *, of_several: bool, in_words: bool) -> list[terminal.Cell]:
-    if not is_abandoned(task):
+    next_run = styled("takes it over")
+    if not facts.is_abandoned(task):
         next_run = styled("leaves it", "dim")
     elif (task.attempt or 0) >= step.max_attempts:
         next_run = styled("ignores it", "magenta")
-    else:
-        next_run = styled("takes it over")
     return [
         styled(task.task_id, "bold"),
         f"{step.model.tracker.use_case.name}.{step.name}" if of_several else step.name,
@@ -338,7 +303,7 @@ def _stuck_row(step: BoundStep[Any], task: Task, *, of_several: bool, in_words: 
 
 
 def show(
-    task_id: Annotated[str, typer.Argument(metavar="TASK", help="The id of the task.")],
+    task_id: Annotated[str, opt.argument("TASK", "The id of the task.")],
     *,
     name: opt.App,
     use_case_name: opt.UseCase = None,
@@ -346,13 +311,13 @@ def show(
 ) -> None:
     """Show everything about a task: its state, what happens next, its attributes, and its failures with tracebacks.
 
-    If --app names a table, the task is looked for in all its use cases.
+    If --app names a table, this looks for the task in all its use cases.
 
     Exits with 1 if the task does not exist.
     """
     with command.use_cases(name, use_case_name) as models:
         task = _read(models, task_id)
-        found, family = task_as_json(task, with_data=True), family_of(task)
+        found, family = facts.task_as_json(task, with_data=True), family_of(task)
         if as_json:
             failures = [asdict(each) | {"time": stamp(each.time)} for each in task.errors]
             terminal.say_json({**found, **(family.as_json() if family else {}), "errors": failures})
@@ -366,11 +331,11 @@ def show(
 
 
 def _read(models: Sequence[type[Task]], task_id: str) -> Task:
-    """Return the task, which only one of these use cases may have."""
+    """Return the task, or raise an error if not exactly one of these use cases has it."""
     found = []
     for model in models:
         try:
-            found.append(read_task(model, task_id))
+            found.append(facts.read_task(model, task_id))
         except TaskNotFoundError:
             continue
         except ValueError as error:
@@ -384,19 +349,19 @@ def _read(models: Sequence[type[Task]], task_id: str) -> Task:
 
 
 def _facts(task: Task, family: Family | None, options: Sequence[str]) -> Iterator[Text]:
-    """Yield a line for each fact; `options` are those of commands on tasks of this use case."""
+    """Yield a line for each fact. The suggested commands get these `options`."""
     state = task.state
     yield Text.assemble(
         (f"{type(task).__name__} {escaped(task.task_id)}", "bold"),
         ": ",
-        (escaped(in_words(state)), terminal.COLOURS[state.status]),
+        (escaped(facts.in_words(state)), terminal.COLOURS[state.status]),
     )
     step = getattr(type(task), state.step, None) if state.step else None
     if step is not None and not task.tracker.ends_at(state.code):
         yield _line("attempt", f"{task.attempt} of {step.max_attempts}")
-    paused = _pauses(task)
+    paused = [("paused", escaped(str(pause))) for pause in pauses_at(task)]
     blocked_by = family.blocked_by if family else None
-    yield _line("next", escaped(what_comes_next(task, step, blocked_by, paused=bool(paused))))
+    yield _line("next", escaped(facts.what_comes_next(task, step, blocked_by, paused=bool(paused))))
     for label, line in (*paused, *_commands(task, step, options)):
         yield _line(label, line)
     yield _line("created", _time(task.create_time))
@@ -405,7 +370,7 @@ def _facts(task: Task, family: Family | None, options: Sequence[str]) -> Iterato
         yield _line("due", _time(task.due_time))
     if state.status is Status.IN_PROGRESS:
         yield _line("lock expires", _time(task.lock_expire_time))
-    for label, text in (*relations_in_words(task), *signals_in_words(task)):
+    for label, text in (*facts.relations_in_words(task), *facts.signals_in_words(task)):
         yield _line(label, escaped(text))
     for child in family.children if family else ():
         yield _line("waits for", escaped(str(child)))
@@ -418,18 +383,15 @@ def _facts(task: Task, family: Family | None, options: Sequence[str]) -> Iterato
 
 
 def _commands(task: Task, step: BoundStep[Any] | None, options: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the command that says or changes what happens next, to be pasted into a shell."""
+    """Yield the labels of useful commands, and the commands, quoted for a shell."""
     status = task.state.status
     if membership_of(task) in {Membership.QUEUE, Membership.QUEUE_AND_OTHERS}:
         yield "who is first", _command("group", str(task.group), options)
-    if step is None or (status is not Status.IGNORED and (status is not Status.IN_PROGRESS or is_abandoned(task))):
-        return
-    if status is Status.IGNORED:
+    if step is not None and status is Status.IGNORED:
         yield "to reopen it", _command("reopen", task.task_id, options)
-        return
-    worker = ["--worker", task.worker] if task.worker else []
-    why = ["--reason", "its worker died"]
-    yield "if it died", _command("unlock", task.task_id, [*why, *worker, *options])
+    elif step is not None and status is Status.IN_PROGRESS and not facts.is_abandoned(task):
+        worker = ["--worker", task.worker] if task.worker else []
+        yield "if it died", _command("unlock", task.task_id, ["--reason", "its worker died", *worker, *options])
 
 
 def _command(verb: str, task_id: str, options: Sequence[str]) -> str:
@@ -438,22 +400,15 @@ def _command(verb: str, task_id: str, options: Sequence[str]) -> str:
 
 
 def _time(time: datetime | None) -> str:
-    if time is None:  # it cannot be read
-        return "?"
-    return moment(time)
+    return "?" if time is None else moment(time)  # None: it cannot be read
 
 
 def _line(label: str, text: str) -> Text:
     return Text.assemble((f"  {escaped(label):{_LABEL}}", "dim"), "  ", text)
 
 
-def _pauses(task: Task) -> list[tuple[str, str]]:
-    """Return a line for each pause that holds a task back."""
-    return [("paused", escaped(str(pause))) for pause in pauses_at(task)]
-
-
 def _attributes(found: Mapping[str, Any]) -> Iterator[Text]:
-    """Yield the user's attributes, dictionaries and lists on several lines, and what cannot be read."""
+    """Yield the user's attributes, with dictionaries and lists on several lines, and the unreadable attributes."""
     unread = found.get("unread", {})
     if found["attributes"] or unread:
         yield Text()
@@ -468,7 +423,6 @@ def _attributes(found: Mapping[str, Any]) -> Iterator[Text]:
 
 
 def _failures(task: Task) -> Iterator[Text]:
-    """Yield the failures, the oldest first."""
     for failure in task.errors:
         attempt = f", attempt {failure.attempt}" if failure.attempt else ""
         times = f", {failure.count} times until" if failure.count > 1 else ":"

@@ -1,17 +1,16 @@
-"""`top`, `workers` and `schedules`: what is due, fails, runs and repeats, over all use cases, as the page shows it."""
+"""`top`, `workers`, `schedules` and `group`: what is due, fails, runs, repeats and waits, as on the page."""
 
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from functools import partial
 from select import select
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -20,8 +19,9 @@ from pynamodb_tracker.cli import command, terminal
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.tasks import held_back, waiting
 from pynamodb_tracker.cli.terminal import styled
+from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.history import Change, History
-from pynamodb_tracker.presentation.overview import Number, Overview, look
+from pynamodb_tracker.presentation.overview import Overview, look
 from pynamodb_tracker.presentation.running import MOST, WorkerView, find_running
 from pynamodb_tracker.presentation.schedules import MOST as MOST_ROWS
 from pynamodb_tracker.presentation.schedules import Schedule, find_schedules
@@ -31,25 +31,23 @@ from pynamodb_tracker.presentation.why_failed import Errors, find_errors
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.task.task import Task
 
-_INTERVAL = timedelta(seconds=10)
 _ERRORS = 5
 _TITLES = ("step", "pending", "in progress", "failed", "gave up", "due for", "locks")
 
 
 def workers(
     worker: Annotated[
-        str | None,
-        typer.Argument(metavar="[WORKER]", help="Only workers whose names begin so, such as those of a host."),
+        str | None, opt.argument("[WORKER]", "Only workers with names that begin like this, such as a host.")
     ] = None,
     *,
     as_json: opt.Json = False,
     name: opt.App,
     use_case_name: opt.UseCase = None,
 ) -> None:
-    """Show who runs tasks now, over all steps and use cases: how many, since when, and whose locks have expired.
+    """Show which workers run tasks now, in all use cases: how many, since when, and whether locks have expired.
 
-    It reads the rows of up to 1,000 tasks in progress, those whose locks expire first, at one read unit each. A worker
-    that runs nothing now is not shown.
+    It reads the rows of up to 1,000 tasks in progress, in the order in which their locks expire, at one read unit each.
+    Idle workers are not listed.
 
     Exits with 1 if a lock has expired.
     """
@@ -90,12 +88,12 @@ def _worker_as_json(each: WorkerView) -> dict[str, Any]:
 
 
 def schedules(*, as_json: opt.Json = False, name: opt.App, use_case_name: opt.UseCase = None) -> None:
-    """Show the tasks that repeat: by which rule, how the last round ended and what it created, and what comes next.
+    """Show the tasks that repeat: the rule, how the last round ended and what it created, and what comes next.
 
-    The index does not tell which tasks repeat, so it reads the rows of up to 500 tasks of a use case, at up to a read
-    unit each: of those that are pending or failed at the first step, and then of the others.
+    The index does not tell which tasks repeat. So this reads the rows of up to 500 tasks per use case, at up to a read
+    unit each, beginning with tasks that are pending or failed at the first step.
 
-    Exits with 1 if a last round has not succeeded, or if a task that repeats is ignored.
+    Exits with 1 if a last round did not succeed, or if a task that repeats is ignored.
     """
     with command.use_cases(name, use_case_name) as models:
         looked_at = {model: find_schedules(model) for model in models}
@@ -132,41 +130,76 @@ def _schedule_as_json(each: Schedule) -> dict[str, Any]:
     return {**about, "repeat": rule_of(task), "last_run": last_run_as_json(task), **due}
 
 
+def group(
+    group_name: Annotated[str, opt.argument("GROUP", "The name of the group.")],
+    *,
+    repair: Annotated[
+        bool, opt.flag("--repair", "Hand on the turn if the task that has it has ended, or is gone.")
+    ] = False,
+    name: opt.App,
+    use_case_name: opt.UseCase = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Show which task of a group has the turn, what its tasks share, and which wait for their turn, in order.
+
+    A group needs a repair only if its task with the turn was deleted or changed without this library.
+
+    Exits with 1 if the group needs a repair.
+    """
+    with command.use_case(name, use_case_name) as model:
+        with command.refusing(ValueError):
+            of: Any = model.group(group_name)
+        if repair:
+            of.repair()
+        turn, waiting = of.turn, of.waiting()
+        has_it = None if turn is None else next(iter(model.get_many([turn])), None)
+        is_over = has_it is None or has_it.tracker.ends_at(has_it.state.code)
+        is_stuck = is_over if turn is not None else bool(waiting)
+        state = "idle" if turn is None else "gone" if has_it is None else name_of(has_it.state)
+        if as_json:
+            found = {"group": group_name, "turn": turn, "state": state, "data": of.data, "waiting": waiting}
+            terminal.say_json(found | {"needs_repair": is_stuck})
+        else:
+            who = "nobody has the turn" if turn is None else f"{escaped(turn)} has the turn, {state}"
+            terminal.say(f"{escaped(group_name)} of {model.__name__}: {who}")
+            if data := of.data:
+                terminal.say(f"  data   {escaped(exact_json.dumps(data, ensure_ascii=False))}")
+            for task_id in waiting:
+                terminal.say(f"  waits  {escaped(task_id)}")
+            if is_stuck:
+                terminal.warn("the task that should have the turn has ended or is gone: add --repair to hand it on")
+    if is_stuck:
+        raise typer.Exit(command.FOUND)
+
+
 def top(
     *,
-    every: Annotated[
-        timedelta | None, typer.Option(parser=opt.duration, metavar="TIME", help="How often; 10s by default.")
-    ] = None,
+    every: Annotated[timedelta | None, opt.value("TIME", "How often; 10s by default.", opt.duration)] = None,
     name: opt.App,
     use_case_name: opt.UseCase = None,
 ) -> None:
-    """Show all use cases live: what is pending, how late it is, what fails and why, and whether it keeps up; q quits.
+    """Show all use cases live: what is pending or late, what fails and why, and whether workers keep up; q quits.
 
-    Each state is counted up to 1,000 tasks, and errors are those of the 400 tasks of each state with the latest due
-    time, as on the page. In a pipe, it prints that once.
+    As on the page, each state is counted up to 1,000 tasks, and errors come from the 400 tasks per state with the
+    latest due times. In a pipe, it prints them once.
     """
-    pause = (every or _INTERVAL).total_seconds()
     with command.use_cases(name, use_case_name) as models:
         on, histories = terminal.console(), {model: History() for model in models}
         if not on.is_terminal:
             on.print(_all_of(histories), soft_wrap=True)
             return
-        _watch(on, partial(_all_of, histories), pause)
+        from rich.live import Live  # noqa: PLC0415 - slow to import
 
-
-def _watch(on: Console, look_again: Any, pause: float) -> None:
-    from rich.live import Live  # noqa: PLC0415 - slow to import
-
-    with _keys() as is_quit, Live(console=on, auto_refresh=False, screen=True, vertical_overflow="crop") as live:
-        while True:
-            live.update(look_again(), refresh=True)
-            if is_quit(pause):
-                return
+        with _keys() as is_quit, Live(console=on, auto_refresh=False, screen=True, vertical_overflow="crop") as live:
+            while True:
+                live.update(_all_of(histories), refresh=True)
+                if is_quit((every or timedelta(seconds=10)).total_seconds()):
+                    return
 
 
 @contextmanager
-def _keys() -> Iterator[Any]:
-    """Yield what waits for some seconds, and returns whether q was pressed meanwhile."""
+def _keys() -> Iterator[Callable[[float], bool]]:
+    """Yield a function that waits for some seconds, and returns True as soon as q is pressed."""
 
     def only_wait(seconds: float) -> bool:
         time.sleep(seconds)
@@ -184,11 +217,9 @@ def _keys() -> Iterator[Any]:
         import tty  # noqa: PLC0415 - the same
 
         before = termios.tcgetattr(sys.stdin)
-    except (AttributeError, ImportError, OSError, ValueError):  # stdin is no terminal: only Ctrl-C quits
-        yield only_wait
-        return
-    except Exception as error:
-        if type(error).__name__ != "error":  # of termios
+    except Exception as error:  # stdin is not a terminal: only Ctrl-C quits
+        expected = isinstance(error, AttributeError | ImportError | OSError | ValueError)
+        if not (expected or type(error).__name__ == "error"):  # termios.error
             raise
         yield only_wait
         return
@@ -207,13 +238,8 @@ def _all_of(histories: Mapping[type[Task], History]) -> RenderableType:
         view = look(steps, errors)
         if (exact := view.exact) is not None:
             history.add(clock.now(), exact)
-        parts += [
-            _title(model, view, history.change),
-            *held_back(view.pauses or (), view.limits),
-            _table(view),
-            *_newest(errors),
-            Text(),
-        ]
+        head = (_title(model, view, history.change), *held_back(view.pauses or (), view.limits))
+        parts += [*head, _table(view), *_newest(errors), Text()]
     return Group(*parts[:-1])
 
 
@@ -238,15 +264,14 @@ def _table(view: Overview) -> Table:
         least = longest if title == "due for" else None
         table.add_column(title, justify="right" if is_number else "left", no_wrap=not is_folded, min_width=least)
     for row, parts in zip(view.steps, late, strict=True):
-        cells = [_number(number, terminal.COLOURS[state.status]) for state, number in row.numbers.items()]
+        cells = [
+            styled(str(number), terminal.COLOURS[state.status] if number.tasks else "dim")
+            for state, number in row.numbers.items()
+        ]
         cells[0].append(waiting(row.waiting))
         expired = "" if row.abandoned is None else f"expired {age(row.abandoned)} ago"
         table.add_row(row.step.name, *cells, styled(", ".join(parts)), styled(expired, "red"))
     return table
-
-
-def _number(number: Number, style: str) -> Text:
-    return styled(str(number), style if number.tasks else "dim")
 
 
 def _newest(errors: Errors) -> Sequence[Text]:

@@ -1,4 +1,4 @@
-"""`create`, `reopen`, `ignore`, `cancel`, `unlock` and `delete`: decisions about single tasks."""
+"""`create`, `signal`, `reopen`, `ignore`, `cancel`, `unlock` and `delete`: decisions about single tasks."""
 
 import sys
 import threading
@@ -15,22 +15,25 @@ from pynamodb_tracker.batch.bulk import in_threads_together, with_rows
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import CANNOT_RUN, FOUND, INTERRUPTED, CannotRunError, ids_in, refusing, use_case
 from pynamodb_tracker.cli.targets import NOTHING_ASKED, Asked, Targets
-from pynamodb_tracker.cli.task_files import Format, LineReader
+from pynamodb_tracker.cli.task_files import TOO_DEEP, Format, LineReader
 from pynamodb_tracker.cli.terminal import say, say_id, warn
 from pynamodb_tracker.exceptions import TaskLockedError, TaskNotFoundError, TrackerError
+from pynamodb_tracker.model.references import round_of
+from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.errors import for_people
 from pynamodb_tracker.presentation.task_facts import name_of
 from pynamodb_tracker.presentation.text import between, count, escaped
 from pynamodb_tracker.presentation.times import spread
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
+from pynamodb_tracker.step.signal import signal_named
 from pynamodb_tracker.task.task import Task
 
 _THREADS = 25
-"""Tasks that are changed at the same time: as many as one request has room for."""
+"""Tasks that are changed at the same time: as many as fit into one request."""
 
 _NAMED = 5
-"""Tasks that a question names."""
+"""How many tasks the confirmation names."""
 
 _EFFECTS = {
     "created": "",
@@ -39,40 +42,44 @@ _EFFECTS = {
     "restarted": "; it had succeeded, and starts over",
     "ignored": "; it keeps the request, and runs only after it is reopened",
 }
-"""What `--merge` did, after the state of the task."""
+"""What `create --merge` prints after the state of the task."""
 
-Limit = Annotated[int | None, typer.Option(parser=opt.number, metavar="N", help="At most this many tasks.")]
+_EFFECTS_OF_SIGNALS = {
+    "resumed": "it is due by this signal",
+    "early": "the signal is stored, before the task waits for it",
+    "late": "the signal is stored, although the task waits no longer",
+    "stored": "the signal is stored",
+}
+
+Limit = Annotated[int | None, opt.value("N", "At most this many tasks.", opt.number)]
 DryRun = Annotated[bool, opt.flag("--dry-run", "Print the ids of the tasks that would be changed, and change none.")]
-Reason = Annotated[str, typer.Option(parser=opt.reason, metavar="TEXT", help="Why; it is kept with the task's errors.")]
+Reason = Annotated[str, opt.value("TEXT", "Why; it is kept with the task's errors.", opt.reason)]
 
 
 def create(
-    task_id: Annotated[str, typer.Argument(metavar="TASK", help="The id of the task.")],
+    task_id: Annotated[str, opt.argument("TASK", "The id of the task.")],
     values: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="NAME=VALUE",
-            help="Attributes, written as in a CSV file; also state, due_time, repeat and group.",
-        ),
+        opt.argument("NAME=VALUE", "Attributes, as in a CSV file; also state, due_time, repeat and group."),
     ] = None,
     *,
     due: Annotated[
-        datetime | None,
-        typer.Option(parser=opt.later, metavar="TIME", help="Not before then: 30m, 12h, 2026-01-31T12:00."),
+        datetime | None, opt.value("TIME", "Not before then: 30m, 12h, 2026-01-31T12:00.", opt.later)
     ] = None,
     merge: Annotated[bool, opt.flag("--merge", "If the task exists, have it run with that, or once more.")] = False,
     name: opt.App,
     use_case_name: opt.UseCase = None,
 ) -> None:
-    """Create a task with these attributes, each as the class declares it, as in amount=4200 or data='{"a": 1}'.
+    """Create a task with attributes of its class, as in amount=4200 or data='{"a": 1}'.
 
-    state=ship.pending creates it in another state than pending of the first step, due_time=2026-01-31T12:00 makes it
-    due later, as --due does. repeat="cron 0 2 * * * in Europe/Berlin" or repeat="every 1h" is its rule, and group=NAME
-    its group, whose tasks run one at a time, in order.
+    By default, it is pending at the first step. state=ship.pending creates it in another state. --due, or
+    due_time=2026-01-31T12:00, makes it due later. repeat="cron 0 2 * * * in Europe/Berlin" or repeat="every 1h" sets
+    its rule. group=NAME adds it to a group, whose tasks run one at a time, in order.
 
-    Exits with 1 if the task exists. With --merge, such a task gets ready to run: one pending at its first step keeps
-    its attributes, and is due earlier if asked for; one that runs, runs again after its success, with these attributes;
-    one that has succeeded starts over with them; one that is ignored keeps them until it is reopened.
+    Exits with 1 if the task exists. With --merge, an existing task runs again instead. If it is pending at its first
+    step, it keeps its attributes, and --due can make it due earlier. If it is running, it runs again with the new
+    attributes after its success. If it has succeeded, it starts over with them. If it is ignored, it keeps them until
+    it is reopened.
     """
     with use_case(name, use_case_name) as model:
         given = {"task_id": task_id} | ({} if due is None else {"due_time": due.isoformat()})
@@ -92,6 +99,45 @@ def create(
         say(f"{escaped(task.task_id)}: {name_of(task.state)}{how}")
 
 
+def _value(text: str) -> Any:
+    try:
+        return exact_json.with_floats(exact_json.loads(text))
+    except RecursionError:
+        raise typer.BadParameter(TOO_DEEP) from None
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not JSON: write text in quotes, as in '\"yes\"'") from None
+
+
+def signal(
+    task_id: Annotated[str, opt.argument("TASK", "The id of the task.")],
+    signal_name: Annotated[str, opt.argument("SIGNAL", "The name of the awaited signal, as in paid.")],
+    *,
+    value: Annotated[Any, opt.value("JSON", "The signal, at most 1 KB; null by default.", _value)] = None,
+    key: Annotated[str | None, opt.value("TEXT", "The sender's id of the event; the same event counts once.")] = None,
+    of_round: Annotated[
+        str | None, typer.Option("--round", metavar="TEXT", help="The round of a task that has started over.")
+    ] = None,
+    by: opt.By,
+    name: opt.App,
+    use_case_name: opt.UseCase = None,
+) -> None:
+    """Send a signal that a task awaits, such as a payment or an approval. It makes the task due.
+
+    Only the first signal of a name counts, and sending it again changes nothing. Exits with 1 if a different one was
+    sent before, if the task does not exist, or if it has ended.
+    """
+    with use_case(name, use_case_name) as model:
+        with refusing(TypeError, ValueError):
+            awaited = signal_named(model, signal_name)
+            if of_round is None and (found := model.get_task(task_id, with_data=False)).round is not None:
+                raise CannotRunError(
+                    f"{escaped(task_id)} has started over: add --round {round_of(found)} if the signal is meant for "
+                    "what it does now"
+                )
+            sent = awaited.send(task_id, value, by=by, key=key, round=of_round)
+        say(f"{escaped(task_id)}: {name_of(sent.task.state)}; {_EFFECTS_OF_SIGNALS[sent.effect]}")
+
+
 def reopen(
     targets: opt.Targets,
     *,
@@ -100,8 +146,7 @@ def reopen(
     error_contains: opt.ErrorContains = None,
     limit: Limit = None,
     rate: Annotated[
-        float | None,
-        typer.Option(parser=opt.rate, metavar="N/UNIT", help="Let them become due one by one: 50/m, within a week."),
+        float | None, opt.value("N/UNIT", "Let them become due one by one: 50/m, within a week.", opt.rate)
     ] = None,
     dry_run: DryRun = False,
     clear_checkpoints: Annotated[
@@ -113,11 +158,12 @@ def reopen(
 ) -> None:
     """Make failed or ignored tasks pending again and due now, with all their attempts.
 
-    With a step, only tasks that are at this step. With --error-contains, --since, --until, --limit or --dry-run, name a
-    step or a state instead, as in ship.failed: it reopens the tasks there that match, in the order of their due times.
+    If you name a step before the tasks, only tasks at that step are reopened. With --error-contains, --since, --until,
+    --limit or --dry-run, name a step or a state instead of tasks, as in ship.failed. This reopens the matching tasks
+    there, in the order of their due times.
 
-    With --rate, tasks that wait for others, repeat or are in a group become due as they do without it. It spreads when
-    tasks become due; the workers limit how fast they run.
+    --rate spreads the due times of tasks, but not how fast workers run them. It does not change when tasks become due
+    that wait for others, repeat or are in a group.
 
     Exits with 1 if a task was refused; the others are reopened.
     """
@@ -129,9 +175,9 @@ def reopen(
         def reopen_one(of: BoundStep[Any], task: Task | None, task_id: str, due: datetime | None) -> str:
             reopened = of.reopen(task_id, by=by, due_time=due, clear_checkpoints=clear_checkpoints)
             as_before = ", as before" if task is not None and task.state == of.pending else ""
-            waits = f"; it waits for {escaped(reopened.waits_for)}" if reopened.waits_for else ""
-            is_later = not waits and due is not None and reopened.due_time > clock.now()
-            later = f", due {between(reopened.due_time)}" if is_later else ""
+            waits, later = f"; it waits for {escaped(reopened.waits_for)}" if reopened.waits_for else "", ""
+            if due is not None and not waits and reopened.due_time > clock.now():
+                later = f", due {between(reopened.due_time)}"
             if due is not None and reopened.due_time <= clock.now() < due:
                 at_once.append(task_id)
             return f"{name_of(reopened.state)}{as_before}{waits}{later}"
@@ -140,10 +186,8 @@ def reopen(
             _for_each_target(model, targets, reopen_one, asked, (Status.FAILED, Status.IGNORED), given=zip(due_times))
         finally:
             if at_once:
-                are = "is" if len(at_once) == 1 else "are"
-                warn(
-                    f"{count(len(at_once))} {are} due at once: repeating, with the turn of a group, or pending already"
-                )
+                are = f"{count(len(at_once))} {'is' if len(at_once) == 1 else 'are'}"
+                warn(f"{are} due at once: repeating, with the turn of a group, or pending already")
 
 
 def ignore(
@@ -157,7 +201,7 @@ def ignore(
     reason: Reason,
     even_running: Annotated[bool, opt.flag("--even-running", "Also tasks that a worker is running.")] = False,
     even_in_group: Annotated[
-        bool, opt.flag("--even-in-group", "With --even-running: also if the next task of its group starts then.")
+        bool, opt.flag("--even-in-group", "With --even-running: also if the next task of its group then starts.")
     ] = False,
     by: opt.By,
     name: opt.App,
@@ -165,12 +209,13 @@ def ignore(
 ) -> None:
     """Ignore tasks: they are not run until they are reopened.
 
-    With a step, only tasks that are at this step. With --error-contains, --since, --until, --limit or --dry-run, name a
-    step or a state instead, as in ship.failed: it ignores the tasks there that match.
+    If you name a step before the tasks, only tasks at that step are ignored. With --error-contains, --since, --until,
+    --limit or --dry-run, name a step or a state instead of tasks, as in ship.failed. This ignores the matching tasks
+    there.
 
-    A task that is running is refused, unless you add --even-running: its
-    worker can record nothing more, but what it does outside of the table goes on until it notices. In a group, the next
-    task starts meanwhile; so this needs --even-in-group, too.
+    A running task is refused unless you add --even-running. Its worker can then record nothing more, but its work
+    outside of the table continues until it notices. In a group, the next task starts in the meantime, so a running task
+    of a group needs --even-in-group, too.
 
     Exits with 1 if a task was refused; the others are ignored.
     """
@@ -181,10 +226,8 @@ def ignore(
             try:
                 state = name_of(of.ignore(task_id, reason=reason, by=by, **flags).state)
             except TaskLockedError as error:
-                named = (
-                    "--even-running" if getattr(error.task, "group", None) is None else "--even-running --even-in-group"
-                )
-                raise TaskLockedError(f"{for_people(error)}; {named} cancels its run") from None
+                more = "" if getattr(error.task, "group", None) is None else " --even-in-group"
+                raise TaskLockedError(f"{for_people(error)}; --even-running{more} cancels its run") from None
             was_ignored = task is not None and task.state == of.ignored
             return f"{state}, as before; its reason was not changed" if was_ignored else state
 
@@ -197,17 +240,16 @@ def cancel(
     *,
     children: Annotated[bool, opt.flag("--children", "Also the tasks that it waits for.")] = False,
     even_in_group: Annotated[
-        bool, opt.flag("--even-in-group", "Also if it runs, and the next task of its group starts meanwhile.")
+        bool, opt.flag("--even-in-group", "Also if it is running and the next task of its group then starts.")
     ] = False,
     reason: Reason,
     by: opt.By,
     name: opt.App,
     use_case_name: opt.UseCase = None,
 ) -> None:
-    """Ignore tasks at whichever step they are, running or not: no next step begins until they are reopened.
+    """Ignore tasks at any step, running or not. No other step begins until they are reopened.
 
-    The worker of a running task can record nothing more, but what it does outside of the table goes on until it
-    notices.
+    The worker of a running task can record nothing more, but its work outside of the table continues until it notices.
 
     Exits with 1 if a task or a child was refused; the others are cancelled.
     """
@@ -221,9 +263,8 @@ def cancel(
             said = name_of(done.task.state)
             said += ", as before; its reason was not changed" if done.effect == "already_cancelled" else ""
             said += "; its block may still run" if done.running else ""
-            said += (
-                f"; {' '.join(map(escaped, done.blocked_parent))} waits in vain for it" if done.blocked_parent else ""
-            )
+            if done.blocked_parent:
+                said += f"; {' '.join(map(escaped, done.blocked_parent))} waits for it and is blocked"
             said += f"; and {count(len(done.children.cancelled))} that it waited for" if done.children.cancelled else ""
             if done.children.unlisted:
                 said += f"; {count(done.children.unlisted)} more that no list names, left as they are"
@@ -240,16 +281,16 @@ def unlock(
     *,
     reason: Reason,
     worker: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only if this worker has the task, as show and stuck name it.")
+        str | None, opt.value("NAME", "Only if this worker has the task, as show and stuck name it.")
     ] = None,
     by: opt.By,
     name: opt.App,
     use_case_name: opt.UseCase = None,
 ) -> None:
-    """Unlock tasks whose worker is known to be dead: they are pending at once, before their locks expire.
+    """Unlock tasks whose worker is dead. They become pending at once, before their locks expire.
 
-    The attempt counts. If the worker lives after all, it can record nothing more, but what it does outside of the table
-    may happen twice. stuck --all lists all tasks in progress, with their workers.
+    The attempt counts. If the worker is still alive, it can record nothing more, but its work outside of the table may
+    happen twice. stuck --all lists all tasks in progress, with their workers.
 
     Exits with 1 if a task was refused; the others are unlocked.
     """
@@ -274,7 +315,7 @@ def delete(
     name: opt.App,
     use_case_name: opt.UseCase = None,
 ) -> None:
-    """Delete tasks permanently, with all their data. A task in progress is refused; a missing one is only reported.
+    """Delete tasks permanently, with all their data. Tasks in progress are refused, missing ones only reported.
 
     Asks for confirmation first. Exits with 1 if the answer is no or a task was refused; the others are deleted.
     """
@@ -294,7 +335,7 @@ def delete(
 
 
 def _confirm(what: str, tasks: Sequence[str]) -> None:
-    """Ask for confirmation; exit if the answer is no, or if no terminal is there to ask at."""
+    """Ask for confirmation. Exit if the answer is no, or if stdin is not a terminal."""
     if "-" in tasks or not _is_terminal():
         warn("delete asks for confirmation, but stdin is not a terminal: add --yes")
         raise typer.Exit(CANNOT_RUN)
@@ -322,10 +363,10 @@ def _for_each_target(
     *,
     given: Iterable[tuple[Any, ...]] = repeat(()),
 ) -> None:
-    """Change each task at its step, or at the step that is named; without one, a task that is missing is refused.
+    """Change each task at the named step, or else at its own step. Without a step, a missing task is refused.
 
-    If tasks are asked for by what they have in common, those are changed, or only named. `change` takes the step, the
-    task, its id, and what is `given` for one task after the other, in their order.
+    If `asked` selects tasks by their properties, those are changed or, with `dry_run`, listed. `change` takes the step,
+    the task, its id, and the next values of `given`, in the order of the tasks.
     """
 
     def with_given(tasks: Iterable[tuple[str, Task | None]]) -> Iterator[tuple[Any, ...]]:
@@ -354,54 +395,38 @@ def _for_each_target(
 
 
 def _for_each(tasks: Iterable[tuple[Any, ...]], change: Callable[..., str], threads: int) -> None:
-    """Change each task, and print the result; one that is refused is reported, and the others go on.
+    """Change each task, and print the results in the order of the tasks. A refused task does not stop the others.
 
-    Of each task, `change` takes its id and what else is given. Several are changed at the same time, and the results
-    are printed in the order in which they were named.
+    `change` takes the values of a task, the first of which is its id.
     """
-    results = _Results()
+    waiting: dict[int, str | Exception] = {}
+    refused, following, guard = list[Exception](), 0, threading.Lock()
+
+    def print_result(number: int) -> None:
+        result = waiting.pop(number)
+        if isinstance(result, str):
+            say(result)
+        else:
+            warn(for_people(result))
+            refused.append(result)
 
     def change_one(numbered: tuple[int, tuple[Any, ...]]) -> None:
+        nonlocal following
         number, task = numbered
         try:
             result: str | Exception = f"{escaped(task[0])}: {change(*task)}"
         except (TrackerError, ValueError) as error:
             result = error
-        results.add(number, result)
+        with guard:
+            waiting[number] = result
+            while following in waiting:
+                following += 1
+                print_result(following - 1)
 
     try:
         in_threads_together(change_one, enumerate(tasks), threads)
     finally:
-        results.print_rest()
-    if results.refused:
+        for number in sorted(waiting):  # after a task that was not changed because of an interrupt
+            print_result(number)
+    if refused:
         raise typer.Exit(FOUND)
-
-
-class _Results:
-    """The results of tasks that are changed at the same time, printed in the order of their numbers."""
-
-    def __init__(self) -> None:
-        self.refused = 0
-        self._waiting: dict[int, str | Exception] = {}
-        self._printed = 0
-        self._guard = threading.Lock()
-
-    def add(self, number: int, result: str | Exception) -> None:
-        """Print the result once those before it are printed."""
-        with self._guard:
-            self._waiting[number] = result
-            while self._printed in self._waiting:
-                self._printed += 1
-                self._print(self._waiting.pop(self._printed - 1))
-
-    def print_rest(self) -> None:
-        """Print the results of tasks that were changed although one before them was not, because of an interrupt."""
-        for number in sorted(self._waiting):
-            self._print(self._waiting.pop(number))
-
-    def _print(self, result: str | Exception) -> None:
-        if isinstance(result, str):
-            say(result)
-        else:
-            warn(for_people(result))
-            self.refused += 1

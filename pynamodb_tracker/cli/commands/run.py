@@ -1,4 +1,4 @@
-"""`run` and `retry`: call a function for the tasks of a step, with progress, a stop by Ctrl-C, and a report."""
+"""`run` and `retry`: call a function for the tasks of a step, with progress, Ctrl-C and a report."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ from pynamodb_tracker.presentation.text import age, count, escaped
 from pynamodb_tracker.status import Codes
 
 DryRun = Annotated[bool, opt.flag("--dry-run", "Print the ids of the tasks that would be run, and run nothing.")]
-_IF_BOUND = "The function to call for each task, with its context, if none is bound to the step."
-Function = Annotated[str | None, typer.Argument(metavar="MODULE:FUNCTION", help=_IF_BOUND)]
+_IF_BOUND = "The function to call with the context of each task, if none is bound to the step."
+Function = Annotated[str | None, opt.argument("MODULE:FUNCTION", _IF_BOUND)]
 FunctionAndTasks = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="[MODULE:FUNCTION] [TASK]",
-        help=f"{_IF_BOUND} Then the tasks to run, all that are due by default; - reads ids from stdin.",
+    opt.argument(
+        "[MODULE:FUNCTION] [TASK]",
+        f"{_IF_BOUND} Then the tasks to run, by default all that are due; - reads ids from stdin.",
     ),
 ]
-Limit = Annotated[int | None, typer.Option(parser=opt.number, metavar="N", help="Run at most this many tasks.")]
+Limit = Annotated[int | None, opt.value("N", "Run at most this many tasks.", opt.number)]
 
 
 def run(
@@ -62,13 +62,14 @@ def run(
     dry_run: DryRun = False,
     as_json: opt.Json = False,
 ) -> None:
-    """Run the tasks that are named, or every task that is due in a step: pending, failed and abandoned tasks.
+    """Run the named tasks, or every due task of a step: pending, failed and abandoned tasks.
 
-    The function is the one that is bound to the step with @Order.ship.does; name it if none is bound. If the first id
+    It calls the function bound to the step with @Order.ship.does. If none is bound, name one. If the first task id
     looks like MODULE:FUNCTION, pass the ids on stdin, as in echo order:17 | pynamodb-tracker run ship -.
 
-    Each task is run once, also one that these runs make due, such as the next of a group, unless tasks are named or
-    selected. Ctrl-C starts no more tasks and waits for running ones; a second Ctrl-C does not wait.
+    Each task is run once. If you neither name nor select tasks, tasks that become due during these runs, such as the
+    next one of a group, are run, too. Ctrl-C starts no more tasks and waits for running ones. A second Ctrl-C does not
+    wait.
 
     Exits with 1 if a task failed, was ignored or was refused.
     """
@@ -109,9 +110,9 @@ def retry(
     dry_run: DryRun = False,
     as_json: opt.Json = False,
 ) -> None:
-    """Call a function for the failed tasks of a step that are due.
+    """Run the failed tasks of a step that are due.
 
-    Each task is run once. Ctrl-C starts no more tasks and waits for running ones; a second Ctrl-C does not wait.
+    Each task is run once. Ctrl-C starts no more tasks and waits for running ones. A second Ctrl-C does not wait.
 
     Exits with 1 if a task failed again, was ignored or was refused.
     """
@@ -134,7 +135,6 @@ def _print_due(selection: Selection, *, as_json: bool) -> None:
 
 
 def _run(verb: str, batch: WatchedBatch, *, as_json: bool) -> None:
-    """Run a batch, print what became of it, and exit."""
     selection, ended = batch.selection, None
     batch.expected = selection.count() if selection.has_total else None
     with safe_stderr(batch.stop.event.set), terminal.progress(f"{verb} {selection.step.name}", batch.expected) as shown:
@@ -158,12 +158,11 @@ def _run(verb: str, batch: WatchedBatch, *, as_json: bool) -> None:
 
 
 _SHOWN_REFUSALS = 5
-"""Refused tasks that the report names."""
 
 
 @dataclass(slots=True)
 class WatchedBatch:
-    """A batch in progress: the outcomes of its tasks, why they failed, and which are running."""
+    """A batch in progress, with its running tasks, outcomes and errors."""
 
     selection: Selection | NamedTasks
     function: Callable[[Any], object]
@@ -172,25 +171,24 @@ class WatchedBatch:
     rate: float | None = None
     heartbeat: bool = False
     expected: int | None = None
-    """How many tasks there were at most, before it began; None if that is unknown."""
+    """How many tasks there were at most before the batch began, or None."""
     began: datetime = field(default_factory=clock.now)
     progress: terminal.Progress = field(default_factory=terminal.Progress)
     report: Report = field(default_factory=Report)
     groups: ErrorGroups[str] = field(default_factory=ErrorGroups)
     running: set[str] = field(default_factory=set)
     taken: int = 0
-    """Tasks that other workers had first, which is nobody's failure."""
+    """Tasks that other workers claimed first, which is not a failure."""
     pause: object = None
-    """The pause of the step, if that is why not all were run; tasks that are named are run all the same."""
+    """The pause of the step, if it kept tasks from running. It does not affect named tasks."""
     released: int = 0
     """Tasks that were claimed, and released because of the stop."""
     _began: float = field(default_factory=time.monotonic)
     _guard: threading.Lock = field(default_factory=threading.Lock)
     _batcher: WriteBatcher | None = None
-    """What sends the writes of several threads together."""
 
     def run(self) -> None:
-        """Run all of it; what the function prints goes to stderr, because stdout is for the report."""
+        """Run the tasks. The function's output goes to stderr, because stdout is for the report."""
         self._batcher = batcher_for(self.threads)
         with redirect_stdout(sys.stderr):
             for each in self.selection.passes(self.threads, heartbeat=self.heartbeat):
@@ -205,14 +203,10 @@ class WatchedBatch:
 
         def run_one(task: tuple[Codes, str]) -> None:
             attempt: TaskAttempt[Any] = TaskAttempt(
-                *task,
-                feed=tasks.source,
-                stopped=self.stop.event,
-                batcher=self._batcher,
-                slot=admission.slot_of(task),
+                *task, feed=tasks.source, stopped=self.stop.event, batcher=self._batcher, slot=admission.slot_of(task)
             )
             with attempt.followed_by(feeding):
-                if self.stop:  # a task that is claimed and released would be pending, whatever it was before
+                if self.stop:  # claiming and releasing the task would make it pending
                     attempt.note_response()
                     raise KeyboardInterrupt
                 if not self.selection.is_named and (pause := self.selection.step._definition.pause()) is not None:
@@ -246,7 +240,7 @@ class WatchedBatch:
             raise attempt.error
 
     def _call(self, ctx: ExecutionContext[Any]) -> None:
-        """Call the function; one that calls sys.exit, as scripts do, fails its task, not the batch."""
+        """Call the function. If it calls sys.exit, as scripts do, its task fails, not the batch."""
         task_id = ctx.task.task_id
         self.running.add(task_id)
         try:
@@ -263,12 +257,12 @@ class WatchedBatch:
             self.running.discard(task_id)
 
     def number(self, outcome: str) -> int:
-        """Return how many tasks have that outcome: succeeded, failed, ignored or refused."""
+        """Return how many tasks succeeded, failed, were ignored or were refused."""
         return len(getattr(self.report, outcome))
 
     @property
     def refused(self) -> dict[str, Exception]:
-        """Why tasks were not run, or their outcome not recorded; without those that others had first."""
+        """Why tasks were not run or not recorded, without tasks that others claimed first."""
         known = self.report.refused.items()
         return {task_id: error for task_id, error in known if self.selection.is_named or not was_taken(error)}
 
@@ -283,18 +277,17 @@ class WatchedBatch:
     # What it prints.
 
     def numbers(self) -> str:
-        """Return how many tasks have each outcome, without zeros."""
+        """Return the number of tasks by outcome, as text without zeros."""
         counted = self._counted() | {"taken by others": self.taken, "refused": self.number("refused") - self.taken}
         return ", ".join(f"{number:,} {outcome}" for outcome, number in counted.items() if number) or "nothing yet"
 
     def report_waiting(self) -> None:
-        """Print what is waited for after the first Ctrl-C."""
-        running = len(self.running)
-        what = f": waiting for {count(running)} to finish; Ctrl-C again leaves them locked" if running else ""
-        warn(f"stopping{what}")
+        """Print how many tasks still run, after the first Ctrl-C."""
+        waits = f": waiting for {count(len(self.running))} to finish; Ctrl-C again leaves them locked"
+        warn(f"stopping{waits if self.running else ''}")
 
     def report_left(self) -> None:
-        """Print which tasks the second Ctrl-C leaves locked."""
+        """Print the tasks that the second Ctrl-C leaves locked."""
         left = ", ".join(sorted(self.running)) or "none"
         warn(f"stopped at once: these tasks stay in progress until their locks expire, and are then taken over: {left}")
         self.progress.leave()
@@ -304,26 +297,24 @@ class WatchedBatch:
         refused = {task_id: f"{type(error).__name__}: {one_line(error)}" for task_id, error in self.refused.items()}
         others = {"taken": self.taken, "refused": refused, "released": self.released}
         paused = {} if self.pause is None else {"paused": str(self.pause)}
-        terminal.say_json(
-            {**self._counted(), **others, **paused, "seconds": round(self._seconds(), 1), "stopped": stopped}
-        )
+        took = round(time.monotonic() - self._began, 1)
+        terminal.say_json({**self._counted(), **others, **paused, "seconds": took, "stopped": stopped})
 
     def print_report(self, *, stopped: bool) -> None:
-        """Print the outcomes, why some tasks failed, and what was refused."""
+        """Print the outcomes, the errors and the refused tasks."""
         if self.pause is not None:
-            say(escaped(f"{self.pause}; tasks that are named are run all the same"))
+            say(escaped(f"{self.pause}; tasks given by id run anyway"))
         elif not self.done and not stopped:
             say(self.selection.why_empty())
         if not self.done and not stopped:
             return
-        took = self._seconds()
+        took = time.monotonic() - self._began
         speed = f", {self.done / took:,.0f}/s" if self.done > took > 1 else ""
         lead = "stopped; " if stopped else ""
         say(f"{lead}{self.selection.step.name}: {self.numbers()} in {age(timedelta(seconds=took))}{speed}")
         groups = ([f"{group.tasks:,}", group.example, group.error] for group in self.groups.sorted())
         terminal.print_table(("tasks", "example", "error"), groups)
-        kinds = Counter(type(error).__name__ for error in self.refused.values())
-        for kind, number in kinds.most_common():
+        for kind, number in Counter(type(error).__name__ for error in self.refused.values()).most_common():
             say(f"{number:,} refused: {kind}")
         for task_id, error in list(self.refused.items())[:_SHOWN_REFUSALS]:
             say(escaped(f"  {task_id}: {for_people(error)}"))
@@ -333,11 +324,8 @@ class WatchedBatch:
         if not (stopped or self.pause) and (skipped := self.selection.skipped(self.began, self.expected, self.done)):
             say(skipped)
 
-    def _seconds(self) -> float:
-        return time.monotonic() - self._began
-
 
 def _concerns_all(error: Exception) -> bool:
-    """Return whether what refused one task will refuse all: expired credentials, a deleted table."""
+    """Return whether this error will refuse all tasks, such as expired credentials or a deleted table."""
     is_ours = isinstance(error, PynamoDBException) and not is_temporary(error)
     return is_ours and not (isinstance(error, PynamoDBConnectionError) and is_invalid(error))

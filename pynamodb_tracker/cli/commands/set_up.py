@@ -1,4 +1,4 @@
-"""`create-table`, `doctor` and `demo`: create a table, compare one with its class, and see the library at work."""
+"""`size`, `template`, `create-table`, `doctor` and `demo`: plan, create and check a table, and see the library work."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ import typer
 from rich.text import Text
 
 from pynamodb_tracker import strict_json
+from pynamodb_tracker.cli import command
 from pynamodb_tracker.cli import options as opt
-from pynamodb_tracker.cli.command import CANNOT_RUN, FOUND, exit_on_error, location, refusing, table_class
 from pynamodb_tracker.cli.interrupts import StoppedError, StopRequest, run_stoppable
 from pynamodb_tracker.cli.page_server import LOCAL, PageServer
-from pynamodb_tracker.cli.terminal import console, say, warn, write
+from pynamodb_tracker.cli.templates import cloudformation, policies, terraform
+from pynamodb_tracker.cli.terminal import console, say, say_json, warn, write
+from pynamodb_tracker.cost import QUOTA_UNITS, Load, Size, size_for
 from pynamodb_tracker.doctor import (
     Finding,
     NotExaminedError,
@@ -32,7 +34,7 @@ from pynamodb_tracker.doctor import (
     use_cases,
 )
 from pynamodb_tracker.dynamodb.connection import endpoint_of
-from pynamodb_tracker.task.task import Task
+from pynamodb_tracker.presentation.text import count as number_of
 
 if TYPE_CHECKING:
     from pynamodb_tracker.demo.session import Options
@@ -40,19 +42,95 @@ if TYPE_CHECKING:
 _STYLES = {Severity.WRONG: "bold red", Severity.DANGER: "bold magenta", Severity.ADVICE: "cyan"}
 
 _WIDEST, _NARROWEST, _INDENT = 100, 40, 10
-"""Limits of a line of text, however wide the terminal is, and its left margin, in characters."""
+"""Limits of the width of text, whatever the width of the terminal, and its left margin, in characters."""
 
 _COUNT = 100
 
 
+def size(
+    *,
+    rate: Annotated[float, opt.value("N/UNIT", "New tasks at the peak: 2000, 2000/s, 50000/h.", opt.rate)],
+    steps: Annotated[int, opt.value("N", "Steps of a task.", min=1, max=99)] = 1,
+    attempts: Annotated[
+        float, opt.value("N", "Attempts per step, on average: 1.1 if one task in ten needs 2.", min=1, max=1000)
+    ] = 1.0,
+    row_kb: Annotated[int, typer.Option("--row-kb", min=1, max=400, metavar="N", help="Started KB of a row.")] = 1,
+    no_index_succeeded: Annotated[
+        bool, opt.flag("--no-index-succeeded", "Size a use case with index_succeeded=False.")
+    ] = False,
+    as_json: opt.Json = False,
+) -> None:
+    """Calculate what a use case needs on an on-demand table: shards, write units, warm throughput, a quota and dollars.
+
+    This needs no table, no --app and no network. The formulas follow from AWS's documented limits, but we have not
+    tried them on AWS. The prices are from us-east-1, November 2024.
+    """
+    load = Load(rate=rate, steps=steps, attempts=attempts, row_kb=row_kb, index_succeeded=not no_index_succeeded)
+    found = size_for(load)
+    with command.exit_on_error():
+        if as_json:
+            say_json(asdict(load) | asdict(found))
+            return
+        for label, text in _size_in_words(load, found):
+            say(f"{label:13}{text}")
+
+
+def _size_in_words(load: Load, found: Size) -> Iterator[tuple[str, str]]:
+    tried = f"{number_of(load.steps, 'step')}, {load.attempts:g} attempt{'' if load.attempts == 1 else 's'} per step"
+    yield "load", f"{load.rate:,.10g} tasks per second, {tried}, rows up to {load.row_kb} KB"
+    at_once = found.shards_at_once
+    yield "shards", f"{found.shards}" + (f"; {at_once} to start at this rate at once" if at_once > found.shards else "")
+    yield "table", f"{found.table_units:,} write units per second; {_warm(found.warm_table_units)}"
+    yield "index", f"{found.index_units:,} write units per second; {_warm(found.warm_index_units)}"
+    yield "quota", _quota(found)
+    hour, million = found.dollars_per_hour, found.dollars_per_million_tasks
+    yield "writes", f"${hour:,.2f} an hour, ${million:,.2f} a million tasks"
+    yield "idle worker", f"${found.idle_worker_dollars_per_month:,.2f} a month"
+
+
+def _warm(units: int | None) -> str:
+    return "a new one has them" if units is None else f"warm it to {units:,} to start at once"
+
+
+def _quota(found: Size) -> str:
+    if found.quota_units is None:
+        return f"{QUOTA_UNITS:,} write units per second, the default, are enough"
+    reason = "" if max(found.table_units, found.index_units) > QUOTA_UNITS else ", for the warm throughput"
+    return f"raise table-level write throughput from {QUOTA_UNITS:,} to {found.quota_units:,}{reason}"
+
+
+def template(
+    *,
+    as_terraform: Annotated[
+        bool, opt.flag("--terraform", "Print a Terraform module of the table and its policies.")
+    ] = False,
+    of_policies: Annotated[
+        bool, opt.flag("--policies", "Print a CloudFormation template of the policies for the table's users.")
+    ] = False,
+    name: opt.App,
+) -> None:
+    """Print a CloudFormation template of the table, with the indexes that its class declares.
+
+    This needs no network. The table has deletion protection and point-in-time recovery. Its parameters are encryption
+    by your own key, a stream, warm throughput and limits. The policies for workers, readers, operators and schedulers
+    are a template of their own.
+    """
+    with command.exit_on_error():
+        model = command.load_class(name)
+        if as_terraform and of_policies:
+            why = "the Terraform module has the policies: leave --policies out, and set policies = true"
+            raise command.CannotRunError(why)
+        write((terraform if as_terraform else policies if of_policies else cloudformation)(model))
+
+
 def create_table(*, name: opt.App) -> None:
     """Create the table as its class declares it, and wait until it is active. An existing table is not changed."""
-    with table_class(name) as model:
+    with command.table_class(name) as model:
         if model.exists():
-            say(f"{location(model)} already exists; pynamodb-tracker doctor compares it with its class")
+            say(f"{command.location(model)} already exists; pynamodb-tracker doctor compares it with its class")
             return
         model.create_table(wait=True)
-        say(f"created {location(model)}")
+        say(f"created {command.location(model)}")
 
 
 def doctor(
@@ -66,61 +144,53 @@ def doctor(
 ) -> None:
     """Report where a table differs from its class, what that means, and what to do.
 
-    It reads the table's settings with three requests, and changes nothing. It uses the endpoint and the credentials
-    that your program would use.
+    It uses the endpoint and credentials of your program, reads the table's settings with three requests, and changes
+    nothing.
 
-    With --rows, it also scans the whole table, strongly consistent, at one read unit per 4 KB. It finds damaged
-    tasks, tasks that wait for others that are gone, await signals that no class declares, or have ended without a
-    run for requests that came meanwhile, and groups that stand still.
+    With --rows, it also scans the whole table, strongly consistent, at one read unit per 4 KB. It finds damaged tasks,
+    stuck groups, and tasks that wait for missing tasks, await signals that no class declares, or ended without a run
+    for the requests that they got while they ran.
 
-    With --before-index, it scans the table in the same way for rows that DynamoDB would refuse to update once the index
-    of a FindBy is there. Run it before you add that index to a table that has tasks.
+    With --before-index, it scans the table in the same way for rows that DynamoDB would refuse to update once a FindBy
+    has its index. Run it before you add the index to a table with tasks.
 
-    Exits with 0 if there is nothing or only advice to report, with 1 if something is wrong or dangerous, with 2 if it
+    Exits with 0 if there is nothing but advice to report, with 1 if something is wrong or dangerous, and with 2 if it
     cannot read the settings.
     """
-    with table_class(name) as model:
-        with refusing(NotExaminedError):
+    with command.table_class(name) as model:
+        with command.refusing(NotExaminedError):
             findings = examine(model) + (examine_rows(model) if rows else [])
             findings += examine_before_index(model) if before_index else []
-        _print(model, findings, as_json=as_json)
+        table, known = model.tracker.connection(), use_cases(model)
+        endpoint = endpoint_of(table.connection.client)
+        if as_json:
+            found = {"table": table.table_name, "endpoint": endpoint, "use_cases": known, "findings": findings}
+            write(strict_json.dumps(found, indent=2, default=asdict) + "\n")
+        else:
+            say(f"table {table.table_name} at {endpoint}\nuse cases known here: {', '.join(known) or 'none'}")
+            counted = [(sum(finding.severity is each for finding in findings), each) for each in Severity]
+            numbers = ", ".join(f"{number} {severity}" for number, severity in counted if number)
+            say(numbers or "as the model declares it")
+            _print_findings(findings)
     if any(finding.severity is not Severity.ADVICE for finding in findings):
-        raise typer.Exit(FOUND)
-
-
-def _print(model: type[Task], findings: Sequence[Finding], *, as_json: bool) -> None:
-    table, known = model.tracker.connection(), use_cases(model)
-    endpoint = endpoint_of(table.connection.client)
-    if as_json:
-        found = {"table": table.table_name, "endpoint": endpoint, "use_cases": known, "findings": findings}
-        write(strict_json.dumps(found, indent=2, default=asdict) + "\n")
-    else:
-        say(f"table {table.table_name} at {endpoint}\nuse cases known here: {', '.join(known) or 'none'}")
-        counted = [(sum(finding.severity is each for finding in findings), each) for each in Severity]
-        say(", ".join(f"{number} {severity}" for number, severity in counted if number) or "as the model declares it")
-        _print_findings(findings)
+        raise typer.Exit(command.FOUND)
 
 
 def _print_findings(findings: Sequence[Finding]) -> None:
-    """Print a block of lines for each finding: columns would be too narrow for sentences."""
+    """Print a block of lines for each finding. Words without spaces, such as an ARN, are not broken."""
     on = console()
+    width = max(min(on.width, _WIDEST), _NARROWEST) - _INDENT
     for finding in findings:
         say(Text.assemble("\n", (finding.severity, _STYLES[finding.severity]), ": ", (finding.subject, "bold")), on)
         parts = {"is": finding.found, "should": finding.expected, "means": finding.meaning, "do": finding.to_do}
         for label, text in parts.items():
-            say(_hanging(f"  {label}:", text, on.width), on)
-
-
-def _hanging(label: str, text: str, width: int) -> str:
-    """Return text wrapped after its label; words without spaces, such as an ARN, are not broken."""
-    lines = textwrap.wrap(
-        text, max(min(width, _WIDEST), _NARROWEST) - _INDENT, break_long_words=False, break_on_hyphens=False
-    )
-    return "\n".join(f"{lead:{_INDENT}}{line}" for lead, line in zip_longest([label], lines, fillvalue=""))
+            lines = textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+            for lead, line in zip_longest([f"  {label}:"], lines, fillvalue=""):
+                say(f"{lead:{_INDENT}}{line}", on)
 
 
 class Scene(StrEnum):
-    """What the demo shows."""
+    """The scenes of the demo."""
 
     ORDERS = "orders"
     KILL = "kill"
@@ -131,13 +201,8 @@ def demo(
     scene: Annotated[
         Scene, typer.Option(help="Orders that pass three steps, or workers that are killed while they charge a card.")
     ] = Scene.ORDERS,
-    orders: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Run on the real orders of this CSV file.")
-    ] = None,
-    count: Annotated[
-        int | None,
-        typer.Option(parser=opt.number, metavar="N", help=f"Generate this many orders, {_COUNT} by default."),
-    ] = None,
+    orders: Annotated[Path | None, opt.value("FILE", "Run on the real orders of this CSV file.")] = None,
+    count: Annotated[int | None, opt.value("N", f"Generate this many orders, {_COUNT} by default.", opt.number)] = None,
     server: Annotated[
         bool, opt.flag("--server", "Run on a local server, dynoxide, with worker processes instead of threads.")
     ] = False,
@@ -149,13 +214,13 @@ def demo(
     With --scene kill, worker processes are killed while they charge a card. Two of their orders are tracked by hand,
     one with this library.
 
-    By default, everything is in memory. With --server, the demo starts dynoxide, an open-source DynamoDB in one
-    binary, which has to be on the PATH. Its worker processes really die.
+    By default, everything is in memory. With --server, the demo starts dynoxide, an open-source DynamoDB in one binary,
+    which has to be on the PATH, and worker processes really die.
 
-    With --web, it prints the address of a page that shows the orders while they run, and afterwards until Ctrl-C. At a
-    terminal, it opens the browser. It needs the extra "web".
+    With --web, which needs the extra "web", it prints the address of a page that shows the orders until Ctrl-C. At a
+    terminal, it opens the browser.
 
-    Exits with 0 if every order ends where it should, with 1 if one does not, with 2 if it cannot run.
+    Exits with 0 if every order ends where it should, with 1 if one does not, and with 2 if it cannot run.
     """
     from pynamodb_tracker.demo import DemoError  # noqa: PLC0415 - no other command needs the demo
     from pynamodb_tracker.demo.session import Options  # noqa: PLC0415 - the same
@@ -165,7 +230,13 @@ def demo(
         raise typer.BadParameter("has no other options", param_hint="--scene kill")
     if orders and count:
         raise typer.BadParameter("only for generated orders: omit it with --orders", param_hint="--count")
-    work = _Demo(scene, Options(orders, count or _COUNT, server), _page_server(port) if web else None)
+    page = None
+    if web:
+        import pynamodb_tracker.web  # noqa: PLC0415, F401 - an extra: the first thing to report if it is missing
+
+        with command.exit_on_error():
+            page = PageServer(LOCAL[0], port)
+    work = _Demo(scene, Options(orders, count or _COUNT, server), page)
     try:
         run_stoppable(work)
     except StoppedError as stopped:
@@ -174,26 +245,19 @@ def demo(
     except (DemoError, LocalServerError) as error:
         for line in str(error).split("\n"):
             warn(line)
-        raise typer.Exit(CANNOT_RUN) from None
+        raise typer.Exit(command.CANNOT_RUN) from None
     if not work.is_as_expected:
-        raise typer.Exit(FOUND)
-
-
-def _page_server(port: int) -> PageServer:
-    import pynamodb_tracker.web  # noqa: PLC0415, F401 - an extra: the first thing to report if it is missing
-
-    with exit_on_error():
-        return PageServer(LOCAL[0], port)
+        raise typer.Exit(command.FOUND)
 
 
 class _Demo:
-    """The demo as work that signals stop."""
+    """The demo, which signals can stop."""
 
     def __init__(self, scene: Scene, options: Options, page: PageServer | None) -> None:
         self.stop = StopRequest()
         self.is_as_expected = False
         self.is_over = False
-        """Whether all tasks have ended, so that only the page is left to be stopped."""
+        """Whether all tasks have ended, and only the page still runs."""
         self._scene, self._options, self._page = scene, options, page
         self._console = console()
 
@@ -211,7 +275,7 @@ class _Demo:
 
     @contextmanager
     def _beside(self, page: PageServer) -> Iterator[None]:
-        """Serve the page while the tasks run, and then until a signal."""
+        """Serve the page while the tasks run, and afterwards until a signal."""
         from pynamodb_tracker.demo.pipeline import Order  # noqa: PLC0415 - as above
 
         with page.serving([Order]):

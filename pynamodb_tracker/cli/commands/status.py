@@ -22,32 +22,28 @@ from pynamodb_tracker.step.state import State, counted
 from pynamodb_tracker.task.task import Task
 
 _WIDEST, _WIDEST_IN_PIPE = 60, 40
-"""Characters of the longest bar, at a terminal that has room for it and elsewhere."""
+"""The length of the longest bar, in characters, at a terminal with enough room and elsewhere."""
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
-def status(
-    *,
-    name: opt.App,
-    use_case_name: opt.UseCase = None,
-    as_json: opt.Json = False,
-) -> None:
+def status(*, name: opt.App, use_case_name: opt.UseCase = None, as_json: opt.Json = False) -> None:
     """Count the tasks in each state, for one use case or for all use cases of a table.
 
-    Of pending tasks it says how many wait for other tasks, as in 12 (9 wait), except those that wait no longer than
-    until some time. It also says how long the first tasks have been due, whether a lock has expired, and which of the
-    first 20 that wait are blocked by an ignored one.
+    For pending tasks, it shows how many wait for other tasks without a time limit, as in 12 (9 wait). It also shows how
+    long the first tasks have been due, whether a lock has expired, and which of the first 20 waiting tasks are blocked
+    by an ignored one.
 
-    Each count reads the use case's whole index, which takes about one read unit per 20 to 40 tasks.
+    Each count reads the whole index of the use case, at about one read unit per 20 to 40 tasks.
     """
     with use_cases(name, use_case_name) as models:
         if as_json:
             write(strict_json.dumps(_document(models), indent=2, default=stamp) + "\n")
             return
         on = console()
-        for line in _lines(models, on):
-            say(line, on)
+        for number, model in enumerate(models):
+            for line in ([Text()] if number else []) + list(_lines(model, on)):
+                say(line, on)
 
 
 def _document(models: Sequence[type[Task]]) -> dict[str, Any]:
@@ -69,27 +65,19 @@ def _document(models: Sequence[type[Task]]) -> dict[str, Any]:
 
 
 def _blocked(model: type[Task], counts: Mapping[State[Any], Any]) -> list[Blocked]:
-    """Return what is blocked; a step at which nothing waits is not asked."""
+    """Return the blocked tasks, without a request for steps where nothing waits."""
     return find_blocked([step for step in steps_of(model) if step.pending in counts and counts[step.pending].waiting])
 
 
 def _lateness(model: type[Task]) -> dict[str, Any]:
-    """Return for how many seconds the first tasks have been due, and the first lock has expired, if so."""
+    """Return how many seconds ago the first tasks became due, and the first locks expired."""
     views = behind(steps_of(model))
     due = {f"{view.step.name}.{status}": since.total_seconds() for view in views for status, since in view.late.items()}
     expired = {view.step.name: view.abandoned.total_seconds() for view in views if view.abandoned is not None}
     return ({"due_for": due} if due else {}) | ({"lock_expired_for": expired} if expired else {})
 
 
-def _lines(models: Sequence[type[Task]], on: Console) -> Iterator[Text]:
-    """Yield the lines of each use case, separated by an empty one."""
-    for number, model in enumerate(models):
-        if number:
-            yield Text()
-        yield from _lines_of(model, on)
-
-
-def _lines_of(model: type[Task], on: Console) -> Iterator[Text]:
+def _lines(model: type[Task], on: Console) -> Iterator[Text]:
     """Yield a title with the sum, and a line for each state."""
     counts = counted(model)
     total = sum(found.tasks for found in counts.values())
@@ -127,14 +115,13 @@ def _lines_of(model: type[Task], on: Console) -> Iterator[Text]:
 
 
 def _word(state: State[Any]) -> str:
-    """Return the status of a state for people."""
     if state.status is None:
         return name_of(state)
     return GAVE_UP if state.status is Status.IGNORED else str(state.status)
 
 
 def _bar(number: int, most: int, widest: int, *, blocks: bool) -> str:
-    """Return a bar in proportion to the number; any number above zero has one."""
+    """Return a bar in proportion to the number. It has at least one character unless the number is zero."""
     if not number or not widest:
         return ""
     if not blocks:

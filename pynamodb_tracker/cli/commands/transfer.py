@@ -15,7 +15,7 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import check_task_id
 from pynamodb_tracker.batch.bulk import in_threads_together
 from pynamodb_tracker.batch.thread_pool import in_threads
-from pynamodb_tracker.cli import command, completion
+from pynamodb_tracker.cli import command
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import CannotRunError, refusing
 from pynamodb_tracker.cli.interrupts import StoppedError, StopRequest, last_output, run_stoppable, safe_stderr
@@ -26,15 +26,8 @@ from pynamodb_tracker.exceptions import LockLostError, TaskAlreadyExistsError, T
 from pynamodb_tracker.model import hydration
 from pynamodb_tracker.model.row import damages_of, has_expired
 from pynamodb_tracker.presentation import exact_json
+from pynamodb_tracker.presentation import task_facts as facts
 from pynamodb_tracker.presentation.errors import one_line
-from pynamodb_tracker.presentation.task_facts import (
-    asked_again,
-    attributes_of,
-    name_of,
-    round_of_task,
-    rule_of,
-    signals_of,
-)
 from pynamodb_tracker.presentation.text import count, stamp
 from pynamodb_tracker.step.state import all_tasks
 from pynamodb_tracker.task.loading import load_task
@@ -42,16 +35,16 @@ from pynamodb_tracker.task.task import Task
 
 
 def load(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="CSV with a header, or JSON lines; - reads stdin.")],
+    file: Annotated[str, opt.argument("FILE", "CSV with a header, or JSON lines; - reads stdin.")],
     *,
     name: opt.App,
     use_case_name: opt.UseCase = None,
     state: Annotated[
         str | None,
-        typer.Option(
-            metavar="STEP.STATUS",
-            autocompletion=completion.states,
-            help="The state of tasks whose line has none; by default, pending of the first step.",
+        opt.value(
+            "STEP.STATUS",
+            "The state for lines without one; by default, pending at the first step.",
+            autocompletion=opt.complete_states,
         ),
     ] = None,
     form: Annotated[
@@ -68,18 +61,16 @@ def load(
 ) -> None:
     """Create a task for each line of a file.
 
-    A line has a task_id and optionally a state as in ship.pending, a due_time, data and the attributes of the class;
-    repeat, a rule as in "cron 0 2 * * * in Europe/Berlin" or "every 1h"; group; and trace. Empty CSV fields are no
-    value.
+    A line needs a task_id. It may have a state as in ship.pending, a due_time, data, attributes of the class, a group,
+    a trace, and repeat, a rule as in "cron 0 2 * * * in Europe/Berlin" or "every 1h". Empty CSV fields have no value.
 
-    A task that waits for signals has awaited_signals, their names, and a due_time if that is limited. It has signals
-    if some have come.
+    A task that waits for signals has their names in awaited_signals, and the limit of the wait in due_time. signals has
+    the ones that were sent already.
 
-    What is left of the round that a task was in (checkpoints, skipped_steps, postpone_count, first_failure,
-    cancel_time) is kept: a part that is done is not repeated, and a cancelled task starts only once it is reopened.
+    A task keeps the state of its round: checkpoints, skipped_steps, postpone_count, first_failure and cancel_time.
+    Parts that are done are not repeated, and a cancelled task starts only when it is reopened.
 
-    A task that was exported in progress is created as pending. Tasks of one group are created in the order of the
-    lines.
+    A task that was exported in progress is created as pending. Tasks of a group are created in the order of the lines.
 
     Exits with 1 if a line was bad. If a load was interrupted, run it again with --skip-existing.
     """
@@ -110,8 +101,6 @@ class _BadLineError(Exception):
 
 @dataclass(slots=True)
 class _Load:
-    """A load in progress."""
-
     source: File
     reader: LineReader
     stop: StopRequest
@@ -126,7 +115,6 @@ class _Load:
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self) -> None:
-        """Create the tasks."""
         if self.dry_run:
             with _no_requests(self.reader.model):
                 in_threads(self._load, self._lines(), self.threads)
@@ -134,17 +122,14 @@ class _Load:
             in_threads_together(self._load, self._lines(), self.threads, lambda line: line.values.get("group"))
 
     def numbers(self) -> str:
-        """Return how many tasks were created, existed already, or had a bad line."""
         existing = f", {self.existing:,} already existed" if self.existing else ""
         bad = f", {count(self.bad, 'bad line')}" if self.bad else ""
         return f"{count(self.created)} {'to create' if self.dry_run else 'created'}{existing}{bad}"
 
     def report_waiting(self) -> None:
-        """Print what is waited for after the first Ctrl-C."""
         warn("stopping: waiting for requests in progress; Ctrl-C again does not wait")
 
     def report_left(self) -> None:
-        """Print how far the load was at the second Ctrl-C."""
         warn(f"stopped at once; {self.numbers()}")
         self.progress.leave()
 
@@ -165,43 +150,38 @@ class _Load:
             except (CannotRunError, TrackerError, TypeError, ValueError) as error:
                 problem = one_line(error)
         with self._guard:
-            self._note(line, problem, existing=existing)
-
-    def _note(self, line: Line, problem: str, *, existing: bool) -> None:
-        if problem and self.bad and not self.keep_going:
-            return  # it was in progress when the first bad line stopped the load
-        self.bad += bool(problem)
-        self.existing += existing
-        self.created += not problem and not existing
-        if problem:
-            warn(f"{self.source.name}:{line.number}: {problem}")
-            if not self.keep_going:
-                raise _BadLineError
-        self.progress.show(self.source.position or 0, self.numbers())
+            if problem and self.bad and not self.keep_going:
+                return  # it was in progress when the first bad line stopped the load
+            self.bad += bool(problem)
+            self.existing += existing
+            self.created += not problem and not existing
+            if problem:
+                warn(f"{self.source.name}:{line.number}: {problem}")
+                if not self.keep_going:
+                    raise _BadLineError
+            self.progress.show(self.source.position or 0, self.numbers())
 
 
 @contextmanager
 def _no_requests(model: type[Task]) -> Iterator[None]:
-    """Let `create` do everything except send requests, as if the table was empty: it refuses what it would refuse."""
-    events, response = model.tracker.connection().connection.client.meta.events, SimpleNamespace(status_code=200)
+    """Let `create` check tasks as if the table was empty, without sending requests."""
+    events = model.tracker.connection().connection.client.meta.events
 
-    def answered(**_request: object) -> tuple[SimpleNamespace, dict[str, Any]]:
-        return response, {"Items": []}
+    def respond(**_request: object) -> tuple[SimpleNamespace, dict[str, Any]]:
+        return SimpleNamespace(status_code=200), {"Items": []}
 
-    events.register_first("before-call.dynamodb", answered)
+    events.register_first("before-call.dynamodb", respond)
     try:
         yield
     finally:
-        events.unregister("before-call.dynamodb", answered)
+        events.unregister("before-call.dynamodb", respond)
 
 
 def export(
     state: Annotated[
         str | None,
-        typer.Argument(
-            metavar="STEP.STATUS",
-            autocompletion=completion.states,
-            help="Only this state, as in ship.failed; - reads ids of tasks from stdin.",
+        opt.argument(
+            "STEP.STATUS", "Only this state, as in ship.failed; - reads ids of tasks from stdin.", opt.complete_states
         ),
     ] = None,
     *,
@@ -212,19 +192,23 @@ def export(
 ) -> None:
     """Write tasks to stdout as JSON lines with their id, state and attributes, for load or for other programs.
 
-    Attempts, errors and times are not exported: a task that is loaded starts afresh in its state, except for the parts
-    of its runs that are done; one that repeats is due at the next occurrence of its rule. The order of the tasks of a
-    group is not exported.
+    Attempts, errors, times and the order of a group are not exported. A loaded task has all its attempts again, and
+    does not repeat parts that are done. A task that repeats is due at the next occurrence of its rule.
 
-    The tasks that it waits for (waits), and a request that came while it ran (again), are exported for other programs,
-    and load refuses such lines. Without a state, it reads the whole table, each task once.
+    load refuses lines with blockers, the number of tasks that a task waits for, or queued, a request that came while it
+    ran. They are for other programs. Without a state, the whole table is read.
     """
     number, damaged = 0, Damaged(own_too=True)
     with command.use_case(name, use_case_name) as model:
         if (since or until) and state in (None, "-"):
             raise typer.BadParameter("only with a state, as in ship.failed", param_hint="--since and --until")
         command.check_window(since, until)
-        found = _found(model, state, since, until, damaged)
+        if state is None:
+            found: Iterator[Task] = filterfalse(has_expired, all_tasks(model))
+        elif state == "-":
+            found = _with_ids(model, command.ids_in(["-"]), damaged)
+        else:
+            found = command.state_named(model, state).query(since=since, until=until)
         try:
             for task in found:
                 if (line := _line(model, task, damaged)) is not None:
@@ -237,18 +221,8 @@ def export(
     damaged.exit()
 
 
-def _found(
-    model: type[Task], state: str | None, since: datetime | None, until: datetime | None, damaged: Damaged
-) -> Iterator[Task]:
-    if state is None:
-        return filterfalse(has_expired, all_tasks(model))
-    if state == "-":
-        return _with_ids(model, command.ids_in(["-"]), damaged)
-    return command.state_named(model, state).query(since=since, until=until)
-
-
 def _with_ids(model: type[Task], ids: Iterator[str], damaged: Damaged) -> Iterator[Task]:
-    """Yield the tasks with these ids, each once; one that does not exist is reported."""
+    """Yield the tasks with these ids, each once, and report missing ones."""
     for task_id in dict.fromkeys(ids):
         with refusing(ValueError):
             found = hydration.rows(model, [check_task_id(task_id)])
@@ -258,36 +232,35 @@ def _with_ids(model: type[Task], ids: Iterator[str], damaged: Damaged) -> Iterat
 
 
 def _line(model: type[Task], task: Task, damaged: Damaged) -> dict[str, Any] | None:
-    """Return what `load` reads; None for a task that was deleted meanwhile, or that is damaged, which is reported."""
+    """Return the line for `load`, or None for a task that was just deleted, or that is damaged and reported."""
     unread = damages_of(task)
     try:
-        attributes = {} if unread else attributes_of(task, unread)
+        attributes = {} if unread else facts.attributes_of(task, unread)
     except LockLostError:  # its data was written again after the row was read
         try:
             task = model.get_task(task.task_id)
         except TaskNotFoundError:
             return None
-        attributes = attributes_of(task, unread)
+        attributes = facts.attributes_of(task, unread)
     if unread:
         damaged.report(task.task_id, unread)
         return None
-    waits = not task.tracker.ends_at(task.state.code) and task.due_time > max(clock.now(), task.update_time)
-    is_dated = waits and task.due_time not in (task.lock_expire_time, clock.NEVER)
-    due = {"due_time": stamp(task.due_time)} if is_dated else {}
     starts: datetime | None = task.turn_due_time
+    waits = not task.tracker.ends_at(task.state.code) and task.due_time > max(clock.now(), task.update_time)
+    due = task.due_time if waits and task.due_time not in (task.lock_expire_time, clock.NEVER) else None
     if starts is not None and starts > clock.now():
-        due = {"due_time": stamp(starts)}
+        due = starts
     if task.awaited_signals:
-        limit: datetime | None = task.wait_until
-        due = {} if limit is None else {"due_time": stamp(limit)}
-    further = {
+        due = task.wait_until
+    optional = {
+        "due_time": None if due is None else stamp(due),
         "group": task.group,
-        "repeat": rule_of(task),
+        "repeat": facts.rule_of(task),
         "trace": task.trace,
         "blockers": (task.blockers or 0) - (starts is not None) or None,
-        "queued": asked_again(task),
-        **signals_of(task),
-        **round_of_task(task),
+        "queued": facts.asked_again(task),
+        **facts.signals_of(task),
+        **facts.round_of_task(task),
     }
-    given = {name: value for name, value in further.items() if value is not None}
-    return {"task_id": task.task_id, "state": name_of(task.state), **due, **given, **attributes}
+    given = {name: value for name, value in optional.items() if value is not None}
+    return {"task_id": task.task_id, "state": facts.name_of(task.state), **given, **attributes}

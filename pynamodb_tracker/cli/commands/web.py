@@ -1,4 +1,4 @@
-"""`web`: a page about the tasks in the browser, served from this process."""
+"""`web`: serve a page about the tasks from this process."""
 
 import ipaddress
 from typing import Annotated
@@ -18,24 +18,22 @@ def web(
     port: opt.Port = opt.PORT,
     actions: Annotated[bool, opt.flag("--actions", "Let people reopen and ignore tasks; otherwise read-only.")] = False,
     hide: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="An attribute, or a part of data, whose values are not shown; repeatable."),
+        list[str] | None, opt.value("NAME", "An attribute, or a part of data, whose values are not shown; repeatable.")
     ] = None,
-    host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="The address to listen on; others than this need --host-name.")
-    ] = LOCAL[0],
+    host: Annotated[str, opt.value("ADDRESS", "The address to listen on; others than this need --host-name.")] = LOCAL[
+        0
+    ],
     host_name: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="A name under which browsers reach the page; repeatable."),
+        list[str] | None, opt.value("NAME", "A name under which browsers reach the page; repeatable.")
     ] = None,
 ) -> None:
-    """Serve a page about the tasks for a browser: what is left to do, what fails and why, and what looking costs.
+    """Serve a web page about the tasks: what is left to do, what fails and why, and what it costs to look.
 
-    It prints an address with a token, which is new at each start: anyone who has it can see the page. Nothing can be
-    changed there without --actions. What people do is logged on stderr, one line of JSON for each task.
+    It prints an address with a new token. Anyone who has the address can see the page, but can change nothing without
+    --actions. Changes are logged on stderr, one line of JSON per task.
 
-    By default, only this machine can reach it. Other people need encryption and a login of their own: mount the page in
-    an app, as the documentation shows.
+    By default, only this machine can reach the page. To give other people access, mount it in an app with encryption
+    and a login, as the documentation shows.
 
     Exits with 0 after Ctrl-C or SIGTERM, with 2 if it cannot run.
     """

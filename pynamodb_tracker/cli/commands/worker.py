@@ -14,11 +14,10 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
 from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker.batch.batch import Tally
-from pynamodb_tracker.cli import command, completion
+from pynamodb_tracker.cli import command
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import CannotRunError, load_function
 from pynamodb_tracker.cli.interrupts import SafeStream, last_output, stdout_to_stderr
@@ -39,9 +38,9 @@ Tallies = Mapping[BoundStep[Any], Tally]
 
 @dataclass(frozen=True, slots=True)
 class _FunctionByName:
-    """A function that worker processes import by its name, or find bound to the step if it was not named.
+    """A function that worker processes import by its name. Without a name, it is the function bound to the step.
 
-    They import the functions `among` which it is, too, and log as this process does.
+    They also import the other functions, `among` which this one is, and log as this process does.
     """
 
     function: Callable[[Any], object]
@@ -61,11 +60,11 @@ class _FunctionByName:
 def worker(
     assigned: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="STEP[=MODULE:FUNCTION]",
-            autocompletion=completion.steps,
-            help="A step, and its function if none is bound to it; USE_CASE.STEP if several use cases have a step of "
-            "that name. By default, all steps to which functions are bound.",
+        opt.argument(
+            "STEP[=MODULE:FUNCTION]",
+            "A step, and its function if none is bound to it. Write USE_CASE.STEP if several use cases have a "
+            "step of that name. By default, all steps with bound functions.",
+            opt.complete_steps,
         ),
     ] = None,
     *,
@@ -73,51 +72,46 @@ def worker(
     use_case_name: opt.UseCase = None,
     threads: opt.Threads = 4,
     processes: Annotated[
-        int, typer.Option(min=1, max=256, metavar="N", help="How many processes to start, each with --threads threads.")
+        int, opt.value("N", "How many processes to start, each with --threads threads.", min=1, max=256)
     ] = 1,
     heartbeat: opt.Heartbeat = False,
     rate: opt.Rate = None,
     grace: Annotated[
         timedelta | None,
-        typer.Option(
-            parser=opt.length,
-            metavar="TIME",
-            help="How long running tasks may take to finish at a stop; 30s by default.",
-        ),
+        opt.value("TIME", "How long running tasks may take to finish at a stop; 30s by default.", opt.length),
     ] = None,
     max_poll_interval: Annotated[
-        timedelta | None,
-        typer.Option(parser=opt.duration, metavar="TIME", help="Longest wait between polls when idle; 30s by default."),
+        timedelta | None, opt.value("TIME", "Longest wait between polls when idle; 30s by default.", opt.duration)
     ] = None,
     until_idle: Annotated[bool, opt.flag("--until-idle", "Exit once no task is due.")] = False,
     on_start: Annotated[
         str | None,
-        typer.Option(
-            metavar="MODULE:FUNCTION",
-            help="Call this function, without arguments, in each process before its first task: it registers hooks or "
-            "creates rules.",
+        opt.value(
+            "MODULE:FUNCTION",
+            "Call this function without arguments in each process before its first task, for example to register "
+            "hooks or create rules.",
         ),
     ] = None,
     health_file: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Touch this file every five seconds as long as the worker looks for tasks: a container's probe "
-            "checks its age.",
+        opt.value(
+            "FILE",
+            "Touch this file every five seconds while the worker looks for tasks, so that a container's probe can "
+            "check its age.",
         ),
     ] = None,
     as_json: opt.Json = False,
 ) -> None:
     """Run functions for the tasks of steps as they become due, and for abandoned tasks, until stopped.
 
-    SIGTERM or Ctrl-C stops it: it starts no more tasks, waits for running ones up to the grace time, and releases those
-    that still run. A second Ctrl-C does not wait. On kill -USR1 it prints what it is doing.
+    SIGTERM or Ctrl-C stops it: it starts no more tasks, waits up to the grace time for running ones, and then releases
+    them. A second Ctrl-C does not wait. On kill -USR1, it prints what it is doing.
 
-    Exits with 0 when it was stopped or is idle, even if tasks failed; with 2 if it cannot run; with 130 after a second
-    Ctrl-C.
+    Exits with 0 when it was stopped or is idle, even if tasks failed, with 2 if it cannot run, and with 130 after a
+    second Ctrl-C.
     """
-    times = {"grace": grace, "max_poll_interval": max_poll_interval}
     options: dict[str, Any] = {"threads": threads, "processes": processes, "heartbeat": heartbeat, "rate": rate}
+    times = {"grace": grace, "max_poll_interval": max_poll_interval}
     options |= {key: value for key, value in times.items() if value is not None}
     with command.use_cases(name, use_case_name) as models:
         if on_start is not None:
@@ -125,7 +119,7 @@ def worker(
         functions = _functions(models, name, assigned or [], on_start)
         with command.refusing(ValueError):
             built = Worker(functions, **options)
-        try:  # an error that will not pass, such as a missing table, is reported before the worker says that it runs
+        try:  # a permanent error, such as a missing table, is reported before the worker says that it runs
             next(iter(functions))._definition.check_index()
         except PynamoDBException as error:
             if not is_temporary(error):
@@ -143,7 +137,7 @@ def worker(
 def _functions(
     models: Sequence[type[Task]], app: str, assigned: Sequence[str], on_start: str | None
 ) -> dict[BoundStep[Any], _FunctionByName]:
-    """Return the function of each step: as the arguments assign them, or as they are bound to the steps."""
+    """Return the function of each step, from the arguments or as bound to the steps."""
     names: dict[BoundStep[Any], str | None] = {}
     for text in assigned:
         step_name, equals, function = text.partition("=")
@@ -171,12 +165,12 @@ def _functions(
         found = command.function_for(step, name, written=f"{step.name}=MODULE:FUNCTION")
         functions[step] = _FunctionByName(found, step, name, app, among, on_start)
         if step.function is not None:
-            step.function = functions[step]  # a worker refuses another function than the one that is bound
+            step.function = functions[step]  # a worker refuses any function but the bound one
     return functions
 
 
 def _begin(on_start: str) -> None:
-    """Call the function of --on-start; a CannotRunError if it raises."""
+    """Call the function of --on-start. Raise CannotRunError if it raises."""
     try:
         load_function(on_start, with_context=False)()
     except (Exception, SystemExit) as error:
@@ -187,20 +181,11 @@ _begin_once = cache(_begin)
 
 
 def _run(
-    built: Worker,
-    processes: int,
-    begin: Callable[[], None] | None,
-    *,
-    until_idle: bool,
-    health_file: Path | None,
+    built: Worker, processes: int, begin: Callable[[], None] | None, *, until_idle: bool, health_file: Path | None
 ) -> Tallies:
-    """Run the worker until it ends; a closed terminal stops it, too, unless SIGHUP is ignored, as with nohup."""
-
-    def on_hangup(_number: int, _frame: object) -> None:
-        built.stop()
-
+    """Run the worker until it ends. A closed terminal stops it, too, unless SIGHUP is ignored, as with nohup."""
     try:
-        with stdout_to_stderr(built.stop), _logging_to_stderr(), handling({"SIGHUP": on_hangup}):
+        with stdout_to_stderr(built.stop), _logging_to_stderr(), handling({"SIGHUP": lambda *_: built.stop()}):
             if begin is not None:
                 begin()
             return built.run(until_idle=until_idle, health_file=health_file)
@@ -221,11 +206,10 @@ def _run(
     except RuntimeError as error:
         if processes == 1:
             raise
-        raise CannotRunError(str(error)) from error  # a process could not start; it printed why
+        raise CannotRunError(str(error)) from error  # a process could not start, and has printed why
 
 
 def _print(tallies: Tallies, took: float, *, as_json: bool) -> None:
-    """Print how many tasks of each step had each outcome."""
     if as_json:
         steps = [
             {"use_case": step.model.tracker.use_case.name, "step": step.name, **asdict(tally)}
@@ -244,14 +228,14 @@ def _name_of(step: BoundStep[Any]) -> str:
 
 
 class _Lines(logging.Formatter):
-    """Lines with the time and its zone, which cannot steer a terminal."""
+    """Escapes control characters."""
 
     def format(self, record: logging.LogRecord) -> str:
         return "\n".join(map(escaped, super().format(record).split("\n")))
 
 
 def _log_to_stderr() -> logging.Handler | None:
-    """Print what the library logs; None, and no change, if the program has configured logging itself."""
+    """Log to stderr, and return the handler. Do nothing if the program has configured logging itself."""
     if log.hasHandlers():
         return None
     handler = logging.StreamHandler()
@@ -263,7 +247,6 @@ def _log_to_stderr() -> logging.Handler | None:
 
 @contextmanager
 def _logging_to_stderr() -> Iterator[None]:
-    """Print what the library logs inside of the block, as `_log_to_stderr` does."""
     level, handler = log.level, _log_to_stderr()
     try:
         yield
@@ -276,10 +259,12 @@ def _logging_to_stderr() -> Iterator[None]:
 def _load_in_process(
     step: BoundStep[Any], name: str | None, app: str, among: Sequence[str | None], on_start: str | None
 ) -> Callable[..., Any]:
-    """Return a function in a worker process, after importing all modules, which may configure logging."""
+    """Load a function in a worker process, after all modules are imported, because they may configure logging."""
     if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(line_buffering=True)  # otherwise a pipe gets what functions print much later, or never
-    for stream_name in ("stdout", "stderr"):  # a write error fails no task: the parent process notices it, and stops
+        sys.stdout.reconfigure(
+            line_buffering=True
+        )  # otherwise a pipe gets the output of functions much later, or never
+    for stream_name in ("stdout", "stderr"):  # a write error fails no task: the parent process notices it and stops
         if (stream := getattr(sys, stream_name)) is not None:
             setattr(sys, stream_name, SafeStream(stream, bool))
     command.load_class(app)

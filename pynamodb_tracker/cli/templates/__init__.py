@@ -1,6 +1,288 @@
 """Templates that deploy a table: for CloudFormation and Terraform, as text."""
 
-from pynamodb_tracker.cli.templates.policies import policies
-from pynamodb_tracker.cli.templates.table import cloudformation, terraform
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from itertools import chain
+from operator import attrgetter
+from typing import Any
+
+from pynamodb_tracker import strict_json
+from pynamodb_tracker.exceptions import TrackerError
+from pynamodb_tracker.model.row import StatusIndex
+from pynamodb_tracker.task.task import Task
 
 __all__ = ["cloudformation", "policies", "terraform"]
+
+_STATUS_INDEX: str = StatusIndex.Meta.index_name
+
+_KNOWN = {"task_id", "use_case_id", "status_key", "due_time"}
+"""Keys of the table and of the status index. Each template has their types in its text."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Index:
+    """An index that the user's class declares."""
+
+    name: str
+    is_local: bool
+    keys: tuple[tuple[str, str], ...]
+    """Attribute names with their types, the hash key first."""
+    projection: str
+    included: tuple[str, ...]
+    """Attributes besides the keys, if the projection is INCLUDE."""
+
+
+def _own_indexes(model: type[Task]) -> list[_Index]:
+    """Return the indexes besides the status index, by name."""
+    schema: Any = model.tracker.table.owner._get_schema()  # noqa: SLF001 - the same that PynamoDB sends
+    found = []
+    for kind in ("global", "local"):
+        for index in schema[f"{kind}_secondary_indexes"]:
+            if index["index_name"] == _STATUS_INDEX:
+                continue
+            types = {each["AttributeName"]: each["AttributeType"] for each in index["attribute_definitions"]}
+            names = [key["AttributeName"] for key in sorted(index["key_schema"], key=lambda key: key["KeyType"])]
+            keys, projection = tuple((name, types[name]) for name in names), index["projection"]
+            included = tuple(projection.get("NonKeyAttributes", ()))
+            found.append(_Index(index["index_name"], kind == "local", keys, projection["ProjectionType"], included))
+    return sorted(found, key=attrgetter("name"))
+
+
+def _index_names(indexes: Iterable[_Index]) -> list[str]:
+    return [_STATUS_INDEX, *(index.name for index in indexes)]
+
+
+_READS = ("BatchGetItem", "GetItem", "Query")
+_CHANGES = ("BatchGetItem", "ConditionCheckItem", "DeleteItem", "GetItem", "PutItem", "Query", "UpdateItem")
+_DESCRIBES = ("DescribeContinuousBackups", "DescribeTable", "DescribeTimeToLive")
+
+
+@dataclass(frozen=True, slots=True)
+class _Role:
+    """A kind of user."""
+
+    description: str
+    """Never change it, or IAM replaces the policy."""
+    statements: dict[str, tuple[str, ...]]
+    """Actions by the id of their statement. `States` applies to the indexes, all others to the table."""
+
+
+_ROLES = {
+    "worker": _Role(
+        "Runs steps of tasks, and creates tasks.",
+        {
+            "Rows": ("BatchGetItem", "ConditionCheckItem", "GetItem", "PutItem", "Query", "UpdateItem"),
+            "Groups": ("DeleteItem",),  # nothing but the places of tasks in groups, and these only in transactions
+            "Batches": ("PartiQLInsert", "PartiQLUpdate"),
+            "States": ("Query",),
+        },
+    ),
+    "reader": _Role(
+        "Reads tasks, counts them, and looks at the settings of the table.",
+        {"Rows": _READS, "WholeTable": ("Scan",), "States": ("Query", "Scan"), "Settings": _DESCRIBES},
+    ),
+    "operator": _Role(
+        "Does what workers and readers do, sets tasks aside, reopens, deletes and loads them.",
+        {
+            "Rows": _CHANGES,
+            "Batches": ("PartiQLDelete", "PartiQLInsert", "PartiQLUpdate"),
+            "WholeTable": ("Scan",),
+            "States": ("Query", "Scan"),
+            "Settings": _DESCRIBES,
+        },
+    ),
+    "scheduler": _Role("Keeps the jobs of one job store of APScheduler.", {"Jobs": _CHANGES}),
+}
+
+_HEAD = """\
+AWSTemplateFormatVersion: "2010-09-09"
+Description: Managed policies for the users of a pynamodb_tracker table.
+
+Parameters:
+  TableArn:
+    Type: String
+    AllowedPattern: "arn:[a-z-]+:dynamodb:[a-z0-9-]+:[0-9]{12}:table/[a-zA-Z0-9_.-]+"
+    Description: The ARN of the table, an output of its stack.
+  JobStore:
+    Type: String
+    Default: default
+    MinLength: 1
+    Description: The name of the job store of the schedulers, as in DynamoDBJobStore(AppTask, store="default").
+
+# Never change the Description of a policy: IAM would replace it, and the stacks that import its ARN prevent that.
+Resources:
+"""
+
+_LIMITS = {
+    "Groups": """\
+              ForAnyValue:StringEquals:
+                dynamodb:EnclosingOperation: # the places of tasks in groups are deleted in transactions only
+                  - TransactWriteItems
+""",
+    "Jobs": """\
+              ForAllValues:StringEquals:
+                dynamodb:LeadingKeys:
+                  - !Sub "apscheduler#${JobStore}"
+              "Null": # without a key, "for all values" would hold
+                dynamodb:LeadingKeys: "false"
+""",
+}
+"""Conditions for statements that could otherwise write or delete any item of the table."""
+
+
+def policies(model: type[Task]) -> str:
+    """Return a stack of managed policies for the users of a table and its indexes."""
+    indexes = [f'!Sub "${{TableArn}}/index/{name}"' for name in _index_names(_own_indexes(model))]
+    resources = "\n".join(_policy_of_cloudformation(name.title(), role, indexes) for name, role in _ROLES.items())
+    outputs = "".join(
+        f"  {name}PolicyArn:\n    Value: !Ref {name}\n"
+        f'    Export:\n      Name: !Sub "${{AWS::StackName}}-{name}PolicyArn"\n'
+        for name in map(str.title, _ROLES)
+    )
+    return f"{_HEAD}{resources}\nOutputs:\n{outputs}"
+
+
+def _policy_of_cloudformation(name: str, role: _Role, indexes: list[str]) -> str:
+    statements = "".join(
+        _statement(sid, actions, indexes if sid == "States" else ["!Ref TableArn"])
+        for sid, actions in role.statements.items()
+    )
+    return f"""\
+  {name}:
+    Type: AWS::IAM::ManagedPolicy
+    Properties:
+      Description: {role.description}
+      PolicyDocument:
+        Version: "2012-10-17"
+        Statement:
+{statements}"""
+
+
+def _statement(sid: str, actions: tuple[str, ...], resources: list[str]) -> str:
+    listed = "".join(f"              - dynamodb:{action}\n" for action in actions)
+    named = "".join(f"              - {resource}\n" for resource in resources)
+    return f"""\
+          - Sid: {sid}
+            Effect: Allow
+            Action:
+{listed}            Resource:
+{named}            Condition:
+              Bool:
+                aws:SecureTransport: "true"
+{_LIMITS.get(sid, "")}"""
+
+
+def cloudformation(model: type[Task]) -> str:
+    """Return a stack of the table. Raise TrackerError if its class asks for provisioned capacity."""
+    indexes = _own_indexes(model)
+    parts = {
+        "table_name": _quoted(model.Meta.table_name),
+        "stream": _stream_of(model) or "NONE",
+        "attributes": "".join(
+            f"        - AttributeName: {_quoted(name)}\n          AttributeType: {kind}\n"
+            for name, kind in _more_attributes(indexes)
+        ),
+        "global_indexes": "".join(_of_cloudformation(each) for each in indexes if not each.is_local),
+        "local_indexes": "".join(_of_cloudformation(each) for each in indexes if each.is_local),
+    }
+    if parts["local_indexes"]:
+        parts["local_indexes"] = f"      LocalSecondaryIndexes:\n{parts['local_indexes']}"
+    return _filled("table.yaml", parts)
+
+
+def terraform(model: type[Task]) -> str:
+    """Return a module of the table and its policies. Raise TrackerError if the class asks for provisioned capacity."""
+    indexes, stream = _own_indexes(model), _stream_of(model)
+    parts = {
+        "table_name": _hcl(model.Meta.table_name),
+        "stream": _hcl(stream) if stream else "null",
+        "attributes": "".join(
+            f"\n  attribute {{\n    name = {_hcl(name)}\n    type = {_hcl(kind)}\n  }}\n"
+            for name, kind in _more_attributes(indexes)
+        ),
+        "indexes": "".join(map(_of_terraform, indexes)),
+        "policies": "\n".join(_policy_of_terraform(name, role) for name, role in _ROLES.items()),
+        "index_names": ", ".join(map(_hcl, _index_names(indexes))),
+    }
+    return _filled("module.tf", parts)
+
+
+def _stream_of(model: type[Task]) -> str | None:
+    """Return the declared stream view type. Refuse provisioned capacity, which no template supports."""
+    meta = model.tracker.table.owner.Meta
+    if getattr(meta, "billing_mode", None) != "PAY_PER_REQUEST":
+        raise TrackerError(
+            f"{model.tracker.table.owner.__name__}.Meta asks for provisioned capacity, and the template is for "
+            "on-demand mode: remove the capacity from Meta, or write a template of your own"
+        )
+    view: str | None = getattr(meta, "stream_view_type", None)
+    return view
+
+
+def _more_attributes(indexes: list[_Index]) -> list[tuple[str, str]]:
+    keys = dict(chain.from_iterable(index.keys for index in indexes))
+    return [(name, kind) for name, kind in keys.items() if name not in _KNOWN]
+
+
+def _of_cloudformation(index: _Index) -> str:
+    keys = "".join(
+        f"            - AttributeName: {_quoted(name)}\n              KeyType: {kind}\n"
+        for (name, _), kind in zip(index.keys, ("HASH", "RANGE"), strict=False)
+    )
+    included = f"            NonKeyAttributes: {_quoted(index.included)}\n" if index.included else ""
+    return f"""\
+        - IndexName: {_quoted(index.name)}
+          KeySchema:
+{keys}          Projection:
+            ProjectionType: {index.projection}
+{included}"""
+
+
+def _of_terraform(index: _Index) -> str:
+    keys = "" if index.is_local else "".join(map(_key_schema, index.keys, ("HASH", "RANGE")))
+    arguments: dict[str, object] = {"projection_type": index.projection}
+    if index.included:
+        arguments["non_key_attributes"] = index.included
+    if index.is_local:
+        arguments = {"name": index.name, "range_key": index.keys[1][0], **arguments}
+        return f"\n  local_secondary_index {{\n{_arguments(4, arguments)}  }}\n"
+    name = _arguments(4, {"name": index.name})
+    return f"\n  global_secondary_index {{\n{name}{keys}\n{_arguments(4, arguments)}  }}\n"
+
+
+def _key_schema(key: tuple[str, str], kind: str) -> str:
+    return f"\n    key_schema {{\n{_arguments(6, {'attribute_name': key[0], 'key_type': kind})}    }}\n"
+
+
+def _policy_of_terraform(name: str, role: _Role) -> str:
+    return f"""\
+    {name} = {{
+      description = {_hcl(role.description)}
+      statements = {{
+{_arguments(8, role.statements)}      }}
+    }}
+"""
+
+
+def _arguments(indent: int, values: Mapping[str, object]) -> str:
+    """Return one line per argument, aligned like `terraform fmt`."""
+    width = max(map(len, values))
+    return "".join(f"{'':{indent}}{name:{width}} = {_hcl(value)}\n" for name, value in values.items())
+
+
+def _quoted(value: object) -> str:
+    """Quote text, or a list of it, for YAML and JSON."""
+    return strict_json.dumps(value, ensure_ascii=False)
+
+
+def _hcl(value: object) -> str:
+    """Quote text, or a list of it, for Terraform, which would otherwise evaluate `${}` and `%{}`."""
+    return _quoted(value).replace("${", "$${").replace("%{", "%%{")
+
+
+def _filled(name: str, parts: dict[str, str]) -> str:
+    """Fill the parts into a template, each for its `@name@`."""
+    text = (files("pynamodb_tracker.cli.templates") / name).read_text(encoding="utf-8")
+    return re.sub("@([a-z_]+)@", lambda place: parts[place[1]], text)
