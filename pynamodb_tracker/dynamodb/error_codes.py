@@ -201,9 +201,7 @@ def is_lost(error: Exception) -> bool:
 
 def is_invalid(error: PynamoDBException) -> bool:
     """Return whether DynamoDB found the values themselves invalid."""
-    if isinstance(error, TransactWriteError) and any(
-        reason is not None and reason.code == "ValidationError" for reason in error.cancellation_reasons
-    ):
+    if isinstance(error, TransactWriteError) and "ValidationError" in _reasons(error):
         return True
     cause = error.cause
     return cause is not None and (code_of(cause) in _INVALID or isinstance(cause, ParamValidationError))

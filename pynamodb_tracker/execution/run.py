@@ -421,16 +421,14 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
 
     def _fail(self, journal: Journal[T], error: BaseException) -> bool:
         """Record the failure. Return whether that worked."""
-        # A value that cannot be stored never will be.
+        # Another attempt could not store the value either.
         final = issubclass(type(error), (GiveUp, ValueNotStorableError, *self.policy.give_up_on))
         if self.delay is None:
             self.delay = timedelta(0)  # it stays if the user's retry_delay raises KeyboardInterrupt
             if not final:
                 self.delay = delay_after(self.policy, journal.claim, error)
         fail = partial(transitions.fail, error=error, delay=self.delay, final=final)
-        if not (uses_up_attempt(error) and self.policy.give_up_after is None):
-            after = self.policy.give_up_after
-            fail = partial(fail, counted=uses_up_attempt(error), give_up_after=after)
+        fail = partial(fail, counted=uses_up_attempt(error), give_up_after=self.policy.give_up_after)
         return self._record_after(journal, error, fail)
 
     def _record_after(self, journal: Journal[T], error: BaseException, finish: Callable[[Journal[T]], None]) -> bool:
