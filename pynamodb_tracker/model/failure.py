@@ -44,6 +44,7 @@ class Failure:
     """Why an attempt did not succeed, or what a person did to the task."""
 
     step: str
+    """The step's name."""
     attempt: int
     """The attempt of the step, from 1, or 0 if none was running."""
     time: datetime
