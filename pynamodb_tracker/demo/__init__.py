@@ -1,9 +1,25 @@
 """The demo: an order pipeline in which runs fail and workers die, and every order still ends where it should."""
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing import parent_process
 
-# The demo shows failures and deaths itself. Its worker processes import this package, too.
-logging.getLogger("pynamodb_tracker").addHandler(logging.NullHandler())
+_log = logging.getLogger("pynamodb_tracker")
+
+if parent_process() is not None:  # a worker process of the demo, which shows failures and deaths itself
+    _log.addHandler(logging.NullHandler())
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Print nothing of the library's log, because the demo shows failures and deaths itself."""
+    handler = logging.NullHandler()
+    _log.addHandler(handler)
+    try:
+        yield
+    finally:
+        _log.removeHandler(handler)
 
 
 class DemoError(Exception):

@@ -23,7 +23,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pynamodb_tracker import ExecutionContext, Step, UseCase
-from pynamodb_tracker.demo import DemoError
+from pynamodb_tracker.demo import DemoError, quiet
 from pynamodb_tracker.demo.pipeline import LOCK, MARGIN, DemoTask
 from pynamodb_tracker.demo.summary import say
 from pynamodb_tracker.testing import local_table
@@ -157,7 +157,7 @@ def run(console: Console, stopped: threading.Event | None = None) -> bool:
     DemoError says why it cannot run. KeyboardInterrupt leaves soon after `stopped` is set.
     """
     gateway, stopped = Gateway(), stopped or threading.Event()
-    with local_table(DemoTask), serving(gateway) as url:
+    with quiet(), local_table(DemoTask), serving(gateway) as url:
         RowByHand.create_table(billing_mode="PAY_PER_REQUEST")
         for order_id in ("by-hand", "careful"):
             RowByHand(order_id, status="new").save()

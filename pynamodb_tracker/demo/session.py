@@ -15,7 +15,7 @@ from rich.console import Console
 
 from pynamodb_tracker import BoundStep, State, Status, Worker
 from pynamodb_tracker.clock import StoppedClock
-from pynamodb_tracker.demo import pipeline
+from pynamodb_tracker.demo import pipeline, quiet
 from pynamodb_tracker.demo.orders import Accident, PlacedOrder, draw_accidents, generate_orders, read_orders
 from pynamodb_tracker.demo.pipeline import PIPELINE, DemoTask, Order
 from pynamodb_tracker.demo.summary import Screen, print_summary, say
@@ -56,6 +56,7 @@ def run(options: Options, console: Console, stopped: threading.Event | None = No
     session = _Session(orders, expected, Screen(console, expected), stopped or threading.Event())
     kind = f"orders of {options.orders}" if options.orders else "generated orders"
     with ExitStack() as stack:
+        stack.enter_context(quiet())
         if options.server:
             where = f"at {stack.enter_context(local_server(DemoTask))}, {WORKERS} worker processes"
             work = session.work_on_server
