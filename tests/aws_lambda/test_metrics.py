@@ -65,12 +65,17 @@ def test_each_task_is_two_lines_of_the_format(clock: StoppedClock, capsys: pytes
     assert found == [{**about_step, "Started": 1, "TakenOver": 0}, {**about_step, **ended, "Duration": 1500.0}]
 
 
-def test_each_outcome_is_counted_once(clock: StoppedClock, capsys: pytest.CaptureFixture[str]) -> None:
+def one_task_of_each_kind(clock: StoppedClock) -> None:
+    """Create ``o-1`` ready to run, ``done`` succeeded, and ``spent``, whose two attempts both died."""
     ready("o-1", "spent")
     Order.create("done", state=Order.ship.succeeded)
     for _ in range(2):
         die(Order.ship, "spent")
         clock.advance(timedelta(minutes=6))
+
+
+def test_each_outcome_is_counted_once(clock: StoppedClock, capsys: pytest.CaptureFixture[str]) -> None:
+    one_task_of_each_kind(clock)
     event = sqs(bare("done"), bare("spent"), bare("o-1", **BROKEN), bare("o-1", **BROKEN), bare("missing"), "{")
 
     handler(event, Context(clock))
@@ -211,11 +216,7 @@ def hooked() -> Iterator[None]:
 
 @pytest.mark.usefixtures("hooked")
 def test_a_hook_counts_each_run_of_a_script(clock: StoppedClock, capsys: pytest.CaptureFixture[str]) -> None:
-    ready("o-1", "spent")
-    Order.create("done", state=Order.ship.succeeded)
-    for _ in range(2):
-        die(Order.ship, "spent")
-        clock.advance(timedelta(minutes=6))
+    one_task_of_each_kind(clock)
     capsys.readouterr()
 
     for task_id in ("done", "spent", "spent", "o-1"):
