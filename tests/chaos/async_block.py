@@ -154,4 +154,5 @@ class AsyncBlock(Block):
             what, came = end_of_cancelled(
                 error, self.interrupted or self.ending, self.unbooked, booking=self.ending == "succeed"
             )
-            self.tell("written", outcome=came, what=what, interrupt="CancelledError")
+            or_released = self.interrupted == "release"
+            self.tell("written", outcome=came, what=what, interrupt="CancelledError", or_released=or_released)

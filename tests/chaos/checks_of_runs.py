@@ -95,7 +95,7 @@ def attempts_are_counted(history: History) -> Iterator[str]:
             if not 1 <= run.attempt <= LIMIT[run.step]:
                 yield f"{run} was attempt {run.attempt} of {LIMIT[run.step]}"
         for one, other in pairwise(runs):
-            uncounted = one.end is not None and one.end.what in {"release", "postpone"}
+            uncounted = one.end is not None and (one.end.what in {"release", "postpone"} or one.end.or_released)
             given_back = "reopen" in history.orders.get(task, ()) or uncounted
             claims, attempts = other.fence - one.fence, other.attempt - one.attempt
             possible = range(claims - min(unheard[task], claims - 1), claims + 1)

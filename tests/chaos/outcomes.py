@@ -95,7 +95,7 @@ def end_of_cancelled(
         return "succeed", "ok"
     if isinstance(came_upon, LockLostError):
         return what, "lost"
-    if came_upon is None and not _notes(error, UNRECORDED):
+    if not _notes(error, UNRECORDED) and (came_upon is None or what == "release"):
         return what, "ok"
     is_unsure = _notes(error, UNSURE) or (booking and came_upon is not None and _notes(came_upon, UNSURE))
     return "succeed" if is_unsure else what, "unknown"

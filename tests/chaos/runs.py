@@ -47,6 +47,8 @@ class Write:
     outcome: str = "unknown"
     """ok: acknowledged. lost, or none: the library says that it was not applied, because the lock is lost, or for
     another reason. unknown: no answer, or the worker died."""
+    or_released: bool = False
+    """Whether the run was cancelled in its block: if it has not succeeded, it has released its task."""
 
 
 @dataclass
@@ -250,5 +252,6 @@ def _fold(run: Run, event: Event) -> None:
         case "written":
             run.writes[-1].outcome = facts["outcome"]
             run.writes[-1].what = facts.get("what", run.writes[-1].what)  # an end may come out as another one
+            run.writes[-1].or_released = facts.get("or_released", False)
         case other:
             raise ValueError(f"a history has no {other}")

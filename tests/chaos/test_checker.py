@@ -78,6 +78,17 @@ def test_a_success_without_an_answer_may_be_on_record_or_not() -> None:
     assert violations(story.history, story.final) == []
 
 
+def test_a_cancelled_run_that_may_have_succeeded_has_otherwise_given_its_attempt_back() -> None:
+    story = sound()
+    story.end(2).what, story.end(2).outcome = "succeed", "unknown"
+    story.run(3).attempt = 2
+    assert [each.promise for each in violations(story.history, story.final)] == ["attempts are counted"]
+
+    story.end(2).or_released = True
+
+    assert violations(story.history, story.final) == []
+
+
 def test_a_claim_without_an_answer_may_have_been_given_back() -> None:
     story = sound()
     story.change(fence=6)

@@ -139,7 +139,13 @@ def test_a_cancelled_run_may_have_succeeded_if_the_error_of_its_transaction_says
     unsure = cancelled_by(noted(unheard(), UNSURE), UNRECORDED)
     assert end_of_cancelled(unsure, "release", booking=True) == ("succeed", "unknown")
     assert end_of_cancelled(unsure, "release") == ("release", "unknown")  # the transaction was about progress
-    assert end_of_cancelled(cancelled_by(unheard()), "release", booking=True) == ("release", "unknown")
+    assert end_of_cancelled(cancelled_by(unheard(), UNRECORDED), "release", booking=True) == ("release", "unknown")
+
+
+def test_a_run_cancelled_in_its_block_is_released_unless_a_note_says_otherwise() -> None:
+    unsure = cancelled_by(noted(unheard(), UNSURE))
+    assert end_of_cancelled(unsure, "release", booking=True) == ("release", "ok")
+    assert end_of_cancelled(unsure, "succeed", booking=True) == ("succeed", "unknown")
 
 
 def from_nowhere(*notes: str) -> OutOfTime:
