@@ -42,7 +42,8 @@ class ByHand:
         now = stored(datetime.now(UTC))
         times = {"due_time": now, "create_time": now, "update_time": now}
         text = {"S": json.dumps(data, separators=(",", ":"))}
-        item = {**key_of(task_id), **requests.NEW, **times, "data": text, **requests.moved(state)}
+        creation = {"creation": {"S": new_token()}}
+        item = {**key_of(task_id), **requests.NEW, **creation, **times, "data": text, **requests.moved(state)}
         self.client.put_item(Item=item, **requests.CREATE)
 
     def run(self, task_id: str, change: Change | None = None) -> None:

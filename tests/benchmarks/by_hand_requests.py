@@ -37,10 +37,10 @@ CLAIM: dict[str, Any] = {
     "TableName": TABLE,
     "ConditionExpression": "((#status IN (:pending, :failed) AND due_time <= :soon) OR "
     "(#status = :in_progress AND lock_expire_time < :ago)) AND attempt < :max_attempts AND "
-    "(attribute_not_exists(#lock) OR #lock < :token) AND (attribute_not_exists(v) OR v <= :latest)",
+    "(attribute_not_exists(#lock) OR #lock < :token) AND v <= :latest",
     "UpdateExpression": "SET #status = :in_progress, status_key = :status_key, due_time = :expire, "
     "update_time = :now, attempt = attempt + :one, lock_expire_time = :expire, #lock = :token, worker = :worker, "
-    "fence = fence + :one, unfinished[99] = fence + :one, saves = :zero REMOVE expire_time",
+    "fence = fence + :one, unfinished[9999] = fence + :one, saves = :zero REMOVE expire_time",
     "ExpressionAttributeNames": {"#status": "status", "#lock": "lock"},
     "ReturnValues": "ALL_NEW",
 }
@@ -52,7 +52,7 @@ CLAIM_VALUES = {
     ":status_key": {"S": "order#11#0"},
     ":zero": {"N": "0"},
     ":one": {"N": "1"},
-    ":latest": {"N": "2"},
+    ":latest": {"N": "1"},
 }
 WITH_ROW = {"ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
 FINISH: dict[str, Any] = {

@@ -17,6 +17,8 @@ Change = Callable[[dict[str, Any]], object]
 LOCK_FOR = timedelta(hours=1)
 MARGIN = timedelta(seconds=2)
 SHARDS = 5
+OF_A_CLAIM = {"lock", "lock_expire_time", "worker"}
+"""The attributes that a task does not have before its first claim."""
 
 
 class OrderTable(Task):
@@ -122,5 +124,13 @@ def claimed(task_id: str, data: dict[str, Any]) -> dict[str, Any]:
         "unfinished": {"L": [{"N": "1"}]},
         "saves": {"N": "0"},
         "v": {"N": "1"},
+        "creation": {"S": "18b7a3b2c4d5e6f700000000"},
         "data": {"S": text_of(data)},
     }
+
+
+def pending(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the stored row that was there before a claim left this one."""
+    left = {name: value for name, value in row.items() if name not in OF_A_CLAIM}
+    due = {"status": {"N": "10"}, "status_key": {"S": "order#10#0"}, "due_time": row["create_time"]}
+    return {**left, **due, "attempt": {"N": "0"}, "fence": {"N": "0"}, "unfinished": {"L": []}}

@@ -8,6 +8,8 @@ from typing import Any
 
 from botocore.awsrequest import AWSResponse
 
+from tests.benchmarks.orders import pending
+
 
 @dataclass(frozen=True, slots=True)
 class _Body:
@@ -42,6 +44,8 @@ class Stub:
         answer: dict[str, Any] = {}
         if request.get("ReturnValues") == "ALL_NEW":
             answer["Attributes"] = self._row
+        elif request.get("ReturnValues") == "ALL_OLD":
+            answer["Attributes"] = pending(self._row)
         if "ReturnConsumedCapacity" in request:
             answer["ConsumedCapacity"] = {"TableName": request["TableName"], "CapacityUnits": 3.0}
         content = json.dumps(answer).encode()
