@@ -16,7 +16,7 @@ from pynamodb.attributes import UnicodeAttribute
 from pynamodb.connection.table import TableConnection
 
 from pynamodb_tracker.dynamodb import batch_execute
-from pynamodb_tracker.dynamodb.error_codes import is_server_error, was_repeated
+from pynamodb_tracker.dynamodb.error_codes import is_server_error, may_be_applied, note_lost, was_repeated
 from pynamodb_tracker.dynamodb.partiql import Rendered
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
 
@@ -431,13 +431,45 @@ def test_deletes_are_sent_alone_unless_an_impossible_one_is_refused(
     assert engine.sent.count(("DeleteItem", 0)) == 8
 
 
-def test_an_engine_that_returns_no_rows_for_statements_is_asked_for_them(engine: Engine) -> None:
+def test_an_engine_that_returns_no_rows_for_statements_gets_single_requests(
+    engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
     def answer(operation: str, request: dict[str, Any]) -> dict[str, Any]:
-        return {"Item": ROW} if operation == "GetItem" else {"Responses": [{} for _ in request["Statements"]]}
+        if operation != "BatchExecuteStatement":
+            return applied(operation, request)
+        return {"Responses": [{} for _ in request["Statements"]]}
 
     engine.answer = answer
-    assert Threads(engine, 2).send(write("a"), write("b")) == [{"Attributes": ROW}] * 2
-    assert engine.sent.count(("GetItem", 0)) == 2
+    threads = Threads(engine, 2)
+    failed = threads.send(write("a"), write("b"))
+    assert [(was_repeated(each), may_be_applied(each)) for each in failed] == [(False, True)] * 2
+    assert threads.send(write("a"), write("b")) == [{"Attributes": {"by": {"S": "UpdateItem"}}}] * 2
+    assert caplog.messages == [
+        "writes are sent one by one, not up to 25 in a request: the engine returns no rows for statements"
+    ]
+
+
+@pytest.mark.parametrize("refused", ["as a whole", "by statement"])
+def test_a_write_that_goes_alone_after_a_lost_batch_may_have_been_applied(engine: Engine, refused: str) -> None:
+    def answer(operation: str, request: dict[str, Any]) -> dict[str, Any]:
+        if operation != "BatchExecuteStatement":
+            raise error(
+                "ConditionalCheckFailedException"
+                if request["Key"]["task_id"]["S"] == "a"
+                else "UnrecognizedClientException"
+            )
+        if refused == "as a whole":
+            whole = error("ValidationException")
+            note_lost(whole, is_lost=True)
+            raise whole
+        invalid = {"Error": {"Code": "ValidationError", "Message": "no such syntax"}}
+        return {"Responses": [invalid] * len(request["Statements"]), "ResponseMetadata": {"RetryAttempts": 1}}
+
+    engine.answer = answer
+    met, unsigned = Threads(engine, 2).send(write("a"), write("b"))
+
+    assert was_repeated(met)
+    assert may_be_applied(unsigned)
 
 
 def test_a_thread_that_pauses_is_not_waited_for(engine: Engine) -> None:

@@ -82,6 +82,7 @@ class BatchedWrite:
         self.response: dict[str, Any] | None = None
         self.error: Exception | None = None
         self._refused_with: str | None = None  # the error code of its batch
+        self._is_lost = False  # whether its batch may have been applied
 
     @property
     def can_be_batched(self) -> bool:
@@ -97,9 +98,11 @@ class BatchedWrite:
         """Send it as a single request."""
         try:
             return self.connection.dispatch(self.operation, self.request)
-        except ClientError as error:
+        except (BotoCoreError, ClientError) as error:
             if code_of(error) == self._refused_with:  # so the batch was rightly refused
                 _support(self.shared).note_understood()
+            if self._is_lost:
+                note_lost(error, is_lost=True)
             raise
 
     def result(self) -> dict[str, Any]:
@@ -110,12 +113,7 @@ class BatchedWrite:
             raise self._with_item_met(self.error)
         if self.response is None:
             raise _error(self.operation, _UNHEARD, "the request was interrupted before its response")
-        if self.response or RETURN_VALUES not in self.request:
-            return self.response
-        # This engine returns no rows for statements. The row has this write, or a later one.
-        if (found := self._read()) is None:
-            raise _error(self.operation, _UNHEARD, "the row that it wrote is gone")
-        return {ATTRIBUTES: found}
+        return self.response
 
     def _with_item_met(self, error: Exception) -> Exception:
         """Add the existing item to the error of a put that asks for it, because no statement returns that."""
@@ -130,22 +128,26 @@ class BatchedWrite:
         read = {TABLE_NAME: self.request[TABLE_NAME], KEY: partiql.item_key(self.request), CONSISTENT_READ: True}
         return self.connection.dispatch("GetItem", read).get(ITEM)
 
-    def go_alone(self, code: str) -> None:
-        """Let it be sent alone, because the batch was refused with that code."""
-        self.alone, self._refused_with = True, code
+    def go_alone(self, code: str, *, is_lost: bool) -> None:
+        """Let it be sent alone, because the batch was refused with that code. An earlier try may have been applied."""
+        self.alone, self._refused_with, self._is_lost = True, code, is_lost
 
     def take(self, response: Mapping[str, Any], repeats: int) -> None:
         """Take the response for its statement. `repeats` is how often the SDK repeated the request."""
         error = response.get("Error")
+        if error is None and ITEM not in response and RETURN_VALUES in self.request:
+            _support(self.shared).turn_off("the engine returns no rows for statements")
+            self.error = _error(self.operation, _UNHEARD, "the engine returned no row")
+            return
         if error is None:
             self.response = {ATTRIBUTES: response[ITEM]} if ITEM in response else {}
             return
         code, message = error.get("Code", ""), error.get("Message", "")
         if code in DENIED:
             _support(self.shared).note_denied(self.operation, message)
-            self.go_alone(code)
+            self.go_alone(code, is_lost=repeats > 0)
         elif code == _INVALID_STATEMENT:  # the single request may be valid, or gets a better message
-            self.go_alone(_INVALID)
+            self.go_alone(_INVALID, is_lost=repeats > 0)
         else:
             self.error = _error(self.operation, _CODES.get(code, code), message, item=error.get(ITEM), repeats=repeats)
 
@@ -303,7 +305,7 @@ def _send(writes: Sequence[BatchedWrite], support: _Support) -> None:
             return
         support.note_refused(error, *{write.operation for write in writes})
         for write in writes:
-            write.go_alone(code_of(error))
+            write.go_alone(code_of(error), is_lost=may_be_applied(error))
     except BotoCoreError as error:
         for write in writes:
             write.error = copy(error)

@@ -258,8 +258,8 @@ def code_of(error: Exception) -> str:
 
 
 def was_repeated(error: Exception) -> bool:
-    """Return whether the SDK sent the request more than once, so that an earlier copy may have been applied."""
-    return _metadata(error, "RetryAttempts") > 0
+    """Return whether the request was sent more than once, so that an earlier copy may have been applied."""
+    return getattr(error, _LOST, False) or _metadata(error, "RetryAttempts") > 0
 
 
 def _metadata(error: Exception, name: str) -> int:
