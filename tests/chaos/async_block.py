@@ -10,7 +10,7 @@ from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException, Tran
 from pynamodb_tracker import LockLostError, TrackerError
 from tests.chaos.block import AFTER_A_FAILURE, Block
 from tests.chaos.ledger import PROGRESS, SUCCESS, is_booked
-from tests.chaos.outcomes import claim_of_cancelled, end_of_cancelled, is_of_the_network, of_write, outcome
+from tests.chaos.outcomes import claim_of_cancelled, end_of_cancelled, is_of_the_network, notes_of, of_write, outcome
 from tests.chaos.records import is_whole, records
 from tests.chaos.script import PARTS, Deed
 
@@ -149,7 +149,7 @@ class AsyncBlock(Block):
             self.left(came_upon)
         elif not self.claimed:
             came, announced = claim_of_cancelled(error)
-            self.tell("refused", outcome=came, announced=announced, interrupt="CancelledError")
+            self.tell("refused", outcome=came, announced=announced, interrupt="CancelledError", notes=notes_of(error))
         else:
             what, came = end_of_cancelled(
                 error, self.interrupted or self.ending, self.unbooked, booking=self.ending == "succeed"

@@ -16,7 +16,16 @@ from tests.chaos.events import Log
 from tests.chaos.forks import KINDS, fork
 from tests.chaos.interrupts import Interrupts, comes_from_nowhere
 from tests.chaos.ledger import PROGRESS, SUCCESS, Ledger, is_booked
-from tests.chaos.outcomes import Boom, end_after, end_of_interrupted, is_announced, is_of_the_network, of_write, outcome
+from tests.chaos.outcomes import (
+    Boom,
+    end_after,
+    end_of_interrupted,
+    is_announced,
+    is_of_the_network,
+    notes_of,
+    of_write,
+    outcome,
+)
 from tests.chaos.pipeline import STEPS, is_diverted
 from tests.chaos.records import append, is_whole, records
 from tests.chaos.script import PARTS, Deed, Script
@@ -252,7 +261,8 @@ class Block:
         if came == "crash":
             self.tell("crash", trace="".join(traceback.format_exception(error))[-2000:])
         else:
-            self.ended(came, why=type(getattr(error, "cause", None) or error).__name__, announced=is_announced(error))
+            why, notes = type(getattr(error, "cause", None) or error).__name__, notes_of(error)
+            self.ended(came, why=why, announced=is_announced(error), notes=notes)
 
     def _interrupted(self, error: BaseException, interrupts: Interrupts, at: float) -> None:
         kind = type(error).__name__

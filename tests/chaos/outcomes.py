@@ -116,5 +116,10 @@ def is_of_the_network(error: PynamoDBException) -> bool:
     return error.cause_response_code in {OWN_FAULT, *CODES}
 
 
+def notes_of(error: BaseException) -> list[str]:
+    """Return the notes of an error and of its cause, for whoever reads the story of a violation."""
+    return [note for each in (error, error.__cause__) for note in getattr(each, "__notes__", ())]
+
+
 def _notes(error: BaseException, told: str) -> bool:
     return any(told in note for note in getattr(error, "__notes__", ()))
