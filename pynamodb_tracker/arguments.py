@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial, wraps
 from typing import Any, ParamSpec, TypeVar
+from uuid import UUID
 
 C = TypeVar("C", bound=type)
 P = ParamSpec("P")
@@ -52,8 +53,6 @@ check_task_id = partial(check_key, "task id")
 
 def _as_text(task_id: object) -> str:
     """Return a hint to write a number or a UUID as text; nothing for values that cannot be meant as an id."""
-    from uuid import UUID  # noqa: PLC0415 - only errors need it, and a cold start pays for every import
-
     is_number = isinstance(task_id, int) and not isinstance(task_id, bool) and task_id.bit_length() <= _LONGEST_ID
     return f": write {str(task_id)!r}" if is_number or isinstance(task_id, UUID) else ""
 

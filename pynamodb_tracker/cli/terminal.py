@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
+from rich.table import Table
 from rich.text import Text
 
 from pynamodb_tracker.presentation import exact_json
@@ -150,8 +151,6 @@ def print_table(titles: Sequence[str], rows: Iterable[Sequence[Cell]]) -> int:
     At a terminal, the last column is cut if there is no room, and other long texts, such as ids, are folded. Elsewhere,
     lines have any length.
     """
-    from rich.table import Table  # noqa: PLC0415 - slow to import
-
     on, coming, printed = console(), iter(rows), 0
     widths = [cell_len(title) for title in titles]
     while block := [

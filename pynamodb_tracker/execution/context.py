@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
+from uuid import UUID, uuid5
 
 from pynamodb_tracker import clock, strict_json, transitions
 from pynamodb_tracker.arguments import (
@@ -131,8 +132,6 @@ class BlockContext(Generic[T_co]):
         return self._key(name)
 
     def _key(self, name: str) -> str:
-        from uuid import UUID, uuid5  # noqa: PLC0415 - few runs call another system
-
         codes = self._claim.statements.codes
         parts = [codes.use_case_id, self.task.task_id, codes.pending, self._claim.round, name]
         return str(uuid5(UUID(_KEYS), strict_json.dumps(parts, separators=(",", ":"))))

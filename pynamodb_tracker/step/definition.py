@@ -15,6 +15,7 @@ from pynamodb_tracker.execution.retry_policy import RetryPolicy
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import Codes, Status
 from pynamodb_tracker.step.state import State, window
+from pynamodb_tracker.transitions import refusals
 
 if TYPE_CHECKING:
     from pynamodb_tracker.batch.candidates import Feed
@@ -181,8 +182,6 @@ class StepDefinition(Generic[T]):
 
     def refusal(self, task_id: str, pause: Pause, payload: str | None) -> TaskNotStartableError:
         """Read a task of a paused step. Return the error that its claim would raise, or StepPausedError."""
-        from pynamodb_tracker.transitions import refusals  # noqa: PLC0415 - few use cases are controlled
-
         operation, row = f"start {self.codes.step} of", transitions.get(self.model, task_id)
         if row is None:
             return refusals.not_found(self.statements, task_id, operation)
