@@ -15,6 +15,7 @@ _CHECKS = (
     settings.check_backups,
     settings.check_deletion_protection,
     settings.check_capacity,
+    settings.check_retry_delays,
 )
 
 

@@ -1,6 +1,6 @@
 """Checks of settings: the table's status, time to live, replicas, protection against mistakes, and capacity."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from operator import attrgetter
 from typing import Any
@@ -8,11 +8,13 @@ from typing import Any
 from pynamodb.constants import NUMBER
 
 from pynamodb_tracker import clock
+from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.control.item import in_force
 from pynamodb_tracker.control.limit import LIFETIME, MOST_SLOTS
 from pynamodb_tracker.control.slots import limits_of, slots_of
 from pynamodb_tracker.cost import Load, write_units
 from pynamodb_tracker.doctor.description import Description, Finding, Severity, Unknown
+from pynamodb_tracker.execution.retry_policy import is_delay
 from pynamodb_tracker.model.row import StatusIndex, TaskRow
 
 _CHECK_AGAIN = "Wait, and check again when it is ACTIVE."
@@ -39,6 +41,8 @@ _TABLE_UNITS, _INDEX_UNITS = map(int, write_units(Load(rate=1)))
 _LOW_RATE = 10
 """Tasks per second. A limit that allows fewer is a finding."""
 _NO_LIMIT = -1
+_ATTEMPTS_TRIED = 1000
+"""Most attempts for which the doctor calls a `retry_delay`."""
 _FORGOTTEN = timedelta(days=1)
 _SLOTS_ABOVE = 100
 """How many slots above a limit are read, to find out whether it was lowered everywhere."""
@@ -51,6 +55,34 @@ def check_status(description: Description) -> Iterator[Finding]:
         severity = Severity.ADVICE if status == "UPDATING" else Severity.WRONG
         meaning, to_do = _STATES.get(status, ("DynamoDB may refuse requests.", "Check the table on AWS."))
         yield Finding(severity, "table status", status, "ACTIVE", meaning, to_do)
+
+
+def check_retry_delays(description: Description) -> Iterator[Finding]:
+    """Yield functions for `retry_delay` that fail for one of the attempts."""
+    for model in description.models[1:]:
+        for step in model._bound_steps.values():
+            retry_delay = step._definition.declared.retry_delay
+            if callable(retry_delay) and (problem := _problem_of_delay(retry_delay, step.max_attempts)):
+                yield Finding(
+                    Severity.DANGER,
+                    f"retry_delay of {model.__name__}.{step}",
+                    problem,
+                    "a timedelta of zero or more for each attempt",
+                    "The pause doubles with each attempt instead, from 2 seconds up to an hour.",
+                    "Correct the function.",
+                )
+
+
+def _problem_of_delay(retry_delay: Callable[[int], object], max_attempts: int) -> str:
+    """Return what a function does instead of returning a pause; nothing if it returns one for each attempt."""
+    for attempt in range(1, min(max_attempts, _ATTEMPTS_TRIED) + 1):
+        try:
+            delay = retry_delay(attempt)
+        except Exception as error:  # noqa: BLE001 - the user's function raises what it will
+            return f"retry_delay({attempt}) raises {error!r}"
+        if not is_delay(delay):
+            return f"retry_delay({attempt}) returns {shown(delay)}"
+    return ""
 
 
 def check_pauses(description: Description) -> Iterator[Finding]:

@@ -5,14 +5,21 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
 from pynamodb_tracker.arguments import shown
+from pynamodb_tracker.dynamodb.backoff import RANDOM
 from pynamodb_tracker.exceptions import RetryLater
 from pynamodb_tracker.model.failure import add_note
 from pynamodb_tracker.transitions import Claim
 
 log = logging.getLogger("pynamodb_tracker")
+
+_LONGEST_FALLBACK = 3600
+"""Seconds."""
+
+_warned = set[str]()
+"""The steps whose delay has failed in this process."""
 
 
 class RetryPolicy(Protocol):
@@ -29,28 +36,40 @@ def uses_up_attempt(error: BaseException) -> bool:
 
 
 def delay_after(policy: RetryPolicy, claim: Claim[Any], error: BaseException) -> timedelta:
-    """Return the pause before the next attempt. It is zero if the user's function for it fails."""
+    """Return the pause before the next attempt. If the step's function or the exception has none, it is a long one."""
     if issubclass(type(error), RetryLater):
-        return _checked_delay(getattr(error, "delay", None), error, "the delay of RetryLater is")
-    retry_delay = policy.retry_delay
-    if not callable(retry_delay):
-        return retry_delay or timedelta(0)
-    attempt = claim.attempt
-    try:
-        delay: object = retry_delay(attempt)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as raised:
-        add_note(error, f"retry_delay({attempt}) raised {raised!r}: the next attempt may start at once")
-        text = "retry_delay(%s) of step %s failed: the next attempt may start at once"
-        log.exception(text, attempt, claim.step, extra=claim.log_fields)
-        return timedelta(0)
-    return _checked_delay(delay, error, f"retry_delay({attempt}) returned")
-
-
-def _checked_delay(delay: object, error: BaseException, source: str) -> timedelta:
-    """Return a valid delay. For an invalid one, return zero and add a note to the error."""
-    if isinstance(delay, timedelta) and delay >= timedelta(0):
+        delay, source = getattr(error, "delay", None), "the delay of RetryLater is"
+    elif callable(policy.retry_delay):
+        source = f"retry_delay({claim.attempt}) returned"
+        try:
+            delay = policy.retry_delay(claim.attempt)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as raised:  # noqa: BLE001 - the failure is recorded, whatever the function raises
+            return _fallback(claim, error, f"retry_delay({claim.attempt}) raised {raised!r}", raised)
+    else:
+        return policy.retry_delay or timedelta(0)
+    if is_delay(delay):
         return delay
-    add_note(error, f"{source} {shown(delay)}, no timedelta of zero or more: the next attempt may start at once")
-    return timedelta(0)
+    return _fallback(claim, error, f"{source} {shown(delay)}, no timedelta of zero or more")
+
+
+def is_delay(value: object) -> TypeGuard[timedelta]:
+    """Return whether this is a pause before an attempt."""
+    return isinstance(value, timedelta) and value >= timedelta(0)
+
+
+def _fallback(claim: Claim[Any], error: BaseException, reason: str, raised: BaseException | None = None) -> timedelta:
+    """Return a pause that doubles with each attempt. Note the reason on the error, and log it once per step.
+
+    Without a pause, all attempts would fail within seconds, and the system that is called would get no rest.
+    """
+    longest = min(2 ** min(claim.attempt, 12), _LONGEST_FALLBACK)
+    delay = timedelta(seconds=RANDOM.uniform(longest / 2, longest))
+    add_note(error, f"{reason}: the next attempt starts {delay.total_seconds():.0f} s later at the earliest")
+    step = f"{type(claim.task).__name__}.{claim.step}"
+    if step not in _warned:
+        _warned.add(step)
+        text = "the delay of %s: %s; the pause is up to %d s instead. This process logs that once per step"
+        log.warning(text, step, reason, longest, exc_info=raised, extra=claim.log_fields)
+    return delay

@@ -28,7 +28,9 @@ class Step:
             is ignored.
         lock_for: How long a worker may hold a task, and so how long the task stays locked if that worker dies.
         retry_delay: The pause after a failure, or a function that returns it for the number of the attempt. A start by
-            id ignores a pause below the clock margin (2 seconds). Workers and batches keep to it.
+            id ignores a pause below the clock margin (2 seconds). Workers and batches keep to it. If the function
+            raises, or returns something else, the pause is 1 to 2 seconds after the first failure, and doubles with
+            each attempt, up to an hour.
         give_up_on: Exceptions that make the task ignored at once.
         give_up_after: The first failure that comes this long after the first one of all is the last one.
         also_from: More states from which the step may start.

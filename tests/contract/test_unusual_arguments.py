@@ -11,6 +11,7 @@ import pytest
 
 from pynamodb_tracker import RetryLater, Step, UseCase, Worker
 from pynamodb_tracker.clock import NEVER, StoppedClock
+from pynamodb_tracker.execution import retry_policy
 from pynamodb_tracker.testing import stopped_clock
 from tests.contract.odd_values import (
     CENTURY,
@@ -179,6 +180,7 @@ class Late(AppTask):
     exits = Step(60, retry_delay=sys.exit)
     interrupted = Step(70, retry_delay=interrupt)
     endless = Step(80, retry_delay=timedelta.max)
+    broken = Step(75, max_attempts=20, retry_delay=lambda _: timedelta(1 / 0))
     at_once = Step(90, retry_delay=timedelta(0))
 
 
@@ -236,8 +238,28 @@ def test_a_failure_is_recorded_whatever_the_function_for_the_delay_does(step: An
     with pytest.raises((Broken, KeyboardInterrupt)), step.start("l-1"):
         raise Broken("it broke")
     task = Late.get_task("l-1")
-    assert (task.state, task.due_time) == (step.failed, clock.now())
+    assert task.due_time is not None
+    pause = task.due_time - clock.now()
+    assert (task.state, pause == timedelta(0)) == (step.failed, step is Late.interrupted)
+    assert pause <= timedelta(seconds=2)
     assert task.errors[-1].message.startswith("it broke")
+
+
+def test_without_a_delay_the_pause_doubles_up_to_an_hour_and_one_warning_says_so(
+    clock: StoppedClock, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retry_policy, "_warned", set[str]())
+    pauses = []
+    Late.create("l-1", state=Late.broken.pending)
+    for _ in range(13):
+        fail(Late.broken, "l-1")
+        pauses.append((Late.get_task("l-1").due_time - clock.now()).total_seconds())
+        clock.advance(timedelta(hours=1))
+    longest = [min(2**attempt, 3600) for attempt in range(1, 14)]
+    assert all(most / 2 <= pause <= most for pause, most in zip(pauses, longest, strict=True))
+    reason = "retry_delay(1) raised ZeroDivisionError('division by zero')"
+    text = f"the delay of Late.broken: {reason}; the pause is up to 2 s instead. This process logs that once per step"
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [text]
 
 
 @columns("time")(LATER)

@@ -48,6 +48,29 @@ def test_a_pause_older_than_a_day_is_advice(described: type[Task], monkeypatch: 
     assert finding.to_do == "Resume it: pynamodb-tracker resume ship --use-case parcel"
 
 
+@pytest.mark.parametrize(
+    ("retry_delay", "found"),
+    [
+        (lambda attempt: timedelta(seconds=attempt), None),
+        (
+            lambda attempt: timedelta(seconds=2 - attempt),
+            "retry_delay(3) returns datetime.timedelta(days=-1, seconds=86399)",
+        ),
+        (
+            lambda attempt: [timedelta(1), timedelta(2)][attempt],
+            "retry_delay(2) raises IndexError('list index out of range')",
+        ),
+        (lambda _: 60, "retry_delay(1) returns 60"),
+    ],
+)
+def test_a_retry_delay_that_fails_for_an_attempt_is_a_danger(
+    described: type[Task], monkeypatch: pytest.MonkeyPatch, retry_delay: Any, found: str | None
+) -> None:
+    monkeypatch.setattr(Parcel.ship._definition.declared, "retry_delay", retry_delay)
+    subject = "retry_delay of Parcel.ship"
+    assert (one(described, subject).found if subject in subjects(described) else None) == found
+
+
 SLOT = {"use_case_id": {"S": "#limit"}, "lock": {"S": "0" * 24}}
 
 
