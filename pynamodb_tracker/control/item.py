@@ -67,7 +67,7 @@ class Pause:
     """None if the pause lasts until somebody resumes the step."""
     reason: str
     by: str
-    """A person's name, or `host:pid`."""
+    """A person's name, or `host:pid:` and four letters."""
     time: datetime
     """When the step was paused."""
 

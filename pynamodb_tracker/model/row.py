@@ -127,7 +127,7 @@ class TaskRow(Model):
     lock_expire_time = TimeAttribute(null=True)
     """When the lock of the last claim expires, including extensions."""
     worker = cast("Attribute[str | None]", UnicodeAttribute(null=True))
-    """Who claimed last: host:pid, or the id of a Lambda request."""
+    """Who claimed last: `host:pid:` and four random letters, or the id of a Lambda request."""
     unfinished: Coded[list[int]] = Coded(LIST, encode_numbers, decode_numbers, null=False)
     """Fences of claims that never finished. They show a finish whether it was applied."""
     release_count = IntegerAttribute(null=True)

@@ -1,14 +1,17 @@
-"""The name of the worker that claims a task: `host:pid`, or the name that a Lambda invocation sets."""
+"""The name of the worker that claims a task: `host:pid:` and four random letters, or that of an invocation."""
 
 from __future__ import annotations
 
 import functools
 import os
 import socket
+import string
 from collections.abc import Iterator
 from contextvars import ContextVar
 
 from pynamodb_tracker.dynamodb.around import around
+from pynamodb_tracker.dynamodb.backoff import RANDOM
+from pynamodb_tracker.dynamodb.forking import in_forked_process
 
 
 @functools.cache
@@ -16,12 +19,20 @@ def _host() -> str:
     return socket.gethostname()
 
 
+@functools.cache
+def _life() -> str:
+    """Return random letters: the next life of a container has the same host name, and often the same process id."""
+    return "".join(RANDOM.choices(string.ascii_lowercase + string.digits, k=4))
+
+
+in_forked_process(_life.cache_clear)
+
 _name: ContextVar[str | None] = ContextVar("pynamodb_tracker_worker", default=None)
 
 
 def this_worker() -> str:
-    """Return the name set by `working_as`, or else `host:pid`, which changes when a process forks."""
-    return _name.get() or f"{_host()}:{os.getpid()}"
+    """Return the name set by `working_as`, or else the one of this process."""
+    return _name.get() or f"{_host()}:{os.getpid()}:{_life()}"
 
 
 @around

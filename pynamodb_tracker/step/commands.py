@@ -73,7 +73,7 @@ class StepCommands(Generic[T]):
         Args:
             task_id: The id of the task.
             reason: Why, for its `errors`.
-            by: Who does it, such as a person's name, kept with the reason. By default, that is `host:pid` of this
+            by: Who does it, such as a person's name, kept with the reason. By default, that is the worker name of this
                 process.
             even_running: Also ignore a task that a worker holds. Its block is not stopped, but its `ctx.lock_lost`
                 becomes true at the next heartbeat, and its writes and its end raise LockLostError with the reason.
@@ -170,7 +170,15 @@ class StepCommands(Generic[T]):
         return report_of_each(with_rows(self.model, each_once(ids)), ignore, threads)
 
     @arguments.written_as('{0.model.__name__}.{0}.unlock("o-1", reason="the host is gone")')
-    def unlock(self, task_id: str, *, reason: str, worker: str | None = None, by: str | None = None) -> T:
+    def unlock(
+        self,
+        task_id: str,
+        *,
+        reason: str,
+        fencing_token: str | None = None,
+        worker: str | None = None,
+        by: str | None = None,
+    ) -> T:
         """Unlock a task whose worker is known to be dead, and return it. A pending or failed task does not change.
 
         It is pending at once. The attempt counts: after the last one, the next start makes the task ignored. If the
@@ -180,20 +188,25 @@ class StepCommands(Generic[T]):
         Args:
             task_id: The id of the task.
             reason: Why, for its `errors`.
-            worker: The worker in the row. TaskLockedError if it is another one.
+            fencing_token: Unlock only this claim: `ctx.fencing_token` of the run, or `task.lock` as it was read.
+            worker: Unlock only a claim of this process: `task.worker` as it was read. Without this and without
+                `fencing_token`, the lock must have expired.
             by: Who does it, as in `ignore`.
 
         Raises:
+            TaskLockedError: Another claim or worker holds the task, or its lock is valid and neither was named.
             TaskNotFoundError: There is no such task. In other states: TaskAlreadySucceededError, TaskIgnoredError or
                 TaskNotReadyError.
 
         Examples:
             >>> dead = Order.get_task("o-3")
-            >>> Order.confirm_payment.unlock("o-3", reason="the host is gone", worker=dead.worker)
+            >>> Order.confirm_payment.unlock("o-3", reason="the host is gone", fencing_token=dead.lock)
         """
         reason, by = arguments.check_reason(reason), arguments.check_name("by", by)
         worker = arguments.check_name("worker", worker)
-        return transitions.revoke(self._definition.statements, arguments.check_task_id(task_id), reason, worker, by)
+        token = arguments.check_name("fencing_token", fencing_token)
+        task_id, statements = arguments.check_task_id(task_id), self._definition.statements
+        return transitions.revoke(statements, task_id, reason, fencing_token=token, worker=worker, by=by)
 
     @arguments.written_as('{0.model.__name__}.{0}.pause(until=None, reason="no carrier")')
     def pause(self, *, until: datetime | timedelta | None, reason: str, by: str | None = None) -> Pause:

@@ -30,6 +30,7 @@ from pynamodb_tracker.transitions.refusals import (
     held_by_another,
     is_abandoned,
     kept_changing,
+    lock_is_valid,
     not_found,
     refusal,
 )
@@ -173,12 +174,21 @@ def _mark_cancelled(statements: StepStatements[T], row: T) -> T | None:
 
 
 def revoke(
-    statements: StepStatements[T], task_id: str, reason: str, worker: str | None = None, by: str | None = None
+    statements: StepStatements[T],
+    task_id: str,
+    reason: str,
+    *,
+    fencing_token: str | None = None,
+    worker: str | None = None,
+    by: str | None = None,
 ) -> T:
     """Unlock a task whose worker is known to be dead, with the reason in `errors`, and return it.
 
     A task that is pending or failed at this step does not change. Only the claim that was read is released: a late copy
     of the request does not release the next worker's claim.
+
+    Raises TaskLockedError unless the task is held by that claim, or that worker. Without both, its lock must have
+    expired.
     """
     codes, operation = statements.codes, f"unlock {statements.codes.step} of"
     row, now = read(statements, task_id, operation), clock.now()
@@ -188,6 +198,10 @@ def revoke(
         raise refusal(statements, row, operation)
     if worker is not None and row.worker != worker:
         raise held_by_another(statements, row, operation, worker)
+    if fencing_token is not None and row.lock != fencing_token:
+        raise held_by_another(statements, row, operation, f"the claim with fencing token {fencing_token}")
+    if worker is fencing_token is None and not is_abandoned(row, codes, now):
+        raise lock_is_valid(statements, row, operation)
     entry = _entry("unlocked", row, codes.step, now, reason=reason, by=by)
     if unlocked := _move(statements, statements.revoke(row), row, entry, keeps_last_error=True):
         return unlocked

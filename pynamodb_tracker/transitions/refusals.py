@@ -220,6 +220,16 @@ def held_by_another(statements: StepStatements[T], row: T, operation: str, meant
     )
 
 
+def lock_is_valid(statements: StepStatements[T], row: T, operation: str) -> TaskLockedError:
+    """Return the error for a task that is to be unlocked without saying which claim or worker is meant."""
+    return TaskLockedError(
+        f"cannot {operation} {statements.model.__name__} {row.task_id!r}: its lock is valid until "
+        f"{row.lock_expire_time}; if {row.worker} is dead, pass fencing_token={row.lock!r} or worker={row.worker!r}",
+        task_id=row.task_id,
+        task=row,
+    )
+
+
 def holder(row: TaskRow) -> str:
     """Return who holds a task in progress, and when another worker can take it."""
     if row.lock_expire_time < clock.now() - row.tracker.margin:

@@ -89,8 +89,8 @@ class Decision:
     step: BoundStep[Any]
     reason: str
     by: str
-    worker: str | None = None
-    """The worker whose lock is removed. Another worker's lock stays."""
+    fencing_token: str | None = None
+    """The claim that is unlocked, as the page has shown it."""
     even_in_group: bool = False
     children: bool = False
     """Whether the tasks that the task waits for are cancelled, too."""
@@ -128,7 +128,7 @@ class Decision:
         about: dict[str, Any] = {"reason": self.reason, "by": self.by}
         try:
             if self.verb == "unlock":
-                self.step.unlock(task_id, worker=self.worker, **about)
+                self.step.unlock(task_id, fencing_token=self.fencing_token, **about)
             elif self.verb == "cancel_task":
                 return self._cancel_task(task_id, about)
             else:
@@ -327,7 +327,7 @@ class Decisions:
             step,
             reason,
             who(request),
-            worker=form.get("worker") or None,
+            fencing_token=form.get("fencing_token") or None,
             even_in_group=bool(form.get("even_in_group")),
             children=bool(form.get("children")),
             rate=_limit_in(form, "rate"),

@@ -15,6 +15,7 @@ from moto import mock_aws
 
 from pynamodb_tracker import LockLostError, Repeat, Step, Task, TrackerError, UseCase
 from pynamodb_tracker.aws_lambda import UnreadableEventError, event_publisher
+from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.shop import Context
 from tests.engine.engine import Engine
@@ -112,7 +113,7 @@ def live(clock: StoppedClock) -> None:
     Order.ship.ignore("o-1", reason="moved away", by="ada")
     Order.ship.reopen("o-1")
     with suppress(LockLostError), Order.ship.start("o-1"):
-        Order.ship.unlock("o-1", reason="its machine burnt")
+        Order.ship.unlock("o-1", reason="its machine burnt", worker=this_worker())
     abandoned = Order.ship.start("o-1")
     abandoned.__enter__()
     clock.advance(timedelta(hours=1))

@@ -15,12 +15,12 @@ PAUSE = 25.0, 32.0
 """Seconds."""
 
 
-def release(log: Log, number: int, step: Any, task_id: str, *, worker: str | None = None) -> None:
+def release(log: Log, number: int, step: Any, task_id: str, **held_by: str) -> None:
     """Release a task, and write to the history which claim that was, as far as it is known."""
     who = f"{log.worker}/{number}"
     log.tell("release", task_id, number, step=step.name)
     try:
-        task = step.unlock(task_id, reason="its worker seems to be dead", worker=worker, by=who)
+        task = step.unlock(task_id, reason="its worker seems to be dead", by=who, **held_by)
     except TaskNotStartableError:
         log.tell("kept", task_id, number)
         raise
@@ -71,7 +71,7 @@ def release_all_of(log: Log, number: int, order: Any, pid: int) -> None:
         step = getattr(order, rule.name)
         try:
             for task in step.in_progress.query(with_data=False):
-                if task.worker.endswith(f":{pid}"):
+                if f":{pid}:" in task.worker:
                     release(log, number, step, task.task_id, worker=task.worker)
         except TaskNotStartableError:
             continue

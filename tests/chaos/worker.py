@@ -149,9 +149,10 @@ class Worker:
         """Do what a person does: reopen what was set aside, set something aside, or free what somebody works on."""
         order = draw.random()
         if order < RELEASES:
-            held = [task.task_id for task in step.in_progress.query(limit=LOOKED_AT)]
+            held = [*step.in_progress.query(limit=LOOKED_AT)]
             if held:
-                release(self.log, number, step, draw.choice(held))
+                task = draw.choice(held)
+                release(self.log, number, step, task.task_id, fencing_token=task.lock)
         elif order < RELEASES + 0.5:
             given_up = [task.task_id for task in step.ignored.query(limit=LOOKED_AT)]
             if given_up:

@@ -301,8 +301,10 @@ def test_the_task_of_a_dead_worker_is_released() -> None:
     assert (ended.code, ended.lines) == (1, ["o-1: ship.pending"])
     again = run("unlock", "ship", "o-1", "--reason", "host is gone")
     assert again.lines == ["o-1: ship.pending, as before: no worker had it"]
-    Order.ship.start("o-1").__enter__()
-    last = run("unlock", "o-1", "--reason", "host is gone", "--by", "Ada")
+    token = Order.ship.start("o-1").__enter__().fencing_token
+    valid = run("unlock", "o-1", "--reason", "host is gone", "--by", "Ada")
+    assert (valid.code, f"pass fencing_token='{token}' or worker='{worker}'" in valid.err) == (1, True)
+    last = run("unlock", "o-1", "--reason", "host is gone", "--by", "Ada", "--fencing-token", token)
     assert last.lines == [
         "o-1: ship.pending; that was its last attempt: the next run ignores it, unless it is reopened"
     ]

@@ -18,6 +18,7 @@ from pynamodb_tracker import (
     ValueNotStorableError,
 )
 from pynamodb_tracker.clock import StoppedClock
+from pynamodb_tracker.model.worker_name import this_worker
 from tests.support.network import Answer, Network, Request, before, error, passing, silent, unheard, unreached
 from tests.support.recorder import recorded
 from tests.support.rows import all_rows, change, client, index_entries, remove, stored
@@ -286,7 +287,7 @@ def test_what_waits_for_the_success_of_a_run_is_put_off_by_later(clock: StoppedC
         again = ask("a", due_time=due_time, debounce=True).task.queued
     task = Index.get_task("i-1")
     assert again.due_time == task.update_time + 2 * HOUR
-    assert Index.build.unlock("i-1", reason="its host is gone").due_time == clock.now()
+    assert Index.build.unlock("i-1", reason="its host is gone", worker=this_worker()).due_time == clock.now()
     task = ask("a", due_time=3 * HOUR, debounce=True).task
     assert (task.due_time, task.queued.due_time) == (clock.now(), clock.now() + 3 * HOUR)
 

@@ -13,6 +13,7 @@ from starlette.testclient import TestClient
 from pynamodb_tracker import AsyncWorker, TrackerError, Worker
 from pynamodb_tracker.doctor import examine_rows
 from pynamodb_tracker.exceptions import TaskError
+from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.web import dashboard
 from tests.cli.command import run
@@ -158,7 +159,7 @@ def merge(task_id: str) -> None:
 
 
 def release(task_id: str) -> None:
-    Parcel.pack.unlock(task_id, reason="its worker is dead")
+    Parcel.pack.unlock(task_id, reason="its worker is dead", worker=this_worker())
 
 
 def cancel(task_id: str) -> None:

@@ -11,6 +11,7 @@ from pynamodb_tracker import TaskFormatError, TaskNotStartableError
 from pynamodb_tracker.clock import StoppedClock
 from pynamodb_tracker.exceptions import TaskError
 from pynamodb_tracker.model.row import LATEST_FORMAT
+from pynamodb_tracker.model.worker_name import this_worker
 from tests.support.network import Network, silent
 from tests.support.recorder import recorded
 from tests.support.rows import change, stored
@@ -73,7 +74,7 @@ def test_a_running_task_of_a_later_version_is_neither_released_nor_taken_over(cl
     die(STEP, "o-1")
     before = later()
     with pytest.raises(TaskFormatError):
-        STEP.unlock("o-1", reason="its host is gone")
+        STEP.unlock("o-1", reason="its host is gone", worker=this_worker())
     clock.advance(timedelta(hours=1))
     for command in (start, lambda: start(also_from=(Order.ship.pending,)), COMMANDS["ignore"], COMMANDS["delete"]):
         with pytest.raises(TaskFormatError):

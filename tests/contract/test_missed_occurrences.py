@@ -11,6 +11,7 @@ from pynamodb.exceptions import PynamoDBException, UpdateError
 from pynamodb_tracker import Repeat, RetryLater, Step, TaskLockedError, UseCase
 from pynamodb_tracker.clock import StoppedClock
 from pynamodb_tracker.control import watch
+from pynamodb_tracker.model.worker_name import this_worker
 from tests.support.network import Answer, Network, Request, before, passing
 from tests.support.recorder import recorded
 from tests.support.shop import AppTask
@@ -248,7 +249,7 @@ def test_who_loses_the_task_before_its_pin_does_not_begin(clock: StoppedClock, n
     at(clock, 3)
 
     def lose() -> None:
-        Sweep.run.unlock("s-1", reason="it is dead")
+        Sweep.run.unlock("s-1", reason="it is dead", worker=this_worker())
         die(Sweep.run, "s-1")
 
     def claim_and_lose(operation: str, _request: Request, send: Callable[[], Answer]) -> Answer:

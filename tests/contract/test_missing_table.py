@@ -9,6 +9,7 @@ from unittest import mock
 import pytest
 from pynamodb.exceptions import PynamoDBConnectionError, TableDoesNotExist
 
+from pynamodb_tracker.model.worker_name import this_worker
 from tests.support.network import Network, error
 from tests.support.shop import Order, Parcel
 
@@ -23,7 +24,7 @@ OPERATIONS: dict[str, Callable[[], object]] = {
     "due": lambda: list(Order.ship.due()),
     "reopen": lambda: Order.ship.reopen("o-1"),
     "ignore": lambda: Order.ship.ignore("o-1", reason="cancelled"),
-    "release": lambda: Order.ship.unlock("o-1", reason="its host is gone"),
+    "release": lambda: Order.ship.unlock("o-1", reason="its host is gone", worker=this_worker()),
     "get_task": lambda: Order.get_task("o-1"),
     "query": lambda: list(Parcel.sort.pending.query()),
     "page": Order.ship.failed.page,

@@ -19,6 +19,7 @@ from pynamodb_tracker import (
 from pynamodb_tracker.clock import StoppedClock, stamp
 from pynamodb_tracker.exceptions import TaskError
 from pynamodb_tracker.model.repeat import LastRun
+from pynamodb_tracker.model.worker_name import this_worker
 from tests.support.recorder import recorded
 from tests.support.rows import change, index_entries, stored
 from tests.support.shop import AppTask
@@ -688,7 +689,7 @@ def test_a_release_is_no_end_of_a_round(clock: StoppedClock) -> None:
     Sweep.create("s-1", repeat=NIGHTLY)
     until(clock, tuesday(1))
     die(Sweep.run, "s-1")
-    assert Sweep.run.unlock("s-1", reason="its host is gone").last_run is None
+    assert Sweep.run.unlock("s-1", reason="its host is gone", worker=this_worker()).last_run is None
 
 
 @pytest.mark.parametrize("rule", [NIGHTLY, Repeat.cron("0 2 * * *", tz="Europe/Berlin", stop_on_failure=True)])

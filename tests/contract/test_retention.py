@@ -13,6 +13,7 @@ from botocore.exceptions import ReadTimeoutError
 from pynamodb.exceptions import UpdateError
 
 from pynamodb_tracker import GiveUp, Step, TaskAlreadySucceededError, TaskIgnoredError, TaskNotFoundError, UseCase
+from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.network import SKIPPED_OCCURRENCES, Network, before, error, passing, throttled
 from tests.support.recorder import recorded
@@ -65,7 +66,7 @@ def end_in(of: type[Order | Parcel]) -> dict[str, int | None]:
     fail(of.pay, "gave up", GiveUp("no use"))
     of.pay.ignore("by a person", reason="cancelled")
     die(of.pay, "abandoned")
-    of.pay.unlock("abandoned", reason="its host is gone")
+    of.pay.unlock("abandoned", reason="its host is gone", worker=this_worker())
     with pytest.raises(TaskIgnoredError), of.pay.start("abandoned"):
         pytest.fail("no attempt is left")
     days = {}

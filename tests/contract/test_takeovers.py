@@ -79,7 +79,7 @@ def test_an_attempt_that_was_the_last_one_leaves_a_trace_before_the_task_is_igno
 
 
 def test_a_task_that_a_person_has_released_has_the_entry_of_that_alone() -> None:
-    Order.confirm_payment.unlock("o-1", reason="its machine is gone")
+    Order.confirm_payment.unlock("o-1", reason="its machine is gone", worker="host:1")
     succeed(Order.confirm_payment, "o-1")
     assert [kind for _, _, kind, _ in entries()] == ["unlocked"]
 

@@ -21,6 +21,7 @@ from pynamodb_tracker import (
 )
 from pynamodb_tracker.clock import StoppedClock
 from pynamodb_tracker.exceptions import TaskError
+from pynamodb_tracker.model.worker_name import this_worker
 from tests.support.engines import only_dynoxide
 from tests.support.network import Answer, Network, Request, passing, unheard
 from tests.support.recorder import recorded
@@ -285,7 +286,7 @@ def test_a_task_whose_attempts_are_used_up_keeps_it_until_it_is_reopened() -> No
 
 COMMANDS: dict[str, Callable[[], object]] = {
     "ignore": lambda: Cursor.step.ignore("c", reason="no", even_running=True),
-    "release": lambda: Cursor.step.unlock("c", reason="dead"),
+    "release": lambda: Cursor.step.unlock("c", reason="dead", worker=this_worker()),
 }
 
 

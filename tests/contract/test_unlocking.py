@@ -1,5 +1,6 @@
 """Releasing by command: a person frees the task of a worker that is known to be dead."""
 
+import os
 from datetime import timedelta
 
 import pytest
@@ -14,6 +15,8 @@ from pynamodb_tracker import (
     TaskNotReadyError,
 )
 from pynamodb_tracker.clock import StoppedClock
+from pynamodb_tracker.model import worker_name
+from pynamodb_tracker.model.worker_name import this_worker
 from tests.support.network import Network, before, error
 from tests.support.recorder import recorded
 from tests.support.rows import stored
@@ -23,8 +26,8 @@ from tests.support.workers import die, fail
 pytestmark = pytest.mark.usefixtures("table")
 
 
-def unlock(step: BoundStep[Order] = Order.confirm_payment, worker: str | None = None) -> Order:
-    return step.unlock("o-1", reason="the host is gone", worker=worker, by="ada")
+def unlock(step: BoundStep[Order] = Order.confirm_payment, **held_by: str) -> Order:
+    return step.unlock("o-1", reason="the host is gone", by="ada", **(held_by or {"worker": this_worker()}))
 
 
 def refuse() -> None:
@@ -90,7 +93,8 @@ def test_a_run_that_loses_its_lock_after_an_earlier_unlock_is_not_told_of_that(c
 def test_after_the_last_attempt_is_unlocked_the_next_start_ignores_the_task() -> None:
     Receipt.create("o-1")
     die(Receipt.send, "o-1")
-    assert Receipt.send.unlock("o-1", reason="the host is gone").state == Receipt.send.pending
+    token = Receipt.get_task("o-1").lock
+    assert Receipt.send.unlock("o-1", reason="the host is gone", fencing_token=token).state == Receipt.send.pending
     with pytest.raises(TaskIgnoredError, match="1 of 1 attempts are used"), Receipt.send.start("o-1"):
         pytest.fail("no attempt is left")
     assert [entry.type for entry in Receipt.get_task("o-1").errors] == ["unlocked", "ignored"]
@@ -107,11 +111,42 @@ def test_only_the_task_of_the_named_worker_is_unlocked() -> None:
     assert unlock(worker=holder).state == Order.confirm_payment.pending
 
 
-def test_an_abandoned_task_can_be_unlocked(clock: StoppedClock) -> None:
+def test_without_a_name_only_a_task_whose_lock_has_expired_is_unlocked(clock: StoppedClock) -> None:
     Order.create("o-1")
     die(Order.confirm_payment, "o-1")
-    clock.advance(timedelta(days=1))
-    assert unlock().state == Order.confirm_payment.pending
+    task = Order.get_task("o-1")
+    clock.advance(timedelta(minutes=5, seconds=2))
+    told = f"its lock is valid until .*; if {task.worker} is dead, pass fencing_token='{task.lock}' or worker='"
+    with pytest.raises(TaskLockedError, match=told):
+        Order.confirm_payment.unlock("o-1", reason="it seems to be dead")
+    clock.advance(timedelta(microseconds=1))
+    unlocked = Order.confirm_payment.unlock("o-1", reason="it seems to be dead")
+    assert unlocked.state == Order.confirm_payment.pending
+
+
+def test_the_next_life_of_a_container_keeps_its_claim() -> None:
+    Order.create("o-1")
+    die(Order.confirm_payment, "o-1")
+    shown = Order.get_task("o-1")
+    assert unlock(fencing_token=shown.lock, worker=shown.worker).state == Order.confirm_payment.pending
+    worker_name._life.cache_clear()  # the container starts again, with the same host name and process id
+    die(Order.confirm_payment, "o-1")
+    assert Order.get_task("o-1").worker != shown.worker
+    for named in ({"worker": shown.worker}, {"fencing_token": shown.lock}):
+        with pytest.raises(TaskLockedError, match="it is not held by"):
+            unlock(**named)
+    assert Order.get_task("o-1").state == Order.confirm_payment.in_progress
+
+
+def test_a_forked_process_has_another_name() -> None:
+    pipe = os.pipe()
+    if (child := os.fork()) == 0:
+        os.write(pipe[1], this_worker().encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    name = os.read(pipe[0], 100).decode()
+    assert name.split(":")[:2] == [this_worker().split(":")[0], str(child)]
+    assert name.split(":")[2] != this_worker().split(":")[2]
 
 
 def test_a_task_that_somebody_else_unlocks_at_the_same_time_is_unlocked_once(
@@ -119,7 +154,7 @@ def test_a_task_that_somebody_else_unlocks_at_the_same_time_is_unlocked_once(
 ) -> None:
     def rival() -> None:
         clock.advance(timedelta(milliseconds=1))
-        Order.confirm_payment.unlock("o-1", reason="it hangs", by="grace")
+        Order.confirm_payment.unlock("o-1", reason="it hangs", worker=this_worker(), by="grace")
 
     Order.create("o-1")
     die(Order.confirm_payment, "o-1")
@@ -217,7 +252,9 @@ def test_the_complete_errors_are_found_after_a_reopen_that_keeps_who_gave_it() -
     assert [entry.type for entry in Order.get_task("o-1").errors] == ["ignored", "reopened", "Broken"]
 
 
-@pytest.mark.parametrize("given", [{"by": ""}, {"by": 1}, {"worker": " "}, {"worker": b"w"}, {"reason": None}])
+@pytest.mark.parametrize(
+    "given", [{"by": ""}, {"by": 1}, {"worker": " "}, {"fencing_token": 7}, {"worker": b"w"}, {"reason": None}]
+)
 def test_a_command_refuses_names_that_are_no_text(given: dict[str, object]) -> None:
     with pytest.raises((TypeError, ValueError)), recorded() as requests:
         Order.confirm_payment.unlock("o-1", **{"reason": "gone", **given})  # type: ignore[arg-type]  # wrong types

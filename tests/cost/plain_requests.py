@@ -78,7 +78,7 @@ def release(_: StoppedClock) -> None:
     Order.create("o-1")
     fail(Order.confirm_payment, "o-1", KeyboardInterrupt())
     die(Order.confirm_payment, "o-1")
-    Order.confirm_payment.unlock("o-1", reason="its worker died", by="ann")
+    Order.confirm_payment.unlock("o-1", reason="its worker died", by="ann", worker=this_worker())
 
 
 def takeover(clock: StoppedClock) -> None:

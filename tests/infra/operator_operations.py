@@ -6,6 +6,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from pynamodb_tracker import TaskNotFoundError
+from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.web import dashboard
 from tests.cli.command import run
 from tests.infra.operations import row
@@ -31,7 +32,7 @@ def set_aside_and_reopen(record: Record) -> None:
     Letter.create("o-6")
     die(Letter.post, "o-6")
     with record:
-        Letter.post.unlock("o-6", reason="its host is gone")
+        Letter.post.unlock("o-6", reason="its host is gone", worker=this_worker())
         Letter.post.reopen("o-2")
         Letter.cancel("o-2", reason="by phone")
         Parcel.pack.ignore("o-1", reason="cancelled " * 200)

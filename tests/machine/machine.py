@@ -35,6 +35,7 @@ from pynamodb_tracker import (
     UseCase,
 )
 from pynamodb_tracker.clock import stamp
+from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.testing import StoppedClock
 from tests.machine.faults import Network
 
@@ -374,7 +375,7 @@ class Machine(RuleBasedStateMachine):
         allowed = row is not None and row.code in (step, step + 1, step + 2)
         self.bad_network(fault, "revoke")
         try:
-            self.steps(step).unlock(task_id, reason="a person said so")
+            self.steps(step).unlock(task_id, reason="a person said so", worker=this_worker())
         except TaskNotStartableError:
             assert not allowed
         else:

@@ -18,6 +18,7 @@ from pynamodb_tracker import (
 )
 from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.model.row import LATEST_FORMAT, TaskRow
+from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.transitions import commands
 from tests.engine.actions import PASS, DropRequest, DropResponse, Hold
 from tests.support.operations import Boom, row
@@ -98,7 +99,7 @@ def late_release(world: World) -> bool:
     world.mine.create("o")
     world.freeze(world.theirs.confirm, "o")
     world.goes_wrong(late)
-    world.mine.confirm.unlock("o", reason="its worker died")
+    world.mine.confirm.unlock("o", reason="its worker died", worker=this_worker())
     world.freeze(world.theirs.confirm, "o")
     arrive(world.proxy, late)
     return bool(world.task.state != world.mine.confirm.in_progress)
@@ -111,7 +112,7 @@ def refused_claim_after_a_release(world: World) -> bool:
     world.freeze(world.theirs.confirm, "o")
     world.goes_wrong(late)
     assert not taken(world.mine.confirm)
-    world.theirs.confirm.unlock("o", reason="its worker died")
+    world.theirs.confirm.unlock("o", reason="its worker died", worker=this_worker())
     arrive(world.proxy, late)
     return bool(world.task.state != world.mine.confirm.pending)
 
@@ -120,7 +121,7 @@ def released_worker(world: World) -> bool:
     """Return whether a worker that was released, although it lives, records its success."""
     world.mine.create("o")
     lives = world.freeze(world.theirs.confirm, "o")
-    world.mine.confirm.unlock("o", reason="its worker died")
+    world.mine.confirm.unlock("o", reason="its worker died", worker=this_worker())
     with contextlib.suppress(LockLostError):
         lives.wake()
     return bool(world.task.state != world.mine.confirm.pending)
@@ -209,7 +210,7 @@ def unheard_release(world: World) -> bool:
     world.freeze(world.theirs.confirm, "o")
     world.goes_wrong(DropResponse(), lambda: world.freeze(world.theirs.confirm, "o"))
     try:
-        world.mine.confirm.unlock("o", reason="its worker died")
+        world.mine.confirm.unlock("o", reason="its worker died", worker=this_worker())
     except TaskLockedError:
         return True
     assert world.task.state == world.mine.confirm.in_progress
@@ -406,7 +407,7 @@ def spent_by_an_earlier_version(world: World) -> bool:
     world.mine.create("o", state=world.mine.ship.pending)
     for _ in range(2):
         world.freeze(world.theirs.ship, "o")
-        world.theirs.ship.unlock("o", reason="its worker died")
+        world.theirs.ship.unlock("o", reason="its worker died", worker=this_worker())
     world.goes_wrong(PASS, partial(later_version, world))
     taken(world.mine.ship)
     return bool(world.task.state != world.mine.ship.pending)
@@ -418,7 +419,7 @@ def unlocked_by_an_earlier_version(world: World) -> bool:
     world.freeze(world.theirs.confirm, "o")
     world.goes_wrong(partial(later_version, world))
     with contextlib.suppress(TaskFormatError, TaskLockedError):
-        world.mine.confirm.unlock("o", reason="its worker died")
+        world.mine.confirm.unlock("o", reason="its worker died", worker=this_worker())
     return bool(world.task.state != world.mine.confirm.in_progress)
 
 

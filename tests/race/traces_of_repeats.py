@@ -7,6 +7,7 @@ from typing import Any
 
 from pynamodb_tracker import Repeat
 from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.worker_name import this_worker
 from tests.engine.actions import PASS, Hold
 from tests.race.traces_of_commands import begin_another_life, later_version
 from tests.support.fixtures import Frozen
@@ -74,7 +75,7 @@ def skipped_in_its_next_life(world: World) -> bool:
         world.clock.advance(2 * HOUR)
         for _ in range(3):
             die(world.theirs.confirm, "o")
-            world.theirs.confirm.unlock("o", reason="its worker is dead")
+            world.theirs.confirm.unlock("o", reason="its worker is dead", worker=this_worker())
 
     def begin_with_another_rule() -> None:
         begin_another_life(world, repeat=Repeat.every(DAY, start=world.clock.now() + 2 * HOUR))
@@ -92,7 +93,7 @@ def skipped_as_its_rule_changes(world: World) -> bool:
     world.clock.advance(HOUR)
     for _ in range(3):
         die(world.theirs.confirm, "o")
-        world.theirs.confirm.unlock("o", reason="its worker is dead")
+        world.theirs.confirm.unlock("o", reason="its worker is dead", worker=this_worker())
     world.goes_wrong(PASS, lambda: change_rule(world))
     return taken(world.mine.confirm) or is_off_its_rule(world.task)
 
@@ -148,7 +149,7 @@ def at_its_last_attempt(world: World) -> Frozen:
     world.clock.advance(HOUR)
     for _ in range(2):
         die(world.theirs.confirm, "o")
-        world.theirs.confirm.unlock("o", reason="its worker is dead")
+        world.theirs.confirm.unlock("o", reason="its worker is dead", worker=this_worker())
     run = world.freeze(world.theirs.confirm, "o")
     world.clock.advance(OVER)
     return run

@@ -88,18 +88,18 @@ def test_a_form_without_a_reason_is_shown_again_and_marked(open_page: Open) -> N
         assert (page.status_code, f'id="wrong-{name}"' in page.text, 'value="x"' in page.text) == (400, True, True)
 
 
-def test_a_task_is_unlocked_only_for_the_worker_that_was_seen(open_page: Open, shop: StoppedClock) -> None:
+def test_only_the_claim_that_was_seen_is_unlocked(open_page: Open, shop: StoppedClock) -> None:
     leave(Order.ship, Order.create("o-1", state=Order.ship.pending, group="g").task_id)
     Order.create("o-2", group="g")
     client = open_page()
     page = client.get("/Order/task?id=o-1")
     assert 'name="even_in_group" value="1" required' in page.text
     form = {"step": "ship", "task": "o-1", "reason": "its host is gone"}
-    for wrong in ({"verb": "unlock", "worker": "other"}, {"verb": "cancel"}):
+    for wrong in ({"verb": "unlock", "fencing_token": "other"}, {"verb": "unlock"}, {"verb": "cancel"}):
         assert "1 refused" in text_of(client.post("/Order/decide", data={**form, **wrong}))
-    worker = re.search(r'name="worker" value="([^"]*)"', page.text)
-    assert worker
-    done = client.post("/Order/decide", data={**form, "verb": "unlock", "worker": worker[1]})
+    token = re.search(r'name="fencing_token" value="([^"]*)"', page.text)
+    assert token
+    done = client.post("/Order/decide", data={**form, "verb": "unlock", "fencing_token": token[1]})
     assert done.headers["location"] == "/Order/task?id=o-1&done=unlock"
     assert "Unlocked: the next run" in text_of(client.get(done.headers["location"]))
     assert Order.get_task("o-1").state == Order.ship.pending

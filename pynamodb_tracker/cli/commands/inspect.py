@@ -238,7 +238,7 @@ def stuck(
     """List tasks in progress with an expired lock, because their worker died or lost the lock.
 
     No action is needed: the next run of the step takes them over, or ignores them if they have no attempts left. --all
-    also lists tasks with a valid lock. If their worker is dead, unlock frees them.
+    also lists tasks with a valid lock. If their worker is dead, unlock --worker frees them.
 
     This also checks the first 20 tasks that wait for others, and lists the blocked ones. They wait for an ignored task,
     which somebody has to reopen or delete.
@@ -390,8 +390,8 @@ def _commands(task: Task, step: BoundStep[Any] | None, options: Sequence[str]) -
     if step is not None and status is Status.IGNORED:
         yield "to reopen it", _command("reopen", task.task_id, options)
     elif step is not None and status is Status.IN_PROGRESS and not facts.is_abandoned(task):
-        worker = ["--worker", task.worker] if task.worker else []
-        yield "if it died", _command("unlock", task.task_id, ["--reason", "its worker died", *worker, *options])
+        claim = ["--fencing-token", task.lock] if task.lock else []
+        yield "if it died", _command("unlock", task.task_id, ["--reason", "its worker died", *claim, *options])
 
 
 def _command(verb: str, task_id: str, options: Sequence[str]) -> str:

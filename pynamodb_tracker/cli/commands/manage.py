@@ -280,6 +280,9 @@ def unlock(
     targets: opt.Targets,
     *,
     reason: Reason,
+    fencing_token: Annotated[
+        str | None, opt.value("TOKEN", "Only if this claim has the task, as show prints it.")
+    ] = None,
     worker: Annotated[
         str | None, opt.value("NAME", "Only if this worker has the task, as show and stuck name it.")
     ] = None,
@@ -287,7 +290,9 @@ def unlock(
     name: opt.App,
     use_case_name: opt.UseCase = None,
 ) -> None:
-    """Unlock tasks whose worker is dead. They become pending at once, before their locks expire.
+    """Unlock tasks whose worker is dead. They become pending at once.
+
+    Without --fencing-token and --worker, only tasks whose locks have expired are unlocked.
 
     The attempt counts. If the worker is still alive, it can record nothing more, but its work outside of the table may
     happen twice. stuck --all lists all tasks in progress, with their workers.
@@ -297,7 +302,7 @@ def unlock(
     with use_case(name, use_case_name) as model:
 
         def release_one(of: BoundStep[Any], task: Task | None, task_id: str) -> str:
-            unlocked = of.unlock(task_id, reason=reason, worker=worker, by=by)
+            unlocked = of.unlock(task_id, reason=reason, fencing_token=fencing_token, worker=worker, by=by)
             state = name_of(unlocked.state)
             if task is not None and task.state in (of.pending, of.failed):
                 return f"{state}, as before: no worker had it"
