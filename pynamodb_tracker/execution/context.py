@@ -30,8 +30,8 @@ from pynamodb_tracker.status import END, Codes
 if TYPE_CHECKING:
     from pynamodb.transactions import TransactWrite
 
+    from pynamodb_tracker.features.groups.queue import GroupOfRun
     from pynamodb_tracker.model.repeat import Repeat
-    from pynamodb_tracker.transitions.groups import GroupOfRun
 
 R = TypeVar("R")
 T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
@@ -256,7 +256,7 @@ class ExecutionContext(BlockContext[T_co]):
                     name="group",
                     obj=self,
                 )
-            from pynamodb_tracker.transitions.groups import GroupOfRun  # noqa: PLC0415 - few cold starts need it
+            from pynamodb_tracker.features.groups.queue import GroupOfRun  # noqa: PLC0415 - few cold starts need it
 
             additions["group"] = GroupOfRun(self.task)
         group: GroupOfRun = additions["group"]
@@ -298,7 +298,7 @@ class ExecutionContext(BlockContext[T_co]):
 
     def _begin_part(self, name: str) -> str | None:
         """Return the stored result of a part as JSON, or None if the part has to run."""
-        from pynamodb_tracker.transitions.parts import parts_of  # noqa: PLC0415 - few runs have parts
+        from pynamodb_tracker.features.checkpoints import parts_of  # noqa: PLC0415 - few runs have parts
 
         if not 0 < len(check_text("name", name) or "") <= _LONGEST_PART:
             raise ValueError(f"once takes a name of 1 to {_LONGEST_PART} characters for the part, such as 'charge'")
@@ -379,7 +379,7 @@ class ExecutionContext(BlockContext[T_co]):
             >>> ctx.create(Order, f"{ctx.task.task_id}-gift", wait=True)
         """
         check_flags(wait=wait)
-        from pynamodb_tracker.transitions.follow_ups import follow_ups_of  # noqa: PLC0415 - few cold starts need it
+        from pynamodb_tracker.features.children.follow_ups import follow_ups_of  # noqa: PLC0415 - few cold starts need it
 
         with self._asking("create a follow-up of"):
             follow_ups_of(self._journal).create(
@@ -396,7 +396,7 @@ class ExecutionContext(BlockContext[T_co]):
             >>> ctx.create(Order, f"{ctx.task.task_id}-gift", wait=True)
             >>> ctx.wait_until(timedelta(hours=2))
         """
-        from pynamodb_tracker.transitions.follow_ups import follow_ups_of  # noqa: PLC0415 - few cold starts need it
+        from pynamodb_tracker.features.children.follow_ups import follow_ups_of  # noqa: PLC0415 - few cold starts need it
 
         journal, claim = self._journal, self._claim
         with self._asking("let the next step wait for what was created in"):
@@ -415,7 +415,7 @@ class ExecutionContext(BlockContext[T_co]):
         Examples:
             >>> ctx.wait_for(Order.paid, until=timedelta(days=3))
         """
-        from pynamodb_tracker.transitions.signals import Awaits  # noqa: PLC0415 - few runs wait for responses
+        from pynamodb_tracker.features.signals import Awaits  # noqa: PLC0415 - few runs wait for responses
 
         journal, claim = self._journal, self._claim
         with self._asking("let the next step wait for a response in"):

@@ -100,7 +100,7 @@ class StepDefinition(Generic[T]):
         self.also_from: frozenset[int] = frozenset()  # codes of more states from which the step may start
         when_ignored = None
         if declared.when_ignored is not None:
-            from pynamodb_tracker.transitions.follow_ups import FollowUpsOfIgnored  # noqa: PLC0415 - few steps need it
+            from pynamodb_tracker.features.children.follow_ups import FollowUpsOfIgnored  # noqa: PLC0415 - few steps need it
 
             when_ignored = partial(FollowUpsOfIgnored, declared.when_ignored, declared.name)
         self.statements = transitions.StepStatements(model, codes, declared.max_attempts, when_ignored)
@@ -181,7 +181,7 @@ class StepDefinition(Generic[T]):
 
     def refusal(self, task_id: str, pause: Pause, payload: str | None) -> TaskNotStartableError:
         """Read a task of a paused step. Return the error that its claim would raise, or StepPausedError."""
-        from pynamodb_tracker.transitions import refusals  # noqa: PLC0415 - few use cases are controlled
+        from pynamodb_tracker.writes import refusals  # noqa: PLC0415 - few use cases are controlled
 
         operation, row = f"start {self.codes.step} of", transitions.get(self.model, task_id)
         if row is None:

@@ -24,14 +24,14 @@
 
 from pynamodb_tracker.transitions.claims import claim
 from pynamodb_tracker.transitions.commands import cancel, ignore, revoke
-from pynamodb_tracker.transitions.creations import NewTask, claimed_task, create
 from pynamodb_tracker.transitions.deletions import SeenDeletes, delete, deletion
 from pynamodb_tracker.transitions.finishes import fail, release
-from pynamodb_tracker.transitions.lock import Claim, Journal, PendingSuccess
 from pynamodb_tracker.transitions.progress import check_in, commit, extend, save, settle_success, settle_unknown_writes
-from pynamodb_tracker.transitions.refusals import note_unrecorded, too_slow
-from pynamodb_tracker.transitions.statements import StepStatements, get
 from pynamodb_tracker.transitions.success import commit_success, succeed
+from pynamodb_tracker.writes.creations import NewTask, claimed_task, create
+from pynamodb_tracker.writes.lock import Claim, Journal, PendingSuccess
+from pynamodb_tracker.writes.refusals import note_unrecorded, too_slow
+from pynamodb_tracker.writes.statements import StepStatements, get
 
 __all__ = [
     "Claim",

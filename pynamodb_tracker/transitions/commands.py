@@ -12,18 +12,17 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.dynamodb.error_codes import is_invalid
 from pynamodb_tracker.exceptions import TaskAlreadySucceededError, TaskNotStartableError
+from pynamodb_tracker.features.overflow import expire, log_failures
 from pynamodb_tracker.model.failure import Failure, scrubbed
 from pynamodb_tracker.model.failure_log import failures_in_row, for_row, has_log
 from pynamodb_tracker.model.overflow import version_outside_run
 from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, load, may_expire
 from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.status import END
-from pynamodb_tracker.transitions import features
-from pynamodb_tracker.transitions.lock import new_token
-from pynamodb_tracker.transitions.overflow_retention import expire
-from pynamodb_tracker.transitions.overflow_writes import log_failures
-from pynamodb_tracker.transitions.participants import send_with
-from pynamodb_tracker.transitions.refusals import (
+from pynamodb_tracker.writes import register
+from pynamodb_tracker.writes.lock import new_token
+from pynamodb_tracker.writes.participants import send_with
+from pynamodb_tracker.writes.refusals import (
     abandoned_attempts,
     check_format,
     check_life,
@@ -33,8 +32,8 @@ from pynamodb_tracker.transitions.refusals import (
     not_found,
     refusal,
 )
-from pynamodb_tracker.transitions.statements import StepStatements, get
-from pynamodb_tracker.transitions.transition import Stored, Transition
+from pynamodb_tracker.writes.statements import StepStatements, get
+from pynamodb_tracker.writes.transition import Stored, Transition
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -225,7 +224,7 @@ def spend(statements: StepStatements[T], row: T, now: datetime) -> T | None:
 
     A task that repeats continues with its next occurrence.
     """
-    codes, following = statements.codes, features.after_last_failure(row, now)
+    codes, following = statements.codes, register.after_last_failure(row, now)
     abandoned = row.status == codes.in_progress
     without_result = abandoned_attempts(row, codes, now) if abandoned else ()
     died = ", the last one by a worker that died or lost its lock" if abandoned else ""
@@ -263,7 +262,7 @@ def _move(
     transition.expires = may_expire(row)
     last_error = {} if keeps_last_error else {"last_error": entry.one_line}
     if entry.type != "unlocked":
-        transition.add(**features.last_run(row, entry.type, entry.attempt, now))
+        transition.add(**register.last_run(row, entry.type, entry.attempt, now))
     statements.by_command(transition, row, now, token, errors=Stored(entries), **last_error)
     try:
         moved = None
@@ -298,7 +297,7 @@ def _ignored_together(
 
     A task that is ignored `alone` creates no follow-ups.
     """
-    when_ignored, participants = None if alone else statements.when_ignored, features.at_ignored(row)
+    when_ignored, participants = None if alone else statements.when_ignored, register.at_ignored(row)
     if when_ignored is None and not participants:
         return None
     ignored = load(statements.model, transition.stored_after(row._row_state.stored))

@@ -12,19 +12,18 @@ from pynamodb.exceptions import PynamoDBConnectionError, TransactWriteError
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_unheard
+from pynamodb_tracker.features.overflow import expire, log_failures
 from pynamodb_tracker.model.changes import as_stored
 from pynamodb_tracker.model.failure import Failure, add_note, type_of
 from pynamodb_tracker.model.failure_log import failures_in_row, for_row, without_repeated
 from pynamodb_tracker.model.overflow import version_of
 from pynamodb_tracker.model.row import TaskRow, may_expire
-from pynamodb_tracker.transitions import features
-from pynamodb_tracker.transitions.lock import Claim, Journal
-from pynamodb_tracker.transitions.overflow_retention import expire
-from pynamodb_tracker.transitions.overflow_writes import log_failures
-from pynamodb_tracker.transitions.participants import OptionalParticipant, Participant, send_with
-from pynamodb_tracker.transitions.refusals import KEPT_FENCES, has_landed, lost
-from pynamodb_tracker.transitions.statements import get
-from pynamodb_tracker.transitions.transition import Stored, Transition
+from pynamodb_tracker.writes import register
+from pynamodb_tracker.writes.lock import Claim, Journal
+from pynamodb_tracker.writes.participants import OptionalParticipant, Participant, send_with
+from pynamodb_tracker.writes.refusals import KEPT_FENCES, has_landed, lost
+from pynamodb_tracker.writes.statements import get
+from pynamodb_tracker.writes.transition import Stored, Transition
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -70,10 +69,10 @@ def fail(
     task, statements = claim.task, claim.statements
     failure = journal.failure or _failure_of(journal, error)
     values: dict[str, Any] = {}
-    guards = features.guards_of_giving_up(journal) if final else ()
+    guards = register.guards_of_giving_up(journal) if final else ()
     counted = counted or final
     if not final and (give_up_after is not None or not counted):
-        values, counted, final = features.of_failure(claim, failure, give_up_after, counted=counted)
+        values, counted, final = register.of_failure(claim, failure, give_up_after, counted=counted)
     final = final or (counted and claim.attempt >= statements.max_attempts)
     earlier, failure = _earlier_failures(journal, failure, counted=counted)
     failures, last_error = [*earlier, failure], failure.one_line
@@ -83,16 +82,16 @@ def fail(
     participants: Sequence[Participant] = ()
     optional = None
     if failed.code == statements.codes.ignored:
-        participants = features.at_ignored(task)
+        participants = register.at_ignored(task)
         optional = _created_when_ignored(claim, failure, failures)
     failed.add(*guards, errors=Stored(entries), last_error=last_error)
     if journal.additions:
-        features.change_other_end(journal, failed)
+        register.change_other_end(journal, failed)
     try:
         if not _send_failure(journal, failed, failure, participants, optional):
             failures, logged = [], False
     except RowChanged as changed:
-        features.check_decision(journal, changed.row)
+        register.check_decision(journal, changed.row)
         raise lost(claim, "finish", changed.row) from None  # it is damaged
     for problem in optional.problems if optional else ():
         add_note(error, f"pynamodb_tracker: {problem}")
@@ -147,11 +146,11 @@ def _after_failure(claim: Claim[T], failure: Failure, delay: timedelta, *, final
     else:
         failed = claim.statements.finish("give up", claim.token, codes.ignored)
         failed.expires = may_expire(claim.task)
-        if following := features.after_last_failure(claim.task, now, claim):
+        if following := register.after_last_failure(claim.task, now, claim):
             attempt = 0
             failed.add(release_count=None)
             failed.follow(following)
-        failed.add(**features.last_run(claim.task, "failed", claim.attempt, now))
+        failed.add(**register.last_run(claim.task, "failed", claim.attempt, now))
     return finished(claim, failed, now, attempt)
 
 
@@ -201,7 +200,7 @@ def release(journal: Journal[T], *, begun: bool = True) -> None:
         )
     release = finished(claim, claim.statements.finish("release", claim.token, codes.pending), clock.now(), attempt)
     release.add(release_count=releases or None)
-    features.change_other_end(journal, release)
+    register.change_other_end(journal, release)
     send_finish(journal, release)
     release.apply_to(claim.task)
     journal.outcome = "released"

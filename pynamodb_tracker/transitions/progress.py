@@ -17,15 +17,14 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.dynamodb.transact_write import Unapplied, transact_write
 from pynamodb_tracker.exceptions import LockLostError
+from pynamodb_tracker.features.overflow import expire, put_next_version
 from pynamodb_tracker.model.changes import raise_if_invalid, storable_changes
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.transitions import conditions as when
-from pynamodb_tracker.transitions.lock import Claim, Journal, PendingSuccess, SentSuccess
-from pynamodb_tracker.transitions.overflow_retention import expire
-from pynamodb_tracker.transitions.overflow_writes import put_next_version, send_counted, settle
-from pynamodb_tracker.transitions.participants import Action
-from pynamodb_tracker.transitions.refusals import has_landed, lost
-from pynamodb_tracker.transitions.statements import get
+from pynamodb_tracker.writes import conditions as when
+from pynamodb_tracker.writes.lock import Claim, Journal, PendingSuccess, SentSuccess
+from pynamodb_tracker.writes.participants import Action
+from pynamodb_tracker.writes.refusals import has_landed, lost, send_counted, settle
+from pynamodb_tracker.writes.statements import get
 
 if TYPE_CHECKING:
     from pynamodb.transactions import TransactWrite

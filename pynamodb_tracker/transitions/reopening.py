@@ -10,17 +10,18 @@ from pynamodb.exceptions import PynamoDBConnectionError
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.dynamodb.error_codes import is_invalid
+from pynamodb_tracker.features.groups.queue import Groups, ReopenedMember
+from pynamodb_tracker.features.overflow import expire_again, keep
+from pynamodb_tracker.features.repeats import begun_again, turn_when_reopened
 from pynamodb_tracker.model.failure import Failure
 from pynamodb_tracker.model.failure_log import for_row
 from pynamodb_tracker.model.row import Membership, TaskRow, load, membership_of
 from pynamodb_tracker.transitions.commands import read
-from pynamodb_tracker.transitions.groups import Groups, ReopenedMember, enter
-from pynamodb_tracker.transitions.lock import new_token
-from pynamodb_tracker.transitions.overflow_retention import expire_again, keep
-from pynamodb_tracker.transitions.refusals import kept_changing, refusal
-from pynamodb_tracker.transitions.repeats import begun_again, turn_when_reopened
-from pynamodb_tracker.transitions.statements import StepStatements, raise_if_damaged, waits_until
-from pynamodb_tracker.transitions.transition import Transition
+from pynamodb_tracker.writes.lock import new_token
+from pynamodb_tracker.writes.participants import send_though_busy
+from pynamodb_tracker.writes.refusals import kept_changing, refusal
+from pynamodb_tracker.writes.statements import StepStatements, raise_if_damaged, waits_until
+from pynamodb_tracker.writes.transition import Transition
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -132,10 +133,10 @@ def _enter_again(
 
     groups, member = Groups(), ReopenedMember(row, codes.pending, now, own)
     groups.of(type(row), row.group).entrants.append(member)
-    unapplied = enter(statements.table, member.action, groups)
+    unapplied = send_though_busy(statements.table, member.action, [groups])
     if unapplied and entry and is_invalid(unapplied.error):
         entry = None  # the row has no room for who did it
-        unapplied = enter(statements.table, member.action, groups)
+        unapplied = send_though_busy(statements.table, member.action, [groups])
     if unapplied is None:
         return read(statements, row.task_id, f"reopen {codes.step} of")
     raise Refused(repeated=unapplied.unheard) if unapplied.refused else unapplied.error

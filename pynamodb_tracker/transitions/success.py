@@ -17,15 +17,10 @@ from pynamodb_tracker.dynamodb.error_codes import is_invalid
 from pynamodb_tracker.dynamodb.retries import slept_before_retry
 from pynamodb_tracker.dynamodb.transact_write import Unapplied
 from pynamodb_tracker.exceptions import LockLostError, TrackerError, ValueNotStorableError
+from pynamodb_tracker.features.overflow import expire, put_next_version
 from pynamodb_tracker.model.changes import Changes, raise_if_invalid, storable_changes
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.transitions import conditions as when
-from pynamodb_tracker.transitions import features
 from pynamodb_tracker.transitions.finishes import RowChanged, finished, send_finish
-from pynamodb_tracker.transitions.lock import Claim, Journal, PendingSuccess, SentSuccess
-from pynamodb_tracker.transitions.overflow_retention import expire
-from pynamodb_tracker.transitions.overflow_writes import put_next_version, settle
-from pynamodb_tracker.transitions.participants import Action, Participant, send_together
 from pynamodb_tracker.transitions.progress import (
     commit,
     end_pending,
@@ -34,8 +29,12 @@ from pynamodb_tracker.transitions.progress import (
     settle_unknown_writes,
     unknown_outcome,
 )
-from pynamodb_tracker.transitions.refusals import lost
-from pynamodb_tracker.transitions.transition import Transition
+from pynamodb_tracker.writes import conditions as when
+from pynamodb_tracker.writes import register
+from pynamodb_tracker.writes.lock import Claim, Journal, PendingSuccess, SentSuccess
+from pynamodb_tracker.writes.participants import Action, Participant, send_together
+from pynamodb_tracker.writes.refusals import lost, settle
+from pynamodb_tracker.writes.transition import Transition
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -49,7 +48,7 @@ def succeed(journal: Journal[T]) -> None:
     Raises ValueNotStorableError if a value cannot be stored. The caller then records a failure.
     """
     claim, success = journal.claim, _changes_to_send(journal)
-    participants = features.at_success(journal, claim.task)
+    participants = register.at_success(journal, claim.task)
     if not participants or not any(each.writes for each in participants):
         changes, sent = success
         journal.note_success(changes, _succeed_alone(journal, sent, participants))
@@ -83,7 +82,7 @@ def commit_success(journal: Journal[T], pending: PendingSuccess, actions: Sequen
     settle_unknown_writes(journal)
     changes, needs_chunks = storable_changes(claim.task, (claim.statements.result, journal.result))
     sent = put_next_version(journal, changes) if needs_chunks else changes
-    _succeed_together(journal, pending, (changes, sent), features.at_success(journal, claim.task), actions)
+    _succeed_together(journal, pending, (changes, sent), register.at_success(journal, claim.task), actions)
 
 
 def transition_of_success(journal: Journal[T], sent: Changes, participants: Sequence[Participant]) -> Transition:
@@ -136,7 +135,7 @@ def _succeed_alone(journal: Journal[T], sent: Changes, participants: Sequence[Pa
         except RowChanged as changed:
             row = _row_to_take_in(claim, cast("T", changed.row), retries)
             before, retries = success, retries + 1
-            success = transition_of_success(journal, sent, features.at_success(journal, row or claim.task))
+            success = transition_of_success(journal, sent, register.at_success(journal, row or claim.task))
             if row is not None and success.requires_same(before):
                 raise lost(claim, "finish", row) from None
         except PynamoDBConnectionError as error:
@@ -165,7 +164,7 @@ def _succeed_together(
             found = _found_after(journal, pending, unapplied)
             if found is not None:
                 row = _row_to_take_in(claim, found, retries)
-                participants = features.at_success(journal, row or claim.task)
+                participants = register.at_success(journal, row or claim.task)
             elif not pending.recorded:
                 raise unapplied.error
         else:
@@ -202,7 +201,7 @@ def _found_after(journal: Journal[T], pending: PendingSuccess, unapplied: Unappl
         raise unknown_outcome(unapplied, unknown) from unknown
     if not unapplied.refused or row is None or before is None:
         return None
-    participants = features.at_success(journal, row)
+    participants = register.at_success(journal, row)
     now = _as_save(transition_of_success(journal, before.transition.assigned, participants), journal.saves)
     return None if now.requires_same(before.transition) else row
 

@@ -15,9 +15,9 @@ from pynamodb_tracker.clock import NEVER, stamp
 from pynamodb_tracker.dynamodb import partiql
 from pynamodb_tracker.model.changes import Changes
 from pynamodb_tracker.transitions import StepStatements
-from pynamodb_tracker.transitions.lock import Journal
-from pynamodb_tracker.transitions.prepared import PreparedWrite
 from pynamodb_tracker.transitions.success import transition_of_success
+from pynamodb_tracker.writes.lock import Journal
+from pynamodb_tracker.writes.prepared import PreparedWrite
 from tests.engine.engine import Engine
 from tests.support.engines import quick_session
 from tests.support.writes import Order, as_told, claim_of, told_name, writes_of_deliver, writes_of_ship

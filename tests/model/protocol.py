@@ -25,7 +25,7 @@ from pynamodb.exceptions import PynamoDBException
 from pynamodb_tracker import Task, TrackerError, clock
 from pynamodb_tracker.dynamodb import transact_write
 from pynamodb_tracker.dynamodb.connection import SharedConnection
-from pynamodb_tracker.transitions import lock
+from pynamodb_tracker.writes import lock
 from tests.model.table import Rows, answered, dumped
 
 BASE = datetime(2026, 1, 1, tzinfo=UTC)

@@ -4,8 +4,8 @@ import inspect
 
 import pytest
 
-from pynamodb_tracker.transitions import conditions
-from pynamodb_tracker.transitions.transition import Transition
+from pynamodb_tracker.writes import conditions
+from pynamodb_tracker.writes.transition import Transition
 from tests.model.protocol import patched
 from tests.model.search import search
 from tests.model.test_protocols import PROTOCOLS

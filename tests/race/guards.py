@@ -15,27 +15,20 @@ from pynamodb_tracker.control import limit
 from pynamodb_tracker.dynamodb import error_codes
 from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.execution import run
+from pynamodb_tracker.features import repeats as of_repeats
+from pynamodb_tracker.features.checkpoints import Parts
+from pynamodb_tracker.features.children.follow_ups import FollowUps
+from pynamodb_tracker.features.groups import queue as groups
 from pynamodb_tracker.model import references
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.transitions import (
-    Journal,
-    claims,
-    conditions,
-    creations,
-    finishes,
-    groups,
-    overflow_writes,
-    progress,
-)
+from pynamodb_tracker.transitions import Journal, claims, finishes, progress
 from pynamodb_tracker.transitions import commands as by_command
-from pynamodb_tracker.transitions import repeats as of_repeats
-from pynamodb_tracker.transitions.conditions import Guard as Part
-from pynamodb_tracker.transitions.conditions import guard
-from pynamodb_tracker.transitions.follow_ups import FollowUps
-from pynamodb_tracker.transitions.parts import Parts
-from pynamodb_tracker.transitions.prepared import PreparedWrite, slot
-from pynamodb_tracker.transitions.statements import StepStatements
-from pynamodb_tracker.transitions.transition import ONE_MORE, Transition
+from pynamodb_tracker.writes import conditions, creations
+from pynamodb_tracker.writes.conditions import Guard as Part
+from pynamodb_tracker.writes.conditions import guard
+from pynamodb_tracker.writes.prepared import PreparedWrite, slot
+from pynamodb_tracker.writes.statements import StepStatements
+from pynamodb_tracker.writes.transition import ONE_MORE, Transition
 from tests.race import traces_of_commands as commands
 from tests.race import traces_of_creations as of_creations
 from tests.race import traces_of_follow_ups as follow_ups
@@ -212,7 +205,6 @@ def one_slot(patch: Patch) -> None:
 
 def settle_nothing(patch: Patch) -> None:
     """Continue after a request without an answer as if it could not be applied any more."""
-    patch.setattr(overflow_writes, "settle", lambda *_: None)
     patch.setattr(progress, "settle", lambda *_: None)
     patch.setattr(progress, "_keep_out", lambda *_: True)
 

@@ -11,20 +11,23 @@ from pynamodb_tracker import Repeat, Step, Task, UseCase
 from pynamodb_tracker.clock import NEVER, stamp
 from pynamodb_tracker.control import limit
 from pynamodb_tracker.dynamodb.connection import sharing_requests
+from pynamodb_tracker.features.children.child_list import ChildList
+from pynamodb_tracker.features.children.follow_ups import follow_ups_of
+from pynamodb_tracker.features.children.joins import counted, counted_last
+from pynamodb_tracker.features.groups import queue as groups
+from pynamodb_tracker.features.repeats import Turn, begun_again
+from pynamodb_tracker.features.signals import Awaits, sending
 from pynamodb_tracker.model.row import Membership, load
 from pynamodb_tracker.testing import stopped_clock
-from pynamodb_tracker.transitions import Claim, Journal, StepStatements, features, groups
-from pynamodb_tracker.transitions import conditions as when
-from pynamodb_tracker.transitions.creations import NewTask, as_pending, claimed_task
+from pynamodb_tracker.transitions import Claim, Journal, StepStatements
 from pynamodb_tracker.transitions.deletions import deletion, deletion_as_seen
 from pynamodb_tracker.transitions.finishes import finished
-from pynamodb_tracker.transitions.follow_ups import ChildList, follow_ups_of
-from pynamodb_tracker.transitions.joins import counted, counted_last
-from pynamodb_tracker.transitions.prepared import PreparedWrite
-from pynamodb_tracker.transitions.repeats import Turn, begun_again
-from pynamodb_tracker.transitions.signals import Awaits, sending
 from pynamodb_tracker.transitions.success import transition_of_success
-from pynamodb_tracker.transitions.transition import Stored, Transition, without_payloads
+from pynamodb_tracker.writes import conditions as when
+from pynamodb_tracker.writes import register
+from pynamodb_tracker.writes.creations import NewTask, as_pending, claimed_task
+from pynamodb_tracker.writes.prepared import PreparedWrite
+from pynamodb_tracker.writes.transition import Stored, Transition, without_payloads
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TOKEN = "0" * 24
@@ -102,7 +105,7 @@ def success_of(
         waiting = follow_ups_of(journal)
         waiting.child_list, waiting.wait_until = ChildList(claim.task), until
         waiting._left = [SimpleNamespace(waits=True, member=None)] * children  # type: ignore[list-item]  # all it reads
-    return transition_of_success(journal, {}, features.at_success(journal, claim.task))
+    return transition_of_success(journal, {}, register.at_success(journal, claim.task))
 
 
 def writes_of_deliver() -> dict[str, PreparedWrite]:

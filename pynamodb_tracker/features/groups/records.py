@@ -14,12 +14,11 @@ from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.exceptions import TrackerError, ValueNotStorableError
 from pynamodb_tracker.model.data import bounded_json
-from pynamodb_tracker.model.overflow import GROUP_OF, item_key
+from pynamodb_tracker.model.overflow import GROUP_OF, group_range_key, item_key
 
 MAX_DATA_BYTES = 350_000
 """Bytes of a group's data as JSON. It has to fit into one item."""
 
-_PREFIX = "#group#"
 _DIGITS = 10
 
 
@@ -51,17 +50,12 @@ class Place(NamedTuple):
 
 def row_key(use_case: str, name: str) -> Item:
     """Return the stored key of a group's row."""
-    return item_key(name, range_key(use_case))
+    return item_key(name, group_range_key(use_case))
 
 
 def place_key(use_case: str, name: str, number: int) -> Item:
     """Return the stored key of a place. Places sort by number."""
     return item_key(name, f"{_places(use_case)}{number:0{_DIGITS}d}")
-
-
-def range_key(use_case: str) -> str:
-    """Return the range key of a use case's groups. No task has it, because use case names contain no `#`."""
-    return f"{_PREFIX}{use_case}"
 
 
 def last_range_key(use_case: str) -> str:
@@ -70,7 +64,7 @@ def last_range_key(use_case: str) -> str:
 
 
 def _places(use_case: str) -> str:
-    return f"{_PREFIX}{use_case}##"
+    return f"{group_range_key(use_case)}##"
 
 
 def parse(use_case: str, name: str, items: Iterable[Item]) -> tuple[GroupRow | None, list[Place]]:
@@ -78,7 +72,7 @@ def parse(use_case: str, name: str, items: Iterable[Item]) -> tuple[GroupRow | N
 
     Items of other use cases may lie between them, such as one whose name continues this one's with a `!`.
     """
-    row, places, own, prefix = None, [], range_key(use_case), _places(use_case)
+    row, places, own, prefix = None, [], group_range_key(use_case), _places(use_case)
     try:
         for item in items:
             key = item["use_case_id"][STRING]

@@ -24,11 +24,11 @@ from pynamodb_tracker.model.failure_log import failures_in_row
 from pynamodb_tracker.model.repeat import LastRun, Occurrence, Repeat
 from pynamodb_tracker.model.row import TaskRow, load
 from pynamodb_tracker.status import END
-from pynamodb_tracker.transitions import conditions as when
-from pynamodb_tracker.transitions.lock import Claim, Journal, new_token
-from pynamodb_tracker.transitions.participants import Participant
-from pynamodb_tracker.transitions.statements import WAITS, get
-from pynamodb_tracker.transitions.transition import Transition, of_round, without_payloads
+from pynamodb_tracker.writes import conditions as when
+from pynamodb_tracker.writes.lock import Claim, Journal, new_token
+from pynamodb_tracker.writes.participants import Participant
+from pynamodb_tracker.writes.statements import WAITS, get
+from pynamodb_tracker.writes.transition import Transition, of_round, without_payloads
 
 _SECOND = timedelta(seconds=1)
 
@@ -69,7 +69,7 @@ def turn_when_reopened(row: TaskRow, now: datetime) -> Turn | None:
     return None if following is None else _turn_at(following)
 
 
-def pin(claim: Claim[Any]) -> Transition | None:
+def _pin(claim: Claim[Any]) -> Transition | None:
     """Return the write that moves a task to the latest occurrence missed before its claim, or None if none was missed.
 
     All attempts of a round have the same `ctx.occurrence`, so it moves only before the first block of the round. A
@@ -132,6 +132,11 @@ class NextRound(Participant):
         self._row = row
         self._attempt = attempt
         self._created = created
+
+    @classmethod
+    def after_claim(cls, claim: Claim[Any]) -> Transition | None:
+        """Move a task that repeats to the latest missed occurrence."""
+        return _pin(claim)
 
     @classmethod
     def of_success(cls, run: Journal[Any], row: TaskRow) -> NextRound | None:
@@ -199,10 +204,13 @@ def begun_again(row: TaskRow, turn: Turn) -> Transition:
     return begun
 
 
-def as_item(turn: Turn) -> Item:
-    """Return the attributes of a new task's row, in their stored form."""
+def turn_of_new(repeat: Repeat, at: datetime) -> tuple[datetime, Item] | None:
+    """Return when a new task with this rule is first due, and the attributes of its row in stored form, or None."""
+    turn = first_turn(repeat, at)
+    if turn is None:
+        return None
     changes = _changes({}, turn.values).values()
-    return {attribute.attr_name: value for attribute, value in changes if value is not None}
+    return turn.due, {attribute.attr_name: value for attribute, value in changes if value is not None}
 
 
 def merged(row: TaskRow, repeat: Repeat | None, due: datetime | None, now: datetime) -> tuple[Changes, datetime | None]:

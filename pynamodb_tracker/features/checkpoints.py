@@ -7,22 +7,52 @@ writes were applied.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from pynamodb.exceptions import PynamoDBConnectionError
 
+from pynamodb_tracker import strict_json
 from pynamodb_tracker.dynamodb.error_codes import is_invalid
 from pynamodb_tracker.exceptions import GiveUp
 from pynamodb_tracker.model.changes import check_row_size, mark_saved
-from pynamodb_tracker.model.round_records import DoneParts, result_text
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.transitions.lock import Journal
-from pynamodb_tracker.transitions.overflow_writes import send_counted
-from pynamodb_tracker.transitions.participants import Participant
-from pynamodb_tracker.transitions.transition import Transition
+from pynamodb_tracker.writes.lock import Journal
+from pynamodb_tracker.writes.participants import Participant
+from pynamodb_tracker.writes.refusals import send_counted
+from pynamodb_tracker.writes.transition import Transition
 
 _MOST_BYTES, _MOST_IN_ALL = 1024, 8192
 """Bytes of one result as JSON, and of a row's results with their names."""
+
+
+_ROUND = "round"
+
+
+class DoneParts(NamedTuple):
+    """The results of the finished parts of a round, as JSON."""
+
+    round: str
+    results: Mapping[tuple[str, str], str]
+    """By step number, as text, and part name."""
+
+    @classmethod
+    def read(cls, stored: Mapping[str, str] | None, of_round: str) -> DoneParts:
+        """Return the parts of this round in a stored map."""
+        if stored is None or stored.get(_ROUND) != of_round:
+            return cls(of_round, {})
+        keys = ((key, *key.partition("/")) for key in stored if key != _ROUND)
+        return cls(of_round, {(number, part): stored[key] for key, number, _, part in keys})
+
+    @property
+    def stored(self) -> dict[str, str]:
+        """The stored form."""
+        return {_ROUND: self.round} | {f"{number}/{part}": text for (number, part), text in self.results.items()}
+
+    @property
+    def item(self) -> dict[str, Any]:
+        """The stored form in DynamoDB's format."""
+        attribute: Any = TaskRow.checkpoints
+        return {attribute.attr_type: attribute.serialize(self.stored)}
 
 
 class Parts(Participant):
@@ -116,6 +146,14 @@ class Parts(Participant):
         """Write unsaved results with a failure or a release."""
         if self._unsaved and "round" not in end.values:
             end.add(checkpoints=self._done.stored)
+
+
+def result_text(result: object) -> str:
+    """Return the result of a part as JSON. Raises ValueError or TypeError if that is not possible."""
+    text = strict_json.dumps(result, ensure_ascii=False, separators=(",", ":"))
+    if strict_json.is_too_deep(result, text):
+        raise strict_json.too_deep("it")
+    return text
 
 
 def parts_of(journal: Journal[Any]) -> Parts:

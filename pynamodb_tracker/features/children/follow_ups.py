@@ -14,27 +14,25 @@ from typing import Any, Generic, TypeVar
 
 from pynamodb.constants import STRING
 from pynamodb.exceptions import TransactWriteError
-from pynamodb.expressions.operand import Path
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import check_new_task, shown
 from pynamodb_tracker.dynamodb.limits import item_size
 from pynamodb_tracker.dynamodb.transact_write import REFUSED
 from pynamodb_tracker.exceptions import TaskAlreadyExistsError, ValueNotStorableError
+from pynamodb_tracker.features.children.child_list import ChildList
+from pynamodb_tracker.features.groups.queue import Entry, NewMember
 from pynamodb_tracker.instrumentation import log_fields
-from pynamodb_tracker.model.child_list import as_item, keys_in
 from pynamodb_tracker.model.failure import type_of
-from pynamodb_tracker.model.overflow import VERSION, RowKey
-from pynamodb_tracker.model.references import parse, reference_to, round_of
+from pynamodb_tracker.model.references import parse, reference_to
 from pynamodb_tracker.model.row import TaskRow, load, readable
 from pynamodb_tracker.status import END
-from pynamodb_tracker.transitions import conditions as when
-from pynamodb_tracker.transitions.creations import NewTask, new_task, replaces_expired, tracked
-from pynamodb_tracker.transitions.groups import Entry, NewMember
-from pynamodb_tracker.transitions.lock import Journal
-from pynamodb_tracker.transitions.participants import Action, OptionalParticipant, Participant, Reason
-from pynamodb_tracker.transitions.statements import get
-from pynamodb_tracker.transitions.transition import Added, Transition
+from pynamodb_tracker.writes import conditions as when
+from pynamodb_tracker.writes.creations import NewTask, new_task, replaces_expired, tracked
+from pynamodb_tracker.writes.lock import Journal
+from pynamodb_tracker.writes.participants import Action, OptionalParticipant, Participant, Reason
+from pynamodb_tracker.writes.statements import get
+from pynamodb_tracker.writes.transition import Added, Transition
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -58,55 +56,6 @@ https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWrite
 
 WhenIgnored = Callable[[Any, Callable[..., None]], object]
 """The user's function. Its arguments are the ignored task, and `create`, which adds a task to create."""
-
-
-class ChildList(Participant):
-    """Puts the list of a task's children with the success that begins to wait for them, if the transaction has room.
-
-    Only the holder of the lock puts it, with the success, so it needs no guard of its own, and a late copy is refused
-    with the success. If several successes of a round wait, the list has the children of all.
-    """
-
-    is_needed = False
-
-    def __init__(self, task: TaskRow) -> None:
-        self._task = task
-        self._round = round_of(task)
-        self.token = ""
-        """The token of the claim."""
-        self._children: list[RowKey] = []
-        self._earlier: list[RowKey] | None = None
-        """The children of earlier runs of this round. None until a list of this round was found."""
-
-    @classmethod
-    def of_success(cls, run: Journal[Any], row: TaskRow) -> ChildList | None:  # noqa: ARG003 - it knows the task
-        """Put the list if the run has created children."""
-        follow_ups = run.additions.get("follow_ups")
-        child_list: ChildList | None = None if follow_ups is None else follow_ups.child_list
-        if child_list is not None:
-            child_list.token = run.claim.token
-        return child_list
-
-    def add(self, child: TaskRow) -> None:
-        """Add a child of this run."""
-        self._children.append((child.task_id, child.use_case_id))
-
-    def actions(self) -> Sequence[Action]:
-        """Return the put. If a list of the same round exists, its refusal returns that."""
-        table, key = self._task.tracker.connection(), (self._task.task_id, self._task.use_case_id)
-        children = list(dict.fromkeys([*self._children, *(self._earlier or ())]))
-        put: dict[str, Any] = {"TableName": table.table_name, "Item": as_item(key, self._round, self.token, children)}
-        if self._earlier is None:
-            of_round = Path(VERSION)
-            condition = of_round.does_not_exist() | (of_round != self._round)
-            request = table.get_operation_kwargs("", "", condition=condition)
-            del request["Key"]
-            put |= {**request, "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
-        return [{"Put": put}]
-
-    def refused(self, reasons: Sequence[Reason]) -> None:
-        """Add the children of the existing list."""
-        self._earlier = keys_in(reasons[0].raw_item)
 
 
 class FollowUp:

@@ -21,9 +21,9 @@ from pynamodb.expressions.update import Action as Change
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item, get_items, pages
 from pynamodb_tracker.dynamodb.partiql import IF_ABSENT
-from pynamodb_tracker.dynamodb.transact_write import REFUSED, Unapplied, transact_write
+from pynamodb_tracker.dynamodb.transact_write import REFUSED, transact_write
 from pynamodb_tracker.exceptions import ValueNotStorableError
-from pynamodb_tracker.model.group_records import (
+from pynamodb_tracker.features.groups.records import (
     GroupRow,
     Place,
     data_in,
@@ -32,24 +32,20 @@ from pynamodb_tracker.model.group_records import (
     last_range_key,
     parse,
     place_key,
-    range_key,
     row_key,
     stored_place,
 )
-from pynamodb_tracker.model.overflow import GROUP_OF, by_key
+from pynamodb_tracker.model.overflow import GROUP_OF, by_key, group_range_key
 from pynamodb_tracker.model.row import Membership, TaskRow, load, membership_of
 from pynamodb_tracker.status import END
-from pynamodb_tracker.transitions import conditions as when
-from pynamodb_tracker.transitions.lock import Journal
-from pynamodb_tracker.transitions.participants import Action, MadeDue, Participant, Reason, is_busy, send_together
-from pynamodb_tracker.transitions.prepared import PreparedWrite, fill, slot
-from pynamodb_tracker.transitions.refusals import check_format
+from pynamodb_tracker.writes import conditions as when
+from pynamodb_tracker.writes.lock import Journal
+from pynamodb_tracker.writes.participants import Action, MadeDue, Participant, Reason
+from pynamodb_tracker.writes.prepared import PreparedWrite, fill, slot
+from pynamodb_tracker.writes.refusals import check_format
 
 _MOST_DEAD = 20
 """How many places are read together, once the task of the first one no longer waits."""
-
-_ENTRIES = 5
-"""How often a command repeats its tries to enter a group that is written all the time."""
 
 
 class Entrant(Protocol):
@@ -126,7 +122,7 @@ def read_queue(model: type[TaskRow], name: str, *, places: int | None = None) ->
         table,
         table.query,
         name,
-        range_key_condition=TaskRow.use_case_id.between(range_key(use_case), last_range_key(use_case)),
+        range_key_condition=TaskRow.use_case_id.between(group_range_key(use_case), last_range_key(use_case)),
         consistent_read=True,
         **({} if places is None else {"limit": places + 1}),
     )
@@ -359,6 +355,13 @@ class Groups(Participant):
         return self._changes.setdefault(key, GroupChange(model, name))
 
     @classmethod
+    def of_creation(cls, row: TaskRow, item: Item) -> Groups:
+        """Let a new task enter its group."""
+        groups = cls()
+        groups.of(type(row), row.group).entrants.append(NewMember(row, item))
+        return groups
+
+    @classmethod
     def of_success(cls, run: Journal[Any], row: TaskRow) -> Groups | None:
         """Store the group's data, hand on the turn after the last step, and let created tasks enter their groups.
 
@@ -424,27 +427,6 @@ class Groups(Participant):
             own = list(islice(left, count))
             if any(reason is not None and reason.code == REFUSED for reason in own):
                 change.refused(own)
-
-
-def enter(
-    table: TableConnection, own: Callable[[], Action], groups: Groups, more: Sequence[Action] = ()
-) -> Unapplied | None:
-    """Send the write that creates or reopens a task, with its entry into a group. Return None once it is applied.
-
-    It is tried often, because other tasks may enter or end at the same time.
-    """
-    for _ in range(_ENTRIES - 1):
-        unapplied = send_together(table, own, [groups], more=more)
-        if unapplied is None or unapplied.refused or not is_busy(unapplied):
-            return unapplied
-    return send_together(table, own, [groups], more=more)
-
-
-def enter_new(row: TaskRow, item: Item, puts: Sequence[Action]) -> Unapplied | None:
-    """Put a new task, by the first of these actions, and let it enter its group, as `enter` does."""
-    groups = Groups()
-    groups.of(type(row), row.group).entrants.append(NewMember(row, item))
-    return enter(row.tracker.connection(), lambda: puts[0], groups, puts[1:])
 
 
 class GroupOfRun:

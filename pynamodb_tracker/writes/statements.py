@@ -19,11 +19,11 @@ from pynamodb_tracker.model.changes import Changes
 from pynamodb_tracker.model.results import payload_attribute, result_attribute
 from pynamodb_tracker.model.row import OF_ROUND, Membership, TaskRow, check_tracker_attributes, load, membership_of
 from pynamodb_tracker.status import END, Codes
-from pynamodb_tracker.transitions import conditions as when
-from pynamodb_tracker.transitions.conditions import Guard, seen_values
-from pynamodb_tracker.transitions.participants import OptionalParticipant
-from pynamodb_tracker.transitions.prepared import PreparedWrite
-from pynamodb_tracker.transitions.transition import (
+from pynamodb_tracker.writes import conditions as when
+from pynamodb_tracker.writes.conditions import Guard, seen_values
+from pynamodb_tracker.writes.participants import OptionalParticipant
+from pynamodb_tracker.writes.prepared import PreparedWrite
+from pynamodb_tracker.writes.transition import (
     ONE_MORE,
     ZERO,
     Appended,

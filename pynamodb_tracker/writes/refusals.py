@@ -11,6 +11,7 @@ from pynamodb.constants import STRING
 from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import clock
+from pynamodb_tracker.dynamodb.connection import Item, Refused
 from pynamodb_tracker.exceptions import (
     LockLostError,
     PayloadMismatchError,
@@ -24,9 +25,11 @@ from pynamodb_tracker.exceptions import (
 from pynamodb_tracker.model.failure import ABANDONED, Failure, add_note
 from pynamodb_tracker.model.failure_log import failures_in_row
 from pynamodb_tracker.model.row import TaskRow, has_later_format, later_format_error
+from pynamodb_tracker.model.serialization import same
 from pynamodb_tracker.status import END, Codes
-from pynamodb_tracker.transitions.lock import Claim, Journal
-from pynamodb_tracker.transitions.statements import StepStatements
+from pynamodb_tracker.writes.lock import Claim, Journal
+from pynamodb_tracker.writes.statements import StepStatements, get
+from pynamodb_tracker.writes.transition import Transition
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -268,6 +271,39 @@ def has_landed(claim: Claim[T], row: T | None) -> bool:
     fences = row.unfinished or []
     forgotten = len(fences) >= KEPT_FENCES and claim.fence < min(fences)
     return claim.fence not in fences and not forgotten
+
+
+def send_counted(journal: Journal[T], save: Transition, operation: str) -> Item:
+    """Send a save of a run and return the response. If it was refused, return the row, which must have counted it.
+
+    Raises LockLostError if the run no longer holds the row.
+    """
+    claim = journal.claim
+    statements, task_id, until = claim.statements, claim.task.task_id, claim.expire_time
+    try:
+        return statements.send(save, task_id, until=until)
+    except Refused:
+        row = get(statements.model, task_id, until=until)
+        if row is None or not claim.holds(row) or row.saves < journal.saves:
+            raise lost(claim, operation, row) from None
+        return {"Attributes": row._row_state.stored}
+
+
+def settle(journal: Journal[T]) -> None:
+    """Find out whether a save without a response was applied, and make sure that a late copy of it fails.
+
+    Otherwise the next save would compare with the wrong row, and could put its chunks where that row points to.
+    """
+    claim = journal.claim
+    journal.saves += 1
+    count = claim.statements.save(claim.token, journal.saves)
+    count.name, count.returns_row = "settle", True
+    response = send_counted(journal, count, "save")["Attributes"]
+    if journal.unsure is not None:
+        changes, sent = journal.unsure
+        if all(same(response.get(attribute.attr_name), value) for attribute, value in sent.values()):
+            journal.mark_saved(changes, sent)
+    journal.max_inline_data, journal.unsure = response.get("data"), None
 
 
 def note_unrecorded(journal: Journal[T], error: PynamoDBException, *, is_success: bool) -> None:

@@ -9,16 +9,19 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pynamodb.constants import BINARY, STRING
+from pynamodb.expressions.operand import Path
 
 from pynamodb_tracker import strict_json
 from pynamodb_tracker.dynamodb.connection import Item, get_items
 from pynamodb_tracker.model.hydration import rows_of_table
 from pynamodb_tracker.model.overflow import CHUNK, VERSION, RowKey, by_key, key_beside, key_of
-from pynamodb_tracker.model.references import reference_to
+from pynamodb_tracker.model.references import reference_to, round_of
 from pynamodb_tracker.model.row import TaskRow, readable
+from pynamodb_tracker.writes.lock import Journal
+from pynamodb_tracker.writes.participants import Action, Participant, Reason
 
 _MOST_BYTES = 4096
 """Bytes of the names, compressed."""
@@ -89,3 +92,52 @@ def children_of(parents: Sequence[TaskRow], *, most: int | None = None) -> dict[
 
 def _packed(children: Keys) -> bytes:
     return zlib.compress(strict_json.dumps(children, separators=(",", ":"), ensure_ascii=False).encode())
+
+
+class ChildList(Participant):
+    """Puts the list of a task's children with the success that begins to wait for them, if the transaction has room.
+
+    Only the holder of the lock puts it, with the success, so it needs no guard of its own, and a late copy is refused
+    with the success. If several successes of a round wait, the list has the children of all.
+    """
+
+    is_needed = False
+
+    def __init__(self, task: TaskRow) -> None:
+        self._task = task
+        self._round = round_of(task)
+        self.token = ""
+        """The token of the claim."""
+        self._children: list[RowKey] = []
+        self._earlier: list[RowKey] | None = None
+        """The children of earlier runs of this round. None until a list of this round was found."""
+
+    @classmethod
+    def of_success(cls, run: Journal[Any], row: TaskRow) -> ChildList | None:  # noqa: ARG003 - it knows the task
+        """Put the list if the run has created children."""
+        follow_ups = run.additions.get("follow_ups")
+        child_list: ChildList | None = None if follow_ups is None else follow_ups.child_list
+        if child_list is not None:
+            child_list.token = run.claim.token
+        return child_list
+
+    def add(self, child: TaskRow) -> None:
+        """Add a child of this run."""
+        self._children.append((child.task_id, child.use_case_id))
+
+    def actions(self) -> Sequence[Action]:
+        """Return the put. If a list of the same round exists, its refusal returns that."""
+        table, key = self._task.tracker.connection(), (self._task.task_id, self._task.use_case_id)
+        children = list(dict.fromkeys([*self._children, *(self._earlier or ())]))
+        put: dict[str, Any] = {"TableName": table.table_name, "Item": as_item(key, self._round, self.token, children)}
+        if self._earlier is None:
+            of_round = Path(VERSION)
+            condition = of_round.does_not_exist() | (of_round != self._round)
+            request = table.get_operation_kwargs("", "", condition=condition)
+            del request["Key"]
+            put |= {**request, "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
+        return [{"Put": put}]
+
+    def refused(self, reasons: Sequence[Reason]) -> None:
+        """Add the children of the existing list."""
+        self._earlier = keys_in(reasons[0].raw_item)

@@ -24,8 +24,8 @@ from pynamodb_tracker.model.changes import Changes
 from pynamodb_tracker.model.results import payload_attribute
 from pynamodb_tracker.model.row import OF_ROUND, TaskRow
 from pynamodb_tracker.model.serialization import TimeAttribute
-from pynamodb_tracker.transitions.conditions import Guard, all_of
-from pynamodb_tracker.transitions.prepared import PreparedWrite, fill, slot
+from pynamodb_tracker.writes.conditions import Guard, all_of
+from pynamodb_tracker.writes.prepared import PreparedWrite, fill, slot
 
 _TIMES = frozenset(name for name, attribute in TaskRow.get_attributes().items() if isinstance(attribute, TimeAttribute))
 """The attributes that `stamp` serializes."""

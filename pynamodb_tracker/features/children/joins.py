@@ -18,13 +18,13 @@ from pynamodb_tracker.exceptions import TaskError
 from pynamodb_tracker.model.references import parse, round_of
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import END
-from pynamodb_tracker.transitions import conditions as when
-from pynamodb_tracker.transitions.lock import Journal
-from pynamodb_tracker.transitions.participants import Action, MadeDue, Participant
-from pynamodb_tracker.transitions.prepared import PreparedWrite, fill
-from pynamodb_tracker.transitions.refusals import check_format
-from pynamodb_tracker.transitions.statements import loaded
-from pynamodb_tracker.transitions.transition import Transition
+from pynamodb_tracker.writes import conditions as when
+from pynamodb_tracker.writes.lock import Journal
+from pynamodb_tracker.writes.participants import Action, MadeDue, Participant
+from pynamodb_tracker.writes.prepared import PreparedWrite, fill
+from pynamodb_tracker.writes.refusals import check_format
+from pynamodb_tracker.writes.statements import loaded
+from pynamodb_tracker.writes.transition import Transition
 
 T = TypeVar("T", bound=TaskRow)
 

@@ -17,15 +17,16 @@ from pynamodb_tracker.dynamodb.limits import check
 from pynamodb_tracker.dynamodb.partiql import IF_ABSENT
 from pynamodb_tracker.dynamodb.transact_write import transact_write
 from pynamodb_tracker.exceptions import TaskAlreadyExistsError, TaskNotReadyError, ValueNotStorableError
-from pynamodb_tracker.model.changes import Changes, check_row_size, raise_if_invalid
+from pynamodb_tracker.model.changes import Changes, check_row_size, chunks_of_new_row, raise_if_invalid
 from pynamodb_tracker.model.references import text_of_new_trace
 from pynamodb_tracker.model.row import FORMAT, TaskRow, has_expired, keeps_expired, load, readable
 from pynamodb_tracker.model.row_state import unreadable_in
 from pynamodb_tracker.model.serialization import serialized
 from pynamodb_tracker.model.worker_name import this_worker
-from pynamodb_tracker.transitions.lock import new_token
-from pynamodb_tracker.transitions.overflow_writes import chunks_of_new_row
-from pynamodb_tracker.transitions.statements import StepStatements, get
+from pynamodb_tracker.writes import register
+from pynamodb_tracker.writes.lock import new_token
+from pynamodb_tracker.writes.participants import send_though_busy
+from pynamodb_tracker.writes.statements import StepStatements, get
 
 if TYPE_CHECKING:
     from pynamodb_tracker.model.repeat import Repeat
@@ -154,13 +155,11 @@ def new_task(
     model.tracker.check_own(attributes)
     now = now or clock.now()
     if repeat is not None:
-        from pynamodb_tracker.transitions.repeats import as_item, first_turn  # noqa: PLC0415 - few tasks repeat
-
         at = _due(now, due_time)
-        turn = first_turn(repeat, at)
+        turn = register.first_turn(repeat, at)
         if turn is None:
             raise ValueError(f"cannot create {model.__name__} {task_id!r}: {repeat} has no occurrence at or after {at}")
-        due_time, also = turn.due, {**(also or {}), **as_item(turn)}
+        due_time, also = turn[0], {**(also or {}), **turn[1]}
     item = {**_item(model, task_id, code, now, due_time), **(also or {})}
     changes = {}
     try:
@@ -306,10 +305,8 @@ def put(task: NewTask[T], *, until: datetime | None = None) -> None:
 def _put(task: NewTask[T], until: datetime | None) -> None:
     table = task.row.tracker.connection()
     puts = task.puts(table)
-    if "group" in task.item:
-        from pynamodb_tracker.transitions.groups import enter_new  # noqa: PLC0415 - few cold starts need it
-
-        unapplied = enter_new(task.row, task.item, puts)
+    if participants := register.at_creation(task.row, task.item):
+        unapplied = send_though_busy(table, lambda: puts[0], participants, more=puts[1:])
     elif len(puts) == 1:
         send(table, "PutItem", puts[0]["Put"], until=until)
         return

@@ -15,7 +15,7 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.model.overflow import CHUNK, VERSION
 from pynamodb_tracker.model.row import LATEST_FORMAT, Membership, TaskRow, membership_of
 from pynamodb_tracker.status import END, Codes
-from pynamodb_tracker.transitions.prepared import slot
+from pynamodb_tracker.writes.prepared import slot
 
 P = ParamSpec("P")
 

@@ -1,38 +1,136 @@
-"""The time to live of overflow chunks and failure logs: they stay as long as the row does.
+"""Data and failures that are too large for a row: the items beside it that hold them, and their time to live.
 
-Each chunk has the token of its last writer, and tokens only grow. That way, a late copy of an end, or the end of a
-frozen worker, does not set a time to live for a task that was reopened since.
+Chunks are put into the slot that the row does not point to, before the row. A reader sees the old text or the new one,
+never a mixture. A crash leaves chunks in the free slot, which the next writer overwrites. There are at most two slots,
+and nothing has to be cleaned up.
+
+The chunks stay as long as the row does. Each has the token of its last writer, and tokens only grow. That way, a late
+copy of an end, or the end of a frozen worker, does not set a time to live for a task that was reopened since.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from typing import TypeVar
+from datetime import datetime
+from typing import Any, TypeVar
 
-from pynamodb.constants import NUMBER
+from pynamodb.constants import BINARY, NUMBER, STRING
 from pynamodb.exceptions import PynamoDBException
+from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.operand import Path
 
 from pynamodb_tracker.dynamodb.connection import Item, Refused, get_items, pages, send
 from pynamodb_tracker.dynamodb.partiql import IF_ABSENT
 from pynamodb_tracker.dynamodb.retries import not_persisting
 from pynamodb_tracker.dynamodb.transact_write import transact_write
-from pynamodb_tracker.exceptions import TaskNotFoundError
+from pynamodb_tracker.exceptions import TaskNotFoundError, TrackerError
 from pynamodb_tracker.instrumentation import log_fields
-from pynamodb_tracker.model.failure_log import failures_in_row
-from pynamodb_tracker.model.overflow import CHUNK, chunk_keys, pointer_in
+from pynamodb_tracker.model import overflow
+from pynamodb_tracker.model.changes import Changes
+from pynamodb_tracker.model.failure_log import failures_in_row, packed
 from pynamodb_tracker.model.row import TaskRow, may_expire
-from pynamodb_tracker.transitions import conditions as when
-from pynamodb_tracker.transitions.prepared import PreparedWrite, fill
-from pynamodb_tracker.transitions.statements import StepStatements, get
+from pynamodb_tracker.writes import conditions as when
+from pynamodb_tracker.writes.lock import Claim, Journal
+from pynamodb_tracker.writes.prepared import PreparedWrite, fill
+from pynamodb_tracker.writes.refusals import lost
+from pynamodb_tracker.writes.statements import StepStatements, get
 
 T = TypeVar("T", bound=TaskRow)
+
+log = logging.getLogger("pynamodb_tracker")
+
+_version_there = Path(overflow.VERSION)
+_TRIES = 4
 
 _MOST_DELETES = 99
 """In one transaction, in addition to the check of the row."""
 
-log = logging.getLogger("pynamodb_tracker")
+
+def put_next_version(journal: Journal[T], changes: Changes) -> Changes:
+    """Put `data` into overflow chunks, and return the changes with a pointer instead.
+
+    It counts as a save, so that a late copy of one write cannot be taken for a part of another. Raises LockLostError if
+    a later holder has written a chunk.
+    """
+    claim = journal.claim
+    journal.saves += 1
+    attribute, value = changes["data"]
+    if value is None:
+        return changes
+    version = overflow.version_of(claim.create_time, claim.fence, journal.saves)
+    pointer, chunks = overflow.split(value[STRING], journal.free_slot, version)
+    for item in overflow.chunk_items(_key(claim.task), claim.token, pointer, chunks):
+        _put_chunk(claim, item, version)
+    return {**changes, "data": (attribute, pointer.stored())}
+
+
+def log_failures(statements: StepStatements[T], row: T, token: str, version: str) -> None:
+    """Put the complete failures of a task into its log item, because they do not fit into its row.
+
+    The status is already recorded. A log item of a later version stays. If the write fails, it logs a warning, and the
+    row keeps its short entry.
+    """
+    try:
+        item = {
+            **overflow.log_key(_key(row)),
+            overflow.VERSION: {STRING: version},
+            "lock": {STRING: token},
+            overflow.CHUNK: {BINARY: packed(row.errors)},
+        }
+        with not_persisting():
+            _put(statements, item, when.no_later_version(version).condition)
+    except Refused:
+        return
+    except PynamoDBException as error:
+        log.warning(
+            "the last errors of %s %r are truncated to fit the row: %s",
+            type(row).__name__,
+            row.task_id,
+            error,
+            extra=log_fields(statements.codes.use_case_id, statements.codes.step, row.task_id),
+        )
+
+
+def _key(row: TaskRow) -> overflow.RowKey:
+    return row.task_id, row.use_case_id
+
+
+def _put_chunk(claim: Claim[T], item: Item, version: str) -> None:
+    """Put a chunk unless a later holder has written it, which proves that the lock was lost.
+
+    A chunk of an earlier task with this id, created on a machine whose clock was ahead, is overwritten.
+    """
+    statements, task_id = claim.statements, claim.task.task_id
+    key = {name: item[name] for name in ("task_id", "use_case_id")}
+    condition = when.no_later_version(version).condition
+    for _ in range(_TRIES):
+        try:
+            _put(statements, item, condition, until=claim.expire_time)
+        except Refused:
+            # Read before the row: a chunk that is written after this read must not be taken for the one that refused.
+            found = next(get_items(statements.table, [key]), None)
+            if found is not None and found[overflow.VERSION][STRING] == version:
+                return  # a repeated request met its own success
+            row = get(statements.model, task_id, until=claim.expire_time)
+            of_this_life = found is not None and found[overflow.VERSION][STRING].startswith(
+                overflow.life_of(claim.create_time)
+            )
+            if row is None or of_this_life or not claim.holds(row):
+                raise lost(claim, "save", row) from None
+            condition = _version_there == found[overflow.VERSION][STRING] if found else _version_there.does_not_exist()
+        else:
+            return
+    raise TrackerError(
+        f"cannot save data of {statements.model.__name__} {task_id!r}: its overflow chunks changed {_TRIES} times "
+        "meanwhile, although this run holds the lock; does another program write them?"
+    )
+
+
+def _put(statements: StepStatements[T], item: Item, condition: Condition, *, until: datetime | None = None) -> None:
+    request: dict[str, Any] = statements.table.get_operation_kwargs("", "", condition=condition)
+    del request["Key"], request["TableName"]
+    send(statements.table, "PutItem", {**request, "Item": item}, until=until)
 
 
 def expire(statements: StepStatements[T], task: T) -> None:
@@ -72,10 +170,10 @@ def keep(model: type[T], row: T, token: str, operation: str) -> None:
     Raises TaskNotFoundError if its data has already been deleted.
     """
     _set_expire_time(model, row.task_id, token, None)
-    pointer = pointer_in(row._row_state.stored)
+    pointer = overflow.pointer_in(row._row_state.stored)
     if pointer is None:
         return
-    keys = chunk_keys((row.task_id, row.use_case_id), pointer)
+    keys = overflow.chunk_keys((row.task_id, row.use_case_id), pointer)
     if len(list(get_items(model.tracker.connection(), keys))) < len(keys):
         raise TaskNotFoundError(
             f"cannot {operation} {model.__name__} {row.task_id!r}: its time to live ended at {row.expire_time}, and "
@@ -105,7 +203,7 @@ def expire_again(model: type[T], task_id: str) -> None:
         unchanged = {"ConditionCheck": {**check, "Key": model.tracker.key(task_id)}}
         for key in _off_row_keys(model, task_id):
             actions = [Path("expire_time").set({NUMBER: expire_time})]
-            update = table.get_operation_kwargs("", "", condition=Path(CHUNK).exists(), actions=actions)
+            update = table.get_operation_kwargs("", "", condition=Path(overflow.CHUNK).exists(), actions=actions)
             unapplied = transact_write(table, [unchanged, {"Update": {**update, "Key": key}}])
             if unapplied and not unapplied.refused:
                 raise unapplied.error
@@ -148,7 +246,7 @@ def _off_row_keys(model: type[TaskRow], task_id: str) -> Iterator[Item]:
         table.query,
         task_id,
         range_key_condition=TaskRow.use_case_id.startswith(model.tracker.use_case.prefix),
-        filter_condition=Path(CHUNK).exists(),
+        filter_condition=Path(overflow.CHUNK).exists(),
         attributes_to_get=["task_id", "use_case_id"],
         consistent_read=True,
     )

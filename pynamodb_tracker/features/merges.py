@@ -22,19 +22,19 @@ from pynamodb_tracker.dynamodb.error_codes import is_unheard
 from pynamodb_tracker.dynamodb.limits import check
 from pynamodb_tracker.dynamodb.retries import slept_before_retry
 from pynamodb_tracker.exceptions import TaskNotFoundError, ValueNotStorableError
+from pynamodb_tracker.features import repeats
+from pynamodb_tracker.features.overflow import expire_again, keep, renew
 from pynamodb_tracker.model.again import PendingRequest
 from pynamodb_tracker.model.changes import Changes, changes_of, check_row_size, raise_if_invalid
 from pynamodb_tracker.model.failure import add_note
 from pynamodb_tracker.model.repeat import Repeat
 from pynamodb_tracker.model.row import TaskRow, load
 from pynamodb_tracker.status import END
-from pynamodb_tracker.transitions import repeats
-from pynamodb_tracker.transitions.creations import new_task, put, replaces_expired, tracked
-from pynamodb_tracker.transitions.lock import new_token
-from pynamodb_tracker.transitions.overflow_retention import expire_again, keep, renew
-from pynamodb_tracker.transitions.refusals import check_format, in_group, kept_changing
-from pynamodb_tracker.transitions.statements import StepStatements, get, loaded
-from pynamodb_tracker.transitions.transition import Stored, without_payloads
+from pynamodb_tracker.writes.creations import new_task, put, replaces_expired, tracked
+from pynamodb_tracker.writes.lock import new_token
+from pynamodb_tracker.writes.refusals import check_format, in_group, kept_changing
+from pynamodb_tracker.writes.statements import StepStatements, get, loaded
+from pynamodb_tracker.writes.transition import Stored, without_payloads
 
 T = TypeVar("T", bound=TaskRow)
 T_co = TypeVar("T_co", bound=TaskRow, covariant=True)

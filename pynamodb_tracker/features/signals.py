@@ -29,14 +29,14 @@ from pynamodb_tracker.model.references import round_of
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.signals import ReceivedSignal, check_label, value_text
 from pynamodb_tracker.status import END
-from pynamodb_tracker.transitions import conditions as when
-from pynamodb_tracker.transitions.conditions import Guard
-from pynamodb_tracker.transitions.lock import Journal, new_token
-from pynamodb_tracker.transitions.participants import Participant
-from pynamodb_tracker.transitions.prepared import PreparedWrite, fill, slot
-from pynamodb_tracker.transitions.refusals import check_format
-from pynamodb_tracker.transitions.statements import get, loaded
-from pynamodb_tracker.transitions.transition import EMPTY_MAP, Transition
+from pynamodb_tracker.writes import conditions as when
+from pynamodb_tracker.writes.conditions import Guard
+from pynamodb_tracker.writes.lock import Journal, new_token
+from pynamodb_tracker.writes.participants import Participant
+from pynamodb_tracker.writes.prepared import PreparedWrite, fill, slot
+from pynamodb_tracker.writes.refusals import check_format
+from pynamodb_tracker.writes.statements import get, loaded
+from pynamodb_tracker.writes.transition import EMPTY_MAP, Transition
 
 T = TypeVar("T", bound=TaskRow)
 T_co = TypeVar("T_co", bound=TaskRow, covariant=True)

@@ -23,9 +23,9 @@ from pynamodb_tracker.model.changes import Changes, mark_saved, read_again
 from pynamodb_tracker.model.failure import Failure
 from pynamodb_tracker.model.overflow import free_slot
 from pynamodb_tracker.model.row import TaskRow, readable
-from pynamodb_tracker.transitions.participants import MadeDue, Participant
-from pynamodb_tracker.transitions.statements import StepStatements
-from pynamodb_tracker.transitions.transition import Transition
+from pynamodb_tracker.writes.participants import MadeDue, Participant
+from pynamodb_tracker.writes.statements import StepStatements
+from pynamodb_tracker.writes.transition import Transition
 
 T = TypeVar("T", bound=TaskRow)
 

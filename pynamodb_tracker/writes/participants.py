@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 from pynamodb.connection.table import TableConnection
 from pynamodb.exceptions import CancellationReason, UpdateError
 
-from pynamodb_tracker.dynamodb.connection import Refused
+from pynamodb_tracker.dynamodb.connection import Item, Refused
 from pynamodb_tracker.dynamodb.retries import TRIES, is_persisting, slept_before_retry
 from pynamodb_tracker.dynamodb.transact_write import CONFLICT, REFUSED, Unapplied, transact_write
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.transitions.conditions import Guard
-from pynamodb_tracker.transitions.transition import Transition
+from pynamodb_tracker.writes.conditions import Guard
+from pynamodb_tracker.writes.transition import Transition
 
 Action = Mapping[str, Any]
 """A write of a transaction, in DynamoDB's form: {"Put": ...}, {"Update": ...} and so on."""
@@ -28,6 +28,9 @@ Reason = Any
 
 _MOST_ACTIONS = 100
 """https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html"""
+
+_TRIES_THOUGH_BUSY = 5
+"""How often a command repeats its tries to write rows that others write all the time."""
 
 
 class MadeDue(NamedTuple):
@@ -53,7 +56,17 @@ class Participant:
     """Whether its writes are required. Optional ones are left out if the transaction has no room."""
 
     @classmethod
-    def of_success(cls, run: Any, row: TaskRow) -> Participant | None:  # noqa: ARG003 - for those that override it
+    def of_creation(cls, row: TaskRow, item: Item) -> Participant | None:  # noqa: ARG003 - for those that override it
+        """Return the participant in creating a task. It may change the stored `item` of the row before each try."""
+        return None
+
+    @classmethod
+    def after_claim(cls, claim: Any) -> Transition | None:  # noqa: ARG003 - as above
+        """Return a write of a claimed row before the block begins."""
+        return None
+
+    @classmethod
+    def of_success(cls, run: Any, row: TaskRow) -> Participant | None:  # noqa: ARG003 - as above
         """Return the participant in recording a success; `row` is the claimed row, or a newer one."""
         return None
 
@@ -195,6 +208,21 @@ def send_together(
         if (retries >= TRIES - 1 and not is_persisting()) or not slept_before_retry(retries):
             return unapplied
         retries += 1
+
+
+def send_though_busy(
+    table: TableConnection,
+    own: Callable[[], Action],
+    participants: Sequence[Participant],
+    *,
+    more: Sequence[Action] = (),
+) -> Unapplied | None:
+    """Do the same for a command, and repeat it if other programs keep writing the participants' rows."""
+    for _ in range(_TRIES_THOUGH_BUSY - 1):
+        unapplied = send_together(table, own, participants, more=more)
+        if unapplied is None or unapplied.refused or not is_busy(unapplied):
+            return unapplied
+    return send_together(table, own, participants, more=more)
 
 
 def _meet(built: Sequence[tuple[Participant, Sequence[Action]]]) -> bool:

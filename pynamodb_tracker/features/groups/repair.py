@@ -9,10 +9,10 @@ from pynamodb.constants import STRING
 from pynamodb_tracker.dynamodb.connection import Refused, get_items, send
 from pynamodb_tracker.dynamodb.retries import TRIES, slept_before_retry
 from pynamodb_tracker.dynamodb.transact_write import transact_write
-from pynamodb_tracker.model.group_records import row_key
+from pynamodb_tracker.features.groups.queue import TURN, GroupChange, read_queue
+from pynamodb_tracker.features.groups.records import row_key
 from pynamodb_tracker.model.row import TaskRow, load, readable
-from pynamodb_tracker.transitions.groups import TURN, GroupChange, read_queue
-from pynamodb_tracker.transitions.participants import Action, is_busy
+from pynamodb_tracker.writes.participants import Action, is_busy
 
 
 def needs_repair(model: type[TaskRow], name: str) -> bool:
