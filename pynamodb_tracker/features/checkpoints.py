@@ -19,6 +19,7 @@ from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.writes.lock import Journal
 from pynamodb_tracker.writes.participants import Participant
 from pynamodb_tracker.writes.refusals import send_counted
+from pynamodb_tracker.writes.statements import StepStatements
 from pynamodb_tracker.writes.transition import Transition
 
 _MOST_BYTES, _MOST_IN_ALL = 1024, 8192
@@ -118,7 +119,7 @@ class Parts(Participant):
         journal, claim = self._journal, self._journal.claim
         journal.saves += 1
         send_counted(
-            journal, claim.statements.save_parts(claim.token, journal.saves, self._done.stored), "store a part of"
+            journal, save_parts(claim.statements, claim.token, journal.saves, self._done.stored), "store a part of"
         )
         self._unsaved = False
         claim.task.attribute_values["checkpoints"] = self._done.stored
@@ -154,6 +155,14 @@ def result_text(result: object) -> str:
     if strict_json.is_too_deep(result, text):
         raise strict_json.too_deep("it")
     return text
+
+
+def save_parts(statements: StepStatements[Any], token: str, number: int, parts: Mapping[str, str]) -> Transition:
+    """Store only the results of parts of the run. It counts as a save."""
+    save_parts = statements.save(token, number)
+    save_parts.name = "save parts"
+    save_parts.add(checkpoints=parts)
+    return save_parts
 
 
 def parts_of(journal: Journal[Any]) -> Parts:

@@ -6,15 +6,17 @@ success of the last step takes in. That way, every call is followed by a run tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, Generic, Literal, TypeVar, cast
 
-from pynamodb.attributes import Attribute
+from pynamodb.attributes import Attribute, UnicodeAttribute
 from pynamodb.constants import MAP, NULL, NUMBER, STRING
 from pynamodb.exceptions import PynamoDBConnectionError, UpdateError
+from pynamodb.expressions.condition import Condition
+from pynamodb.expressions.operand import Path
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item, Refused
@@ -29,12 +31,15 @@ from pynamodb_tracker.model.changes import Changes, changes_of, check_row_size, 
 from pynamodb_tracker.model.failure import add_note
 from pynamodb_tracker.model.repeat import Repeat
 from pynamodb_tracker.model.row import TaskRow, load
-from pynamodb_tracker.status import END
+from pynamodb_tracker.status import END, Codes
+from pynamodb_tracker.writes import conditions as when
+from pynamodb_tracker.writes.conditions import guard
 from pynamodb_tracker.writes.creations import new_task, put, replaces_expired, tracked
 from pynamodb_tracker.writes.lock import new_token
+from pynamodb_tracker.writes.prepared import slot
 from pynamodb_tracker.writes.refusals import check_format, in_group, kept_changing
-from pynamodb_tracker.writes.statements import StepStatements, get, loaded
-from pynamodb_tracker.writes.transition import Stored, without_payloads
+from pynamodb_tracker.writes.statements import WAITS, StepStatements, get, loaded
+from pynamodb_tracker.writes.transition import ZERO, Same, Stored, Transition, of_round, without_payloads
 
 T = TypeVar("T", bound=TaskRow)
 T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
@@ -55,6 +60,50 @@ _MOST_ERRORS = 3
 _OPERATION = "merge into"
 
 _DOUBT = "it may have been merged, because a request got no response, and the row does not show it any more"
+
+
+@guard
+def can_take(codes: Codes) -> Condition:
+    """Require that the task waits at this step, its first one, and that nothing asked for earlier waits for it."""
+    return when.at(codes.pending, codes.failed, codes.ignored).condition & when.no_request_pending().condition
+
+
+@guard
+def cannot_take(codes: Codes) -> Condition:
+    """Require that the task runs, or is past this step, its first one, and that nobody has asked since."""
+    return ~when.at(codes.pending, codes.failed, codes.ignored, END).condition & when.no_request_pending().condition
+
+
+@guard
+def has_no_parts() -> Condition:
+    """Require that no part of a run is stored: another request must not be answered with what an earlier one did."""
+    return TaskRow.checkpoints.does_not_exist()
+
+
+@guard
+def has_parts() -> Condition:
+    """Require that a part of a run is stored, so that the row cannot take a request, and nobody has asked since."""
+    return TaskRow.checkpoints.exists() & (TaskRow.status < END) & when.no_request_pending().condition
+
+
+@guard
+def keeps_request() -> Condition:
+    """Require that a request still waits for the success of the last step."""
+    return TaskRow.queued.exists() & (TaskRow.status < END)
+
+
+@guard
+def due_as_seen() -> Condition:
+    """Require that nobody has moved the due time since the row was read."""
+    return TaskRow.due_time == slot(TaskRow.due_time, "seen_due")
+
+
+@guard
+def value_seen(name: str, stored_name: str, kind: str | None) -> Condition:
+    """Require that the attribute has the value of this type that was read, or none if it had none."""
+    attribute = UnicodeAttribute(attr_name=stored_name)  # in place of its own: the class may not declare it
+    path = Path(attribute)
+    return path.does_not_exist() if kind is None else path == slot(attribute, f"seen {name}", kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +331,7 @@ class Merge(Generic[T]):
                 keep(self._statements.model, row, token, _OPERATION)
             except TaskNotFoundError:  # its time to live has ended, and DynamoDB has not deleted the row yet
                 changes = {**changes, "data": (self._statements.model.data, None)}
-        merged = self._send(row, changes, self._statements.anew(token, row), now=now, due=due)
+        merged = self._send(row, changes, anew(token, row), now=now, due=due)
         self._kept = False
         return merged
 
@@ -331,8 +380,8 @@ class Merge(Generic[T]):
         statements = self._statements
         if "expire_time" in changes:
             renew(statements.model, row, _content(changes["expire_time"][1]))
-        request_tokens = [*(row.request_tokens or ()), self._token][-_KEPT_TOKENS:]
-        merge = statements.merge(self._effect, row, request_tokens, changes, values)
+        tokens = [*(row.request_tokens or ()), self._token][-_KEPT_TOKENS:]
+        merge = merging(statements, self._effect, row, changes, values, tokens=tokens)
         if now is not None:
             merge.due, merge.changes = due, {**changes, **without_payloads(row)}
             statements.moved(merge, row.task_id, now)
@@ -347,6 +396,59 @@ class Merge(Generic[T]):
     def _merged_with(self, row: T) -> Merged[T]:
         is_ignored = any(row.status == codes.ignored for codes in row.tracker.steps)
         return Merged(row, "ignored" if is_ignored and self._effect in ("merged", "queued") else self._effect)
+
+
+def merging(
+    statements: StepStatements[T],
+    effect: str,
+    row: TaskRow,
+    changes: Changes,
+    values: Mapping[str, Any],
+    *,
+    tokens: Sequence[str],
+) -> Transition:
+    """Store a request in the row that was read: in its attributes, in `queued`, or as a new round.
+
+    A `due_time` in the values moves the due time of a pending task.
+    """
+    stored, is_anew = row._row_state.stored, effect == "restarted"
+    merge = Transition("merge", statements.codes.pending if is_anew else None)
+    if effect == "queued":
+        runs = has_parts() if "checkpoints" in stored else cannot_take(statements.codes)
+        merge.add(keeps_request() if "queued" in stored else runs)
+    elif is_anew:
+        merge.add(when.at(END), when.later_token())
+    else:
+        merge.add(can_take(statements.codes), has_no_parts())
+    if "due_time" in values:
+        merge.add(when.at(statements.codes.pending))
+    if "due_time" in values or "repeat" in changes:  # another rule counts from the turn that was read
+        merge.add(due_as_seen(), seen={"seen_due": clock.stamp(row.due_time)})
+    merge.add(
+        when.requests_as_seen(is_there="request_count" in stored),
+        when.same_life(),
+        seen={"seen_creation": row.creation},
+    )
+    for name, (attribute, _) in changes.items():
+        before = stored.get(attribute.attr_name)
+        merge.add(value_seen(name, attribute.attr_name, None if before is None else next(iter(before))))
+        if before is not None:
+            merge.seen[f"seen {name}"] = next(iter(before.values()))
+    merge.add(
+        when.known_format(),
+        request_count=(row.request_count or 0) + 1,
+        request_tokens=Stored([{STRING: each} for each in tokens]),
+    )
+    merge.seen["seen_asked"] = str(row.request_count or 0)
+    merge.values |= values
+    merge.changes, merge.returns_row = changes, True
+    return merge
+
+
+def anew(token: str, row: TaskRow) -> dict[str, Any]:
+    """Return the attributes by which a finished task begins a new round at this step, its first one."""
+    removed = {**dict.fromkeys(("queued", "expire_time", "release_count")), **WAITS, **of_round(row)}
+    return {"lock": token, "round": Same("lock"), "attempt": ZERO, **removed}
 
 
 def _stored(changes: Changes) -> Item:

@@ -30,9 +30,9 @@ from pynamodb_tracker.model import overflow
 from pynamodb_tracker.model.changes import Changes
 from pynamodb_tracker.model.failure_log import failures_in_row, packed
 from pynamodb_tracker.model.row import TaskRow, may_expire
-from pynamodb_tracker.writes import conditions as when
+from pynamodb_tracker.writes.conditions import guard
 from pynamodb_tracker.writes.lock import Claim, Journal
-from pynamodb_tracker.writes.prepared import PreparedWrite, fill
+from pynamodb_tracker.writes.prepared import PreparedWrite, fill, slot
 from pynamodb_tracker.writes.refusals import lost
 from pynamodb_tracker.writes.statements import StepStatements, get
 
@@ -45,6 +45,20 @@ _TRIES = 4
 
 _MOST_DELETES = 99
 """In one transaction, in addition to the check of the row."""
+
+
+@guard
+def no_later_version(version: str) -> Condition:
+    """Require that this chunk was not written by a later holder of the task, a later save, or this save itself."""
+    there = Path(overflow.VERSION)
+    return there.does_not_exist() | (there < version)
+
+
+@guard
+def no_later_command() -> Condition:
+    """Require that the chunk exists, and that no later claim or command has written it."""
+    lock = TaskRow.lock
+    return Path(overflow.CHUNK).exists() & (lock.does_not_exist() | (lock <= slot(lock, "lock")))
 
 
 def put_next_version(journal: Journal[T], changes: Changes) -> Changes:
@@ -79,7 +93,7 @@ def log_failures(statements: StepStatements[T], row: T, token: str, version: str
             overflow.CHUNK: {BINARY: packed(row.errors)},
         }
         with not_persisting():
-            _put(statements, item, when.no_later_version(version).condition)
+            _put(statements, item, no_later_version(version).condition)
     except Refused:
         return
     except PynamoDBException as error:
@@ -103,7 +117,7 @@ def _put_chunk(claim: Claim[T], item: Item, version: str) -> None:
     """
     statements, task_id = claim.statements, claim.task.task_id
     key = {name: item[name] for name in ("task_id", "use_case_id")}
-    condition = when.no_later_version(version).condition
+    condition = no_later_version(version).condition
     for _ in range(_TRIES):
         try:
             _put(statements, item, condition, until=claim.expire_time)
@@ -230,7 +244,7 @@ def _set_expire_time(model: type[TaskRow], task_id: str, token: str, expire_time
     """Set or remove the time to live of a row's chunks, except those that a later operation has written."""
     table = model.tracker.connection()
     end = TaskRow.expire_time.remove() if expire_time is None else fill(TaskRow.expire_time, "expire")
-    write = PreparedWrite(table, condition=when.no_later_command().condition, actions=[end, fill(TaskRow.lock, "lock")])
+    write = PreparedWrite(table, condition=no_later_command().condition, actions=[end, fill(TaskRow.lock, "lock")])
     for key in _off_row_keys(model, task_id):
         try:
             send(table, "UpdateItem", write.request(key, {"lock": token, "expire": expire_time}))

@@ -27,7 +27,7 @@ from pynamodb_tracker.status import END
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.lock import Claim, Journal, new_token
 from pynamodb_tracker.writes.participants import Participant
-from pynamodb_tracker.writes.statements import WAITS, get
+from pynamodb_tracker.writes.statements import WAITS, StepStatements, get
 from pynamodb_tracker.writes.transition import Transition, of_round, without_payloads
 
 _SECOND = timedelta(seconds=1)
@@ -69,7 +69,17 @@ def turn_when_reopened(row: TaskRow, now: datetime) -> Turn | None:
     return None if following is None else _turn_at(following)
 
 
-def _pin(claim: Claim[Any]) -> Transition | None:
+def pin(statements: StepStatements[Any], token: str, values: Mapping[str, Any]) -> Transition:
+    """Store the occurrence that the task runs for, before its block begins, without writing an indexed attribute.
+
+    A late copy is refused, because another claim or the end of this run has written the row.
+    """
+    pin = Transition("pin", None, when.mine(statements.codes))
+    pin.seen, pin.values = {"lock": token}, {**values}
+    return pin
+
+
+def _pin_to_latest(claim: Claim[Any]) -> Transition | None:
     """Return the write that moves a task to the latest occurrence missed before its claim, or None if none was missed.
 
     All attempts of a round have the same `ctx.occurrence`, so it moves only before the first block of the round. A
@@ -91,7 +101,7 @@ def _pin(claim: Claim[Any]) -> Transition | None:
     if latest is None:
         return None
     counted = {} if latest.number is None else {"occurrence_count": latest.number}
-    return claim.statements.pin(claim.token, {"occurrence": latest.time, **counted})
+    return pin(claim.statements, claim.token, {"occurrence": latest.time, **counted})
 
 
 def _is_first_claim(model: type[TaskRow], before: Item, *, is_held: bool) -> bool:
@@ -136,7 +146,7 @@ class NextRound(Participant):
     @classmethod
     def after_claim(cls, claim: Claim[Any]) -> Transition | None:
         """Move a task that repeats to the latest missed occurrence."""
-        return _pin(claim)
+        return _pin_to_latest(claim)
 
     @classmethod
     def of_success(cls, run: Journal[Any], row: TaskRow) -> NextRound | None:

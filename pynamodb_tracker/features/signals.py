@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any, Generic, Literal, TypeVar
 
 from pynamodb.constants import MAP, STRING, STRING_SET
+from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.operand import Path
 
 from pynamodb_tracker import clock
@@ -30,7 +31,7 @@ from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.signals import ReceivedSignal, check_label, value_text
 from pynamodb_tracker.status import END
 from pynamodb_tracker.writes import conditions as when
-from pynamodb_tracker.writes.conditions import Guard
+from pynamodb_tracker.writes.conditions import Guard, guard
 from pynamodb_tracker.writes.lock import Journal, new_token
 from pynamodb_tracker.writes.participants import Participant
 from pynamodb_tracker.writes.prepared import PreparedWrite, fill, slot
@@ -46,6 +47,66 @@ Effect = Literal["resumed", "early", "late", "stored"]
 _TRIES = 8
 _AT_ONCE = 3
 """How many writes of a call are sent without a pause."""
+
+
+@guard
+def not_received(name: str) -> Condition:
+    """Require that this signal has not come: the first one counts."""
+    return Path(["signals", name]).does_not_exist()
+
+
+@guard
+def no_signals() -> Condition:
+    """Require that the row has no map of signals: an entry cannot be set in one that is not there."""
+    return TaskRow.signals.does_not_exist()
+
+
+@guard
+def awaits_only(name: str) -> Condition:
+    """Require that this signal is all that the task waits for."""
+    return (TaskRow.awaited_signals == {name}) & TaskRow.blockers.does_not_exist()
+
+
+@guard
+def awaits_more(name: str) -> Condition:
+    """Require that the task awaits this signal, and waits for something else."""
+    return TaskRow.awaited_signals.contains(name) & (~(TaskRow.awaited_signals == {name}) | TaskRow.blockers.exists())
+
+
+@guard
+def not_awaited(name: str) -> Condition:
+    """Require that the task does not await this signal: otherwise it may have to become due by it."""
+    return TaskRow.awaited_signals.does_not_exist() | ~TaskRow.awaited_signals.contains(name)
+
+
+@guard
+def parked(pending: tuple[int, ...]) -> Condition:
+    """Require that the task is pending, and not yet started by its limit; it never becomes due before its last move."""
+    return _parked(pending) & (TaskRow.update_time <= slot(TaskRow.update_time, "now"))
+
+
+@guard
+def not_parked(pending: tuple[int, ...]) -> Condition:
+    """Require that the task was started by its limit, has failed or is ignored: its due time is not to be moved."""
+    return ~_parked(pending)
+
+
+def _parked(pending: tuple[int, ...]) -> Condition:
+    due: Any = TaskRow.due_time
+    return when.at(*pending).condition & ((due == clock.NEVER) | (due == Path(TaskRow.wait_until)))
+
+
+@guard
+def not_ended() -> Condition:
+    """Require that the task has not succeeded at its last step: its next round has its own signals."""
+    return TaskRow.status < END
+
+
+@guard
+def first_round() -> Condition:
+    """Require that the task never started over, and was not created after the signal was sent."""
+    creation = TaskRow.creation
+    return TaskRow.round.does_not_exist() & (creation <= slot(creation, "token"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +164,7 @@ class Awaits(Participant):
         if getattr(run.additions.get("checkpoints"), "is_stuck", False):
             return ()
         awaits: Awaits = cls._of_run(run)
-        return [when.not_received(name) for name in sorted(awaits._claimed)]
+        return [not_received(name) for name in sorted(awaits._claimed)]
 
     @classmethod
     def _of_run(cls, run: Journal[Any]) -> Awaits:
@@ -115,7 +176,7 @@ class Awaits(Participant):
 
     def change(self, success: Transition) -> None:
         """Let the next step wait for its signals, which replace those that the row awaited."""
-        success.add(*(when.not_received(name) for name in sorted(self._missing | self._claimed)))
+        success.add(*(not_received(name) for name in sorted(self._missing | self._claimed)))
         waits = success.values.get("blockers") is not None or when.waits_for_others() in success.guards
         if self._missing or waits:
             success.due = self._limit or clock.NEVER
@@ -156,22 +217,22 @@ def restored(
 def sending(model: type[TaskRow], name: str, form: str, *, of_round: bool) -> PreparedWrite:
     """Return the write of a signal: `more`, `last`, `late`, `early`, or `first`, an early one without a map yet."""
     pending = tuple(codes.pending for codes in model.tracker.steps)
-    guards = [when.same_round() if of_round else when.first_round(), when.known_format()]
+    guards = [when.same_round() if of_round else first_round(), when.known_format()]
     path: Any = Path(["signals", name])
     changes: list[Any] = [path.set(slot(TaskRow.signals, "signal"))]
     if form == "more":
-        guards += [when.not_received(name), when.awaits_more(name)]
+        guards += [not_received(name), awaits_more(name)]
         changes.append(TaskRow.awaited_signals.delete({name}))
     elif form in ("early", "first"):
-        guards += [when.not_awaited(name), when.no_request_pending(), when.not_ended()]
+        guards += [not_awaited(name), when.no_request_pending(), not_ended()]
         if form == "first":
-            guards.append(when.no_signals())
+            guards.append(no_signals())
             changes[0] = fill(TaskRow.signals, "signals")
         else:
-            guards.append(when.not_received(name))
+            guards.append(not_received(name))
     else:
-        guards += [when.not_received(name), when.awaits_only(name)]
-        guards.append(when.parked(pending) if form == "last" else when.not_parked(pending))
+        guards += [not_received(name), awaits_only(name)]
+        guards.append(parked(pending) if form == "last" else not_parked(pending))
         changes += [TaskRow.awaited_signals.remove(), TaskRow.wait_until.remove()]
         if form == "last":
             changes.append(fill(TaskRow.due_time, "now"))

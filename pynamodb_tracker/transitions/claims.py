@@ -24,7 +24,9 @@ from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, has_la
 from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.transitions.commands import spend
 from pynamodb_tracker.transitions.finishes import fail, release
+from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes import refusals, register
+from pynamodb_tracker.writes.conditions import seen_values
 from pynamodb_tracker.writes.creations import NewTask, as_pending, put
 from pynamodb_tracker.writes.lock import Claim, Journal, new_token
 from pynamodb_tracker.writes.statements import StepStatements, get, loaded, raise_if_damaged
@@ -305,11 +307,18 @@ def _undo(statements: StepStatements[T], task_id: str, tries: _Tries, *, until: 
         if not refusals.is_free(row):
             return None
         try:
-            statements.send(statements.shut_out(row, new_token(above=max(tokens))), task_id, until=until)
+            statements.send(shut_out(row, new_token(above=max(tokens))), task_id, until=until)
         except Refused:
             continue
         return outcome
     return None
+
+
+def shut_out(row: TaskRow, token: str) -> Transition:
+    """Raise the token of a task that no worker holds, so that a late claim is refused."""
+    shut_out = Transition("shut out", None, when.seen(), when.lock_seen(is_there=row.lock is not None))
+    shut_out.add(seen={**seen_values(row), "seen_lock": row.lock}, lock=token)
+    return shut_out
 
 
 def _next(

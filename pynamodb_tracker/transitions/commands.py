@@ -19,7 +19,9 @@ from pynamodb_tracker.model.overflow import version_outside_run
 from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, load, may_expire
 from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.status import END
+from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes import register
+from pynamodb_tracker.writes.conditions import seen_values
 from pynamodb_tracker.writes.lock import new_token
 from pynamodb_tracker.writes.participants import send_with
 from pynamodb_tracker.writes.refusals import (
@@ -33,7 +35,7 @@ from pynamodb_tracker.writes.refusals import (
     refusal,
 )
 from pynamodb_tracker.writes.statements import StepStatements, get
-from pynamodb_tracker.writes.transition import Stored, Transition
+from pynamodb_tracker.writes.transition import ZERO, Same, Stored, Transition
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -164,11 +166,20 @@ def _mark_cancelled(statements: StepStatements[T], row: T) -> T | None:
     """Note that an ignored task was cancelled, and return it, or None if it has changed."""
     if row.cancel_time is not None:
         return row
-    mark = statements.mark_cancelled(row, clock.now(), new_token(above=row.lock))
+    mark = mark_cancelled(row, clock.now(), new_token(above=row.lock))
     try:
         return load(statements.model, statements.send(mark, row.task_id)["Attributes"])
     except Refused:
         return None
+
+
+def mark_cancelled(row: TaskRow, now: datetime, token: str) -> Transition:
+    """Note that an ignored task was cancelled. Its errors and times stay."""
+    mark = Transition("mark cancelled", None, when.as_read())
+    mark.add(when.lock_seen(is_there=row.lock is not None), when.known_format())
+    mark.add(seen={**seen_values(row), "seen_lock": row.lock}, cancel_time=now, lock=token)
+    mark.returns_row = True
+    return mark
 
 
 def revoke(
@@ -230,11 +241,32 @@ def spend(statements: StepStatements[T], row: T, now: datetime) -> T | None:
     died = ", the last one by a worker that died or lost its lock" if abandoned else ""
     reason = f"{row.attempt} of {statements.max_attempts} attempts are used{died}"
     if following is None:
-        kind, transition = "ignored", statements.spend(row, abandoned=abandoned)
+        kind, transition = "ignored", ignore_spent(statements, row, abandoned=abandoned)
     else:
-        kind, transition = "skipped", statements.skip(row, following, abandoned=abandoned)
+        kind, transition = "skipped", skip(row, following, abandoned=abandoned)
     entry = _entry(kind, row, codes.step, now, reason=reason)
     return _move(statements, transition, row, entry, after=without_result)
+
+
+def ignore_spent(statements: StepStatements[T], row: T, *, abandoned: bool) -> Transition:
+    """Ignore a runnable or abandoned task that has no attempt left. Its fence stays in `unfinished`."""
+    spend = Transition("spend abandoned" if abandoned else "spend", statements.codes.ignored, when.as_read())
+    spend.add(*([when.lock_expired()] if abandoned else []), seen=seen_values(row))
+    return spend
+
+
+def skip(row: TaskRow, following: Transition, *, abandoned: bool) -> Transition:
+    """Let a task without an attempt left begin its next round, `following`. Its fence stays in `unfinished`.
+
+    The turn depends on the task's rule, which a merge may change.
+    """
+    skip = Transition("skip", following.code, when.as_read(), due=following.due)
+    skip.add(
+        when.requests_as_seen(is_there=row.request_count is not None), *([when.lock_expired()] if abandoned else [])
+    )
+    skip.seen, skip.changes = {**seen_values(row), "seen_asked": str(row.request_count)}, following.changes
+    skip.add(attempt=ZERO, release_count=None, **{**following.values, "round": Same("lock")})
+    return skip
 
 
 def _entry(kind: str, row: T, step: str, now: datetime, *, reason: str, by: str | None = None) -> Failure:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pynamodb.exceptions import PynamoDBConnectionError, TransactWriteError
 
@@ -24,7 +24,8 @@ from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.lock import Claim, Journal, PendingSuccess, SentSuccess
 from pynamodb_tracker.writes.participants import Action
 from pynamodb_tracker.writes.refusals import has_landed, lost, send_counted, settle
-from pynamodb_tracker.writes.statements import get
+from pynamodb_tracker.writes.statements import StepStatements, get
+from pynamodb_tracker.writes.transition import Transition
 
 if TYPE_CHECKING:
     from pynamodb.transactions import TransactWrite
@@ -126,12 +127,20 @@ def _keep_out(journal: Journal[T], seen: int) -> bool:
     """
     claim = journal.claim
     journal.saves += 1
-    keep_out = claim.statements.keep_out(claim.token, journal.saves, seen)
     try:
-        claim.statements.send(keep_out, claim.task.task_id, until=claim.expire_time)
+        claim.statements.send(
+            keep_out(claim.statements, claim.token, journal.saves, seen), claim.task.task_id, until=claim.expire_time
+        )
     except Refused:
         return False
     return True
+
+
+def keep_out(statements: StepStatements[Any], token: str, number: int, seen: int) -> Transition:
+    """Count an empty save, unless the row has counted another one since it was read."""
+    keep_out = Transition("keep out", None, when.mine(statements.codes), when.saves_seen())
+    keep_out.seen, keep_out.values = {"lock": token, "seen_saves": str(seen)}, {"saves": number}
+    return keep_out
 
 
 def _saves_in_row(claim: Claim[T]) -> int:

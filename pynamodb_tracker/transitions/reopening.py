@@ -17,11 +17,13 @@ from pynamodb_tracker.model.failure import Failure
 from pynamodb_tracker.model.failure_log import for_row
 from pynamodb_tracker.model.row import Membership, TaskRow, load, membership_of
 from pynamodb_tracker.transitions.commands import read
+from pynamodb_tracker.writes import conditions as when
+from pynamodb_tracker.writes.conditions import seen_values
 from pynamodb_tracker.writes.lock import new_token
 from pynamodb_tracker.writes.participants import send_though_busy
 from pynamodb_tracker.writes.refusals import kept_changing, refusal
 from pynamodb_tracker.writes.statements import StepStatements, raise_if_damaged, waits_until
-from pynamodb_tracker.writes.transition import Transition
+from pynamodb_tracker.writes.transition import Appended, Transition
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -124,7 +126,7 @@ def _enter_again(
     entry = None if by is None else _entry(statements, now, by)
 
     def own(number: int, *, has_turn: bool) -> dict[str, Any]:
-        entering = statements.enter_again(token, row, kept=kept, entry=entry)
+        entering = enter_again(statements, token, row, kept=kept, entry=entry)
         entering.due = waits_until(row) if has_turn else clock.NEVER
         entering.add(group_number=number, **({"checkpoints": None} if clear_checkpoints else {}))
         if not has_turn:
@@ -140,6 +142,25 @@ def _enter_again(
     if unapplied is None:
         return read(statements, row.task_id, f"reopen {codes.step} of")
     raise Refused(repeated=unapplied.unheard) if unapplied.refused else unapplied.error
+
+
+def enter_again(
+    statements: StepStatements[T], token: str, row: T, *, kept: bool, entry: list[dict[str, Any]] | None
+) -> Transition:
+    """Give an ignored task of a group a fresh set of attempts, at the end of the queue.
+
+    If it waits for other tasks, it keeps waiting. The caller adds its number, and its turn or its place.
+    """
+    enter = Transition("enter again", statements.codes.pending, when.at(statements.codes.ignored), when.later_token())
+    enter.add(
+        when.waits_seen(is_there=row.blockers is not None),
+        when.awaits_seen(is_there="awaited_signals" in row._row_state.stored),
+        when.membership_seen(Membership.ENDED),
+        when.same_life(),
+    )
+    enter.seen = {**seen_values(row), "seen_awaits": sorted(row.awaited_signals or ())}
+    appended = None if entry is None else Appended(entry, is_first=True)
+    return statements.reopened(enter, token, kept=kept, entry=appended)
 
 
 def _entry(statements: StepStatements[Any], now: datetime, by: str) -> list[dict[str, Any]]:

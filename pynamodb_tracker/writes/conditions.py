@@ -9,12 +9,9 @@ from typing import Any, NamedTuple, ParamSpec
 
 from pynamodb.attributes import UnicodeAttribute
 from pynamodb.expressions.condition import Condition
-from pynamodb.expressions.operand import Path
 
-from pynamodb_tracker import clock
-from pynamodb_tracker.model.overflow import CHUNK, VERSION
 from pynamodb_tracker.model.row import LATEST_FORMAT, Membership, TaskRow, membership_of
-from pynamodb_tracker.status import END, Codes
+from pynamodb_tracker.status import Codes
 from pynamodb_tracker.writes.prepared import slot
 
 P = ParamSpec("P")
@@ -147,36 +144,6 @@ def requests_as_seen(*, is_there: bool = True) -> Condition:
 
 
 @guard
-def can_take(codes: Codes) -> Condition:
-    """Require that the task waits at this step, its first one, and that nothing asked for earlier waits for it."""
-    return at(codes.pending, codes.failed, codes.ignored).condition & no_request_pending().condition
-
-
-@guard
-def cannot_take(codes: Codes) -> Condition:
-    """Require that the task runs, or is past this step, its first one, and that nobody has asked since."""
-    return ~at(codes.pending, codes.failed, codes.ignored, END).condition & no_request_pending().condition
-
-
-@guard
-def has_no_parts() -> Condition:
-    """Require that no part of a run is stored: another request must not be answered with what an earlier one did."""
-    return TaskRow.checkpoints.does_not_exist()
-
-
-@guard
-def has_parts() -> Condition:
-    """Require that a part of a run is stored, so that the row cannot take a request, and nobody has asked since."""
-    return TaskRow.checkpoints.exists() & (TaskRow.status < END) & no_request_pending().condition
-
-
-@guard
-def keeps_request() -> Condition:
-    """Require that a request still waits for the success of the last step."""
-    return TaskRow.queued.exists() & (TaskRow.status < END)
-
-
-@guard
 def grows() -> Condition:
     """Require that the lock becomes longer: a late extension never shortens it."""
     return TaskRow.lock_expire_time < slot(TaskRow.lock_expire_time, "lock_expire_time")
@@ -192,20 +159,6 @@ def later_save() -> Condition:
 def saves_seen() -> Condition:
     """Require that the row has counted as many saves as when it was read."""
     return TaskRow.saves == slot(TaskRow.saves, "seen_saves")
-
-
-@guard
-def no_later_version(version: str) -> Condition:
-    """Require that this chunk was not written by a later holder of the task, a later save, or this save itself."""
-    there = Path(VERSION)
-    return there.does_not_exist() | (there < version)
-
-
-@guard
-def no_later_command() -> Condition:
-    """Require that the chunk exists, and that no later claim or command has written it."""
-    lock = TaskRow.lock
-    return Path(CHUNK).exists() & (lock.does_not_exist() | (lock <= slot(lock, "lock")))
 
 
 @guard
@@ -239,28 +192,10 @@ def waits_for_others() -> Condition:
 
 
 @guard
-def waits_for_more() -> Condition:
-    """Require that the task waits for more than one task: the count of the last one has to make it due."""
-    return TaskRow.blockers > 1
-
-
-@guard
-def waits_for_one() -> Condition:
-    """Require that the task waits for one task only; none is put or has ended since that was read."""
-    return TaskRow.blockers <= 1
-
-
-@guard
 def same_round() -> Condition:
     """Require that the task was not started over, or deleted and created again, since it was referred to."""
     token = slot(TaskRow.round, "seen_round")
     return (TaskRow.round == token) | (TaskRow.round.does_not_exist() & (TaskRow.creation == token))
-
-
-@guard
-def status_seen() -> Condition:
-    """Require that the status is the one that was read."""
-    return TaskRow.status == slot(TaskRow.status, "seen_status")
 
 
 @guard
@@ -300,66 +235,6 @@ def awaits_seen(*, is_there: bool) -> Condition:
 
 
 @guard
-def not_received(name: str) -> Condition:
-    """Require that this signal has not come: the first one counts."""
-    return Path(["signals", name]).does_not_exist()
-
-
-@guard
-def no_signals() -> Condition:
-    """Require that the row has no map of signals: an entry cannot be set in one that is not there."""
-    return TaskRow.signals.does_not_exist()
-
-
-@guard
-def awaits_only(name: str) -> Condition:
-    """Require that this signal is all that the task waits for."""
-    return (TaskRow.awaited_signals == {name}) & TaskRow.blockers.does_not_exist()
-
-
-@guard
-def awaits_more(name: str) -> Condition:
-    """Require that the task awaits this signal, and waits for something else."""
-    return TaskRow.awaited_signals.contains(name) & (~(TaskRow.awaited_signals == {name}) | TaskRow.blockers.exists())
-
-
-@guard
-def not_awaited(name: str) -> Condition:
-    """Require that the task does not await this signal: otherwise it may have to become due by it."""
-    return TaskRow.awaited_signals.does_not_exist() | ~TaskRow.awaited_signals.contains(name)
-
-
-@guard
-def parked(pending: tuple[int, ...]) -> Condition:
-    """Require that the task is pending, and not yet started by its limit; it never becomes due before its last move."""
-    return _parked(pending) & (TaskRow.update_time <= slot(TaskRow.update_time, "now"))
-
-
-@guard
-def not_parked(pending: tuple[int, ...]) -> Condition:
-    """Require that the task was started by its limit, has failed or is ignored: its due time is not to be moved."""
-    return ~_parked(pending)
-
-
-def _parked(pending: tuple[int, ...]) -> Condition:
-    due: Any = TaskRow.due_time
-    return at(*pending).condition & ((due == clock.NEVER) | (due == Path(TaskRow.wait_until)))
-
-
-@guard
-def not_ended() -> Condition:
-    """Require that the task has not succeeded at its last step: its next round has its own signals."""
-    return TaskRow.status < END
-
-
-@guard
-def first_round() -> Condition:
-    """Require that the task never started over, and was not created after the signal was sent."""
-    creation = TaskRow.creation
-    return TaskRow.round.does_not_exist() & (creation <= slot(creation, "token"))
-
-
-@guard
 def seen() -> Condition:
     """Require that status, fence and attempt are those that were read."""
     return (
@@ -386,20 +261,6 @@ def same_life() -> Condition:
 def as_read() -> Condition:
     """Require that the row has not changed since it was read, and is of the same task."""
     return seen().condition & same_life().condition
-
-
-@guard
-def due_as_seen() -> Condition:
-    """Require that nobody has moved the due time since the row was read."""
-    return TaskRow.due_time == slot(TaskRow.due_time, "seen_due")
-
-
-@guard
-def value_seen(name: str, stored_name: str, kind: str | None) -> Condition:
-    """Require that the attribute has the value of this type that was read, or none if it had none."""
-    attribute = UnicodeAttribute(attr_name=stored_name)  # in place of its own: the class may not declare it
-    path = Path(attribute)
-    return path.does_not_exist() if kind is None else path == slot(attribute, f"seen {name}", kind)
 
 
 def seen_values(row: TaskRow) -> dict[str, str]:

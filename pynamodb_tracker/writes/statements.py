@@ -31,7 +31,6 @@ from pynamodb_tracker.writes.transition import (
     Same,
     Stored,
     Transition,
-    of_round,
 )
 
 T = TypeVar("T", bound=TaskRow)
@@ -176,12 +175,6 @@ class StepStatements(Generic[T]):
     def _mine(self) -> tuple[Guard, ...]:
         return (when.mine(self.codes),)
 
-    def shut_out(self, row: T, token: str) -> Transition:
-        """Raise the token of a task that no worker holds, so that a late claim is refused."""
-        shut_out = Transition("shut out", None, when.seen(), when.lock_seen(is_there=row.lock is not None))
-        shut_out.add(seen={**seen_values(row), "seen_lock": row.lock}, lock=token)
-        return shut_out
-
     def finish(self, name: str, token: str, code: int, *, due: datetime | None = None) -> Transition:
         """End the run with that token, if it still holds the task."""
         finish = Transition(name, code, due=due)
@@ -211,47 +204,6 @@ class StepStatements(Generic[T]):
         save.seen, save.values, save.assigned = {"lock": token}, {"saves": number}, changes or {}
         return save
 
-    def save_parts(self, token: str, number: int, parts: Mapping[str, str]) -> Transition:
-        """Store only the results of parts of the run. It counts as a save."""
-        save_parts = self.save(token, number)
-        save_parts.name = "save parts"
-        save_parts.add(checkpoints=parts)
-        return save_parts
-
-    def pin(self, token: str, values: Mapping[str, Any]) -> Transition:
-        """Store the occurrence that the task runs for, before its block begins, without writing an indexed attribute.
-
-        A late copy is refused, because another claim or the end of this run has written the row.
-        """
-        pin = Transition("pin", None, *self._mine)
-        pin.seen, pin.values = {"lock": token}, {**values}
-        return pin
-
-    def keep_out(self, token: str, number: int, seen: int) -> Transition:
-        """Count an empty save, unless the row has counted another one since it was read."""
-        keep_out = Transition("keep out", None, *self._mine, when.saves_seen())
-        keep_out.seen, keep_out.values = {"lock": token, "seen_saves": str(seen)}, {"saves": number}
-        return keep_out
-
-    def spend(self, row: T, *, abandoned: bool) -> Transition:
-        """Ignore a runnable or abandoned task that has no attempt left. Its fence stays in `unfinished`."""
-        spend = Transition("spend abandoned" if abandoned else "spend", self.codes.ignored, when.as_read())
-        spend.add(*([when.lock_expired()] if abandoned else []), seen=seen_values(row))
-        return spend
-
-    def skip(self, row: T, following: Transition, *, abandoned: bool) -> Transition:
-        """Let a task without an attempt left begin its next round, `following`. Its fence stays in `unfinished`.
-
-        The turn depends on the task's rule, which a merge may change.
-        """
-        skip = Transition("skip", following.code, when.as_read(), due=following.due)
-        skip.add(
-            when.requests_as_seen(is_there=row.request_count is not None), *([when.lock_expired()] if abandoned else [])
-        )
-        skip.seen, skip.changes = {**seen_values(row), "seen_asked": str(row.request_count)}, following.changes
-        skip.add(attempt=ZERO, release_count=None, **{**following.values, "round": Same("lock")})
-        return skip
-
     def reopen(self, token: str, row: T | None, *, kept: bool, entry: list[dict[str, Any]] | None) -> Transition:
         """Give a task a fresh set of attempts. The next start may have another payload.
 
@@ -278,25 +230,10 @@ class StepStatements(Generic[T]):
         # A failed or ignored task has errors, unless it was created so: then the second try succeeds.
         appended = None if entry is None else Appended(entry, is_first=row is not None or not shares_requests())
         reopen.due = waits_until(row) if parked and row is not None else None
-        return self._reopened(reopen, token, kept=kept, entry=appended)
+        return self.reopened(reopen, token, kept=kept, entry=appended)
 
-    def enter_again(self, token: str, row: T, *, kept: bool, entry: list[dict[str, Any]] | None) -> Transition:
-        """Give an ignored task of a group a fresh set of attempts, at the end of the queue.
-
-        If it waits for other tasks, it keeps waiting. The caller adds its number, and its turn or its place.
-        """
-        enter = Transition("enter again", self.codes.pending, when.at(self.codes.ignored), when.later_token())
-        enter.add(
-            when.waits_seen(is_there=row.blockers is not None),
-            when.awaits_seen(is_there="awaited_signals" in row._row_state.stored),
-            when.membership_seen(Membership.ENDED),
-            when.same_life(),
-        )
-        enter.seen = {**seen_values(row), "seen_awaits": sorted(row.awaited_signals or ())}
-        appended = None if entry is None else Appended(entry, is_first=True)
-        return self._reopened(enter, token, kept=kept, entry=appended)
-
-    def _reopened(self, reopen: Transition, token: str, *, kept: bool, entry: Appended | None) -> Transition:
+    def reopened(self, reopen: Transition, token: str, *, kept: bool, entry: Appended | None) -> Transition:
+        """Complete a transition that gives a task a fresh set of attempts."""
         if entry is not None and not entry.is_first:
             reopen.add(when.has_errors())
         if not kept:
@@ -335,14 +272,6 @@ class StepStatements(Generic[T]):
         cancel.seen = {"seen_lock": row.lock}
         return cancel
 
-    def mark_cancelled(self, row: T, now: datetime, token: str) -> Transition:
-        """Note that an ignored task was cancelled. Its errors and times stay."""
-        mark = Transition("mark cancelled", None, when.as_read())
-        mark.add(when.lock_seen(is_there=row.lock is not None), when.known_format())
-        mark.add(seen={**seen_values(row), "seen_lock": row.lock}, cancel_time=now, lock=token)
-        mark.returns_row = True
-        return mark
-
     def by_command(self, transition: Transition, row: T, now: datetime, token: str, **entries: Any) -> Transition:
         """Complete a command's transition with its `errors` and `last_error`, and a later token.
 
@@ -351,51 +280,6 @@ class StepStatements(Generic[T]):
         transition.add(when.known_format(), seen=times_seen(now, self.model.tracker.margin))
         transition.returns_row = True
         return self.moved(transition, row.task_id, now, **entries, lock=token)
-
-    def merge(
-        self, effect: str, row: T, request_tokens: Sequence[str], changes: Changes, values: Mapping[str, Any]
-    ) -> Transition:
-        """Store a request in the row that was read: in its attributes, in `queued`, or as a new round.
-
-        A `due_time` in the values moves the due time of a pending task.
-        """
-        stored, is_anew = row._row_state.stored, effect == "restarted"
-        merge = Transition("merge", self.codes.pending if is_anew else None)
-        if effect == "queued":
-            cannot_take = when.has_parts() if "checkpoints" in stored else when.cannot_take(self.codes)
-            merge.add(when.keeps_request() if "queued" in stored else cannot_take)
-        elif is_anew:
-            merge.add(when.at(END), when.later_token())
-        else:
-            merge.add(when.can_take(self.codes), when.has_no_parts())
-        if "due_time" in values:
-            merge.add(when.at(self.codes.pending))
-        if "due_time" in values or "repeat" in changes:  # another rule counts from the turn that was read
-            merge.add(when.due_as_seen(), seen={"seen_due": clock.stamp(row.due_time)})
-        merge.add(
-            when.requests_as_seen(is_there="request_count" in stored),
-            when.same_life(),
-            seen={"seen_creation": row.creation},
-        )
-        for name, (attribute, _) in changes.items():
-            before = stored.get(attribute.attr_name)
-            merge.add(when.value_seen(name, attribute.attr_name, None if before is None else next(iter(before))))
-            if before is not None:
-                merge.seen[f"seen {name}"] = next(iter(before.values()))
-        merge.add(
-            when.known_format(),
-            request_count=(row.request_count or 0) + 1,
-            request_tokens=Stored([{STRING: each} for each in request_tokens]),
-        )
-        merge.seen["seen_asked"] = str(row.request_count or 0)
-        merge.values |= values
-        merge.changes, merge.returns_row = changes, True
-        return merge
-
-    def anew(self, token: str, row: T) -> dict[str, Any]:
-        """Return the attributes by which a finished task begins a new round at this step, its first one."""
-        removed = {**dict.fromkeys(("queued", "expire_time", "release_count")), **WAITS, **of_round(row)}
-        return {"lock": token, "round": Same("lock"), "attempt": ZERO, **removed}
 
 
 def _waiting_as_seen(row: TaskRow | None) -> Sequence[Guard]:

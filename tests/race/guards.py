@@ -15,8 +15,12 @@ from pynamodb_tracker.control import limit
 from pynamodb_tracker.dynamodb import error_codes
 from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.execution import run
+from pynamodb_tracker.features import merges as of_merges
+from pynamodb_tracker.features import overflow as of_overflow
 from pynamodb_tracker.features import repeats as of_repeats
+from pynamodb_tracker.features import signals as of_signals
 from pynamodb_tracker.features.checkpoints import Parts
+from pynamodb_tracker.features.children import joins as of_joins
 from pynamodb_tracker.features.children.follow_ups import FollowUps
 from pynamodb_tracker.features.groups import queue as groups
 from pynamodb_tracker.model import references
@@ -45,6 +49,9 @@ from tests.support.world import World
 
 Patch = pytest.MonkeyPatch
 
+WITH_GUARDS = (conditions, of_joins, of_merges, of_overflow, of_signals)
+"""The modules that have named parts of conditions."""
+
 
 @dataclass(frozen=True)
 class Guard:
@@ -66,7 +73,7 @@ class Without:
     write: str = ""
 
     def __call__(self, patch: Patch) -> None:
-        assert hasattr(conditions, self.part)
+        assert any(hasattr(module, self.part) for module in WITH_GUARDS)
         render, render_guard = vars(Transition)["condition"].fget, vars(Part)["condition"].fget
 
         def condition_of(each: Any) -> Any:

@@ -11,17 +11,23 @@ from pynamodb_tracker import Repeat, Step, Task, UseCase
 from pynamodb_tracker.clock import NEVER, stamp
 from pynamodb_tracker.control import limit
 from pynamodb_tracker.dynamodb.connection import sharing_requests
+from pynamodb_tracker.features.checkpoints import save_parts
 from pynamodb_tracker.features.children.child_list import ChildList
 from pynamodb_tracker.features.children.follow_ups import follow_ups_of
 from pynamodb_tracker.features.children.joins import counted, counted_last
 from pynamodb_tracker.features.groups import queue as groups
-from pynamodb_tracker.features.repeats import Turn, begun_again
+from pynamodb_tracker.features.merges import anew, merging
+from pynamodb_tracker.features.repeats import Turn, begun_again, pin
 from pynamodb_tracker.features.signals import Awaits, sending
 from pynamodb_tracker.model.row import Membership, load
 from pynamodb_tracker.testing import stopped_clock
 from pynamodb_tracker.transitions import Claim, Journal, StepStatements
+from pynamodb_tracker.transitions.claims import shut_out
+from pynamodb_tracker.transitions.commands import ignore_spent, mark_cancelled, skip
 from pynamodb_tracker.transitions.deletions import deletion, deletion_as_seen
 from pynamodb_tracker.transitions.finishes import finished
+from pynamodb_tracker.transitions.progress import keep_out
+from pynamodb_tracker.transitions.reopening import enter_again
 from pynamodb_tracker.transitions.success import transition_of_success
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes import register
@@ -156,14 +162,14 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
             return moved(step.reopen("t", found, kept=kept, entry=entry if by else None))
 
     def entered(*, has_turn: bool) -> Transition:
-        entering = step.enter_again("t", ended, kept=False, entry=None)
+        entering = enter_again(step, "t", ended, kept=False, entry=None)
         entering.add(group_number=1)
         if not has_turn:
             entering.add(turn_due_time=NOW, blockers=1)
         return moved(entering)
 
     def merged(how: str, found: Order, **values: Any) -> Transition:
-        return step.merge(how, found, ["t"], {}, values)
+        return merging(step, how, found, {}, values, tokens=["t"])
 
     def reopened_for_a_turn() -> Transition:
         reopening = step.reopen("t", repeating, kept=False, entry=None)
@@ -172,21 +178,21 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
 
     as_set_aside = {"last_error": "e"}
     kept_again: dict[str, Any] = {"queued": Stored({})}
-    begun_anew = moved(merged("restarted", asked, **step.anew("t", asked)))
+    begun_anew = moved(merged("restarted", asked, **anew("t", asked)))
     begun_anew.changes = without_payloads(Order)
     writes = {
         "claim": moved(step.claim("t", "w", NOW, timedelta(0), code=None, payload=None)),
         "claim with payload": moved(step.claim("t", "w", NOW, timedelta(0), code=None, payload="p")),
         "claim from": moved(step.claim("t", "w", NOW, timedelta(0), code=103, payload=None)),
-        "shut out": step.shut_out(held, "t"),
-        "shut out first": step.shut_out(plain, "t"),
+        "shut out": shut_out(held, "t"),
+        "shut out first": shut_out(plain, "t"),
         "extend": step.extend("t", NOW),
         "save": step.save("t", 1),
-        "save parts": step.save_parts("t", 1, {}),
-        "pin": step.pin("t", {"occurrence": NOW}),
+        "save parts": save_parts(step, "t", 1, {}),
+        "pin": pin(step, "t", {"occurrence": NOW}),
         "check": step.save("t", 1),
         "commit": committed(success_of(claim)),
-        "keep out": step.keep_out("t", 2, 1),
+        "keep out": keep_out(step, "t", 2, 1),
         "commit and wait": committed(success_of(claim, children=1, until=NOW)),
         "commit and go on waiting": committed(success_of(claim_of(step, blockers={"N": "1"}), children=0)),
         "succeed": success_of(claim),
@@ -196,15 +202,15 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         "give up": failed(203),
         "postpone": failed(202, postpone_count=1, first_failure="t"),
         "release": finished(claim, step.finish("release", "t", 200), NOW, 0, release_count=1),
-        "spend": commanded(step.spend(plain, abandoned=False), **as_set_aside),
-        "spend abandoned": commanded(step.spend(plain, abandoned=True), **as_set_aside),
+        "spend": commanded(ignore_spent(step, plain, abandoned=False), **as_set_aside),
+        "spend abandoned": commanded(ignore_spent(step, plain, abandoned=True), **as_set_aside),
         "reopen": reopened(None),
         "reopen by name": reopened(None, by=True),
         "reopen ended": reopened(plain, kept=True),
         "reopen waiting": reopened(row(blockers={"N": "1"})),
         "reopen repeating": reopened_for_a_turn(),
-        "skip": commanded(step.skip(asked, turn, abandoned=False), **as_set_aside),
-        "skip abandoned": commanded(step.skip(asked, turn, abandoned=True), **as_set_aside),
+        "skip": commanded(skip(asked, turn, abandoned=False), **as_set_aside),
+        "skip abandoned": commanded(skip(asked, turn, abandoned=True), **as_set_aside),
         "unlock": commanded(step.revoke(held)),
         "reopen with turn": reopened(in_group()),
         "enter again": entered(has_turn=False),
@@ -213,7 +219,7 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         "ignore with turn": commanded(step.ignore(in_group()), **as_set_aside),
         "ignore in queue": commanded(step.ignore(queue), **as_set_aside),
         "ignore running": commanded(step.cancel(held), **as_set_aside),
-        "mark cancelled": step.mark_cancelled(held, NOW, "t"),
+        "mark cancelled": mark_cancelled(held, NOW, "t"),
         "merge": merged("merged", asked),
         "merge and move": merged("merged", asked, due_time=NOW),
         "ask again": merged("queued", asked, **kept_again),

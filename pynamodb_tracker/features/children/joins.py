@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from pynamodb.connection.table import TableConnection
+from pynamodb.expressions.condition import Condition
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import send
@@ -19,9 +20,10 @@ from pynamodb_tracker.model.references import parse, round_of
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import END
 from pynamodb_tracker.writes import conditions as when
+from pynamodb_tracker.writes.conditions import guard
 from pynamodb_tracker.writes.lock import Journal
 from pynamodb_tracker.writes.participants import Action, MadeDue, Participant
-from pynamodb_tracker.writes.prepared import PreparedWrite, fill
+from pynamodb_tracker.writes.prepared import PreparedWrite, fill, slot
 from pynamodb_tracker.writes.refusals import check_format
 from pynamodb_tracker.writes.statements import loaded
 from pynamodb_tracker.writes.transition import Transition
@@ -29,16 +31,34 @@ from pynamodb_tracker.writes.transition import Transition
 T = TypeVar("T", bound=TaskRow)
 
 
+@guard
+def waits_for_more() -> Condition:
+    """Require that the task waits for more than one task: the count of the last one has to make it due."""
+    return TaskRow.blockers > 1
+
+
+@guard
+def waits_for_one() -> Condition:
+    """Require that the task waits for one task only; none is put or has ended since that was read."""
+    return TaskRow.blockers <= 1
+
+
+@guard
+def status_seen() -> Condition:
+    """Require that the status is the one that was read."""
+    return TaskRow.status == slot(TaskRow.status, "seen_status")
+
+
 def counted(table: TableConnection) -> PreparedWrite:
     """Return the write that counts a child, except the last one."""
-    guards = [when.same_round(), when.waits_for_more(), when.known_format()]
+    guards = [when.same_round(), waits_for_more(), when.known_format()]
     return PreparedWrite(table, condition=when.all_of(guards), actions=[TaskRow.blockers.set(TaskRow.blockers - 1)])
 
 
 def counted_last(table: TableConnection, *, parked: bool, awaits: bool = False) -> PreparedWrite:
     """Return the write that counts the last child. A `parked` parent is due then, unless it `awaits` signals."""
-    guards = [when.same_round(), when.waits_for_one(), when.awaits_seen(is_there=awaits)]
-    guards += [when.status_seen(), when.known_format()]
+    guards = [when.same_round(), waits_for_one(), when.awaits_seen(is_there=awaits)]
+    guards += [status_seen(), when.known_format()]
     if awaits:
         return PreparedWrite(table, condition=when.all_of(guards), actions=[TaskRow.blockers.remove()])
     due = [fill(TaskRow.due_time, "due")] if parked else []

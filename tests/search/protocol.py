@@ -26,7 +26,7 @@ from pynamodb_tracker import Task, TrackerError, clock
 from pynamodb_tracker.dynamodb import transact_write
 from pynamodb_tracker.dynamodb.connection import SharedConnection
 from pynamodb_tracker.writes import lock
-from tests.model.table import Rows, answered, dumped
+from tests.search.table import Rows, answered, dumped
 
 BASE = datetime(2026, 1, 1, tzinfo=UTC)
 TICK = timedelta(minutes=10)

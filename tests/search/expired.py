@@ -5,8 +5,8 @@ from typing import Any
 
 from pynamodb_tracker import LockLostError, Step, UseCase, clock
 from pynamodb_tracker.model.row import TaskRow
-from tests.model.protocol import Faults, Program, Protocol, State, attempt, here, note, started, table
 from tests.race.guards import replace_whatever_is_there
+from tests.search.protocol import Faults, Program, Protocol, State, attempt, here, note, started, table
 
 LOST = "a run has lost the task to one that was created over it"
 TWICE = "two programs have created one task"

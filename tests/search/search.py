@@ -3,7 +3,7 @@
 from collections import deque
 from typing import NamedTuple
 
-from tests.model.protocol import Protocol, State
+from tests.search.protocol import Protocol, State
 
 
 class Found(NamedTuple):

@@ -8,9 +8,9 @@ from pynamodb.attributes import UnicodeAttribute
 from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import LockLostError, RetryLater, Step, TaskNotStartableError, UseCase, clock
-from tests.model.protocol import BASE, TICK, Faults, Program, Protocol, State, here, note, started, table, value
-from tests.model.table import Item, item_at
 from tests.race.guards import by_token_and_status, forget_my_token, leaving_out, shut_nothing_out, take_nothing_along
+from tests.search.protocol import BASE, TICK, Faults, Program, Protocol, State, here, note, started, table, value
+from tests.search.table import Item, item_at
 
 LOCK = 1.5 * TICK
 """A lock expires between two ticks."""

@@ -6,8 +6,8 @@ from typing import Any
 
 from pynamodb_tracker import Repeat, Step, UseCase
 from pynamodb_tracker.clock import parse
-from tests.model.protocol import BASE, TICK, Faults, Program, Protocol, State, attempt, note, started, table
 from tests.race.guards import pin_in_any_attempt
+from tests.search.protocol import BASE, TICK, Faults, Program, Protocol, State, attempt, note, started, table
 
 RULE = Repeat.every(TICK / 2, start=BASE - 3.75 * TICK)
 LOCK = 0.9 * TICK

@@ -6,8 +6,8 @@ from typing import Any
 from pynamodb_tracker import Step, UseCase
 from pynamodb_tracker.clock import NEVER, stamp
 from pynamodb_tracker.status import END
-from tests.model.protocol import Faults, Program, Protocol, State, attempt, note, started, table, value
-from tests.model.table import item_at
+from tests.search.protocol import Faults, Program, Protocol, State, attempt, note, started, table, value
+from tests.search.table import item_at
 
 BOUNDED = [
     ("12w", Faults(lost=1)),

@@ -16,7 +16,7 @@ import pytest
 from pynamodb_tracker import ConcurrencyLimit, clock
 from pynamodb_tracker.control import limit, slots
 from pynamodb_tracker.control.slots import LimitSlots, Slot
-from tests.model.protocol import BASE, TICK, Faults, Program, Protocol, State, attempt, note, table, value
+from tests.search.protocol import BASE, TICK, Faults, Program, Protocol, State, attempt, note, table, value
 
 MARGIN = TICK
 LIFETIME = 3 * TICK / 2

@@ -5,10 +5,10 @@ from types import ModuleType
 
 import pytest
 
-from tests.model import expired, groups, joins, limits, merging, missed, repeating, runs, signals
-from tests.model.protocol import Faults, patched
-from tests.model.search import search
 from tests.race.guards import Without
+from tests.search import expired, groups, joins, limits, merging, missed, repeating, runs, signals
+from tests.search.protocol import Faults, patched
+from tests.search.search import search
 
 PROTOCOLS = [runs, merging, joins, signals, groups, limits, repeating, missed, expired]
 

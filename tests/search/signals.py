@@ -5,8 +5,8 @@ from functools import partial
 from pynamodb_tracker import Signal, Step, UseCase
 from pynamodb_tracker.clock import NEVER, stamp
 from pynamodb_tracker.status import END
-from tests.model.protocol import TICK, Faults, Program, Protocol, State, attempt, note, started, table, value
-from tests.model.table import item_at
+from tests.search.protocol import TICK, Faults, Program, Protocol, State, attempt, note, started, table, value
+from tests.search.table import item_at
 
 LATE, PASSES = Faults(late=1), Faults(ticks=1)
 BOUNDED = [

@@ -4,12 +4,11 @@ import inspect
 
 import pytest
 
-from pynamodb_tracker.writes import conditions
 from pynamodb_tracker.writes.transition import Transition
-from tests.model.protocol import patched
-from tests.model.search import search
-from tests.model.test_protocols import PROTOCOLS
 from tests.race import guards as race
+from tests.search.protocol import patched
+from tests.search.search import search
+from tests.search.test_protocols import PROTOCOLS
 
 Pair = tuple[str, str]
 """A guard and the write that has it; an empty text stands for all writes."""
@@ -66,7 +65,8 @@ def test_each_guard_of_a_write_is_removed_or_named_with_the_reason() -> None:
 
 
 def test_each_guard_is_removed_from_some_write_or_named_with_the_reason() -> None:
-    guards = {name for name, each in inspect.getmembers(conditions, inspect.isfunction) if hasattr(each, "__wrapped__")}
+    functions = [each for module in race.WITH_GUARDS for each in inspect.getmembers(module, inspect.isfunction)]
+    guards = {name for name, each in functions if hasattr(each, "__wrapped__")}
     settled = {guard for guard, _ in REMOVED | REPLACED.keys() | NOT_REMOVED.keys()}
     assert guards - settled - PARTS.keys() == set()
     assert not REMOVED & NOT_REMOVED.keys()

@@ -5,8 +5,8 @@ from datetime import timedelta
 
 from pynamodb_tracker import Repeat, Step, UseCase
 from pynamodb_tracker.clock import read
-from tests.model.protocol import BASE, TICK, Faults, Program, Protocol, State, attempt, started, table, value
-from tests.model.table import item_at
+from tests.search.protocol import BASE, TICK, Faults, Program, Protocol, State, attempt, started, table, value
+from tests.search.table import item_at
 
 DAY = timedelta(days=1)
 FIRST = BASE - TICK

@@ -10,8 +10,8 @@ from pynamodb.attributes import UnicodeAttribute
 
 from pynamodb_tracker import RetryLater, Step, UseCase
 from pynamodb_tracker.status import END
-from tests.model.protocol import Faults, Program, Protocol, State, attempt, here, note, table, value
-from tests.model.table import item_at
+from tests.search.protocol import Faults, Program, Protocol, State, attempt, here, note, table, value
+from tests.search.table import item_at
 
 LATE = Faults(late=1)
 BOUNDED = [("afp", Faults()), ("abw", LATE), ("abw", Faults(lost=1)), ("abw", Faults(twice=1))]

@@ -1,4 +1,4 @@
-"""Search further than the tests do, some minutes: python -m tests.model [protocol...].
+"""Search further than the tests do, some minutes: python -m tests.search [protocol...].
 
 With `traces` in front, show for each guard the shortest way to a broken promise without it, within a minute.
 """
@@ -9,10 +9,10 @@ from types import ModuleType
 
 import pytest
 
-from tests.model import expired, groups, joins, limits, merging, missed, repeating, runs, signals
-from tests.model.protocol import Protocol, patched
-from tests.model.search import Found, search
 from tests.race.guards import Without
+from tests.search import expired, groups, joins, limits, merging, missed, repeating, runs, signals
+from tests.search.protocol import Protocol, patched
+from tests.search.search import Found, search
 
 MOST = 3_000_000
 PROTOCOLS = {

@@ -4,9 +4,9 @@ from functools import partial
 
 from pynamodb_tracker import Step, UseCase
 from pynamodb_tracker.clock import NEVER, stamp
-from tests.model.protocol import Faults, Program, Protocol, State, attempt, started, table, value
-from tests.model.table import item_at
 from tests.race.guards import any_version
+from tests.search.protocol import Faults, Program, Protocol, State, attempt, started, table, value
+from tests.search.table import item_at
 
 BOUNDED = [("12", Faults(lost=1)), ("12", Faults(late=1)), ("12", Faults(twice=1)), ("12i", Faults())]
 COMPLETE = [("123", Faults()), ("123", Faults(late=1)), ("12ir", Faults()), ("12d", Faults(late=1)), ("12id", Faults())]
