@@ -23,7 +23,7 @@ from pynamodb_tracker.model.changes import Changes
 from pynamodb_tracker.model.failure_log import failures_in_row
 from pynamodb_tracker.model.repeat import LastRun, Occurrence, Repeat
 from pynamodb_tracker.model.row import TaskRow, load
-from pynamodb_tracker.status import END
+from pynamodb_tracker.status import END, Codes
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.lock import Claim, Journal, new_token
 from pynamodb_tracker.writes.participants import Participant
@@ -58,15 +58,14 @@ def next_turn(row: TaskRow, now: datetime, asked: PendingRequest | None = None) 
     return _earlier_turn(_next_occurrence(row, now, rule), None if asked is None else _time_of(asked), rule)
 
 
-def turn_when_reopened(row: TaskRow, now: datetime) -> Turn | None:
-    """Return the turn of an ignored task that is reopened, skipping missed ones, or None."""
+def next_round_when_reopened(codes: Codes, row: TaskRow, now: datetime) -> Transition | None:
+    """Return the transition of an ignored task to its next turn, skipping missed ones. None if it keeps its turn."""
     occurrence, number, repeat = row.occurrence, row.occurrence_count, row.repeat
-    if occurrence is None or repeat is None:
+    is_first = codes.pending == row.tracker.steps[0].pending
+    if not is_first or row.status != codes.ignored or occurrence is None or repeat is None:
         return None
-    if occurrence > now:
-        return _turn_at(Occurrence(occurrence, number))
-    following = repeat.beyond(occurrence, number, now)
-    return None if following is None else _turn_at(following)
+    following = Occurrence(occurrence, number) if occurrence > now else repeat.beyond(occurrence, number, now)
+    return None if following is None else begun_again(row, _turn_at(following))
 
 
 def pin(statements: StepStatements[Any], token: str, values: Mapping[str, Any]) -> Transition:

@@ -16,6 +16,7 @@ from pynamodb_tracker.features.children.child_list import ChildList
 from pynamodb_tracker.features.children.follow_ups import follow_ups_of
 from pynamodb_tracker.features.children.joins import counted, counted_last
 from pynamodb_tracker.features.groups import queue as groups
+from pynamodb_tracker.features.groups.reentry import entrance
 from pynamodb_tracker.features.merges import anew, merging
 from pynamodb_tracker.features.repeats import Turn, begun_again, pin
 from pynamodb_tracker.features.signals import Awaits, sending
@@ -27,7 +28,6 @@ from pynamodb_tracker.transitions.commands import ignore_spent, mark_cancelled, 
 from pynamodb_tracker.transitions.deletions import deletion, deletion_as_seen
 from pynamodb_tracker.transitions.finishes import finished
 from pynamodb_tracker.transitions.progress import keep_out
-from pynamodb_tracker.transitions.reopening import enter_again
 from pynamodb_tracker.transitions.success import transition_of_success
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes import register
@@ -162,7 +162,7 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
             return moved(step.reopen("t", found, kept=kept, entry=entry if by else None))
 
     def entered(*, has_turn: bool) -> Transition:
-        entering = enter_again(step, "t", ended, kept=False, entry=None)
+        entering = entrance(step, "t", ended, kept=False, entry=None)
         entering.add(group_number=1)
         if not has_turn:
             entering.add(turn_due_time=NOW, blockers=1)

@@ -85,27 +85,6 @@ class NewMember:
         values.update(group_number=number, due_time=due, blockers=waits, turn_due_time=starts)
 
 
-class ReopenedMember:
-    """A task whose turn has passed, and that enters its group again."""
-
-    def __init__(self, row: TaskRow, status: int, starts: datetime, own: Callable[..., Action]) -> None:
-        """`own` returns the update that reopens it, given its number and whether it has the turn."""
-        self.task_id: str = row.task_id
-        self.turn_due_time = starts
-        self.status = status
-        self.creation: str = row.creation
-        self._own = own
-        self._number, self._has_turn = 0, False
-
-    def place(self, number: int, *, has_turn: bool) -> None:
-        """Take this number, with or without the turn."""
-        self._number, self._has_turn = number, has_turn
-
-    def action(self) -> Action:
-        """Return the update for the last placement."""
-        return self._own(self._number, has_turn=self._has_turn)
-
-
 Entry = tuple[type[TaskRow], str, Entrant]
 """A use case, the name of a group, and a task that enters it."""
 
