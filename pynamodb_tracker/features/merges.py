@@ -383,8 +383,7 @@ class Merge(Generic[T]):
         tokens = [*(row.request_tokens or ()), self._token][-_KEPT_TOKENS:]
         merge = merging(statements, self._effect, row, changes, values, tokens=tokens)
         if now is not None:
-            merge.due, merge.changes = due, {**changes, **without_payloads(row)}
-            statements.moved(merge, row.task_id, now)
+            merge.time, merge.due, merge.changes = now, due, {**changes, **without_payloads(row)}
         try:
             response = statements.send(merge, row.task_id, shows_row=True)
         except PynamoDBConnectionError as error:

@@ -25,7 +25,7 @@
 from pynamodb_tracker.transitions.claims import claim
 from pynamodb_tracker.transitions.commands import cancel, ignore, revoke
 from pynamodb_tracker.transitions.deletions import SeenDeletes, delete, deletion
-from pynamodb_tracker.transitions.finishes import fail, release
+from pynamodb_tracker.transitions.failure import fail, release
 from pynamodb_tracker.transitions.progress import check_in, commit, extend, save, settle_success, settle_unknown_writes
 from pynamodb_tracker.transitions.success import commit_success, succeed
 from pynamodb_tracker.writes.creations import NewTask, claimed_task, create

@@ -23,7 +23,7 @@ from pynamodb_tracker.model.failure_log import failures_in_row
 from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, has_later_format, load, readable
 from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.transitions.commands import spend
-from pynamodb_tracker.transitions.finishes import fail, release
+from pynamodb_tracker.transitions.failure import fail, release
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes import refusals, register
 from pynamodb_tracker.writes.conditions import seen_values
@@ -213,7 +213,6 @@ def _send(
     claim = statements.claim(
         token, this_worker(), now, lock_for, code=claimed, payload=tries.payload, on_time=tries.on_time
     )
-    statements.moved(claim, task_id, now)
     response = statements.send(claim, task_id, until=now + lock_for, shows_row=shows_row)
     before: Item = response["Attributes"]
     return Claim(statements, load(statements.model, claim.stored_after(before)), token, before)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pynamodb.exceptions import PynamoDBConnectionError, TransactWriteError
 
@@ -34,7 +34,7 @@ from pynamodb_tracker.writes.refusals import (
     not_found,
     refusal,
 )
-from pynamodb_tracker.writes.statements import StepStatements, get
+from pynamodb_tracker.writes.statements import StepStatements, get, times_seen
 from pynamodb_tracker.writes.transition import ZERO, Same, Stored, Transition
 
 T = TypeVar("T", bound=TaskRow)
@@ -295,7 +295,7 @@ def _move(
     last_error = {} if keeps_last_error else {"last_error": entry.one_line}
     if entry.type != "unlocked":
         transition.add(**register.last_run(row, entry.type, entry.attempt, now))
-    statements.by_command(transition, row, now, token, errors=Stored(entries), **last_error)
+    by_command(statements, transition, now, token, errors=Stored(entries), **last_error)
     try:
         moved = None
         try:
@@ -322,6 +322,19 @@ def _move(
     return moved
 
 
+def by_command(
+    statements: StepStatements[T], transition: Transition, now: datetime, token: str, **entries: Any
+) -> Transition:
+    """Complete a command's transition with its `errors` and `last_error`, and a later token.
+
+    Without that token, the late copy of a refused reopen could undo the command.
+    """
+    transition.add(when.known_format(), seen=times_seen(now, statements.model.tracker.margin))
+    transition.time, transition.returns_row = now, True
+    transition.values = {**entries, "lock": token, **transition.values}
+    return transition
+
+
 def _ignored_together(
     statements: StepStatements[T], transition: Transition, row: T, failures: list[Failure], *, alone: bool = False
 ) -> T | None:
@@ -332,9 +345,9 @@ def _ignored_together(
     when_ignored, participants = None if alone else statements.when_ignored, register.at_ignored(row)
     if when_ignored is None and not participants:
         return None
+    own = statements.as_action(transition, row.task_id)
     ignored = load(statements.model, transition.stored_after(row._row_state.stored))
     ignored.attribute_values["errors"] = failures
-    own = statements.as_action(transition, row.task_id)
     optional = when_ignored(ignored) if when_ignored else None
     is_applied = send_with(statements.table, own, participants, optional)
     if is_applied and optional is not None and optional.interrupt is not None:

@@ -8,7 +8,7 @@ blocks late copies of it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pynamodb.exceptions import PynamoDBConnectionError, TransactWriteError
@@ -20,10 +20,11 @@ from pynamodb_tracker.exceptions import LockLostError
 from pynamodb_tracker.features.overflow import expire, put_next_version
 from pynamodb_tracker.model.changes import raise_if_invalid, storable_changes
 from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.transitions.ending import has_landed, read_row
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.lock import Claim, Journal, PendingSuccess, SentSuccess
 from pynamodb_tracker.writes.participants import Action
-from pynamodb_tracker.writes.refusals import has_landed, lost, send_counted, settle
+from pynamodb_tracker.writes.refusals import lost, send_counted, settle
 from pynamodb_tracker.writes.statements import StepStatements, get
 from pynamodb_tracker.writes.transition import Transition
 
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
     from pynamodb.transactions import TransactWrite
 
 T = TypeVar("T", bound=TaskRow)
-
-_DECIDE_WITHIN = timedelta(seconds=5)
-"""How long reading the row is tried after the lock has expired."""
 
 _UNKNOWN = "an earlier try of it got no response: it may have been applied before, and that cannot be found out"
 
@@ -172,12 +170,6 @@ def settle_success(journal: Journal[T], pending: PendingSuccess) -> None:
     """Find out whether a success without a response was applied, if one was sent in a transaction."""
     if pending.sent is not None:
         find_outcome(journal, pending)
-
-
-def read_row(claim: Claim[T]) -> T | None:
-    """Read the row. The tries continue for a while after the lock has expired."""
-    until: datetime = max(claim.expire_time, clock.now() + _DECIDE_WITHIN)
-    return get(claim.statements.model, claim.task.task_id, until=until)
 
 
 def unknown_outcome(unapplied: Unapplied, unknown: PynamoDBConnectionError) -> TransactWriteError:

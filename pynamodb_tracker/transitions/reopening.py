@@ -102,7 +102,8 @@ def _send_reopen(
             transition.follow(following)
         elif transition.due is None and (found is None or found.group is None):
             transition.due = due
-        return statements.send(statements.moved(transition, task_id, now), task_id)
+        transition.time = now
+        return statements.send(transition, task_id)
 
     if by is not None:
         try:

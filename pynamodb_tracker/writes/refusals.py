@@ -37,9 +37,6 @@ log = logging.getLogger("pynamodb_tracker")
 
 _NO_RESULT = "ended without a result"
 
-KEPT_FENCES = 8
-"""How many unfinished claims a row remembers. An older one counts as lost."""
-
 
 def is_due(row: TaskRow, now: datetime, *, on_time: bool = False) -> bool:
     """Return whether the task may start. Within the clock margin it may, unless it has to be `on_time`."""
@@ -259,18 +256,6 @@ def lost(claim: Claim[T], operation: str, found: TaskRow | None) -> LockLostErro
         task_id=task.task_id,
         task=found,
     )
-
-
-def has_landed(claim: Claim[T], row: T | None) -> bool:
-    """Return whether a finish of this run was applied, according to the row.
-
-    Token and status cannot show that: another worker may hold the next step by now, or this one again.
-    """
-    if row is None or row.create_time != claim.create_time:
-        return False
-    fences = row.unfinished or []
-    forgotten = len(fences) >= KEPT_FENCES and claim.fence < min(fences)
-    return claim.fence not in fences and not forgotten
 
 
 def send_counted(journal: Journal[T], save: Transition, operation: str) -> Item:

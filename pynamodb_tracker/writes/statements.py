@@ -46,10 +46,7 @@ WhenIgnored = Callable[[T], OptionalParticipant]
 
 
 class StepStatements(Generic[T]):
-    """The writes of one step of one use case: it keeps them rendered, fills them with values, and sends them.
-
-    `moved` completes those that move a task to another state.
-    """
+    """The writes of one step of one use case: it completes them, keeps them rendered, fills them, and sends them."""
 
     def __init__(
         self, model: type[T], codes: Codes, max_attempts: int, when_ignored: WhenIgnored[T] | None = None
@@ -82,11 +79,11 @@ class StepStatements(Generic[T]):
         request.pop(RETURN_VALUES, None)
         return {"Update": {"TableName": self.table.table_name, **request}}
 
-    def moved(self, transition: Transition, task_id: str, now: datetime, **values: Any) -> Transition:
-        """Complete a transition to another state with its index key, its times, and these `values`.
-
-        The transition's own values take precedence.
-        """
+    def complete(self, transition: Transition, task_id: str) -> None:
+        """Complete a transition to another state with its index key and its times. Its own values take precedence."""
+        now = transition.time
+        if now is None:
+            return
         tracker, code, due = self.model.tracker, transition.code or 0, transition.due
         moves: dict[str, Any] = {
             "status_key": None if code in self._not_indexed else tracker.use_case.status_key(code, task_id),
@@ -95,8 +92,7 @@ class StepStatements(Generic[T]):
         }
         if self.has_expiry and transition.expires and (expiry := tracker.expiry_of(code, now)):
             moves["expire_time"] = Stored(expiry)
-        transition.values = {**moves, **values, **transition.values}
-        return transition
+        transition.values = {**moves, **transition.values}
 
     @property
     def table(self) -> TableConnection:
@@ -104,6 +100,7 @@ class StepStatements(Generic[T]):
         return self.model.tracker.connection()
 
     def _request(self, transition: Transition, task_id: str) -> dict[str, Any]:
+        self.complete(transition, task_id)
         shape, slots = transition.shape_and_slots()
         write = self._rendered.get(shape)
         if write is None:
@@ -135,7 +132,7 @@ class StepStatements(Generic[T]):
             on_time: Leave out the clock margin: the task must be due by this clock.
         """
         claim = Transition("claim" if code is None else "claim from", self.codes.in_progress, due=now + lock_for)
-        claim.guards = self._startable
+        claim.time, claim.guards = now, self._startable
         if code is not None:
             claim.guards = when.at(code), when.not_cancelled(), when.due(), when.later_token(), when.known_format()
         claim.seen = {**times_seen(now, self.model.tracker.margin), "max_attempts": str(self.max_attempts)}
@@ -164,33 +161,20 @@ class StepStatements(Generic[T]):
     def prepare(self, *, with_payload: bool) -> None:
         """Render the claim that the first run sends."""
         now, payload = clock.now(), "" if with_payload else None
-        claim = self.claim("", "", now, timedelta(0), code=None, payload=payload)
-        self._request(self.moved(claim, "", now), "")
+        self._request(self.claim("", "", now, timedelta(0), code=None, payload=payload), "")
 
     @cached_property
     def _startable(self) -> tuple[Guard, ...]:
         return when.startable(self.codes), when.under_limit(), when.later_token(), when.known_format()
 
     @cached_property
-    def _mine(self) -> tuple[Guard, ...]:
+    def mine(self) -> tuple[Guard, ...]:
+        """The guard of each write of a run."""
         return (when.mine(self.codes),)
-
-    def finish(self, name: str, token: str, code: int, *, due: datetime | None = None) -> Transition:
-        """End the run with that token, if it still holds the task."""
-        finish = Transition(name, code, due=due)
-        finish.guards, finish.seen = self._mine, {"lock": token}
-        return finish
-
-    def succeed(self, token: str, code: int) -> Transition:
-        """End the run with success and move the task to a state. The end requires that no request is pending."""
-        success = self.finish("succeed", token, code)
-        if code == END:
-            success.add(when.no_request_pending())
-        return success
 
     def extend(self, token: str, expire_time: datetime) -> Transition:
         """Extend the lock; writes no indexed attribute."""
-        extend = Transition("extend", None, *self._mine, when.grows())
+        extend = Transition("extend", None, *self.mine, when.grows())
         extend.seen, extend.values = {"lock": token}, {"lock_expire_time": expire_time}
         return extend
 
@@ -200,7 +184,7 @@ class StepStatements(Generic[T]):
         Without changes, the row only counts a save, after which late copies of earlier saves are refused. In a
         transaction, it checks that the lock is held, and leaves a trace in the row.
         """
-        save = Transition("save", None, *self._mine, when.later_save())
+        save = Transition("save", None, *self.mine, when.later_save())
         save.seen, save.values, save.assigned = {"lock": token}, {"saves": number}, changes or {}
         return save
 
@@ -271,15 +255,6 @@ class StepStatements(Generic[T]):
         cancel = Transition("ignore running", self.codes.ignored, when.held_as_seen(self.codes))
         cancel.seen = {"seen_lock": row.lock}
         return cancel
-
-    def by_command(self, transition: Transition, row: T, now: datetime, token: str, **entries: Any) -> Transition:
-        """Complete a command's transition with its `errors` and `last_error`, and a later token.
-
-        Without that token, the late copy of a refused reopen could undo the command.
-        """
-        transition.add(when.known_format(), seen=times_seen(now, self.model.tracker.margin))
-        transition.returns_row = True
-        return self.moved(transition, row.task_id, now, **entries, lock=token)
 
 
 def _waiting_as_seen(row: TaskRow | None) -> Sequence[Guard]:

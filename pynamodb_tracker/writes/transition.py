@@ -94,7 +94,7 @@ class Transition:
 
     # No dataclass: cold starts pay for building one.
     __slots__ = (
-        *("name", "code", "due", "expires", "guards", "seen", "values", "assigned", "changes"),
+        *("name", "code", "time", "due", "expires", "guards", "seen", "values", "assigned", "changes"),
         *("returns_row", "returns_row_before"),
     )
 
@@ -104,6 +104,8 @@ class Transition:
         self.code = code
         """The new state; None leaves it as it is."""
         self.guards = guards
+        self.time: datetime | None = None
+        """When the task moves to another state. None for a write that leaves its index key and times as they are."""
         self.due = due
         """The new due time; None for now."""
         self.expires = True

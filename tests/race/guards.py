@@ -25,7 +25,7 @@ from pynamodb_tracker.features.children.follow_ups import FollowUps
 from pynamodb_tracker.features.groups import queue as groups
 from pynamodb_tracker.model import references
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.transitions import Journal, claims, finishes, progress
+from pynamodb_tracker.transitions import Journal, claims, ending, progress
 from pynamodb_tracker.transitions import commands as by_command
 from pynamodb_tracker.writes import conditions, creations
 from pynamodb_tracker.writes.conditions import Guard as Part
@@ -138,13 +138,13 @@ def by_token_and_status(patch: Patch) -> None:
     def landed(lock: Any, row: Any) -> bool:
         return row is not None and row.lock == lock.token and not str(row.state).endswith("in_progress")
 
-    for module in (finishes, progress):
+    for module in (ending, progress):
         patch.setattr(module, "has_landed", landed)
 
 
 def by_status(patch: Patch) -> None:
     """Interpret a refused finish by the row's status only."""
-    for module in (finishes, progress):
+    for module in (ending, progress):
         patch.setattr(module, "has_landed", lambda _, row: not str(row.state).endswith("in_progress"))
 
 

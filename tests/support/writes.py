@@ -24,9 +24,9 @@ from pynamodb_tracker.model.row import Membership, load
 from pynamodb_tracker.testing import stopped_clock
 from pynamodb_tracker.transitions import Claim, Journal, StepStatements
 from pynamodb_tracker.transitions.claims import shut_out
-from pynamodb_tracker.transitions.commands import ignore_spent, mark_cancelled, skip
+from pynamodb_tracker.transitions.commands import by_command, ignore_spent, mark_cancelled, skip
 from pynamodb_tracker.transitions.deletions import deletion, deletion_as_seen
-from pynamodb_tracker.transitions.finishes import finished
+from pynamodb_tracker.transitions.ending import build_end
 from pynamodb_tracker.transitions.progress import keep_out
 from pynamodb_tracker.transitions.success import transition_of_success
 from pynamodb_tracker.writes import conditions as when
@@ -123,7 +123,13 @@ def writes_of_deliver() -> dict[str, PreparedWrite]:
         "take in": success_of(claim_of(step, **again)),
         "succeed as a child": committed(success_of(claim_of(step, parent={"S": "order#0#p"}))),
     }
-    return {name: write.rendered(step.table) for name, write in writes.items()}
+    return {name: rendered(step, write) for name, write in writes.items()}
+
+
+def rendered(step: StepStatements[Order], write: Transition) -> PreparedWrite:
+    """Return a write as the step renders it."""
+    step.complete(write, "o")
+    return write.rendered(step.table)
 
 
 def committed(success: Transition) -> Transition:
@@ -141,20 +147,25 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         row(request_count={"N": "1"}, queued={"M": {}}),
         row(request_count={"N": "1"}, repeat={"S": "damaged"}),
     )
-    queue, ended = in_group(turn_due_time={"S": TIME}, blockers={"N": "1"}), in_group(status={"N": "203"})
+    queue, ignored = in_group(turn_due_time={"S": TIME}, blockers={"N": "1"}), in_group(status={"N": "203"})
     repeating.attribute_values["repeat"] = RULE
     turn = begun_again(repeating, Turn(NOW, {"occurrence": NOW, "occurrence_count": None, "extra_time": None}))
     turn.code = 200
 
-    def moved(transition: Transition, **values: Any) -> Transition:
-        return step.moved(transition, "o", NOW, **values)
+    def moved(transition: Transition) -> Transition:
+        transition.time = NOW
+        return transition
+
+    def ended(name: str, code: int, attempt: int, **values: Any) -> Transition:
+        end = build_end(claim, name, code, NOW, attempt=attempt)
+        end.add(**values)
+        return end
 
     def failed(code: int, **values: Any) -> Transition:
-        entries: dict[str, Any] = {"errors": Stored([]), "last_error": "e", **values}
-        return finished(claim, step.finish("fail", "t", code), NOW, 1, **entries)
+        return ended("fail", code, 1, errors=Stored([]), last_error="e", **values)
 
     def commanded(transition: Transition, **values: Any) -> Transition:
-        return step.by_command(transition, plain, NOW, "t", errors=Stored([]), **values)
+        return by_command(step, transition, NOW, "t", errors=Stored([]), **values)
 
     def reopened(found: Order | None, *, kept: bool = False, by: bool = False) -> Transition:
         entry: list[dict[str, Any]] = [{"M": {}}]
@@ -162,7 +173,7 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
             return moved(step.reopen("t", found, kept=kept, entry=entry if by else None))
 
     def entered(*, has_turn: bool) -> Transition:
-        entering = entrance(step, "t", ended, kept=False, entry=None)
+        entering = entrance(step, "t", ignored, kept=False, entry=None)
         entering.add(group_number=1)
         if not has_turn:
             entering.add(turn_due_time=NOW, blockers=1)
@@ -201,7 +212,7 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         "fail": failed(202),
         "give up": failed(203),
         "postpone": failed(202, postpone_count=1, first_failure="t"),
-        "release": finished(claim, step.finish("release", "t", 200), NOW, 0, release_count=1),
+        "release": ended("release", 200, 0, release_count=1),
         "spend": commanded(ignore_spent(step, plain, abandoned=False), **as_set_aside),
         "spend abandoned": commanded(ignore_spent(step, plain, abandoned=True), **as_set_aside),
         "reopen": reopened(None),
@@ -229,7 +240,7 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
     }
     table = step.table
     return {
-        **{name: write.rendered(table) for name, write in writes.items()},
+        **{name: rendered(step, write) for name, write in writes.items()},
         "delete": deletion(Order, held=False),
         "delete as seen": deletion_as_seen(Order, has_lock=True),
         "delete abandoned": deletion(Order, held=True),

@@ -62,7 +62,8 @@ def enter_again(
         entering.add(group_number=number, **({"checkpoints": None} if clear_checkpoints else {}))
         if not has_turn:
             entering.add(turn_due_time=now, blockers=(row.blockers or 0) + 1)
-        return statements.as_action(statements.moved(entering, row.task_id, now), row.task_id)
+        entering.time = now
+        return statements.as_action(entering, row.task_id)
 
     groups, member = Groups(), ReopenedMember(row, statements.codes.pending, now, own)
     groups.of(type(row), row.group).entrants.append(member)

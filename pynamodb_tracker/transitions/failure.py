@@ -1,28 +1,27 @@
-"""Ending a run without success: fail, release."""
+"""Ending a run without success: a failure, or a release."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from pynamodb.exceptions import PynamoDBConnectionError, TransactWriteError
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.dynamodb.connection import Refused
-from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_unheard
+from pynamodb_tracker.dynamodb.error_codes import is_invalid
 from pynamodb_tracker.features.overflow import expire, log_failures
 from pynamodb_tracker.model.changes import as_stored
 from pynamodb_tracker.model.failure import Failure, add_note, type_of
 from pynamodb_tracker.model.failure_log import failures_in_row, for_row, without_repeated
 from pynamodb_tracker.model.overflow import version_of
 from pynamodb_tracker.model.row import TaskRow, may_expire
+from pynamodb_tracker.transitions.ending import RowChanged, build_end, send_until_landed
 from pynamodb_tracker.writes import register
 from pynamodb_tracker.writes.lock import Claim, Journal
-from pynamodb_tracker.writes.participants import OptionalParticipant, Participant, send_with
-from pynamodb_tracker.writes.refusals import KEPT_FENCES, has_landed, lost
-from pynamodb_tracker.writes.statements import get
+from pynamodb_tracker.writes.participants import OptionalParticipant, Participant
+from pynamodb_tracker.writes.refusals import lost
 from pynamodb_tracker.writes.transition import Stored, Transition
 
 T = TypeVar("T", bound=TaskRow)
@@ -33,14 +32,6 @@ _LAST_SAVE = 999_999
 """The number in the version of a run's failure log, later than all saves of the run."""
 _MOST_RELEASES = 20
 """How often a task is released without using up an attempt, until it succeeds or is reopened."""
-
-
-class RowChanged(Exception):  # noqa: N818 - not an error: the success is sent in another form
-    """Raised while the lock is held: the row has changed, and the success has to be built from it again."""
-
-    def __init__(self, row: TaskRow) -> None:
-        super().__init__(row)
-        self.row = row
 
 
 def fail(
@@ -117,13 +108,13 @@ def _send_failure(
 ) -> bool:
     """Send a failure. Return False if the row has no room for it, so that only the status is recorded."""
     try:
-        send_finish(journal, failed, participants, optional)
+        send_until_landed(journal, failed, participants, optional)
     except (PynamoDBConnectionError, TransactWriteError) as refused:
         if not is_invalid(refused):
             raise
         failed.add(errors=Stored([]), last_error=failure.type)
         failed.values.pop("last_run", None)
-        send_finish(journal, failed, participants)
+        send_until_landed(journal, failed, participants)
         return False
     return True
 
@@ -142,25 +133,14 @@ def _after_failure(claim: Claim[T], failure: Failure, delay: timedelta, *, final
     """Return the transition after a failure: to another attempt, to the next occurrence, or to the end."""
     codes, now, attempt = claim.statements.codes, failure.time, claim.attempt if counted else claim.attempt - 1
     if not final:
-        failed = claim.statements.finish("fail", claim.token, codes.failed, due=_later(now, delay))
-    else:
-        failed = claim.statements.finish("give up", claim.token, codes.ignored)
-        failed.expires = may_expire(claim.task)
-        if following := register.after_last_failure(claim.task, now, claim):
-            attempt = 0
-            failed.add(release_count=None)
-            failed.follow(following)
-        failed.add(**register.last_run(claim.task, "failed", claim.attempt, now))
-    return finished(claim, failed, now, attempt)
-
-
-def finished(claim: Claim[T], finish: Transition, now: datetime, attempt: int, **values: Any) -> Transition:
-    """Complete a transition that ends a run. `attempt` is the number of attempts used up."""
-    unfinished = claim.unfinished[-KEPT_FENCES:]
-    if claim.abandoned:
-        values["errors"] = Stored(for_row(claim.task, claim.abandoned, may_log=False)[0])
-    task_id = claim.task.task_id
-    return claim.statements.moved(finish, task_id, now, attempt=attempt, unfinished=unfinished, **values)
+        return build_end(claim, "fail", codes.failed, now, attempt=attempt, due=_later(now, delay))
+    failed = build_end(claim, "give up", codes.ignored, now, attempt=attempt)
+    failed.expires = may_expire(claim.task)
+    if following := register.after_last_failure(claim.task, now, claim):
+        failed.add(attempt=0, release_count=None)
+        failed.follow(following)
+    failed.add(**register.last_run(claim.task, "failed", claim.attempt, now))
+    return failed
 
 
 def _created_when_ignored(claim: Claim[T], failure: Failure, failures: list[Failure]) -> OptionalParticipant | None:
@@ -198,44 +178,12 @@ def release(journal: Journal[T], *, begun: bool = True) -> None:
         log.warning(
             "%s was released, and counts: %d earlier releases did not", claim, _MOST_RELEASES, extra=claim.log_fields
         )
-    release = finished(claim, claim.statements.finish("release", claim.token, codes.pending), clock.now(), attempt)
+    release = build_end(claim, "release", codes.pending, clock.now(), attempt=attempt)
     release.add(release_count=releases or None)
     register.change_other_end(journal, release)
-    send_finish(journal, release)
+    send_until_landed(journal, release)
     release.apply_to(claim.task)
     journal.outcome = "released"
-
-
-def send_finish(
-    journal: Journal[T],
-    finish: Transition,
-    participants: Sequence[Participant] = (),
-    optional: OptionalParticipant | None = None,
-) -> None:
-    """Send a finish. If it is refused, find out whether an earlier try was applied.
-
-    Raises LockLostError only if the row proves it, and RowChanged if a success has to be built again. The finish is
-    tried at least once: even with an expired lock, it is valid until another worker takes the task.
-    """
-    claim = journal.claim
-    statements, task_id = claim.statements, claim.task.task_id
-    try:
-        if participants or optional is not None:
-            own = statements.as_action(finish, task_id)
-            if send_with(statements.table, own, participants, optional):
-                journal.ended_with = participants
-                return
-        statements.send(finish, task_id, until=claim.expire_time)
-    except Refused as refused:
-        journal.is_in_doubt = journal.is_in_doubt or refused.repeated
-        found = get(statements.model, task_id, until=claim.expire_time)
-        journal.is_in_doubt = False
-        if not has_landed(claim, found):
-            is_lost = found is None or not claim.holds(found)
-            raise (lost(claim, "finish", found) if is_lost else RowChanged(cast("T", found))) from None
-    except (PynamoDBConnectionError, TransactWriteError) as error:
-        journal.is_in_doubt = journal.is_in_doubt or is_unheard(error)
-        raise
 
 
 def _later(now: datetime, delay: timedelta) -> datetime:
