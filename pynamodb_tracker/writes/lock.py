@@ -216,6 +216,10 @@ class Journal(Generic[T]):
         """Serializes saves, transactions and the end of the block, which different threads may send."""
         self._losing: Final = threading.Lock()
 
+    def has_pending_success(self) -> bool:
+        """Whether the block records its success in a transaction."""
+        return self.pending_success is not None and self.pending_success.of_block
+
     def made_due(self) -> Iterator[MadeDue]:
         """Yield the tasks, including the run's own, that got a due time by the end of the run."""
         if self.outcome == "succeeded":
