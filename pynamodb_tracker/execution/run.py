@@ -488,8 +488,8 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
             if journal.lost is not None:
                 journal.check()
             pending = journal.pending_success
-            if pending is not None:
-                transitions.settle_success(journal, pending)
+            if pending is not None and pending.sent is not None:
+                transitions.find_outcome(journal, pending)
             if pending is None or not pending.recorded:
                 finish(journal)
 

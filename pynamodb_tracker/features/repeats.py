@@ -78,31 +78,6 @@ def pin(statements: StepStatements[Any], token: str, values: Mapping[str, Any]) 
     return pin
 
 
-def _pin_to_latest(claim: Claim[Any]) -> Transition | None:
-    """Return the write that moves a task to the latest occurrence missed before its claim, or None if none was missed.
-
-    All attempts of a round have the same `ctx.occurrence`, so it moves only before the first block of the round. A
-    takeover moves it if the dead worker should have done so first, and did not: it died before its block.
-    """
-    row, before = claim.task, claim.before or claim.task._row_state.stored
-    rule, occurrence, number, claimed = row.repeat, row.occurrence, row.occurrence_count, row.update_time
-    if rule is None or occurrence is None or rule.missed == "all" or row.extra_time is not None:
-        return None
-    codes = claim.statements.codes
-    was_held = before["status"] == {NUMBER: str(codes.in_progress)}
-    if codes.pending != row.tracker.steps[0].pending or not _is_first_claim(type(row), before, is_held=was_held):
-        return None
-    if was_held:
-        died = clock.read(before["update_time"][STRING])
-        if died is None or rule.latest(occurrence, number, died) is None:
-            return None
-    latest = rule.latest(occurrence, number, claimed)
-    if latest is None:
-        return None
-    counted = {} if latest.number is None else {"occurrence_count": latest.number}
-    return pin(claim.statements, claim.token, {"occurrence": latest.time, **counted})
-
-
 def _is_first_claim(model: type[TaskRow], before: Item, *, is_held: bool) -> bool:
     """Return whether no block has begun in the round of a row before its claim, or before the claim that held it."""
     lock, begun = before.get("lock"), before.get("round")
@@ -144,8 +119,28 @@ class NextRound(Participant):
 
     @classmethod
     def after_claim(cls, claim: Claim[Any]) -> Transition | None:
-        """Move a task that repeats to the latest missed occurrence."""
-        return _pin_to_latest(claim)
+        """Return the write that moves a task to the latest occurrence missed before its claim, if there is one.
+
+        All attempts of a round have the same `ctx.occurrence`, so it moves only before the first block of the round. A
+        takeover moves it if the dead worker should have done so first, and did not: it died before its block.
+        """
+        row, before = claim.task, claim.before or claim.task._row_state.stored
+        rule, occurrence, number, claimed = row.repeat, row.occurrence, row.occurrence_count, row.update_time
+        if rule is None or occurrence is None or rule.missed == "all" or row.extra_time is not None:
+            return None
+        codes = claim.statements.codes
+        was_held = before["status"] == {NUMBER: str(codes.in_progress)}
+        if codes.pending != row.tracker.steps[0].pending or not _is_first_claim(type(row), before, is_held=was_held):
+            return None
+        if was_held:
+            died = clock.read(before["update_time"][STRING])
+            if died is None or rule.latest(occurrence, number, died) is None:
+                return None
+        latest = rule.latest(occurrence, number, claimed)
+        if latest is None:
+            return None
+        counted = {} if latest.number is None else {"occurrence_count": latest.number}
+        return pin(claim.statements, claim.token, {"occurrence": latest.time, **counted})
 
     @classmethod
     def of_success(cls, run: Journal[Any], row: TaskRow) -> NextRound | None:

@@ -26,7 +26,7 @@ from pynamodb_tracker.transitions.claims import claim
 from pynamodb_tracker.transitions.commands import cancel, ignore, revoke
 from pynamodb_tracker.transitions.deletions import SeenDeletes, delete, deletion
 from pynamodb_tracker.transitions.failure import fail, release
-from pynamodb_tracker.transitions.progress import check_in, commit, extend, save, settle_success, settle_unknown_writes
+from pynamodb_tracker.transitions.progress import check_in, commit, extend, find_outcome, save, settle_unknown_writes
 from pynamodb_tracker.transitions.success import commit_success, succeed
 from pynamodb_tracker.writes.creations import NewTask, claimed_task, create
 from pynamodb_tracker.writes.lock import Claim, Journal, PendingSuccess
@@ -51,13 +51,13 @@ __all__ = [
     "deletion",
     "extend",
     "fail",
+    "find_outcome",
     "get",
     "ignore",
     "note_unrecorded",
     "release",
     "revoke",
     "save",
-    "settle_success",
     "settle_unknown_writes",
     "succeed",
     "too_slow",

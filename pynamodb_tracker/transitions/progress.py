@@ -154,22 +154,17 @@ def settle_unknown_writes(journal: Journal[T]) -> None:
     Raises LockLostError if the success turns out to be recorded.
     """
     claim = journal.claim
-    if journal.pending_success is not None:
-        settle_success(journal, journal.pending_success)
+    pending = journal.pending_success
+    if pending is not None and pending.sent is not None:
+        find_outcome(journal, pending)
     if journal.unsure is not None:
         settle(journal)
-    if journal.pending_success is not None and journal.pending_success.recorded:
+    if pending is not None and pending.recorded:
         raise LockLostError(
             f"{claim.step} of {claim.task.task_id!r} has ended: a transaction of this run, whose response was lost, "
             "has recorded the success and released the lock",
             task_id=claim.task.task_id,
         )
-
-
-def settle_success(journal: Journal[T], pending: PendingSuccess) -> None:
-    """Find out whether a success without a response was applied, if one was sent in a transaction."""
-    if pending.sent is not None:
-        find_outcome(journal, pending)
 
 
 def unknown_outcome(unapplied: Unapplied, unknown: PynamoDBConnectionError) -> TransactWriteError:

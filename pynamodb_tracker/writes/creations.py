@@ -295,23 +295,19 @@ def _item(model: type[T], task_id: str, code: int | None, now: datetime, due_tim
 
 def put(task: NewTask[T], *, until: datetime | None = None) -> None:
     """Put the row of a new task together with its overflow chunks. Raise Refused if the row exists."""
-    try:
-        _put(task, until)
-    except PynamoDBConnectionError as error:
-        raise_if_invalid(task.row, task.changes, error)
-        raise
-
-
-def _put(task: NewTask[T], until: datetime | None) -> None:
     table = task.row.tracker.connection()
     puts = task.puts(table)
     if participants := register.at_creation(task.row, task.item):
         unapplied = send_though_busy(table, lambda: puts[0], participants, more=puts[1:])
-    elif len(puts) == 1:
-        send(table, "PutItem", puts[0]["Put"], until=until)
-        return
-    else:
+    elif len(puts) > 1:
         unapplied = transact_write(table, puts, until=until)
+    else:
+        try:
+            send(table, "PutItem", puts[0]["Put"], until=until)
+        except PynamoDBConnectionError as error:
+            raise_if_invalid(task.row, task.changes, error)
+            raise
+        return
     if unapplied is not None:
         reasons = unapplied.error.cancellation_reasons
         met = reasons[0].raw_item if reasons and reasons[0] else None
