@@ -193,7 +193,7 @@ class StepCommands(Generic[T]):
         """
         reason, by = arguments.check_reason(reason), arguments.check_name("by", by)
         worker = arguments.check_name("worker", worker)
-        return transitions.revoke(self._definition.statements, arguments.check_task_id(task_id), reason, worker, by)
+        return transitions.unlock(self._definition.statements, arguments.check_task_id(task_id), reason, worker, by)
 
     @arguments.written_as('{0.model.__name__}.{0}.pause(until=None, reason="no carrier")')
     def pause(self, *, until: datetime | timedelta | None, reason: str, by: str | None = None) -> Pause:

@@ -182,7 +182,7 @@ def mark_cancelled(row: TaskRow, now: datetime, token: str) -> Transition:
     return mark
 
 
-def revoke(
+def unlock(
     statements: StepStatements[T], task_id: str, reason: str, worker: str | None = None, by: str | None = None
 ) -> T:
     """Unlock a task whose worker is known to be dead, with the reason in `errors`, and return it.
@@ -199,7 +199,7 @@ def revoke(
     if worker is not None and row.worker != worker:
         raise held_by_another(statements, row, operation, worker)
     entry = _entry("unlocked", row, codes.step, now, reason=reason, by=by)
-    if unlocked := _move(statements, statements.revoke(row), row, entry, keeps_last_error=True):
+    if unlocked := _move(statements, statements.unlock(row), row, entry, keeps_last_error=True):
         return unlocked
     found = get(statements.model, task_id)
     if found is None:

@@ -62,7 +62,7 @@ def send_until_landed(
     """Send an end. If it is refused, find out whether an earlier try was applied.
 
     Raises LockLostError only if the row proves it, and RowChanged if a success has to be built again. The end is
-    tried at least once: even with an expired lock, it is valid until another worker takes the task.
+    sent at least once: even with an expired lock, it is valid until another worker takes the task.
     """
     claim = journal.claim
     statements, task_id = claim.statements, claim.task.task_id
@@ -86,7 +86,7 @@ def send_until_landed(
 
 
 def has_landed(claim: Claim[T], row: T | None) -> bool:
-    """Return whether a finish of this run was applied, according to the row.
+    """Return whether the end of this run was applied, according to the row.
 
     Token and status cannot show that: another worker may hold the next step by now, or this one again.
     """
@@ -104,7 +104,7 @@ def read_row(claim: Claim[T]) -> T | None:
 
 
 def wait_before_retry(claim: Claim[T], row: T, retries: int) -> T | None:
-    """Return the row to build a success from: the one that was found, or, after a few tries and a pause, a newer one.
+    """Pause after a few tries, and return the row to build a success from: the given one, or a newer one.
 
     Returns None if another worker or command has taken the task, which the next write finds out.
     """

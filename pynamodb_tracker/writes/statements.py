@@ -230,14 +230,14 @@ class StepStatements(Generic[T]):
         reopen.returns_row = True
         return reopen
 
-    def revoke(self, row: T) -> Transition:
+    def unlock(self, row: T) -> Transition:
         """Release a task that another worker holds. The attempt counts, and its fence stays in `unfinished`.
 
         The later token refuses late copies of claims that were refused while that worker held the task.
         """
-        revoke = Transition("unlock", self.codes.pending, when.held_as_seen(self.codes))
-        revoke.seen = {"seen_lock": row.lock}
-        return revoke
+        unlock = Transition("unlock", self.codes.pending, when.held_as_seen(self.codes))
+        unlock.seen = {"seen_lock": row.lock}
+        return unlock
 
     def ignore(self, row: T) -> Transition:
         """Ignore a task by command. If it waits for its turn in a group, it stops waiting."""

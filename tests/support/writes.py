@@ -222,7 +222,7 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         "reopen repeating": reopened_for_a_turn(),
         "skip": commanded(skip(asked, turn, abandoned=False), **as_set_aside),
         "skip abandoned": commanded(skip(asked, turn, abandoned=True), **as_set_aside),
-        "unlock": commanded(step.revoke(held)),
+        "unlock": commanded(step.unlock(held)),
         "reopen with turn": reopened(in_group()),
         "enter again": entered(has_turn=False),
         "enter idle group": entered(has_turn=True),
