@@ -18,11 +18,11 @@ from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.dynamodb.transact_write import Unapplied, transact_write
 from pynamodb_tracker.exceptions import LockLostError
 from pynamodb_tracker.features.overflow import expire, put_next_version
-from pynamodb_tracker.model.changes import raise_if_invalid, storable_changes
+from pynamodb_tracker.model.changes import Changes, raise_if_invalid, storable_changes
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.transitions.ending import has_landed, read_row
 from pynamodb_tracker.writes import conditions as when
-from pynamodb_tracker.writes.lock import Claim, Journal, PendingSuccess, SentSuccess
+from pynamodb_tracker.writes.lock import Claim, Journal, PendingSuccess
 from pynamodb_tracker.writes.participants import Action
 from pynamodb_tracker.writes.refusals import lost, send_counted, settle
 from pynamodb_tracker.writes.statements import StepStatements, get
@@ -188,15 +188,15 @@ def find_outcome(journal: Journal[T], pending: PendingSuccess) -> T | None:
     if success is None or not has_landed(claim, row):
         pending.sent = None
         raise lost(claim, "commit a transaction of" if pending.of_block else "finish", row)
-    end_pending(journal, pending, success)
+    end_pending(journal, pending, *success)
     return None
 
 
-def end_pending(journal: Journal[T], pending: PendingSuccess, success: SentSuccess) -> None:
+def end_pending(journal: Journal[T], pending: PendingSuccess, changes: Changes, success: Transition) -> None:
     """Mark the run as ended with a recorded success. It writes nothing more."""
     journal.ended = pending.recorded = True
     pending.error = pending.sent = None
-    journal.note_success(success.changes, success.transition)
+    journal.note_success(changes, success)
     if journal.claim.statements.has_expiry:
         expire(journal.claim.statements, journal.claim.task)
     if pending.of_block:

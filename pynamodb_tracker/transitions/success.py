@@ -30,7 +30,7 @@ from pynamodb_tracker.transitions.progress import (
 )
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes import register
-from pynamodb_tracker.writes.lock import Journal, PendingSuccess, SentSuccess
+from pynamodb_tracker.writes.lock import Journal, PendingSuccess
 from pynamodb_tracker.writes.participants import Action, Participant, send_together
 from pynamodb_tracker.writes.refusals import lost, settle
 from pynamodb_tracker.writes.transition import Transition
@@ -158,7 +158,7 @@ def _succeed_together(
         build = partial(_own_action, journal, pending, success, participants)
         unapplied = send_together(claim.statements.table, build, participants, more=more)
         if unapplied is None:
-            end_pending(journal, pending, cast("SentSuccess", pending.sent))
+            end_pending(journal, pending, *cast("tuple[Changes, Transition]", pending.sent))
         elif unapplied.refused or unapplied.unheard:
             found = _found_after(journal, pending, unapplied)
             if found is not None:
@@ -179,7 +179,7 @@ def _own_action(
     """Return the success as the first action of a transaction, and note it in `pending`."""
     claim, (changes, sent) = journal.claim, success
     transition = _as_save(transition_of_success(journal, sent, participants), journal.saves)
-    pending.sent = SentSuccess(changes, transition)
+    pending.sent = changes, transition
     return claim.statements.as_action(transition, claim.task.task_id)
 
 
@@ -200,6 +200,6 @@ def _found_after(journal: Journal[T], pending: PendingSuccess, unapplied: Unappl
         raise unknown_outcome(unapplied, unknown) from unknown
     if not unapplied.refused or row is None or before is None:
         return None
-    participants = register.at_success(journal, row)
-    now = _as_save(transition_of_success(journal, before.transition.assigned, participants), journal.saves)
-    return None if now.requires_same(before.transition) else row
+    _, success = before
+    now = _as_save(transition_of_success(journal, success.assigned, register.at_success(journal, row)), journal.saves)
+    return None if now.requires_same(success) else row

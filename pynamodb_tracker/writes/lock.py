@@ -60,17 +60,6 @@ def new_token(above: str | None = None) -> str:
     return f"{moment:016x}{os.urandom(4).hex()}"
 
 
-class SentSuccess:
-    """A success that was sent in a transaction."""
-
-    __slots__ = ("changes", "transition")  # no dataclass: building one takes time at every cold start
-
-    def __init__(self, changes: Changes, transition: Transition) -> None:
-        self.changes = changes
-        """The block's changes. For data in overflow chunks, the transition has a pointer."""
-        self.transition = transition
-
-
 class PendingSuccess:
     """A success that a transaction records, either the block's, `ctx.transaction(succeed=True)`, or the run's own.
 
@@ -83,8 +72,8 @@ class PendingSuccess:
         self.of_block = of_block
         """Whether the block commits it; otherwise the run does, at its end."""
         self.recorded = False
-        self.sent: SentSuccess | None = None
-        """The success that was sent without a response. It may have been applied, or may still be."""
+        self.sent: tuple[Changes, Transition] | None = None
+        """The block's changes and the success that was sent without a response. It may be applied by now, or later."""
         self.error: BaseException | None = None
         """Why the last transaction was not committed."""
 

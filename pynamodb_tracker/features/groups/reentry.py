@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -23,22 +22,15 @@ T = TypeVar("T", bound=TaskRow)
 class ReopenedMember:
     """A task whose turn has passed, and that enters its group again."""
 
-    def __init__(self, row: TaskRow, status: int, starts: datetime, own: Callable[..., Action]) -> None:
-        """`own` returns the update that reopens it, given its number and whether it has the turn."""
+    def __init__(self, row: TaskRow, status: int, starts: datetime) -> None:
         self.task_id: str = row.task_id
-        self.turn_due_time = starts
-        self.status = status
         self.creation: str = row.creation
-        self._own = own
-        self._number, self._has_turn = 0, False
+        self.turn_due_time, self.status = starts, status
+        self.number, self.has_turn = 0, False
 
     def place(self, number: int, *, has_turn: bool) -> None:
         """Take this number, with or without the turn."""
-        self._number, self._has_turn = number, has_turn
-
-    def action(self) -> Action:
-        """Return the update for the last placement."""
-        return self._own(self._number, has_turn=self._has_turn)
+        self.number, self.has_turn = number, has_turn
 
 
 def enter_again(
@@ -55,22 +47,22 @@ def enter_again(
 
     `entry` is for `errors`, if the row has room for it.
     """
+    member = ReopenedMember(row, statements.codes.pending, now)
 
-    def own(number: int, *, has_turn: bool) -> Action:
+    def own() -> Action:
         entering = entrance(statements, token, row, kept=kept, entry=entry)
-        entering.due = waits_until(row) if has_turn else clock.NEVER
-        entering.add(group_number=number, **({"checkpoints": None} if clear_checkpoints else {}))
-        if not has_turn:
+        entering.time, entering.due = now, waits_until(row) if member.has_turn else clock.NEVER
+        entering.add(group_number=member.number, **({"checkpoints": None} if clear_checkpoints else {}))
+        if not member.has_turn:
             entering.add(turn_due_time=now, blockers=(row.blockers or 0) + 1)
-        entering.time = now
         return statements.as_action(entering, row.task_id)
 
-    groups, member = Groups(), ReopenedMember(row, statements.codes.pending, now, own)
+    groups = Groups()
     groups.of(type(row), row.group).entrants.append(member)
-    unapplied = send_though_busy(statements.table, member.action, [groups])
+    unapplied = send_though_busy(statements.table, own, [groups])
     if unapplied and entry and is_invalid(unapplied.error):
         entry = None  # the row has no room for who did it
-        unapplied = send_though_busy(statements.table, member.action, [groups])
+        unapplied = send_though_busy(statements.table, own, [groups])
     if unapplied is not None:
         raise Refused(repeated=unapplied.unheard) if unapplied.refused else unapplied.error
 
