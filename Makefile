@@ -19,7 +19,7 @@ PYTHON ?=
 # Tests start hundreds of processes: if none may keep what it has compiled, each compiles the library again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test coverage quick assumptions environments upstream check docs bench model chaos clean
+.PHONY: help demo test coverage quick assumptions environments upstream check docs bench search chaos clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,8 +64,8 @@ docs: $(READY) ## build the documentation site into build/site, and test it; a b
 bench: $(BENCH) ## run the benchmarks, 20 minutes; ARGS="cpu" runs one of them, ARGS=--help lists them
 	@$(BIN)/python -m tests.benchmarks $(ARGS)
 
-model: $(READY) ## search the states of the protocol further, some minutes; ARGS=traces shows what each guard prevents
-	@$(BIN)/python -m tests.model $(ARGS)
+search: $(READY) ## search the states of the protocol further, some minutes; ARGS=traces shows what each guard prevents
+	@$(BIN)/python -m tests.search $(ARGS)
 
 chaos: $(READY) ## run new random sequences and a long random history, 15 minutes; SECONDS=60 for less, ARGS="--seed ..."
 	@MACHINE_EXAMPLES=$$(($(SECONDS) / 3 + 1)) $(BIN)/python -m pytest -q tests/machine

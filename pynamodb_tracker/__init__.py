@@ -28,6 +28,8 @@ if TYPE_CHECKING:
         ValueNotStorableError,
     )
     from pynamodb_tracker.execution.context import ExecutionContext
+    from pynamodb_tracker.features.merges import Merged
+    from pynamodb_tracker.features.signals import Sent
     from pynamodb_tracker.model.failure import Failure
     from pynamodb_tracker.model.repeat import Repeat
     from pynamodb_tracker.model.schema import UseCase
@@ -41,8 +43,6 @@ if TYPE_CHECKING:
     from pynamodb_tracker.task.find_by import FindBy
     from pynamodb_tracker.task.group import Group
     from pynamodb_tracker.task.task import Task
-    from pynamodb_tracker.transitions.merges import Merged
-    from pynamodb_tracker.transitions.signals import Sent
     from pynamodb_tracker.worker.async_worker import AsyncWorker
     from pynamodb_tracker.worker.worker import Worker
 
@@ -112,12 +112,12 @@ _MODULES = {
     "Group": "pynamodb_tracker.task.group",
     "IndexEntry": "pynamodb_tracker.step.index_page",
     "ConcurrencyLimit": "pynamodb_tracker.control.limit",
-    "Merged": "pynamodb_tracker.transitions.merges",
+    "Merged": "pynamodb_tracker.features.merges",
     "TaskPage": "pynamodb_tracker.step",
     "Pause": "pynamodb_tracker.control.item",
     "Repeat": "pynamodb_tracker.model.repeat",
     "Report": "pynamodb_tracker.batch.batch",
-    "Sent": "pynamodb_tracker.transitions.signals",
+    "Sent": "pynamodb_tracker.features.signals",
     "State": "pynamodb_tracker.step",
     "Status": "pynamodb_tracker.status",
     "Step": "pynamodb_tracker.step",

@@ -10,8 +10,8 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.batch.batch import TaskAttempt
 from pynamodb_tracker.batch.candidates import Feed, Feeding
 from pynamodb_tracker.status import Codes
-from pynamodb_tracker.transitions.lock import new_token
-from pynamodb_tracker.transitions.participants import MadeDue
+from pynamodb_tracker.writes.lock import new_token
+from pynamodb_tracker.writes.participants import MadeDue
 from tests.support.shop import Order
 
 PAY, SHIP, DELIVER = Order.tracker.steps

@@ -10,7 +10,7 @@ from pynamodb.expressions.operand import Path
 from pynamodb.expressions.update import Action
 
 from pynamodb_tracker.dynamodb import partiql
-from pynamodb_tracker.transitions.prepared import PreparedWrite, fill, slot
+from pynamodb_tracker.writes.prepared import PreparedWrite, fill, slot
 from tests.support.shop import Order
 
 KEY = {"task_id": {"S": "o-1"}, "use_case_id": {"S": "order"}}

@@ -21,7 +21,7 @@ from pynamodb_tracker.model.row import TaskRow
 if TYPE_CHECKING:
     from pynamodb.transactions import TransactWrite
 
-    from pynamodb_tracker.transitions.groups import GroupOfRun
+    from pynamodb_tracker.features.groups.queue import GroupOfRun
 
 P = ParamSpec("P")
 R = TypeVar("R")

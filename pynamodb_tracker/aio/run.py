@@ -60,7 +60,7 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
 
         def __enter__(self) -> NoReturn:
             """Raise a TypeError that says how to use the run."""
-            self.run.is_used = True
+            self.run.phase = "ended"
             call = self.run.call_of
             raise TypeError(f"{call('astart')} is for `async with`: write that, or `with {call('start')}`")
 

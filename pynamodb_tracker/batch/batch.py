@@ -34,7 +34,7 @@ from pynamodb_tracker.instrumentation import RunDetails, log_fields
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import Codes, Status
 from pynamodb_tracker.transitions import Journal
-from pynamodb_tracker.transitions.participants import MadeDue
+from pynamodb_tracker.writes.participants import MadeDue
 
 if TYPE_CHECKING:
     from pynamodb_tracker.control.slots import Slot, StepSlots

@@ -30,8 +30,8 @@ from typing import Protocol
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.backoff import RANDOM, jittered_pause
 from pynamodb_tracker.status import Codes
-from pynamodb_tracker.transitions.lock import new_token
-from pynamodb_tracker.transitions.participants import MadeDue
+from pynamodb_tracker.writes.lock import new_token
+from pynamodb_tracker.writes.participants import MadeDue
 
 _WIDEST = 500
 """How many of the oldest tasks workers spread over: as many as one index request reads."""

@@ -34,7 +34,7 @@ from pynamodb_tracker.model.overflow import GROUP_OF, item_key
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.serialization import TOKEN
 from pynamodb_tracker.model.worker_name import this_worker
-from pynamodb_tracker.transitions.lock import new_token
+from pynamodb_tracker.writes.lock import new_token
 
 log = logging.getLogger("pynamodb_tracker")
 

@@ -28,7 +28,7 @@ from pynamodb_tracker.dynamodb.connection import Item, Refused, get_items, send
 from pynamodb_tracker.model.overflow import GROUP_OF, item_key
 from pynamodb_tracker.model.serialization import TOKEN
 from pynamodb_tracker.model.worker_name import this_worker
-from pynamodb_tracker.transitions.lock import new_token
+from pynamodb_tracker.writes.lock import new_token
 
 LIFETIME = timedelta(seconds=30)
 """How long a slot is held without a renewal. After that and the margin, others may take a dead holder's slot."""

@@ -10,7 +10,8 @@ from pynamodb_tracker.doctor.description import Finding, Severity
 from pynamodb_tracker.dynamodb.connection import pages
 from pynamodb_tracker.dynamodb.limits import MAX_KEY_BYTES
 from pynamodb_tracker.exceptions import TaskError
-from pynamodb_tracker.model.child_list import awaited_tasks
+from pynamodb_tracker.features.children.child_list import awaited_tasks
+from pynamodb_tracker.features.groups.repair import needs_repair
 from pynamodb_tracker.model.data import unread_data
 from pynamodb_tracker.model.references import parse, reference_to, round_of
 from pynamodb_tracker.model.row import TaskRow, damages_of, has_later_format, load, readable
@@ -18,7 +19,6 @@ from pynamodb_tracker.status import END
 from pynamodb_tracker.step.signal import signals_in
 from pynamodb_tracker.task.find_by import find_bys
 from pynamodb_tracker.task.task import Task
-from pynamodb_tracker.transitions.group_repair import needs_repair
 
 _KEPT = ("task_id", "use_case_id", "creation", "round", "blockers", "turn_due_time")
 """Attributes of a waiting task that are kept until the scan has read the others."""

@@ -31,8 +31,8 @@ from pynamodb_tracker.status import END, Codes
 if TYPE_CHECKING:
     from pynamodb.transactions import TransactWrite
 
+    from pynamodb_tracker.features.groups.queue import GroupOfRun
     from pynamodb_tracker.model.repeat import Repeat
-    from pynamodb_tracker.transitions.groups import GroupOfRun
 
 R = TypeVar("R")
 T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
@@ -255,7 +255,7 @@ class ExecutionContext(BlockContext[T_co]):
                     name="group",
                     obj=self,
                 )
-            from pynamodb_tracker.transitions.groups import GroupOfRun  # noqa: PLC0415 - few cold starts need it
+            from pynamodb_tracker.features.groups.queue import GroupOfRun  # noqa: PLC0415 - few cold starts need it
 
             additions["group"] = GroupOfRun(self.task)
         group: GroupOfRun = additions["group"]
@@ -297,7 +297,7 @@ class ExecutionContext(BlockContext[T_co]):
 
     def _begin_part(self, name: str) -> str | None:
         """Return the stored result of a part as JSON, or None if the part has to run."""
-        from pynamodb_tracker.transitions.parts import parts_of  # noqa: PLC0415 - few runs have parts
+        from pynamodb_tracker.features.checkpoints import parts_of  # noqa: PLC0415 - few runs have parts
 
         if not 0 < len(check_text("name", name) or "") <= _LONGEST_PART:
             raise ValueError(f"once takes a name of 1 to {_LONGEST_PART} characters for the part, such as 'charge'")
@@ -378,7 +378,7 @@ class ExecutionContext(BlockContext[T_co]):
             >>> ctx.create(Order, f"{ctx.task.task_id}-gift", wait=True)
         """
         check_flags(wait=wait)
-        from pynamodb_tracker.transitions.follow_ups import follow_ups_of  # noqa: PLC0415 - few cold starts need it
+        from pynamodb_tracker.features.children.follow_ups import follow_ups_of  # noqa: PLC0415 - few cold starts need it
 
         with self._asking("create a follow-up of"):
             follow_ups_of(self._journal).create(
@@ -395,7 +395,7 @@ class ExecutionContext(BlockContext[T_co]):
             >>> ctx.create(Order, f"{ctx.task.task_id}-gift", wait=True)
             >>> ctx.wait_until(timedelta(hours=2))
         """
-        from pynamodb_tracker.transitions.follow_ups import follow_ups_of  # noqa: PLC0415 - few cold starts need it
+        from pynamodb_tracker.features.children.follow_ups import follow_ups_of  # noqa: PLC0415 - few cold starts need it
 
         journal, claim = self._journal, self._claim
         with self._asking("let the next step wait for what was created in"):
@@ -414,7 +414,7 @@ class ExecutionContext(BlockContext[T_co]):
         Examples:
             >>> ctx.wait_for(Order.paid, until=timedelta(days=3))
         """
-        from pynamodb_tracker.transitions.signals import Awaits  # noqa: PLC0415 - few runs wait for responses
+        from pynamodb_tracker.features.signals import Awaits  # noqa: PLC0415 - few runs wait for responses
 
         journal, claim = self._journal, self._claim
         with self._asking("let the next step wait for a response in"):

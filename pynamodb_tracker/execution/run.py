@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeVar
 
 from pynamodb.exceptions import PynamoDBException
 
@@ -31,20 +31,11 @@ from pynamodb_tracker.execution.context import ExecutionContext, hold
 from pynamodb_tracker.execution.heartbeat import Heartbeat
 from pynamodb_tracker.execution.interrupts import is_cancellation, is_interrupt, is_stop
 from pynamodb_tracker.execution.retry_policy import RetryPolicy, delay_after, uses_up_attempt
-from pynamodb_tracker.execution.unrecorded import (
-    check_after_success,
-    end_after_give_back,
-    given_back,
-    has_pending_success,
-    log_unended,
-    not_committed,
-    stays_locked,
-    warn_if_expired,
-)
 from pynamodb_tracker.instrumentation import Hook, RunDetails
+from pynamodb_tracker.model.changes import changes_of
 from pynamodb_tracker.model.failure import add_note
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.transitions import Journal, NewTask, PendingSuccess, StepStatements
+from pynamodb_tracker.transitions import Claim, Journal, NewTask, PendingSuccess, StepStatements
 
 if TYPE_CHECKING:
     from pynamodb_tracker.execution.observation import Observation
@@ -93,12 +84,12 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         """Called when the task does not exist. It returns a new task to create and claim in one request, or creates it
         and returns None. Without it, a missing task raises TaskNotFoundError."""
         self.has_created = False  # whether the claim has created the task
-        self.concluded = False  # whether the end is recorded, or an error or note says why not
         self.unrecorded: PynamoDBException | TrackerError | None = None
         """Why a failure or release was not recorded. The block's error has a note about it."""
         self.finisher: dict[str, object] = {}
         """The call that ends the run, `__exit__` or `give_back`: the first one that sets the default."""
-        self.is_used = False  # whether the task was claimed or refused
+        self.phase: Literal["new", "begun", "ended"] = "new"
+        """It has begun once it claims, and has ended once its end is recorded, or an error or note says why not."""
         self.is_cancelled = False  # by something outside of the block, which releases the attempt, like Ctrl-C
         self.observation: Observation | None = None  # the hooks of the run, if it has some
         self.journal: Journal[T] | None = None
@@ -117,7 +108,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
 
         async def __aenter__(self) -> NoReturn:
             """Say which call an `async with` takes."""
-            self.is_used = True
+            self.phase = "ended"
             raise TypeError(f"{self.call_of('start')} is for `with`: write `async with {self.call_of('astart')}`")
 
         __aexit__ = __aenter__
@@ -161,7 +152,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
 
     def claim(self) -> ExecutionContext[T]:
         """Send the requests of `__enter__`, in any thread. The caller then calls the hooks, or `undo_claim`."""
-        self.is_used = True
+        self.phase = "begun"
         if instrumentation.hooks:
             self._add_hooks(instrumentation.hooks)
         claim = partial(
@@ -205,17 +196,18 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
             return
         self._stop_block(journal)
         if issubclass(type(error), LockLostError):  # there is nothing to release
-            self.concluded = True
+            self.phase = "ended"
             return
         try:
-            self._record_after(journal, error, transitions.release)
+            self._record(journal, transitions.release, error)
         except BaseException as interrupt:
-            self._note_unrecorded(journal, interrupt, stays_locked(journal.claim, interrupt))
+            self._note_interrupted(journal, interrupt)
             raise
 
     def refuse(self, error: BaseException) -> None:
         """Call the hooks of a run whose block never starts, in the context in which it was entered."""
-        self.is_used = True
+        if self.journal is None:
+            self.phase = "ended"
         observation, self.observation = self.observation, None  # it can be entered once more, as another run
         if observation is not None:
             observation.refuse(error)
@@ -226,7 +218,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         try:
             return self._end(error, call)
         except BaseException as raised:
-            if not self.concluded and self.journal is not None and is_interrupt(raised):
+            if self.phase != "ended" and self.journal is not None and is_interrupt(raised):
                 self._end_once_more(self.journal, error, call, raised)
             raise
         finally:
@@ -267,12 +259,18 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         """
         if sys.is_finalizing():
             return
-        if not getattr(self, "is_used", True):  # an exception may be raised in `__init__`, too
+        if getattr(self, "phase", "ended") == "new":  # an exception may be raised in `__init__`, too
             why = "was never entered, so nothing was claimed: write `with` before start, `async with` before astart"
             warnings.warn(f"{self.call_of('start')} {why}", ResourceWarning, source=self, stacklevel=2)
         journal: Journal[T] | None = getattr(self, "journal", None)
-        if journal is not None and not self.concluded:
-            log_unended(journal.claim)
+        if journal is not None and self.phase != "ended" and not journal.claim.is_foreign:
+            log.error(
+                "%s was left without its end, by an exception that arrived there, or because its context manager was "
+                "not used in a with statement: nothing is recorded, and it stays locked until %s",
+                journal.claim,
+                journal.claim.expire_time,
+                extra=journal.claim.log_fields,
+            )
 
     def _add_hooks(self, hooks: tuple[Hook, ...]) -> None:
         from pynamodb_tracker.execution.observation import Observation  # noqa: PLC0415 - few cold starts need it
@@ -290,10 +288,10 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         transaction was applied.
         """
         journal, call = self.journal, _GiveBack()
-        if journal is None or has_pending_success(journal):
+        if journal is None or journal.has_pending_success():
             return False
         journal.ended = True  # from here on, the block begins no transaction, and commits none
-        if has_pending_success(journal):  # since a moment ago: its transaction may be on its way
+        if journal.has_pending_success():  # since a moment ago: its transaction may be on its way
             journal.ended = False
             return False
         if self.finisher.setdefault("call", call) is not call:
@@ -302,8 +300,8 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         reason = KeyboardInterrupt()
         try:
             with ending_by(clock.now() + CLOSE_WITHIN):
-                released = self._record_after(journal, reason, transitions.release)
-            journal.lost = given_back(journal.claim)
+                released = self._record(journal, transitions.release, reason)
+            journal.lost = _given_back(journal.claim)
         finally:
             if self.observation is not None:
                 self.observation.end(reason)
@@ -313,7 +311,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         """Record how the block ended. Return True if its error is suppressed. A second call changes nothing."""
         journal = self.journal
         if journal is None:
-            self.is_used = True
+            self.phase = "ended"
             raise RuntimeError(f"this run of {self.task_id!r} was never entered")
         if journal.claim.process != os.getpid():  # forked inside the block: the parent owns the run
             if error is None:
@@ -321,12 +319,12 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
                 log.warning(text, journal.claim.describe_foreign(), extra=journal.claim.log_fields)
             return False
         if self.finisher.setdefault("call", call) is not call:
-            return end_after_give_back(journal, error)
+            return _end_given_back(journal, error)
         self._stop_block(journal)
         if not self.heartbeat:
-            warn_if_expired(journal)
-        if journal.pending_success is not None and journal.pending_success.of_block:
-            return self._end_with_pending_success(journal, journal.pending_success, error)
+            self._warn_if_expired(journal)
+        if (pending := journal.pending_success) is not None and pending.of_block:
+            return self._end_with_pending_success(journal, pending, error)
         if error is None:
             self._succeed(journal)
         elif not has_returned(journal):
@@ -337,6 +335,19 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
             except (PynamoDBException, TrackerError) as unrecorded:
                 add_note(error, f"pynamodb_tracker could not record this: {unrecorded}")
         return False
+
+    def _warn_if_expired(self, journal: Journal[T]) -> None:
+        """Log that the block has outlived its lock, unless that is known, or its success is recorded."""
+        claim, pending = journal.claim, journal.pending_success
+        is_known = journal.lost is not None or (pending is not None and pending.recorded)
+        if clock.now() >= claim.expire_time and not is_known:
+            log.warning(
+                "the block of %s ended after its lock had expired at %s, so another worker may have taken the task: "
+                "take a longer lock_for, or heartbeat=True",
+                claim,
+                claim.expire_time,
+                extra=claim.log_fields,
+            )
 
     def _succeed(self, journal: Journal[T]) -> None:
         """Record the success. If that is impossible, record a failure with the reason, and raise it."""
@@ -369,8 +380,8 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         except (PynamoDBException, TrackerError) as raised:
             unrecorded = raised
         except BaseException as second:
-            if not self.concluded:
-                self._note_unrecorded(journal, second, stays_locked(journal.claim, second))
+            if self.phase != "ended":
+                self._note_interrupted(journal, second)
             raise
         else:
             unrecorded = self.unrecorded
@@ -379,10 +390,18 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
 
     def _note_unrecorded(self, journal: Journal[T], error: BaseException, reason: str) -> None:
         """Say in a note and in the log that the end may not be recorded."""
-        self.concluded = True
+        self.phase = "ended"
         message = f"pynamodb_tracker could not record how {journal.claim} ended: {reason}"
         add_note(error, message)
         log.error("%s", message, extra=journal.claim.log_fields)
+
+    def _note_interrupted(self, journal: Journal[T], interrupt: BaseException) -> None:
+        self._note_unrecorded(
+            journal,
+            interrupt,
+            f"{type(interrupt).__name__} stopped it; unless it was recorded before, the task stays locked until "
+            f"{journal.claim.expire_time}, and the next start after that takes it over",
+        )
 
     def _stop_block(self, journal: Journal[T]) -> None:
         """Stop the heartbeat, and refuse more writes of the block."""
@@ -394,75 +413,73 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         self, journal: Journal[T], pending: PendingSuccess, error: BaseException | None
     ) -> bool:
         """Record nothing more if a transaction has recorded the success. Otherwise the attempt fails."""
+        claim = journal.claim
         if not pending.recorded:
-            reason = not_committed(journal.claim, pending) if error is None else error
+            reason = _not_committed(claim, pending) if error is None else error
             skipped = self._end_without_success(journal, reason)  # first finds out whether the success was recorded
             pending.error = None
             if not pending.recorded:
                 if error is None and not skipped:
                     raise reason
                 return skipped
-        self.concluded = True
-        check_after_success(journal.claim, error, was_stopped=self._was_stopped(error))
+        self.phase = "ended"
+        named = f"{claim.step} of {type(claim.task).__name__} {claim.task.task_id!r}"
+        if error is None:
+            _check_unchanged(claim, named)
+        else:
+            note = f"pynamodb_tracker: a transaction had recorded the success of {named} before; it stays recorded"
+            add_note(error, note)
+            level, what = (logging.INFO, "was stopped") if self._was_stopped(error) else (logging.ERROR, "raised")
+            text = "the block of %s %s after its success was recorded: %r"
+            log.log(level, text, named, what, error, extra=claim.log_fields)
         return False
 
     def _end_without_success(self, journal: Journal[T], error: BaseException) -> bool:
         """Record a release or a failure. Return True if the error is suppressed."""
-        kind = type(error)  # isinstance would call the user's exception, which may lie or raise
         if self._was_stopped(error) or error is journal.unstarted:
-            self._record_after(journal, error, transitions.release)
+            self._record(journal, transitions.release, error)
             return False
-        recorded = self._fail(journal, error)
-        return recorded and self.skip_error and issubclass(kind, Exception)
-
-    def _was_stopped(self, error: BaseException | None) -> bool:
-        """Return whether somebody stopped the block from outside, so that it has not failed."""
-        return self.is_cancelled or (error is not None and is_stop(error))
-
-    def _fail(self, journal: Journal[T], error: BaseException) -> bool:
-        """Record the failure. Return whether that worked."""
+        kind = type(error)  # isinstance would call the user's exception, which may lie or raise
         # Another attempt could not store the value either.
-        final = issubclass(type(error), (GiveUp, ValueNotStorableError, *self.policy.give_up_on))
+        final = issubclass(kind, (GiveUp, ValueNotStorableError, *self.policy.give_up_on))
         if self.delay is None:
             self.delay = timedelta(0)  # it stays if the user's retry_delay raises KeyboardInterrupt
             if not final:
                 self.delay = delay_after(self.policy, journal.claim, error)
         fail = partial(transitions.fail, error=error, delay=self.delay, final=final)
         fail = partial(fail, counted=uses_up_attempt(error), give_up_after=self.policy.give_up_after)
-        return self._record_after(journal, error, fail)
+        return self._record(journal, fail, error) and self.skip_error and issubclass(kind, Exception)
 
-    def _record_after(self, journal: Journal[T], error: BaseException, finish: Callable[[Journal[T]], None]) -> bool:
-        """Record how the block ended after an error. Return whether that worked, or add a note to the error."""
-        try:
-            self._record(journal, finish)
-        except (PynamoDBException, TrackerError) as unrecorded:
-            if unrecorded is journal.unstarted:  # the failure would be wrong
-                add_note(error, f"pynamodb_tracker: {unrecorded}")
-                self._record_after(journal, error, transitions.release)
-                return False
-            self.concluded, self.unrecorded = True, unrecorded
-            add_note(error, f"pynamodb_tracker could not record this: {unrecorded}")
-            return False
-        return True
+    def _was_stopped(self, error: BaseException | None) -> bool:
+        """Return whether somebody stopped the block from outside, so that it has not failed."""
+        return self.is_cancelled or (error is not None and is_stop(error))
 
-    def _record(self, journal: Journal[T], finish: Callable[[Journal[T]], None]) -> None:
-        """Send the end of the run, unless the row has proved that it would be refused."""
+    def _record(
+        self, journal: Journal[T], finish: Callable[[Journal[T]], None], error: BaseException | None = None
+    ) -> bool:
+        """Send the end of the run. Return whether it is recorded. If not, add a note to the block's error, or raise."""
         try:
             if isinstance(self.heartbeat, Heartbeat):
                 self.heartbeat.join()
             persist(journal.claim, partial(self._send_end, journal, finish))
-        except LockLostError as proof:
-            journal.record_loss(proof)
-            self.concluded = True
-            raise
-        except TaskError:
-            raise  # the success is impossible, and is recorded as a failure
-        except (PynamoDBException, TrackerError) as error:
-            self.concluded = True
-            if isinstance(error, PynamoDBException):
-                transitions.note_unrecorded(journal, error, is_success=finish is transitions.succeed)
-            raise
-        self.concluded = True
+        except (PynamoDBException, TrackerError) as unrecorded:
+            if isinstance(unrecorded, LockLostError):
+                journal.record_loss(unrecorded)
+            elif isinstance(unrecorded, PynamoDBException):
+                transitions.note_unrecorded(journal, unrecorded, is_success=error is None)
+            if error is None:
+                if isinstance(unrecorded, LockLostError) or not isinstance(unrecorded, TaskError):
+                    self.phase = "ended"  # otherwise the success is impossible, and is recorded as a failure
+                raise
+            if unrecorded is journal.unstarted:  # the failure would be wrong
+                add_note(error, f"pynamodb_tracker: {unrecorded}")
+                self._record(journal, transitions.release, error)
+                return False
+            self.phase, self.unrecorded = "ended", unrecorded
+            add_note(error, f"pynamodb_tracker could not record this: {unrecorded}")
+            return False
+        self.phase = "ended"
+        return True
 
     def _send_end(self, journal: Journal[T], finish: Callable[[Journal[T]], None]) -> None:
         # A cancelled caller does not wait long.
@@ -471,7 +488,58 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
             if journal.lost is not None:
                 journal.check()
             pending = journal.pending_success
-            if pending is not None:
-                transitions.settle_success(journal, pending)
+            if pending is not None and pending.sent is not None:
+                transitions.find_outcome(journal, pending)
             if pending is None or not pending.recorded:
                 finish(journal)
+
+
+def _end_given_back(journal: Journal[T], error: BaseException | None) -> bool:
+    """Record nothing, because the task was released while the block ran."""
+    lost = journal.lost or _given_back(journal.claim)
+    if error is None:
+        raise lost
+    add_note(error, f"pynamodb_tracker could not record this: {lost}")
+    return False
+
+
+def _given_back(claim: Claim[T]) -> LockLostError:
+    """Return the error for a block whose task was released while it ran."""
+    task_id = claim.task.task_id
+    return LockLostError(
+        f"cannot finish {claim.step} of {type(claim.task).__name__} {task_id!r}: it was released while the block still "
+        "ran, so that another worker can take it",
+        task_id=task_id,
+    )
+
+
+def _not_committed(claim: Claim[T], pending: PendingSuccess) -> Exception:
+    """Return the error for a block that caught the error of its transaction, or did not commit it."""
+    message = (
+        f"ctx.transaction(succeed=True) of {claim.step} of {type(claim.task).__name__} {claim.task.task_id!r} was not "
+        "committed, so this attempt has failed"
+    )
+    reason = pending.error
+    if isinstance(reason, Exception):
+        add_note(reason, f"pynamodb_tracker: {message}")
+        return reason
+    error = TrackerError(f"{message}: use it in a with statement, and let that end")
+    error.__cause__ = reason
+    return error
+
+
+def _check_unchanged(claim: Claim[T], named: str) -> None:
+    """Raise an AttributeError for changes that came after a transaction had recorded the success."""
+    try:
+        late = list(changes_of(claim.task))
+    except ValueNotStorableError as unstorable:
+        late = [unstorable.attribute]
+    if late:
+        text = "%s of %s changed after its success was recorded, and that is not saved"
+        log.error(text, ", ".join(late), named, extra=claim.log_fields)
+        raise AttributeError(
+            f"{', '.join(late)} of {named} changed after a transaction had recorded the success; that is not saved: "
+            "change it before the transaction is committed",
+            name=late[0],
+            obj=claim.task,
+        )

@@ -16,7 +16,7 @@ from pynamodb_tracker.dynamodb.error_codes import is_invalid
 from pynamodb_tracker.dynamodb.limits import MAX_ITEM_BYTES, check, item_size, value_size
 from pynamodb_tracker.exceptions import ValueNotStorableError
 from pynamodb_tracker.model.data import EMPTY_DATA, DataAttribute
-from pynamodb_tracker.model.overflow import MAX_BYTES
+from pynamodb_tracker.model.overflow import MAX_BYTES, chunk_items, free_slot, split, version_of
 from pynamodb_tracker.model.row import TaskRow, load
 from pynamodb_tracker.model.row_state import ValuesWithUnreadable, unreadable_in
 from pynamodb_tracker.model.serialization import rewritten, same, serialized
@@ -28,6 +28,10 @@ Changes = Mapping[str, tuple[Attribute[Any], dict[str, Any] | None]]
 
 _UNCHANGING = frozenset({bool, bytes, datetime, Decimal, float, int, str})
 """Types of immutable values."""
+
+MAX_AT_ONCE = 3_800_000
+"""Bytes in the transaction that creates a task: https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html
+allows 4 MB."""
 
 _TRACKER_BYTES = 3000
 """Room for the keys, times and short failures that a transition writes."""
@@ -139,6 +143,27 @@ def belongs_in_chunks(model: type[TaskRow], task_id: str, data: Mapping[str, Any
             size=size,
         )
     return size > model.tracker.use_case.max_inline_data
+
+
+def chunks_of_new_row(model: type[TaskRow], task_id: str, create_time: datetime, item: Item) -> list[Item]:
+    """Replace large `data` of a new row by a pointer. Return the chunks to put in the same transaction."""
+    value = item.get("data")
+    if value is None or not belongs_in_chunks(model, task_id, value):
+        return []
+    pointer, chunks = split(value[STRING], free_slot(None), version_of(create_time, 0, 0))
+    size = sum(map(len, chunks))
+    if size > MAX_AT_ONCE:
+        raise ValueNotStorableError(
+            f"{model.__name__} {task_id!r} cannot be created with data of {size:,} bytes, compressed: a create takes "
+            f"at most {MAX_AT_ONCE:,}; create it without, and let a run save it, which takes {MAX_BYTES:,}",
+            task_id=task_id,
+            attribute="data",
+            size=size,
+        )
+    item["data"] = pointer.stored()
+    end = {"expire_time": item["expire_time"]} if "expire_time" in item else {}
+    key, token = (task_id, model.tracker.use_case.name), item["creation"][STRING]
+    return [{**chunk, **end} for chunk in chunk_items(key, token, pointer, chunks)]
 
 
 def check_row_size(row: TaskRow, new: dict[str, dict[str, Any] | None]) -> None:

@@ -6,7 +6,7 @@ The chunks of a task are items with the same hash key. Their range keys begin wi
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -112,6 +112,13 @@ def chunk_keys(row: RowKey, pointer: Pointer) -> list[Item]:
     return [key_beside(row, f"data#{pointer.slot}#{number}") for number in range(pointer.chunks)]
 
 
+def chunk_items(row: RowKey, token: str, pointer: Pointer, chunks: list[bytes]) -> Iterator[Item]:
+    """Yield the items of a text's chunks, written by the holder of that token."""
+    of_all = {VERSION: {STRING: pointer.version}, "lock": {STRING: token}}
+    for key, chunk in zip(chunk_keys(row, pointer), chunks, strict=True):
+        yield {**key, **of_all, CHUNK: {BINARY: chunk}}
+
+
 def log_key(row: RowKey) -> Item:
     """Return the stored key of the log item with a task's failures."""
     return key_beside(row, "errors")
@@ -121,6 +128,11 @@ def key_beside(row: RowKey, name: str) -> Item:
     """Return the stored key of an item that belongs to a row. Use case names contain no `#`."""
     task_id, use_case = row
     return item_key(task_id, f"{use_case}#{name}")
+
+
+def group_range_key(use_case: str) -> str:
+    """Return the range key of a use case's groups. No task has it, because use case names contain no `#`."""
+    return f"#group#{use_case}"
 
 
 def item_key(task_id: str, range_key: str) -> Item:

@@ -15,11 +15,12 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import check_task_id
 from pynamodb_tracker.dynamodb.connection import endpoint_of
 from pynamodb_tracker.exceptions import LockLostError, TaskNotFoundError
+from pynamodb_tracker.features.checkpoints import DoneParts
+from pynamodb_tracker.features.postponing import first_failure
 from pynamodb_tracker.model import hydration
 from pynamodb_tracker.model.data import DataAttribute
 from pynamodb_tracker.model.references import Reference, parse, round_of
 from pynamodb_tracker.model.repeat import LastRun
-from pynamodb_tracker.model.round_records import DoneParts, first_failure
 from pynamodb_tracker.model.row import Membership, TaskRow, damages_of, membership_of, readable
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.errors import one_line

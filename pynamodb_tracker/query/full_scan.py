@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item, pages, read_page
 from pynamodb_tracker.dynamodb.side_by_side import side_by_side
-from pynamodb_tracker.model.group_records import range_key
+from pynamodb_tracker.model.overflow import group_range_key
 from pynamodb_tracker.model.row import StatusIndex, TaskRow, load
 from pynamodb_tracker.model.schema import SEPARATOR
 from pynamodb_tracker.query.state_scan import INDEX, kept_since
@@ -97,7 +97,7 @@ def to_delete(model: type[TaskRow], groups: list[str]) -> Iterator[tuple[str, It
     interrupted delete. Adds the names of the use case's groups to `groups`.
     """
     use_case, table = model.tracker.use_case, model.tracker.connection()
-    own, of_group = TaskRow.use_case_id, range_key(use_case.name)
+    own, of_group = TaskRow.use_case_id, group_range_key(use_case.name)
     found = pages(
         table,
         table.scan,

@@ -15,7 +15,7 @@ from pynamodb_tracker.execution.retry_policy import RetryPolicy
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import Codes, Status
 from pynamodb_tracker.step.state import State, window
-from pynamodb_tracker.transitions import refusals
+from pynamodb_tracker.writes import refusals
 
 if TYPE_CHECKING:
     from pynamodb_tracker.batch.candidates import Feed
@@ -101,7 +101,7 @@ class StepDefinition(Generic[T]):
         self.also_from: frozenset[int] = frozenset()  # codes of more states from which the step may start
         when_ignored = None
         if declared.when_ignored is not None:
-            from pynamodb_tracker.transitions.follow_ups import FollowUpsOfIgnored  # noqa: PLC0415 - few steps need it
+            from pynamodb_tracker.features.children.follow_ups import FollowUpsOfIgnored  # noqa: PLC0415 - few steps need it
 
             when_ignored = partial(FollowUpsOfIgnored, declared.when_ignored, declared.name)
         self.statements = transitions.StepStatements(model, codes, declared.max_attempts, when_ignored)

@@ -12,7 +12,7 @@ from pynamodb_tracker.model.signals import ReceivedSignal, SignalName, check_lab
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pynamodb_tracker.transitions.signals import Sent
+    from pynamodb_tracker.features.signals import Sent
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -51,7 +51,7 @@ class BoundSignal(SignalName[T]):
         Examples:
             >>> Order.paid.send("o-1", {"amount": "42.50"}, by="stripe", key="event-7")
         """
-        from pynamodb_tracker.transitions.signals import send  # noqa: PLC0415 - few cold starts need it
+        from pynamodb_tracker.features.signals import send  # noqa: PLC0415 - few cold starts need it
 
         task_id, by, key = check_task_id(task_id), check_label("by", by), check_label("key", key)
         return send(self.model, task_id, self.name, value, by=by, key=key, of_round=check_label("round", round))

@@ -10,7 +10,7 @@ from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import transitions
 from pynamodb_tracker.exceptions import TrackerError
-from pynamodb_tracker.model.child_list import children_of
+from pynamodb_tracker.features.children.child_list import children_of
 from pynamodb_tracker.model.references import parse, reference_to
 from pynamodb_tracker.model.row import TaskRow
 

@@ -7,10 +7,10 @@ from typing import Any, Generic, Protocol, TypeVar, overload
 
 from pynamodb_tracker.aio.lazy import awaited, in_thread
 from pynamodb_tracker.arguments import check_limit
-from pynamodb_tracker.model.group_records import data_in
+from pynamodb_tracker.features.groups.queue import read_queue
+from pynamodb_tracker.features.groups.records import data_in
+from pynamodb_tracker.features.groups.repair import repair
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.transitions.group_repair import repair
-from pynamodb_tracker.transitions.groups import read_queue
 
 T = TypeVar("T", bound=TaskRow)
 

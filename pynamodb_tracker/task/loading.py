@@ -11,12 +11,13 @@ from pynamodb.constants import LIST, NUMBER, STRING
 from pynamodb_tracker import clock, transitions
 from pynamodb_tracker.arguments import check_group, check_task_id
 from pynamodb_tracker.dynamodb.connection import Item
-from pynamodb_tracker.model.round_records import DoneParts, first_failure_text, result_text
+from pynamodb_tracker.features.checkpoints import DoneParts, result_text
+from pynamodb_tracker.features.postponing import first_failure_text
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.signal import signal_named
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
-from pynamodb_tracker.transitions.lock import new_token
+from pynamodb_tracker.writes.lock import new_token
 
 OF_ROUND = ("checkpoints", "skipped_steps", "postpone_count", "first_failure", "cancel_time")
 """Attributes of the current round of a task."""
@@ -46,7 +47,7 @@ def load_task(
     code = None if state is None else model._code_to_begin_in(state, due_time, group)  # noqa: SLF001 - as `create` checks it
     also, due = _round_attributes(model, state, left), due_time
     if awaited_signals or signals:
-        from pynamodb_tracker.transitions.signals import restored  # noqa: PLC0415 - few tasks have signals
+        from pynamodb_tracker.features.signals import restored  # noqa: PLC0415 - few tasks have signals
 
         signals, due = restored(task_id, awaited_signals, signals or {}, due_time)
         also |= signals

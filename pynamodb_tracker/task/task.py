@@ -40,11 +40,11 @@ from pynamodb_tracker.task.metaclass import TaskMeta
 if TYPE_CHECKING:
     from pynamodb_tracker.batch.batch import Report
     from pynamodb_tracker.control.item import Pause
+    from pynamodb_tracker.features.merges import Merged
     from pynamodb_tracker.model.repeat import Repeat
     from pynamodb_tracker.model.signals import SignalName
     from pynamodb_tracker.task.cancelling import Cancellation
     from pynamodb_tracker.task.group import Group, GroupOf
-    from pynamodb_tracker.transitions.merges import Merged
 
 
 class Task(GuardedRow, metaclass=TaskMeta):
@@ -158,7 +158,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         code = None if state is None else cls._code_to_begin_in(state, due_time, group)
         also = None
         if wait_for is not None or until is not None:
-            from pynamodb_tracker.transitions.signals import awaiting  # noqa: PLC0415 - few cold starts need it
+            from pynamodb_tracker.features.signals import awaiting  # noqa: PLC0415 - few cold starts need it
 
             others = {"due_time": due_time, "state": state, "group": group, "repeat": repeat}
             for name in [name for name, given in others.items() if given is not None]:
@@ -216,7 +216,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         Examples:
             >>> assert Order.create_or_merge("o-5").effect == "created"
         """
-        from pynamodb_tracker.transitions.merges import Merge  # noqa: PLC0415 - few cold starts need it
+        from pynamodb_tracker.features.merges import Merge  # noqa: PLC0415 - few cold starts need it
 
         task_id = check_task_id(task_id)
         check_flags(debounce=debounce)
@@ -444,7 +444,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         groups: list[str] = []
         report = report_of_each(query.to_delete(cls, groups), delete, threads)
         if groups:
-            from pynamodb_tracker.transitions.group_repair import forget  # noqa: PLC0415 - few cold starts need it
+            from pynamodb_tracker.features.groups.repair import forget  # noqa: PLC0415 - few cold starts need it
 
             for name in groups:
                 forget(cls, name)

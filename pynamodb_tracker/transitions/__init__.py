@@ -1,4 +1,4 @@
-"""The only package that writes a status. docs/explanation/lock.md explains the guards.
+"""What creates, claims and ends a task. docs/explanation/lock.md explains the guards.
 
 | transition | from → to | guarded by |
 | --- | --- | --- |
@@ -16,22 +16,22 @@
 | reopen | failed, ignored → pending | status, a later token |
 | ignore | pending, failed, abandoned → ignored | the row as read, a later token |
 | cancel | in_progress → ignored | the claim as read |
-| revoke | in_progress → pending; the attempt counts | the claim as read |
+| unlock | in_progress → pending; the attempt counts | the claim as read |
 | enter | nothing, or ignored → pending, in the queue of a group | the group's row as read |
 | hand on | the next task of the group is due, with the end of the one before | the same, and its place in the queue |
 | delete | anything that no worker holds → nothing | the row as read, its create_time |
 """
 
 from pynamodb_tracker.transitions.claims import claim
-from pynamodb_tracker.transitions.commands import cancel, ignore, revoke
-from pynamodb_tracker.transitions.creations import NewTask, claimed_task, create
+from pynamodb_tracker.transitions.commands import cancel, ignore, unlock
 from pynamodb_tracker.transitions.deletions import SeenDeletes, delete, deletion
-from pynamodb_tracker.transitions.finishes import fail, release
-from pynamodb_tracker.transitions.lock import Claim, Journal, PendingSuccess
-from pynamodb_tracker.transitions.progress import check_in, commit, extend, save, settle_success, settle_unknown_writes
-from pynamodb_tracker.transitions.refusals import note_unrecorded, too_slow
-from pynamodb_tracker.transitions.statements import StepStatements, get
+from pynamodb_tracker.transitions.failure import fail, release
+from pynamodb_tracker.transitions.progress import check_in, commit, extend, find_outcome, save, settle_unknown_writes
 from pynamodb_tracker.transitions.success import commit_success, succeed
+from pynamodb_tracker.writes.creations import NewTask, claimed_task, create
+from pynamodb_tracker.writes.lock import Claim, Journal, PendingSuccess
+from pynamodb_tracker.writes.refusals import note_unrecorded, too_slow
+from pynamodb_tracker.writes.statements import StepStatements, get
 
 __all__ = [
     "Claim",
@@ -51,14 +51,14 @@ __all__ = [
     "deletion",
     "extend",
     "fail",
+    "find_outcome",
     "get",
     "ignore",
     "note_unrecorded",
     "release",
-    "revoke",
     "save",
-    "settle_success",
     "settle_unknown_writes",
     "succeed",
     "too_slow",
+    "unlock",
 ]

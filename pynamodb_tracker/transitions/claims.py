@@ -16,18 +16,21 @@ from pynamodb_tracker.dynamodb.connection import Item, Refused
 from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_unheard
 from pynamodb_tracker.dynamodb.retries import ending_by, persist
 from pynamodb_tracker.exceptions import TaskError, TaskNotStartableError, TrackerError
+from pynamodb_tracker.features.overflow import expire_again, keep
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.failure import add_note
 from pynamodb_tracker.model.failure_log import failures_in_row
 from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, has_later_format, load, readable
 from pynamodb_tracker.model.worker_name import this_worker
-from pynamodb_tracker.transitions import features, refusals
 from pynamodb_tracker.transitions.commands import spend
-from pynamodb_tracker.transitions.creations import NewTask, as_pending, put
-from pynamodb_tracker.transitions.finishes import fail, release
-from pynamodb_tracker.transitions.lock import Claim, Journal, new_token
-from pynamodb_tracker.transitions.overflow_retention import expire_again, keep
-from pynamodb_tracker.transitions.statements import StepStatements, get, loaded, raise_if_damaged
+from pynamodb_tracker.transitions.failure import fail, release
+from pynamodb_tracker.writes import conditions as when
+from pynamodb_tracker.writes import refusals, register
+from pynamodb_tracker.writes.conditions import seen_values
+from pynamodb_tracker.writes.creations import NewTask, as_pending, put
+from pynamodb_tracker.writes.lock import Claim, Journal, new_token
+from pynamodb_tracker.writes.statements import StepStatements, get, loaded, raise_if_damaged
+from pynamodb_tracker.writes.transition import Transition
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -119,13 +122,10 @@ def claim(
             _note_takeover(claim)
             persist(claim, partial(fail, Journal(claim), error=damaged, delay=timedelta(0), final=False))
             raise
-        if "repeat" in claim.task._row_state.stored:
-            claim = _at_latest_occurrence(claim)
+        if (write := register.after_claim(claim)) is not None:
+            claim = _claim_after(claim, write)
         _note_takeover(claim)
-        journal = Journal(claim)
-        if not features.NAMES.isdisjoint(claim.task._row_state.stored):
-            features.load(claim.task)
-        return journal  # noqa: TRY300 - an exception of a signal handler is like one that a request raises
+        return Journal(claim)
     except BaseException as error:
         if tries.may_hold(error):
             _give_back(statements, task_id, tries, lock_for, error)
@@ -213,7 +213,6 @@ def _send(
     claim = statements.claim(
         token, this_worker(), now, lock_for, code=claimed, payload=tries.payload, on_time=tries.on_time
     )
-    statements.moved(claim, task_id, now)
     response = statements.send(claim, task_id, until=now + lock_for, shows_row=shows_row)
     before: Item = response["Attributes"]
     return Claim(statements, load(statements.model, claim.stored_after(before)), token, before)
@@ -236,21 +235,16 @@ def _note_takeover(claim: Claim[T]) -> None:
         log.warning("%s: attempt %d%s %s", claim, each.attempt, by, each.message, extra=claim.log_fields)
 
 
-def _at_latest_occurrence(claim: Claim[T]) -> Claim[T]:
-    """Return the claim of a task that repeats, after moving its row to the latest missed occurrence."""
-    from pynamodb_tracker.transitions.repeats import pin  # noqa: PLC0415 - few tasks repeat
-
-    pinned = pin(claim)
-    if pinned is None:
-        return claim
+def _claim_after(claim: Claim[T], write: Transition) -> Claim[T]:
+    """Return the claim after this write of its row, which it sends."""
     try:
-        claim.statements.send(pinned, claim.task.task_id, until=claim.expire_time)
+        claim.statements.send(write, claim.task.task_id, until=claim.expire_time)
     except Refused:  # another worker, or a command, has taken it since
         operation, row = f"start {claim.step} of", get(claim.statements.model, claim.task.task_id)
         if row is None:
             raise refusals.not_found(claim.statements, claim.task.task_id, operation) from None
         raise refusals.refusal(claim.statements, row, operation) from None
-    row = load(claim.statements.model, pinned.stored_after(claim.task._row_state.stored))
+    row = load(claim.statements.model, write.stored_after(claim.task._row_state.stored))
     return Claim(claim.statements, row, claim.token, claim.before)
 
 
@@ -312,11 +306,18 @@ def _undo(statements: StepStatements[T], task_id: str, tries: _Tries, *, until: 
         if not refusals.is_free(row):
             return None
         try:
-            statements.send(statements.shut_out(row, new_token(above=max(tokens))), task_id, until=until)
+            statements.send(shut_out(row, new_token(above=max(tokens))), task_id, until=until)
         except Refused:
             continue
         return outcome
     return None
+
+
+def shut_out(row: TaskRow, token: str) -> Transition:
+    """Raise the token of a task that no worker holds, so that a late claim is refused."""
+    shut_out = Transition("shut out", None, when.seen(), when.lock_seen(is_there=row.lock is not None))
+    shut_out.add(seen={**seen_values(row), "seen_lock": row.lock}, lock=token)
+    return shut_out
 
 
 def _next(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pynamodb.exceptions import PynamoDBConnectionError, TransactWriteError
 
@@ -12,18 +12,19 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.dynamodb.error_codes import is_invalid
 from pynamodb_tracker.exceptions import TaskAlreadySucceededError, TaskNotStartableError
+from pynamodb_tracker.features.overflow import expire, log_failures
 from pynamodb_tracker.model.failure import Failure, scrubbed
 from pynamodb_tracker.model.failure_log import failures_in_row, for_row, has_log
 from pynamodb_tracker.model.overflow import version_outside_run
 from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, load, may_expire
 from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.status import END
-from pynamodb_tracker.transitions import features
-from pynamodb_tracker.transitions.lock import new_token
-from pynamodb_tracker.transitions.overflow_retention import expire
-from pynamodb_tracker.transitions.overflow_writes import log_failures
-from pynamodb_tracker.transitions.participants import send_with
-from pynamodb_tracker.transitions.refusals import (
+from pynamodb_tracker.writes import conditions as when
+from pynamodb_tracker.writes import register
+from pynamodb_tracker.writes.conditions import seen_values
+from pynamodb_tracker.writes.lock import new_token
+from pynamodb_tracker.writes.participants import send_with
+from pynamodb_tracker.writes.refusals import (
     abandoned_attempts,
     check_format,
     check_life,
@@ -34,8 +35,8 @@ from pynamodb_tracker.transitions.refusals import (
     not_found,
     refusal,
 )
-from pynamodb_tracker.transitions.statements import StepStatements, get
-from pynamodb_tracker.transitions.transition import Stored, Transition
+from pynamodb_tracker.writes.statements import StepStatements, get, times_seen
+from pynamodb_tracker.writes.transition import ZERO, Same, Stored, Transition
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -166,14 +167,23 @@ def _mark_cancelled(statements: StepStatements[T], row: T) -> T | None:
     """Note that an ignored task was cancelled, and return it, or None if it has changed."""
     if row.cancel_time is not None:
         return row
-    mark = statements.mark_cancelled(row, clock.now(), new_token(above=row.lock))
+    mark = mark_cancelled(row, clock.now(), new_token(above=row.lock))
     try:
         return load(statements.model, statements.send(mark, row.task_id)["Attributes"])
     except Refused:
         return None
 
 
-def revoke(
+def mark_cancelled(row: TaskRow, now: datetime, token: str) -> Transition:
+    """Note that an ignored task was cancelled. Its errors and times stay."""
+    mark = Transition("mark cancelled", None, when.as_read())
+    mark.add(when.lock_seen(is_there=row.lock is not None), when.known_format())
+    mark.add(seen={**seen_values(row), "seen_lock": row.lock}, cancel_time=now, lock=token)
+    mark.returns_row = True
+    return mark
+
+
+def unlock(
     statements: StepStatements[T],
     task_id: str,
     reason: str,
@@ -203,7 +213,7 @@ def revoke(
     if worker is fencing_token is None and not is_abandoned(row, codes, now):
         raise lock_is_valid(statements, row, operation)
     entry = _entry("unlocked", row, codes.step, now, reason=reason, by=by)
-    if unlocked := _move(statements, statements.revoke(row), row, entry, keeps_last_error=True):
+    if unlocked := _move(statements, statements.unlock(row), row, entry, keeps_last_error=True):
         return unlocked
     found = get(statements.model, task_id)
     if found is None:
@@ -239,17 +249,38 @@ def spend(statements: StepStatements[T], row: T, now: datetime) -> T | None:
 
     A task that repeats continues with its next occurrence.
     """
-    codes, following = statements.codes, features.after_last_failure(row, now)
+    codes, following = statements.codes, register.after_last_failure(row, now)
     abandoned = row.status == codes.in_progress
     without_result = abandoned_attempts(row, codes, now) if abandoned else ()
     died = ", the last one by a worker that died or lost its lock" if abandoned else ""
     reason = f"{row.attempt} of {statements.max_attempts} attempts are used{died}"
     if following is None:
-        kind, transition = "ignored", statements.spend(row, abandoned=abandoned)
+        kind, transition = "ignored", ignore_spent(statements, row, abandoned=abandoned)
     else:
-        kind, transition = "skipped", statements.skip(row, following, abandoned=abandoned)
+        kind, transition = "skipped", skip(row, following, abandoned=abandoned)
     entry = _entry(kind, row, codes.step, now, reason=reason)
     return _move(statements, transition, row, entry, after=without_result)
+
+
+def ignore_spent(statements: StepStatements[T], row: T, *, abandoned: bool) -> Transition:
+    """Ignore a runnable or abandoned task that has no attempt left. Its fence stays in `unfinished`."""
+    spend = Transition("spend abandoned" if abandoned else "spend", statements.codes.ignored, when.as_read())
+    spend.add(*([when.lock_expired()] if abandoned else []), seen=seen_values(row))
+    return spend
+
+
+def skip(row: TaskRow, following: Transition, *, abandoned: bool) -> Transition:
+    """Let a task without an attempt left begin its next round, `following`. Its fence stays in `unfinished`.
+
+    The turn depends on the task's rule, which a merge may change.
+    """
+    skip = Transition("skip", following.code, when.as_read(), due=following.due)
+    skip.add(
+        when.requests_as_seen(is_there=row.request_count is not None), *([when.lock_expired()] if abandoned else [])
+    )
+    skip.seen, skip.changes = {**seen_values(row), "seen_asked": str(row.request_count)}, following.changes
+    skip.add(attempt=ZERO, release_count=None, **{**following.values, "round": Same("lock")})
+    return skip
 
 
 def _entry(kind: str, row: T, step: str, now: datetime, *, reason: str, by: str | None = None) -> Failure:
@@ -277,8 +308,8 @@ def _move(
     transition.expires = may_expire(row)
     last_error = {} if keeps_last_error else {"last_error": entry.one_line}
     if entry.type != "unlocked":
-        transition.add(**features.last_run(row, entry.type, entry.attempt, now))
-    statements.by_command(transition, row, now, token, errors=Stored(entries), **last_error)
+        transition.add(**register.last_run(row, entry.type, entry.attempt, now))
+    by_command(statements, transition, now, token, errors=Stored(entries), **last_error)
     try:
         moved = None
         try:
@@ -305,6 +336,19 @@ def _move(
     return moved
 
 
+def by_command(
+    statements: StepStatements[T], transition: Transition, now: datetime, token: str, **entries: Any
+) -> Transition:
+    """Complete a command's transition with its `errors` and `last_error`, and a later token.
+
+    Without that token, the late copy of a refused reopen could undo the command.
+    """
+    transition.add(when.known_format(), seen=times_seen(now, statements.model.tracker.margin))
+    transition.time, transition.returns_row = now, True
+    transition.values = {**entries, "lock": token, **transition.values}
+    return transition
+
+
 def _ignored_together(
     statements: StepStatements[T], transition: Transition, row: T, failures: list[Failure], *, alone: bool = False
 ) -> T | None:
@@ -312,12 +356,12 @@ def _ignored_together(
 
     A task that is ignored `alone` creates no follow-ups.
     """
-    when_ignored, participants = None if alone else statements.when_ignored, features.at_ignored(row)
+    when_ignored, participants = None if alone else statements.when_ignored, register.at_ignored(row)
     if when_ignored is None and not participants:
         return None
+    own = statements.as_action(transition, row.task_id)
     ignored = load(statements.model, transition.stored_after(row._row_state.stored))
     ignored.attribute_values["errors"] = failures
-    own = statements.as_action(transition, row.task_id)
     optional = when_ignored(ignored) if when_ignored else None
     is_applied = send_with(statements.table, own, participants, optional)
     if is_applied and optional is not None and optional.interrupt is not None:

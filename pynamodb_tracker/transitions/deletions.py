@@ -10,16 +10,16 @@ from pynamodb.constants import NUMBER, STRING
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item, Refused, send
 from pynamodb_tracker.exceptions import TaskLockedError, TaskNotFoundError
+from pynamodb_tracker.features.overflow import clear_orphans
 from pynamodb_tracker.model.row import Membership, TaskRow, membership_of
 from pynamodb_tracker.status import END, Status
-from pynamodb_tracker.transitions import conditions as when
-from pynamodb_tracker.transitions import features
-from pynamodb_tracker.transitions.conditions import seen_values
-from pynamodb_tracker.transitions.overflow_retention import clear_orphans
-from pynamodb_tracker.transitions.participants import send_with
-from pynamodb_tracker.transitions.prepared import PreparedWrite
-from pynamodb_tracker.transitions.refusals import check_format, check_life, holder, is_same_life
-from pynamodb_tracker.transitions.statements import get
+from pynamodb_tracker.writes import conditions as when
+from pynamodb_tracker.writes import register
+from pynamodb_tracker.writes.conditions import seen_values
+from pynamodb_tracker.writes.participants import send_with
+from pynamodb_tracker.writes.prepared import PreparedWrite
+from pynamodb_tracker.writes.refusals import check_format, check_life, holder, is_same_life
+from pynamodb_tracker.writes.statements import get
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -136,5 +136,5 @@ def _delete(model: type[T], row: T, now: datetime, *, held: bool) -> None:
     table, membership = model.tracker.connection(), membership_of(row)
     request = deletion(model, held=held, membership=membership).request(model.tracker.key(row.task_id), values)
     own = {"Delete": {"TableName": table.table_name, **request}}
-    if not send_with(table, own, features.at_deletion(row), None):
+    if not send_with(table, own, register.at_deletion(row), None):
         send(table, "DeleteItem", request)

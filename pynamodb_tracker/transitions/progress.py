@@ -8,8 +8,8 @@ blocks late copies of it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, TypeVar
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pynamodb.exceptions import PynamoDBConnectionError, TransactWriteError
 
@@ -17,23 +17,21 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.dynamodb.transact_write import Unapplied, transact_write
 from pynamodb_tracker.exceptions import LockLostError
-from pynamodb_tracker.model.changes import raise_if_invalid, storable_changes
+from pynamodb_tracker.features.overflow import expire, put_next_version
+from pynamodb_tracker.model.changes import Changes, raise_if_invalid, storable_changes
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.transitions import conditions as when
-from pynamodb_tracker.transitions.lock import Claim, Journal, PendingSuccess, SentSuccess
-from pynamodb_tracker.transitions.overflow_retention import expire
-from pynamodb_tracker.transitions.overflow_writes import put_next_version, send_counted, settle
-from pynamodb_tracker.transitions.participants import Action
-from pynamodb_tracker.transitions.refusals import has_landed, lost
-from pynamodb_tracker.transitions.statements import get
+from pynamodb_tracker.transitions.ending import has_landed, read_row
+from pynamodb_tracker.writes import conditions as when
+from pynamodb_tracker.writes.lock import Claim, Journal, PendingSuccess
+from pynamodb_tracker.writes.participants import Action
+from pynamodb_tracker.writes.refusals import lost, send_counted, settle
+from pynamodb_tracker.writes.statements import StepStatements, get
+from pynamodb_tracker.writes.transition import Transition
 
 if TYPE_CHECKING:
     from pynamodb.transactions import TransactWrite
 
 T = TypeVar("T", bound=TaskRow)
-
-_DECIDE_WITHIN = timedelta(seconds=5)
-"""How long reading the row is tried after the lock has expired."""
 
 _UNKNOWN = "an earlier try of it got no response: it may have been applied before, and that cannot be found out"
 
@@ -127,12 +125,20 @@ def _keep_out(journal: Journal[T], seen: int) -> bool:
     """
     claim = journal.claim
     journal.saves += 1
-    keep_out = claim.statements.keep_out(claim.token, journal.saves, seen)
     try:
-        claim.statements.send(keep_out, claim.task.task_id, until=claim.expire_time)
+        claim.statements.send(
+            keep_out(claim.statements, claim.token, journal.saves, seen), claim.task.task_id, until=claim.expire_time
+        )
     except Refused:
         return False
     return True
+
+
+def keep_out(statements: StepStatements[Any], token: str, number: int, seen: int) -> Transition:
+    """Count an empty save, unless the row has counted another one since it was read."""
+    keep_out = Transition("keep out", None, when.mine(statements.codes), when.saves_seen())
+    keep_out.seen, keep_out.values = {"lock": token, "seen_saves": str(seen)}, {"saves": number}
+    return keep_out
 
 
 def _saves_in_row(claim: Claim[T]) -> int:
@@ -148,28 +154,17 @@ def settle_unknown_writes(journal: Journal[T]) -> None:
     Raises LockLostError if the success turns out to be recorded.
     """
     claim = journal.claim
-    if journal.pending_success is not None:
-        settle_success(journal, journal.pending_success)
+    pending = journal.pending_success
+    if pending is not None and pending.sent is not None:
+        find_outcome(journal, pending)
     if journal.unsure is not None:
         settle(journal)
-    if journal.pending_success is not None and journal.pending_success.recorded:
+    if pending is not None and pending.recorded:
         raise LockLostError(
             f"{claim.step} of {claim.task.task_id!r} has ended: a transaction of this run, whose response was lost, "
             "has recorded the success and released the lock",
             task_id=claim.task.task_id,
         )
-
-
-def settle_success(journal: Journal[T], pending: PendingSuccess) -> None:
-    """Find out whether a success without a response was applied, if one was sent in a transaction."""
-    if pending.sent is not None:
-        find_outcome(journal, pending)
-
-
-def read_row(claim: Claim[T]) -> T | None:
-    """Read the row. The tries continue for a while after the lock has expired."""
-    until: datetime = max(claim.expire_time, clock.now() + _DECIDE_WITHIN)
-    return get(claim.statements.model, claim.task.task_id, until=until)
 
 
 def unknown_outcome(unapplied: Unapplied, unknown: PynamoDBConnectionError) -> TransactWriteError:
@@ -193,15 +188,15 @@ def find_outcome(journal: Journal[T], pending: PendingSuccess) -> T | None:
     if success is None or not has_landed(claim, row):
         pending.sent = None
         raise lost(claim, "commit a transaction of" if pending.of_block else "finish", row)
-    end_pending(journal, pending, success)
+    end_pending(journal, pending, *success)
     return None
 
 
-def end_pending(journal: Journal[T], pending: PendingSuccess, success: SentSuccess) -> None:
+def end_pending(journal: Journal[T], pending: PendingSuccess, changes: Changes, success: Transition) -> None:
     """Mark the run as ended with a recorded success. It writes nothing more."""
     journal.ended = pending.recorded = True
     pending.error = pending.sent = None
-    journal.note_success(success.changes, success.transition)
+    journal.note_success(changes, success)
     if journal.claim.statements.has_expiry:
         expire(journal.claim.statements, journal.claim.task)
     if pending.of_block:

@@ -10,17 +10,16 @@ from pynamodb.exceptions import PynamoDBConnectionError
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.dynamodb.error_codes import is_invalid
+from pynamodb_tracker.features.groups.reentry import enter_again
+from pynamodb_tracker.features.overflow import expire_again, keep
+from pynamodb_tracker.features.repeats import next_round_when_reopened
 from pynamodb_tracker.model.failure import Failure
 from pynamodb_tracker.model.failure_log import for_row
 from pynamodb_tracker.model.row import Membership, TaskRow, load, membership_of
 from pynamodb_tracker.transitions.commands import read
-from pynamodb_tracker.transitions.groups import Groups, ReopenedMember, enter
-from pynamodb_tracker.transitions.lock import new_token
-from pynamodb_tracker.transitions.overflow_retention import expire_again, keep
-from pynamodb_tracker.transitions.refusals import kept_changing, refusal
-from pynamodb_tracker.transitions.repeats import begun_again, turn_when_reopened
-from pynamodb_tracker.transitions.statements import StepStatements, raise_if_damaged, waits_until
-from pynamodb_tracker.transitions.transition import Transition
+from pynamodb_tracker.writes.lock import new_token
+from pynamodb_tracker.writes.refusals import kept_changing, refusal
+from pynamodb_tracker.writes.statements import StepStatements, raise_if_damaged
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -50,9 +49,10 @@ def reopen(
         for _ in range(_TRIES):
             try:
                 if found is not None and membership_of(found) is Membership.ENDED:
-                    reopened = _enter_again(
-                        statements, found, token, by, kept=kept, clear_checkpoints=clear_checkpoints
-                    )
+                    now = clock.now()
+                    entry = None if by is None else _entry(statements, now, by)
+                    enter_again(statements, found, token, now, entry, kept=kept, clear_checkpoints=clear_checkpoints)
+                    reopened = read(statements, task_id, operation)
                 else:
                     response = _send_reopen(
                         statements, task_id, token, by, due, kept=kept, clear_checkpoints=clear_checkpoints, found=found
@@ -90,7 +90,9 @@ def _send_reopen(
 ) -> dict[str, Any]:
     """Send a reopen. With `by`, it adds an entry to `errors`, if the row has room for it."""
     now = clock.now()
-    following = None if found is None or found.repeat is None else _next_round(statements, found, now)
+    following = (
+        None if found is None or found.repeat is None else next_round_when_reopened(statements.codes, found, now)
+    )
 
     def reopen(entry: list[dict[str, Any]] | None) -> dict[str, Any]:
         transition = statements.reopen(token, found, kept=kept, entry=entry)
@@ -100,7 +102,8 @@ def _send_reopen(
             transition.follow(following)
         elif transition.due is None and (found is None or found.group is None):
             transition.due = due
-        return statements.send(statements.moved(transition, task_id, now), task_id)
+        transition.time = now
+        return statements.send(transition, task_id)
 
     if by is not None:
         try:
@@ -115,38 +118,5 @@ def _send_reopen(
         raise
 
 
-def _enter_again(
-    statements: StepStatements[T], row: T, token: str, by: str | None, *, kept: bool, clear_checkpoints: bool
-) -> T:
-    """Let a task whose turn has passed enter its group at the end, and return it. `by` is as for `_send_reopen`."""
-    codes, now = statements.codes, clock.now()
-    entry = None if by is None else _entry(statements, now, by)
-
-    def own(number: int, *, has_turn: bool) -> dict[str, Any]:
-        entering = statements.enter_again(token, row, kept=kept, entry=entry)
-        entering.due = waits_until(row) if has_turn else clock.NEVER
-        entering.add(group_number=number, **({"checkpoints": None} if clear_checkpoints else {}))
-        if not has_turn:
-            entering.add(turn_due_time=now, blockers=(row.blockers or 0) + 1)
-        return statements.as_action(statements.moved(entering, row.task_id, now), row.task_id)
-
-    groups, member = Groups(), ReopenedMember(row, codes.pending, now, own)
-    groups.of(type(row), row.group).entrants.append(member)
-    unapplied = enter(statements.table, member.action, groups)
-    if unapplied and entry and is_invalid(unapplied.error):
-        entry = None  # the row has no room for who did it
-        unapplied = enter(statements.table, member.action, groups)
-    if unapplied is None:
-        return read(statements, row.task_id, f"reopen {codes.step} of")
-    raise Refused(repeated=unapplied.unheard) if unapplied.refused else unapplied.error
-
-
 def _entry(statements: StepStatements[Any], now: datetime, by: str) -> list[dict[str, Any]]:
     return for_row(None, [Failure(statements.codes.step, 0, now, by, "reopened", "")])[0]
-
-
-def _next_round(statements: StepStatements[T], row: T, now: datetime) -> Transition | None:
-    """Return the transition of a repeating task to its next turn, or None if it keeps the present one."""
-    is_first = statements.codes.pending == row.tracker.steps[0].pending
-    turn = turn_when_reopened(row, now) if is_first and row.status == statements.codes.ignored else None
-    return None if turn is None else begun_again(row, turn)

@@ -14,33 +14,28 @@ from pynamodb.exceptions import PynamoDBConnectionError, TransactWriteError
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.error_codes import is_invalid
-from pynamodb_tracker.dynamodb.retries import slept_before_retry
 from pynamodb_tracker.dynamodb.transact_write import Unapplied
 from pynamodb_tracker.exceptions import LockLostError, TrackerError, ValueNotStorableError
+from pynamodb_tracker.features.overflow import expire, put_next_version
 from pynamodb_tracker.model.changes import Changes, raise_if_invalid, storable_changes
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.transitions import conditions as when
-from pynamodb_tracker.transitions import features
-from pynamodb_tracker.transitions.finishes import RowChanged, finished, send_finish
-from pynamodb_tracker.transitions.lock import Claim, Journal, PendingSuccess, SentSuccess
-from pynamodb_tracker.transitions.overflow_retention import expire
-from pynamodb_tracker.transitions.overflow_writes import put_next_version, settle
-from pynamodb_tracker.transitions.participants import Action, Participant, send_together
+from pynamodb_tracker.status import END
+from pynamodb_tracker.transitions.ending import RowChanged, build_end, send_until_landed, wait_before_retry
 from pynamodb_tracker.transitions.progress import (
     commit,
     end_pending,
     find_outcome,
-    read_row,
     settle_unknown_writes,
     unknown_outcome,
 )
-from pynamodb_tracker.transitions.refusals import lost
-from pynamodb_tracker.transitions.transition import Transition
+from pynamodb_tracker.writes import conditions as when
+from pynamodb_tracker.writes import register
+from pynamodb_tracker.writes.lock import Journal, PendingSuccess
+from pynamodb_tracker.writes.participants import Action, Participant, send_together
+from pynamodb_tracker.writes.refusals import lost, settle
+from pynamodb_tracker.writes.transition import Transition
 
 T = TypeVar("T", bound=TaskRow)
-
-_AT_ONCE = 3
-"""How often a success is sent again at once, from the row that was found."""
 
 
 def succeed(journal: Journal[T]) -> None:
@@ -49,7 +44,7 @@ def succeed(journal: Journal[T]) -> None:
     Raises ValueNotStorableError if a value cannot be stored. The caller then records a failure.
     """
     claim, success = journal.claim, _changes_to_send(journal)
-    participants = features.at_success(journal, claim.task)
+    participants = register.at_success(journal, claim.task)
     if not participants or not any(each.writes for each in participants):
         changes, sent = success
         journal.note_success(changes, _succeed_alone(journal, sent, participants))
@@ -83,17 +78,20 @@ def commit_success(journal: Journal[T], pending: PendingSuccess, actions: Sequen
     settle_unknown_writes(journal)
     changes, needs_chunks = storable_changes(claim.task, (claim.statements.result, journal.result))
     sent = put_next_version(journal, changes) if needs_chunks else changes
-    _succeed_together(journal, pending, (changes, sent), features.at_success(journal, claim.task), actions)
+    _succeed_together(journal, pending, (changes, sent), register.at_success(journal, claim.task), actions)
 
 
 def transition_of_success(journal: Journal[T], sent: Changes, participants: Sequence[Participant]) -> Transition:
     """Return the transition of the success. `sent` are the block's changes."""
     claim = journal.claim
-    success = claim.statements.succeed(claim.token, journal.next_code)
+    success = build_end(claim, "succeed", journal.next_code, clock.now(), attempt=0)
+    success.add(last_error=None, release_count=None)
+    if journal.next_code == END:
+        success.add(when.no_request_pending())
     for each in participants:
         each.change(success)
     success.assigned = sent
-    return finished(claim, success, clock.now(), 0, last_error=None, release_count=None)
+    return success
 
 
 def _changes_to_send(journal: Journal[T]) -> tuple[Changes, Changes]:
@@ -132,11 +130,11 @@ def _succeed_alone(journal: Journal[T], sent: Changes, participants: Sequence[Pa
     success = transition_of_success(journal, sent, participants)
     while True:
         try:
-            send_finish(journal, success)
+            send_until_landed(journal, success)
         except RowChanged as changed:
-            row = _row_to_take_in(claim, cast("T", changed.row), retries)
+            row = wait_before_retry(claim, cast("T", changed.row), retries)
             before, retries = success, retries + 1
-            success = transition_of_success(journal, sent, features.at_success(journal, row or claim.task))
+            success = transition_of_success(journal, sent, register.at_success(journal, row or claim.task))
             if row is not None and success.requires_same(before):
                 raise lost(claim, "finish", row) from None
         except PynamoDBConnectionError as error:
@@ -160,12 +158,12 @@ def _succeed_together(
         build = partial(_own_action, journal, pending, success, participants)
         unapplied = send_together(claim.statements.table, build, participants, more=more)
         if unapplied is None:
-            end_pending(journal, pending, cast("SentSuccess", pending.sent))
+            end_pending(journal, pending, *cast("tuple[Changes, Transition]", pending.sent))
         elif unapplied.refused or unapplied.unheard:
             found = _found_after(journal, pending, unapplied)
             if found is not None:
-                row = _row_to_take_in(claim, found, retries)
-                participants = features.at_success(journal, row or claim.task)
+                row = wait_before_retry(claim, found, retries)
+                participants = register.at_success(journal, row or claim.task)
             elif not pending.recorded:
                 raise unapplied.error
         else:
@@ -181,7 +179,7 @@ def _own_action(
     """Return the success as the first action of a transaction, and note it in `pending`."""
     claim, (changes, sent) = journal.claim, success
     transition = _as_save(transition_of_success(journal, sent, participants), journal.saves)
-    pending.sent = SentSuccess(changes, transition)
+    pending.sent = changes, transition
     return claim.statements.as_action(transition, claim.task.task_id)
 
 
@@ -202,24 +200,6 @@ def _found_after(journal: Journal[T], pending: PendingSuccess, unapplied: Unappl
         raise unknown_outcome(unapplied, unknown) from unknown
     if not unapplied.refused or row is None or before is None:
         return None
-    participants = features.at_success(journal, row)
-    now = _as_save(transition_of_success(journal, before.transition.assigned, participants), journal.saves)
-    return None if now.requires_same(before.transition) else row
-
-
-def _row_to_take_in(claim: Claim[T], row: T, retries: int) -> T | None:
-    """Return the row to build a success from: the one that was found, or, after a few tries and a pause, a newer one.
-
-    Returns None if another worker or command has taken the task, which the next write finds out.
-    """
-    if retries < _AT_ONCE:
-        return row
-    if not slept_before_retry(retries - _AT_ONCE, claim.expire_time):
-        raise LockLostError(
-            f"cannot finish {claim.step} of {claim.task.task_id!r}: its row changed {retries + 1} times while its "
-            f"success was being recorded, and its lock expires at {claim.expire_time}; nothing was recorded, so it "
-            "runs again",
-            task_id=claim.task.task_id,
-        )
-    found = read_row(claim)
-    return found if found is not None and claim.holds(found) else None
+    _, success = before
+    now = _as_save(transition_of_success(journal, success.assigned, register.at_success(journal, row)), journal.saves)
+    return None if now.requires_same(success) else row

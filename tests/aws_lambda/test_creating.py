@@ -24,7 +24,8 @@ from pynamodb_tracker.dynamodb.connection import shares_requests
 from pynamodb_tracker.instrumentation import Hook, RunDetails, add_hook
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.testing import StoppedClock
-from pynamodb_tracker.transitions import claims, creations
+from pynamodb_tracker.transitions import claims
+from pynamodb_tracker.writes import creations
 from tests.aws_lambda.events import bare, names, sqs
 from tests.aws_lambda.shop import Broken, Context, Order, ship
 from tests.support.workers import die

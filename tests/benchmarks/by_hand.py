@@ -10,7 +10,7 @@ import botocore.config
 import botocore.session
 
 from pynamodb_tracker.model.worker_name import this_worker
-from pynamodb_tracker.transitions.lock import new_token
+from pynamodb_tracker.writes.lock import new_token
 from tests.benchmarks import by_hand_requests as requests
 from tests.benchmarks.orders import LOCK_FOR, MARGIN, Change, add_entry, claimed
 from tests.benchmarks.usage import Operation

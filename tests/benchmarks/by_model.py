@@ -8,7 +8,7 @@ from pynamodb.expressions.update import Action
 from pynamodb.models import Model
 
 from pynamodb_tracker.model.worker_name import this_worker
-from pynamodb_tracker.transitions.lock import new_token
+from pynamodb_tracker.writes.lock import new_token
 from tests.benchmarks.orders import LOCK_FOR, MARGIN, Change, OrderTable, claimed
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from pynamodb_tracker.transitions.lock import new_token
+from pynamodb_tracker.writes.lock import new_token
 from tests.benchmarks.by_hand import ByHand
 from tests.benchmarks.by_tracker import ByTracker
 from tests.benchmarks.orders import Order, data_of

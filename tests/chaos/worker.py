@@ -20,7 +20,7 @@ from pynamodb.exceptions import PynamoDBConnectionError
 from pynamodb_tracker import TaskNotStartableError, clock
 from pynamodb_tracker.control import watch
 from pynamodb_tracker.control.item import read
-from pynamodb_tracker.transitions import lock as lock_module
+from pynamodb_tracker.writes import lock as lock_module
 from tests.chaos.batch import Batch
 from tests.chaos.block import Block
 from tests.chaos.events import Log

@@ -22,7 +22,7 @@ from pynamodb_tracker import (
 )
 from pynamodb_tracker.presentation.text import stamp
 from pynamodb_tracker.testing import StoppedClock
-from pynamodb_tracker.transitions.lock import new_token
+from pynamodb_tracker.writes.lock import new_token
 from tests.cli.command import run
 from tests.support.rows import change, stored
 

@@ -11,7 +11,7 @@ from pynamodb_tracker import Signal, Step, Task, TaskFormatError, UseCase
 from pynamodb_tracker.aws_lambda import retry_handler
 from pynamodb_tracker.model import row
 from pynamodb_tracker.testing import stopped_clock
-from pynamodb_tracker.transitions import conditions, creations
+from pynamodb_tracker.writes import conditions, creations
 from tests.aws_lambda.shop import Context
 from tests.engine.engine import Engine
 from tests.support.engines import Dynoxide

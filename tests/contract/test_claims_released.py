@@ -11,7 +11,7 @@ from pynamodb.attributes import UnicodeAttribute
 from pynamodb.exceptions import GetError, PynamoDBConnectionError, UpdateError
 
 from pynamodb_tracker.testing import StoppedClock
-from pynamodb_tracker.transitions.lock import new_token
+from pynamodb_tracker.writes.lock import new_token
 from tests.support.network import SKIPPED_OCCURRENCES, Network, error, passing, throttled
 from tests.support.rows import change, stored
 from tests.support.shop import Order

@@ -21,8 +21,8 @@ from pynamodb_tracker import (
     UseCase,
     ValueNotStorableError,
 )
+from pynamodb_tracker.features.children import follow_ups
 from pynamodb_tracker.testing import StoppedClock
-from pynamodb_tracker.transitions import follow_ups
 from tests.contract.accounts import Account, accounts
 from tests.support.declaring import declare
 from tests.support.network import Answer, Network, Request, error, passing, silent, unheard, unreached

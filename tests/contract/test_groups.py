@@ -25,7 +25,8 @@ from pynamodb_tracker import (
     ValueNotStorableError,
 )
 from pynamodb_tracker.clock import StoppedClock
-from pynamodb_tracker.transitions import follow_ups, groups
+from pynamodb_tracker.features.children import follow_ups
+from pynamodb_tracker.features.groups import queue as groups
 from tests.support.engines import only_dynoxide
 from tests.support.network import Answer, Network, Request, error, unreached
 from tests.support.recorder import recorded

@@ -18,9 +18,9 @@ from pynamodb_tracker import (
     TaskIgnoredError,
     TaskNotReadyError,
     UseCase,
-    transitions,
 )
 from pynamodb_tracker.exceptions import TaskError
+from pynamodb_tracker.features import children
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.network import (
     SKIPPED_OCCURRENCES,
@@ -281,13 +281,12 @@ def test_what_the_end_of_a_child_needs_is_imported_before_its_work_is_done(
         send()
         raise error(operation, "ConditionalCheckFailedException", repeats=1)
 
-    for module in ("all_features", "joins"):
-        monkeypatch.delitem(sys.modules, f"pynamodb_tracker.transitions.{module}", raising=False)
-        monkeypatch.delattr(transitions, module, raising=False)
+    monkeypatch.delitem(sys.modules, "pynamodb_tracker.features.children.joins", raising=False)
+    monkeypatch.delattr(children, "joins", raising=False)
     if met_itself:
         network.rule = rule
     with Part.check.start("r/0"):
-        assert "pynamodb_tracker.transitions.joins" in sys.modules
+        assert "pynamodb_tracker.features.children.joins" in sys.modules
 
 
 @pytest.mark.usefixtures("report")

@@ -7,7 +7,7 @@ import pytest
 
 from pynamodb_tracker import LockLostError, Step, Task, TaskLockedError, TaskNotReadyError, UseCase
 from pynamodb_tracker.clock import StoppedClock
-from pynamodb_tracker.transitions.lock import new_token
+from pynamodb_tracker.writes.lock import new_token
 from tests.support.recorder import recorded
 from tests.support.rows import change, index_entries, stored
 from tests.support.shop import AppTask, Order

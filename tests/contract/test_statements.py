@@ -15,12 +15,12 @@ from pynamodb_tracker.clock import NEVER, stamp
 from pynamodb_tracker.dynamodb import partiql
 from pynamodb_tracker.model.changes import Changes
 from pynamodb_tracker.transitions import StepStatements
-from pynamodb_tracker.transitions.lock import Journal
-from pynamodb_tracker.transitions.prepared import PreparedWrite
 from pynamodb_tracker.transitions.success import transition_of_success
+from pynamodb_tracker.writes.lock import Journal
+from pynamodb_tracker.writes.prepared import PreparedWrite
 from tests.engine.engine import Engine
 from tests.support.engines import quick_session
-from tests.support.writes import Order, as_told, claim_of, told_name, writes_of_deliver, writes_of_ship
+from tests.support.writes import Order, as_told, claim_of, rendered, told_name, writes_of_deliver, writes_of_ship
 
 Item = dict[str, Any]
 Told = tuple[str, Item | None]
@@ -308,12 +308,12 @@ def changes(number: int) -> Changes:
 def test_whatever_a_block_sets_and_removes_is_stored_as_it_is_alone(rows: Rows) -> None:
     statements = StepStatements(Order, Order.ship._definition.codes, 3)
     claim = claim_of(statements)
-    row, values = next(starts(transition_of_success(Journal(claim), {}, ()).rendered(statements.table)))
+    row, values = next(starts(rendered(statements, transition_of_success(Journal(claim), {}, ()))))
     held = {**{name: {"S": "before"} for name in NAMES}, **row}
     for number in (0, 7, 14):
         changed = changes(number)
         success = transition_of_success(Journal(claim), changed, ())
-        write, (_, slots) = success.rendered(statements.table), success.shape_and_slots()
+        write, (_, slots) = rendered(statements, success), success.shape_and_slots()
         own = {name: value for name, value in slots.items() if name.startswith("own ")}
 
         told, different = differences(

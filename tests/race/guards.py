@@ -15,27 +15,24 @@ from pynamodb_tracker.control import limit
 from pynamodb_tracker.dynamodb import error_codes
 from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.execution import run
+from pynamodb_tracker.features import merges as of_merges
+from pynamodb_tracker.features import overflow as of_overflow
+from pynamodb_tracker.features import repeats as of_repeats
+from pynamodb_tracker.features import signals as of_signals
+from pynamodb_tracker.features.checkpoints import Parts
+from pynamodb_tracker.features.children import joins as of_joins
+from pynamodb_tracker.features.children.follow_ups import FollowUps
+from pynamodb_tracker.features.groups import queue as groups
 from pynamodb_tracker.model import references
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.transitions import (
-    Journal,
-    claims,
-    conditions,
-    creations,
-    finishes,
-    groups,
-    overflow_writes,
-    progress,
-)
+from pynamodb_tracker.transitions import Journal, claims, ending, progress
 from pynamodb_tracker.transitions import commands as by_command
-from pynamodb_tracker.transitions import repeats as of_repeats
-from pynamodb_tracker.transitions.conditions import Guard as Part
-from pynamodb_tracker.transitions.conditions import guard
-from pynamodb_tracker.transitions.follow_ups import FollowUps
-from pynamodb_tracker.transitions.parts import Parts
-from pynamodb_tracker.transitions.prepared import PreparedWrite, slot
-from pynamodb_tracker.transitions.statements import StepStatements
-from pynamodb_tracker.transitions.transition import ONE_MORE, Transition
+from pynamodb_tracker.writes import conditions, creations
+from pynamodb_tracker.writes.conditions import Guard as Part
+from pynamodb_tracker.writes.conditions import guard
+from pynamodb_tracker.writes.prepared import PreparedWrite, slot
+from pynamodb_tracker.writes.statements import StepStatements
+from pynamodb_tracker.writes.transition import ONE_MORE, Transition
 from tests.race import traces_of_commands as commands
 from tests.race import traces_of_creations as of_creations
 from tests.race import traces_of_follow_ups as follow_ups
@@ -51,6 +48,9 @@ from tests.race import traces_of_signals as signals
 from tests.support.world import World
 
 Patch = pytest.MonkeyPatch
+
+WITH_GUARDS = (conditions, of_joins, of_merges, of_overflow, of_signals)
+"""The modules that have named parts of conditions."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Without:
     write: str = ""
 
     def __call__(self, patch: Patch) -> None:
-        assert hasattr(conditions, self.part)
+        assert any(hasattr(module, self.part) for module in WITH_GUARDS)
         render, render_guard = vars(Transition)["condition"].fget, vars(Part)["condition"].fget
 
         def condition_of(each: Any) -> Any:
@@ -138,13 +138,13 @@ def by_token_and_status(patch: Patch) -> None:
     def landed(lock: Any, row: Any) -> bool:
         return row is not None and row.lock == lock.token and not str(row.state).endswith("in_progress")
 
-    for module in (finishes, progress):
+    for module in (ending, progress):
         patch.setattr(module, "has_landed", landed)
 
 
 def by_status(patch: Patch) -> None:
     """Interpret a refused finish by the row's status only."""
-    for module in (finishes, progress):
+    for module in (ending, progress):
         patch.setattr(module, "has_landed", lambda _, row: not str(row.state).endswith("in_progress"))
 
 
@@ -212,7 +212,6 @@ def one_slot(patch: Patch) -> None:
 
 def settle_nothing(patch: Patch) -> None:
     """Continue after a request without an answer as if it could not be applied any more."""
-    patch.setattr(overflow_writes, "settle", lambda *_: None)
     patch.setattr(progress, "settle", lambda *_: None)
     patch.setattr(progress, "_keep_out", lambda *_: True)
 

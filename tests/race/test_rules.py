@@ -9,7 +9,7 @@ import pytest
 
 from pynamodb_tracker import LockLostError
 from pynamodb_tracker.testing import StoppedClock
-from pynamodb_tracker.transitions import lock as lock_module
+from pynamodb_tracker.writes import lock as lock_module
 from tests.engine.proxy import Proxy
 from tests.support.fixtures import Frozen
 from tests.support.orders import LOCK

@@ -489,8 +489,9 @@ def reopened_and_ignored_meanwhile(world: World) -> bool:
         world.mine.confirm.run("o", lambda _: None)
     writes = step._definition.statements
     late = writes.reopen(tokens[0], None, kept=False, entry=None)
+    late.time = world.clock.now()
     with contextlib.suppress(Refused):
-        writes.send(writes.moved(late, "o", world.clock.now()), "o")
+        writes.send(late, "o")
     return bool(world.task.state == world.mine.confirm.pending)
 
 

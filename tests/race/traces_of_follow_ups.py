@@ -5,7 +5,7 @@ from typing import Any
 from unittest import mock
 
 from pynamodb_tracker import LockLostError, TaskAlreadyExistsError
-from pynamodb_tracker.transitions import follow_ups
+from pynamodb_tracker.features.children import follow_ups
 from tests.engine.actions import Action, Hold
 from tests.support.proxy_rules import arrive, in_turn
 from tests.support.world import OVER, World, fail

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from pynamodb_tracker import TaskFormatError
-from pynamodb_tracker.transitions.lock import new_token
+from pynamodb_tracker.writes.lock import new_token
 from tests.engine.actions import Hold
 from tests.race.traces_of_commands import later_version
 from tests.support.proxy_rules import arrive

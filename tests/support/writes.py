@@ -11,20 +11,29 @@ from pynamodb_tracker import Repeat, Step, Task, UseCase
 from pynamodb_tracker.clock import NEVER, stamp
 from pynamodb_tracker.control import limit
 from pynamodb_tracker.dynamodb.connection import sharing_requests
+from pynamodb_tracker.features.checkpoints import save_parts
+from pynamodb_tracker.features.children.child_list import ChildList
+from pynamodb_tracker.features.children.follow_ups import follow_ups_of
+from pynamodb_tracker.features.children.joins import counted, counted_last
+from pynamodb_tracker.features.groups import queue as groups
+from pynamodb_tracker.features.groups.reentry import entrance
+from pynamodb_tracker.features.merges import anew, merging
+from pynamodb_tracker.features.repeats import Turn, begun_again, pin
+from pynamodb_tracker.features.signals import Awaits, sending
 from pynamodb_tracker.model.row import Membership, load
 from pynamodb_tracker.testing import stopped_clock
-from pynamodb_tracker.transitions import Claim, Journal, StepStatements, features, groups
-from pynamodb_tracker.transitions import conditions as when
-from pynamodb_tracker.transitions.creations import NewTask, as_pending, claimed_task
+from pynamodb_tracker.transitions import Claim, Journal, StepStatements
+from pynamodb_tracker.transitions.claims import shut_out
+from pynamodb_tracker.transitions.commands import by_command, ignore_spent, mark_cancelled, skip
 from pynamodb_tracker.transitions.deletions import deletion, deletion_as_seen
-from pynamodb_tracker.transitions.finishes import finished
-from pynamodb_tracker.transitions.follow_ups import ChildList, follow_ups_of
-from pynamodb_tracker.transitions.joins import counted, counted_last
-from pynamodb_tracker.transitions.prepared import PreparedWrite
-from pynamodb_tracker.transitions.repeats import Turn, begun_again
-from pynamodb_tracker.transitions.signals import Awaits, sending
+from pynamodb_tracker.transitions.ending import build_end
+from pynamodb_tracker.transitions.progress import keep_out
 from pynamodb_tracker.transitions.success import transition_of_success
-from pynamodb_tracker.transitions.transition import Stored, Transition, without_payloads
+from pynamodb_tracker.writes import conditions as when
+from pynamodb_tracker.writes import register
+from pynamodb_tracker.writes.creations import NewTask, as_pending, claimed_task
+from pynamodb_tracker.writes.prepared import PreparedWrite
+from pynamodb_tracker.writes.transition import Stored, Transition, without_payloads
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TOKEN = "0" * 24
@@ -102,7 +111,7 @@ def success_of(
         waiting = follow_ups_of(journal)
         waiting.child_list, waiting.wait_until = ChildList(claim.task), until
         waiting._left = [SimpleNamespace(waits=True, member=None)] * children  # type: ignore[list-item]  # all it reads
-    return transition_of_success(journal, {}, features.at_success(journal, claim.task))
+    return transition_of_success(journal, {}, register.at_success(journal, claim.task))
 
 
 def writes_of_deliver() -> dict[str, PreparedWrite]:
@@ -114,7 +123,13 @@ def writes_of_deliver() -> dict[str, PreparedWrite]:
         "take in": success_of(claim_of(step, **again)),
         "succeed as a child": committed(success_of(claim_of(step, parent={"S": "order#0#p"}))),
     }
-    return {name: write.rendered(step.table) for name, write in writes.items()}
+    return {name: rendered(step, write) for name, write in writes.items()}
+
+
+def rendered(step: StepStatements[Order], write: Transition) -> PreparedWrite:
+    """Return a write as the step renders it."""
+    step.complete(write, "o")
+    return write.rendered(step.table)
 
 
 def committed(success: Transition) -> Transition:
@@ -132,20 +147,25 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         row(request_count={"N": "1"}, queued={"M": {}}),
         row(request_count={"N": "1"}, repeat={"S": "damaged"}),
     )
-    queue, ended = in_group(turn_due_time={"S": TIME}, blockers={"N": "1"}), in_group(status={"N": "203"})
+    queue, ignored = in_group(turn_due_time={"S": TIME}, blockers={"N": "1"}), in_group(status={"N": "203"})
     repeating.attribute_values["repeat"] = RULE
     turn = begun_again(repeating, Turn(NOW, {"occurrence": NOW, "occurrence_count": None, "extra_time": None}))
     turn.code = 200
 
-    def moved(transition: Transition, **values: Any) -> Transition:
-        return step.moved(transition, "o", NOW, **values)
+    def moved(transition: Transition) -> Transition:
+        transition.time = NOW
+        return transition
+
+    def ended(name: str, code: int, attempt: int, **values: Any) -> Transition:
+        end = build_end(claim, name, code, NOW, attempt=attempt)
+        end.add(**values)
+        return end
 
     def failed(code: int, **values: Any) -> Transition:
-        entries: dict[str, Any] = {"errors": Stored([]), "last_error": "e", **values}
-        return finished(claim, step.finish("fail", "t", code), NOW, 1, **entries)
+        return ended("fail", code, 1, errors=Stored([]), last_error="e", **values)
 
     def commanded(transition: Transition, **values: Any) -> Transition:
-        return step.by_command(transition, plain, NOW, "t", errors=Stored([]), **values)
+        return by_command(step, transition, NOW, "t", errors=Stored([]), **values)
 
     def reopened(found: Order | None, *, kept: bool = False, by: bool = False) -> Transition:
         entry: list[dict[str, Any]] = [{"M": {}}]
@@ -153,14 +173,14 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
             return moved(step.reopen("t", found, kept=kept, entry=entry if by else None))
 
     def entered(*, has_turn: bool) -> Transition:
-        entering = step.enter_again("t", ended, kept=False, entry=None)
+        entering = entrance(step, "t", ignored, kept=False, entry=None)
         entering.add(group_number=1)
         if not has_turn:
             entering.add(turn_due_time=NOW, blockers=1)
         return moved(entering)
 
     def merged(how: str, found: Order, **values: Any) -> Transition:
-        return step.merge(how, found, ["t"], {}, values)
+        return merging(step, how, found, {}, values, tokens=["t"])
 
     def reopened_for_a_turn() -> Transition:
         reopening = step.reopen("t", repeating, kept=False, entry=None)
@@ -169,21 +189,21 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
 
     as_set_aside = {"last_error": "e"}
     kept_again: dict[str, Any] = {"queued": Stored({})}
-    begun_anew = moved(merged("restarted", asked, **step.anew("t", asked)))
+    begun_anew = moved(merged("restarted", asked, **anew("t", asked)))
     begun_anew.changes = without_payloads(Order)
     writes = {
         "claim": moved(step.claim("t", "w", NOW, timedelta(0), code=None, payload=None)),
         "claim with payload": moved(step.claim("t", "w", NOW, timedelta(0), code=None, payload="p")),
         "claim from": moved(step.claim("t", "w", NOW, timedelta(0), code=103, payload=None)),
-        "shut out": step.shut_out(held, "t"),
-        "shut out first": step.shut_out(plain, "t"),
+        "shut out": shut_out(held, "t"),
+        "shut out first": shut_out(plain, "t"),
         "extend": step.extend("t", NOW),
         "save": step.save("t", 1),
-        "save parts": step.save_parts("t", 1, {}),
-        "pin": step.pin("t", {"occurrence": NOW}),
+        "save parts": save_parts(step, "t", 1, {}),
+        "pin": pin(step, "t", {"occurrence": NOW}),
         "check": step.save("t", 1),
         "commit": committed(success_of(claim)),
-        "keep out": step.keep_out("t", 2, 1),
+        "keep out": keep_out(step, "t", 2, 1),
         "commit and wait": committed(success_of(claim, children=1, until=NOW)),
         "commit and go on waiting": committed(success_of(claim_of(step, blockers={"N": "1"}), children=0)),
         "succeed": success_of(claim),
@@ -192,17 +212,17 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         "fail": failed(202),
         "give up": failed(203),
         "postpone": failed(202, postpone_count=1, first_failure="t"),
-        "release": finished(claim, step.finish("release", "t", 200), NOW, 0, release_count=1),
-        "spend": commanded(step.spend(plain, abandoned=False), **as_set_aside),
-        "spend abandoned": commanded(step.spend(plain, abandoned=True), **as_set_aside),
+        "release": ended("release", 200, 0, release_count=1),
+        "spend": commanded(ignore_spent(step, plain, abandoned=False), **as_set_aside),
+        "spend abandoned": commanded(ignore_spent(step, plain, abandoned=True), **as_set_aside),
         "reopen": reopened(None),
         "reopen by name": reopened(None, by=True),
         "reopen ended": reopened(plain, kept=True),
         "reopen waiting": reopened(row(blockers={"N": "1"})),
         "reopen repeating": reopened_for_a_turn(),
-        "skip": commanded(step.skip(asked, turn, abandoned=False), **as_set_aside),
-        "skip abandoned": commanded(step.skip(asked, turn, abandoned=True), **as_set_aside),
-        "unlock": commanded(step.revoke(held)),
+        "skip": commanded(skip(asked, turn, abandoned=False), **as_set_aside),
+        "skip abandoned": commanded(skip(asked, turn, abandoned=True), **as_set_aside),
+        "unlock": commanded(step.unlock(held)),
         "reopen with turn": reopened(in_group()),
         "enter again": entered(has_turn=False),
         "enter idle group": entered(has_turn=True),
@@ -210,7 +230,7 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         "ignore with turn": commanded(step.ignore(in_group()), **as_set_aside),
         "ignore in queue": commanded(step.ignore(queue), **as_set_aside),
         "ignore running": commanded(step.cancel(held), **as_set_aside),
-        "mark cancelled": step.mark_cancelled(held, NOW, "t"),
+        "mark cancelled": mark_cancelled(held, NOW, "t"),
         "merge": merged("merged", asked),
         "merge and move": merged("merged", asked, due_time=NOW),
         "ask again": merged("queued", asked, **kept_again),
@@ -220,7 +240,7 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
     }
     table = step.table
     return {
-        **{name: write.rendered(table) for name, write in writes.items()},
+        **{name: rendered(step, write) for name, write in writes.items()},
         "delete": deletion(Order, held=False),
         "delete as seen": deletion_as_seen(Order, has_lock=True),
         "delete abandoned": deletion(Order, held=True),

@@ -1,0 +1,14 @@
+"""Optional parts of a task. `writes.register` has them by the attributes of the row, and imports them when needed.
+
+| feature | module | attributes of the row |
+| --- | --- | --- |
+| checkpoints | `checkpoints` | `checkpoints` |
+| children, joins and follow-ups | `children` | `parent`, `blockers`, `child_count`; `creator` |
+| groups | `groups` | `group`, `group_number`, `turn_due_time` |
+| large data | `overflow` | `data` |
+| merged requests | `merges` | `queued`, `request_count`, `request_tokens` |
+| postponing | `postponing` | `postpone_count`, `first_failure` |
+| repeating tasks | `repeats` | `repeat`, `occurrence`, `occurrence_count`, `extra_time`, `last_run` |
+| signals | `signals` | `awaited_signals`, `signals`, `wait_until` |
+| skipped steps | `branches` | `skipped_steps` |
+"""

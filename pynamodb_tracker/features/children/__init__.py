@@ -1,0 +1,1 @@
+"""Tasks that a run creates with its end, and tasks that wait for others."""

@@ -1,0 +1,143 @@
+"""The list of a task's children: an item beside its row, which names the tasks that it waits for.
+
+Only the number in the row decides when the task is due. The list is for people, and for `cancel`. It belongs to one
+round of the task. A task is a child as long as its `parent` names that round.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from pynamodb.constants import BINARY, STRING
+from pynamodb.expressions.operand import Path
+
+from pynamodb_tracker import strict_json
+from pynamodb_tracker.dynamodb.connection import Item, get_items
+from pynamodb_tracker.model.hydration import rows_of_table
+from pynamodb_tracker.model.overflow import CHUNK, VERSION, RowKey, by_key, key_beside, key_of
+from pynamodb_tracker.model.references import reference_to, round_of
+from pynamodb_tracker.model.row import TaskRow, readable
+from pynamodb_tracker.writes.lock import Journal
+from pynamodb_tracker.writes.participants import Action, Participant, Reason
+
+_MOST_BYTES = 4096
+"""Bytes of the names, compressed."""
+
+_LONGEST_TEXT = 5_000_000
+"""Characters that this many bytes may decompress to. A longer text is not a list."""
+
+Keys = Sequence[RowKey]
+
+
+class Children(NamedTuple):
+    """The children that a task still waits for."""
+
+    tasks: Sequence[TaskRow]
+    """In the order of the list."""
+    unlisted: int
+    """How many more there are, for which the list has no room."""
+
+
+def list_key(row: RowKey) -> Item:
+    """Return the stored key of a task's list."""
+    return key_beside(row, "children")
+
+
+def as_item(row: RowKey, of_round: str, token: str, children: Keys) -> Item:
+    """Return the stored list. If there is no room for all children, the last ones are left out."""
+    names = _packed(children)
+    while len(names) > _MOST_BYTES:
+        children = children[: len(children) * _MOST_BYTES // len(names)]  # fewer by one at least
+        names = _packed(children)
+    return {**list_key(row), VERSION: {STRING: of_round}, "lock": {STRING: token}, CHUNK: {BINARY: names}}
+
+
+def keys_in(item: Item) -> list[RowKey]:
+    """Return the keys in a stored list, or none if it cannot be read."""
+    try:
+        names = zlib.decompressobj().decompress(item[CHUNK][BINARY], _LONGEST_TEXT)
+        return [(str(task_id), str(use_case)) for task_id, use_case in json.loads(names)]
+    except (LookupError, RecursionError, TypeError, ValueError, zlib.error):
+        return []
+
+
+def awaited_tasks(row: TaskRow) -> int:
+    """Return how many children a task waits for. Its turn in a group does not count."""
+    return max((row.blockers or 0) - (row.turn_due_time is not None), 0)
+
+
+def children_of(parents: Sequence[TaskRow], *, most: int | None = None) -> dict[RowKey, Children]:
+    """Return the children that tasks of one table wait for, by the key of the parent. Strongly consistent.
+
+    It reads the lists of parents that wait for children, and then the rows of at most `most` children.
+    """
+    waiting = {(row.task_id, row.use_case_id): row for row in parents if awaited_tasks(row)}
+    if not waiting:
+        return {}
+    model = type(next(iter(waiting.values())))
+    lists = by_key(get_items(model.tracker.connection(), [list_key(key) for key in waiting]))
+    named = {key: keys_in(lists.get(key_of(list_key(key)), {})) for key in waiting}
+    wanted = list(dict.fromkeys(child for keys in named.values() for child in keys))[:most]
+    found = {key: readable(row) for key, row in rows_of_table(model, wanted).items()}
+    children = {}
+    for key, row in waiting.items():
+        tasks = [found[child] for child in named[key] if child in found]
+        tasks = [task for task in tasks if task.parent == reference_to(row)]
+        children[key] = Children(tasks, max(awaited_tasks(row) - len(tasks), 0))
+    return children
+
+
+def _packed(children: Keys) -> bytes:
+    return zlib.compress(strict_json.dumps(children, separators=(",", ":"), ensure_ascii=False).encode())
+
+
+class ChildList(Participant):
+    """Puts the list of a task's children with the success that begins to wait for them, if the transaction has room.
+
+    Only the holder of the lock puts it, with the success, so it needs no guard of its own, and a late copy is refused
+    with the success. If several successes of a round wait, the list has the children of all.
+    """
+
+    is_needed = False
+
+    def __init__(self, task: TaskRow) -> None:
+        self._task = task
+        self._round = round_of(task)
+        self.token = ""
+        """The token of the claim."""
+        self._children: list[RowKey] = []
+        self._earlier: list[RowKey] | None = None
+        """The children of earlier runs of this round. None until a list of this round was found."""
+
+    @classmethod
+    def of_success(cls, run: Journal[Any], row: TaskRow) -> ChildList | None:  # noqa: ARG003 - it knows the task
+        """Put the list if the run has created children."""
+        follow_ups = run.additions.get("follow_ups")
+        child_list: ChildList | None = None if follow_ups is None else follow_ups.child_list
+        if child_list is not None:
+            child_list.token = run.claim.token
+        return child_list
+
+    def add(self, child: TaskRow) -> None:
+        """Add a child of this run."""
+        self._children.append((child.task_id, child.use_case_id))
+
+    def actions(self) -> Sequence[Action]:
+        """Return the put. If a list of the same round exists, its refusal returns that."""
+        table, key = self._task.tracker.connection(), (self._task.task_id, self._task.use_case_id)
+        children = list(dict.fromkeys([*self._children, *(self._earlier or ())]))
+        put: dict[str, Any] = {"TableName": table.table_name, "Item": as_item(key, self._round, self.token, children)}
+        if self._earlier is None:
+            of_round = Path(VERSION)
+            condition = of_round.does_not_exist() | (of_round != self._round)
+            request = table.get_operation_kwargs("", "", condition=condition)
+            del request["Key"]
+            put |= {**request, "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
+        return [{"Put": put}]
+
+    def refused(self, reasons: Sequence[Reason]) -> None:
+        """Add the children of the existing list."""
+        self._earlier = keys_in(reasons[0].raw_item)

@@ -1,0 +1,394 @@
+"""Follow-ups: tasks that are created together with the end of another one, or not at all.
+
+Each has a reference to its creator and the creator's round. The reference tells whether an existing task was created by
+an earlier attempt, or an earlier success of a reopened step, or is somebody else's.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from operator import attrgetter
+from typing import Any, Generic, TypeVar
+
+from pynamodb.constants import STRING
+from pynamodb.exceptions import TransactWriteError
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.arguments import check_new_task, shown
+from pynamodb_tracker.dynamodb.limits import item_size
+from pynamodb_tracker.dynamodb.transact_write import REFUSED
+from pynamodb_tracker.exceptions import TaskAlreadyExistsError, ValueNotStorableError
+from pynamodb_tracker.features.children.child_list import ChildList
+from pynamodb_tracker.features.groups.queue import Entry, NewMember
+from pynamodb_tracker.instrumentation import log_fields
+from pynamodb_tracker.model.failure import type_of
+from pynamodb_tracker.model.references import parse, reference_to
+from pynamodb_tracker.model.row import TaskRow, load, readable
+from pynamodb_tracker.status import END
+from pynamodb_tracker.writes import conditions as when
+from pynamodb_tracker.writes.creations import NewTask, new_task, replaces_expired, tracked
+from pynamodb_tracker.writes.lock import Journal
+from pynamodb_tracker.writes.participants import Action, OptionalParticipant, Participant, Reason
+from pynamodb_tracker.writes.statements import get
+from pynamodb_tracker.writes.transition import Added, Transition
+
+T = TypeVar("T", bound=TaskRow)
+
+log = logging.getLogger("pynamodb_tracker")
+
+_MOST_WITH_SUCCESS = 98
+"""Actions for follow-ups in a success: the 100 allowed, without the task's own and its parent's or its child list's."""
+
+_FOR_GROUP = 2
+"""More actions for a follow-up that enters a group: its place, and the group's row."""
+
+_FOR_OWN_GROUP = 3
+"""Actions of a task that hands on its turn: the group's row, the next task, and its place."""
+
+_MOST_BEFORE = 99
+"""Actions for follow-ups in a transaction before the success, which also checks the lock."""
+
+_MOST_BYTES = 3_700_000
+"""In one transaction: 4 MB, without 400 KB for the row of the task itself.
+https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html"""
+
+WhenIgnored = Callable[[Any, Callable[..., None]], object]
+"""The user's function. Its arguments are the ignored task, and `create`, which adds a task to create."""
+
+
+class FollowUp:
+    """A task to create, with the actions that create it."""
+
+    __slots__ = ("count", "member", "puts", "size", "task", "waits")
+
+    def __init__(self, task: NewTask[Any], *, waits: bool = False) -> None:
+        self.task = task
+        self.waits = waits
+        """Whether the next step waits for it."""
+        self.member = NewMember(task.row, task.item) if "group" in task.item else None
+        self.puts: list[dict[str, Any]] = []
+        self.build()
+        self.count = len(self.puts) + (_FOR_GROUP if self.member else 0)
+        self.size = item_size(task.item) + sum(map(item_size, task.chunks))
+
+    def build(self) -> None:
+        """Build the actions. They change if the task replaces an expired row."""
+        self.puts = self.task.puts(self.task.row.tracker.connection())
+
+    @property
+    def is_last(self) -> bool:
+        """Whether it has to be created with the success, not before."""
+        return self.waits or self.member is not None
+
+    def __str__(self) -> str:
+        return f"{type(self.task.row).__name__} {self.task.row.task_id!r}"
+
+
+class FollowUps(Participant, Generic[T]):
+    """The tasks that a run creates, or that are created when a task is ignored."""
+
+    def __init__(self, task: T, step: str, next_code: Callable[[], int] = lambda: END) -> None:
+        task = readable(task)  # a damaged one that is ignored creates its tasks, too
+        self._task = self._row = task
+        self._next_code = next_code
+        self._step = step
+        self._named = f"{step} of {type(task).__name__} {task.task_id!r}"
+        self._creator = reference_to(task)
+        self._by = f"{task.use_case_id}/{task.task_id}/{step}/{task.fence}"
+        self.child_list: ChildList | None = None
+        """The list of the tasks that the next step waits for."""
+        self.wait_until: datetime | None = None
+        """When the next step starts even if one of them has not succeeded."""
+        self._ids: set[tuple[str, str]] = set()
+        self._left: list[FollowUp] = []
+        """The follow-ups that may not exist yet, in the order of their creation."""
+        self._closed = False
+        """Whether it is too late to add a follow-up."""
+
+    def create(self, model: type[TaskRow], /, task_id: str, *, wait: bool = False, **given: Any) -> None:
+        """Check and add a follow-up. The arguments are those of `ExecutionContext.create`.
+
+        Raises a ValueError for a task of another table, or one that is created twice.
+        """
+        self._check(model, task_id)
+        due_time, group, repeat, trace = (given.pop(name, None) for name in ("due_time", "group", "repeat", "trace"))
+        task_id, due, group = check_new_task(task_id, due_time, group, repeat)
+        also = {
+            "creator": {STRING: self._creator},
+            **tracked(model, task_id, group=group, trace=trace, creator=self._task, by=self._by),
+        }
+        if wait:
+            also["parent"] = {STRING: self._creator}
+        if wait and repeat is not None:
+            raise ValueError(
+                f"{self._named} cannot wait for {model.__name__} {task_id!r}, which repeats: its success is not its end"
+            )
+        task = new_task(model, task_id, None, due, given, also=also, repeat=repeat)
+        follow_up = FollowUp(task, waits=wait)
+        if follow_up.size > _MOST_BYTES:
+            raise ValueNotStorableError(
+                f"{follow_up} has {follow_up.size:,} bytes, and a follow-up at most {_MOST_BYTES:,}: create it without "
+                "its data, and let its own run save that",
+                task_id=task_id,
+                attribute="data",
+                size=follow_up.size,
+            )
+        if wait:
+            self._check_waiting(follow_up)
+        if follow_up.is_last:
+            self._check_last(follow_up)
+        self._check_room(follow_up)
+        if wait:
+            self.child_list = self.child_list or ChildList(self._task)
+            self.child_list.add(follow_up.task.row)
+        self._ids.add((follow_up.task.row.use_case_id, task_id))
+        self._left.append(follow_up)
+
+    def _check(self, model: object, task_id: str) -> None:
+        if self._closed:
+            raise RuntimeError(
+                f"create was called after when_ignored of {self._named} had returned: nothing is created"
+            )
+        if not (isinstance(model, type) and issubclass(model, TaskRow) and model._bound_steps):
+            raise TypeError(f"create takes a use case and a task id, not {shown(model)}: write create(Invoice, ...)")
+        name, of = model.__name__, self._task.tracker
+        if model.tracker.table is not of.table:
+            raise ValueError(
+                f"{self._named} cannot create {name} {task_id!r}: {name} is in another table, and tasks created in "
+                f"a run must be in its own; write {name}.create(...), which is not undone by a failure"
+            )
+        key = model.tracker.use_case.name, task_id
+        if key == (self._task.use_case_id, self._task.task_id):
+            raise ValueError(f"{self._named} cannot create itself: give the follow-up an id of its own")
+        if key in self._ids:
+            raise ValueError(f"{self._named} creates {name} {task_id!r} twice: give each follow-up an id of its own")
+
+    def _check_room(self, follow_up: FollowUp) -> None:
+        """Accept any number: those that do not fit into the success are created before it."""
+
+    def _check_waiting(self, follow_up: FollowUp) -> None:
+        if self._next_code() == END:
+            raise ValueError(f"{self._named} leads to the end, and no step after it can wait for {follow_up}")
+        own, new = self._task, follow_up.task.row
+        if follow_up.member and (own.use_case_id, own.group) == (new.use_case_id, new.group):
+            raise ValueError(
+                f"{self._named} cannot wait for {follow_up} in its own group: that has its turn after this task's end"
+            )
+
+    def _check_last(self, follow_up: FollowUp) -> None:
+        most = self._most_with_success - 1
+        if not _fits([follow_up, *(each for each in self._left if each.is_last)], most):
+            raise ValueError(
+                f"{self._named} cannot create {follow_up}, too: all tasks that it waits for, and those in groups, are "
+                f"created with its success, in one transaction, which takes at most {most} of them, or "
+                f"{most // (1 + _FOR_GROUP)} in groups, and {_MOST_BYTES:,} bytes; let each of them create some"
+            )
+
+    @property
+    def created(self) -> int:
+        """The number of tasks to create."""
+        return len(self._ids)
+
+    @property
+    def models(self) -> list[Any]:
+        """The use case of each task to create."""
+        return [self._task.tracker.table.use_cases[use_case] for use_case, _ in self._ids]
+
+    @property
+    def _most_with_success(self) -> int:
+        return _MOST_WITH_SUCCESS - (0 if self._task.group is None else _FOR_OWN_GROUP)
+
+    @classmethod
+    def of_success(cls, run: Journal[Any], row: TaskRow) -> FollowUps[Any] | None:
+        """Return the run's follow-ups, if any. The next step waits according to `row`.
+
+        The row may have a user's attribute named `follow_ups`, although the run creates nothing.
+        """
+        if "follow_ups" not in run.additions:
+            return None
+        follow_ups: FollowUps[Any] = run.additions["follow_ups"]
+        follow_ups._row = row
+        return follow_ups
+
+    def entrants(self) -> Iterator[Entry]:
+        """Yield the use case, group and task of each follow-up that enters a group and may not exist yet."""
+        for each in self._left:
+            if each.member is not None:
+                yield type(each.task.row), each.task.row.group, each.member
+
+    def change(self, success: Transition) -> None:
+        """Let the next step wait for the children that the block has created.
+
+        A child that exists already, from an earlier success in this round, has counted, or is included in the row's
+        `blockers`.
+        """
+        children, waits = sum(each.waits for each in self._left), self._row.blockers
+        if not (self.child_list or self.wait_until) or not (children or waits):
+            return
+        success.due = self.wait_until or clock.NEVER
+        if children:
+            so_far = self._row.child_count or 0
+            success.add(
+                blockers=Added(children, after=children + (waits or 0)),
+                child_count=Added(children, after=children + so_far),
+            )
+        else:
+            success.add(when.waits_for_others())
+        success.add(wait_until=self.wait_until)
+
+    def actions(self) -> list[Action]:
+        """Return the actions that create the tasks that may not exist yet."""
+        return _actions(self._left)
+
+    def refused(self, reasons: Sequence[Reason]) -> None:
+        """Leave out existing follow-ups of this task. Raise TaskAlreadyExistsError for a task of another creator."""
+        self._leave_out(self._left, reasons)
+
+    def prepare(self, commit: Callable[[Sequence[Action]], None]) -> None:
+        """Create the first ones before the success, while the lock is held, if its transaction has no room for all."""
+        first, last = _split(sorted(self._left, key=attrgetter("is_last")), self._most_with_success)
+        for batch in first:
+            while batch:
+                try:
+                    commit(_actions(batch))
+                except TransactWriteError as error:
+                    if not self._leave_out(batch, error.cancellation_reasons[1:]):
+                        raise
+                else:
+                    break
+        self._left = last
+
+    def _leave_out(self, sent: list[FollowUp], reasons: Sequence[Reason]) -> bool:
+        """Remove existing tasks from those that were sent. Return whether one of them was refused."""
+        exist, is_refused, at = set[FollowUp](), False, 0
+        for follow_up in sent:
+            reason = reasons[at] if at < len(reasons) else None
+            at += len(follow_up.puts)
+            if reason is not None and reason.code == REFUSED:
+                is_refused = True
+                new = follow_up.task.row
+                found = get(type(new), new.task_id) if reason.raw_item is None else load(type(new), reason.raw_item)
+                is_own = found is not None and readable(found).creator == self._creator
+                if not is_own and replaces_expired(follow_up.task, found):
+                    follow_up.build()
+                elif found is not None:  # otherwise it was deleted since, and is created again
+                    exist.add(follow_up)
+                    self._check_creator(follow_up, found)
+        sent[:] = [follow_up for follow_up in sent if follow_up not in exist]
+        return is_refused
+
+    def _check_creator(self, follow_up: FollowUp, found: TaskRow) -> None:
+        """Raise a TaskAlreadyExistsError if an existing task is not a follow-up of this one."""
+        new, creator = follow_up.task.row, readable(found).creator
+        if creator == self._creator:
+            return
+        raise TaskAlreadyExistsError(
+            f"{self._named} cannot create {follow_up}: it exists, {self._origin(creator)}, and is left as it is",
+            task_id=new.task_id,
+            task=found,
+        )
+
+    def _origin(self, creator: str | None) -> str:
+        if creator is None:
+            return "not as a follow-up"
+        try:
+            use_case, _, task_id = parse(creator)
+        except ValueError as damaged:
+            return f"and its creator, {damaged}"
+        if (use_case, task_id) == (self._task.use_case_id, self._task.task_id):
+            return "created by an earlier round of the same task, or by a task of that id which was deleted since"
+        return f"created by {use_case} {task_id!r}"
+
+
+class FollowUpsOfIgnored(FollowUps[T], OptionalParticipant):
+    """The tasks to create when a task is ignored. The task is ignored even if they cannot be created."""
+
+    def __init__(self, when_ignored: WhenIgnored, step: str, task: T) -> None:
+        """Call the user's function, which adds tasks to create. If it raises, no task is created."""
+        super().__init__(task, step)
+        self._given = task
+        self.problems: list[str] = []
+        self.interrupt: BaseException | None = None
+        # An exception of a signal handler looks like one of the function, but only the first time.
+        raised = self._collect(when_ignored)
+        if raised is not None and (again := self._collect(when_ignored)) is not None:
+            self._report(f"when_ignored of {self._named} raised {type_of(again)}, so it creates nothing", again)
+        elif raised is not None and not isinstance(raised, Exception):
+            self.interrupt = raised
+        self._closed = True
+
+    def _collect(self, when_ignored: WhenIgnored) -> BaseException | None:
+        """Call the user's function. If it raises, drop the tasks it has added, and return the exception."""
+        try:
+            when_ignored(self._given, self.create)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as raised:  # noqa: BLE001 - after any error, the task is recorded as ignored
+            self._left.clear()
+            self._ids.clear()
+            return raised
+        return None
+
+    def _check_waiting(self, follow_up: FollowUp) -> None:
+        raise ValueError(f"{self._named} is ignored, so no step can wait for {follow_up}")
+
+    def _check_room(self, follow_up: FollowUp) -> None:
+        if not _fits([follow_up, *self._left], self._most_with_success):
+            raise ValueError(
+                f"{self._named} is ignored, and cannot create {follow_up}, too: one transaction does both, which "
+                f"takes at most {self._most_with_success} of them, and {_MOST_BYTES:,} bytes"
+            )
+
+    def _check_last(self, follow_up: FollowUp) -> None:
+        raise ValueError(f"{self._named} is ignored, and {follow_up} cannot enter a group with that: leave group out")
+
+    def _check_creator(self, follow_up: FollowUp, found: TaskRow) -> None:
+        try:
+            super()._check_creator(follow_up, found)
+        except TaskAlreadyExistsError as error:
+            self.note(str(error))
+
+    def note(self, problem: str) -> None:
+        """Log why a follow-up is not created, and keep the reason for the run's error."""
+        self._report(f"when_ignored of {self._named}: {problem}")
+
+    def _report(self, problem: str, error: BaseException | None = None) -> None:
+        self.problems.append(problem)
+        fields = log_fields(self._task.use_case_id, self._step, self._task.task_id)
+        log.error("%s", problem, exc_info=error, extra=fields)
+
+
+def _actions(follow_ups: Sequence[FollowUp]) -> list[Action]:
+    return [put for follow_up in follow_ups for put in follow_up.puts]
+
+
+def _split(follow_ups: Sequence[FollowUp], most: int) -> tuple[list[list[FollowUp]], list[FollowUp]]:
+    """Return the transactions before the success, and the last follow-ups, which fit into the success."""
+    last: list[FollowUp] = []
+    left = list(follow_ups)
+    while left and _fits([left[-1], *last], most):
+        last.insert(0, left.pop())
+    first: list[list[FollowUp]] = []
+    for follow_up in left:
+        if first and _fits([*first[-1], follow_up], _MOST_BEFORE):
+            first[-1].append(follow_up)
+        else:
+            first.append([follow_up])
+    return first, last
+
+
+def _fits(follow_ups: Sequence[FollowUp], most: int) -> bool:
+    actions, size = sum(each.count for each in follow_ups), sum(each.size for each in follow_ups)
+    return actions <= most and size <= _MOST_BYTES
+
+
+def follow_ups_of(journal: Journal[T]) -> FollowUps[T]:
+    """Return the tasks that this run creates with its success."""
+    additions, claim = journal.additions, journal.claim
+    if "follow_ups" not in additions:
+        additions["follow_ups"] = FollowUps(claim.task, claim.step, lambda: journal.next_code)
+        additions.setdefault("group", None)  # in which they may enter
+    follow_ups: FollowUps[T] = additions["follow_ups"]
+    return follow_ups

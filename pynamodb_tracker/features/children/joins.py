@@ -1,0 +1,136 @@
+"""A join: a task waits for the children that its run has created, and the last of them makes it due.
+
+The parent's row counts them in `blockers`. Each child has a reference to its parent and the parent's round. The
+transaction of a child's success or deletion lowers the count and removes the reference. That way, a child counts once,
+even if a request is repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from pynamodb.connection.table import TableConnection
+from pynamodb.expressions.condition import Condition
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.dynamodb.connection import send
+from pynamodb_tracker.exceptions import TaskError
+from pynamodb_tracker.model.references import parse, round_of
+from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.status import END
+from pynamodb_tracker.writes import conditions as when
+from pynamodb_tracker.writes.conditions import guard
+from pynamodb_tracker.writes.lock import Journal
+from pynamodb_tracker.writes.participants import Action, MadeDue, Participant
+from pynamodb_tracker.writes.prepared import PreparedWrite, fill, slot
+from pynamodb_tracker.writes.refusals import check_format
+from pynamodb_tracker.writes.statements import loaded
+from pynamodb_tracker.writes.transition import Transition
+
+T = TypeVar("T", bound=TaskRow)
+
+
+@guard
+def waits_for_more() -> Condition:
+    """Require that the task waits for more than one task: the count of the last one has to make it due."""
+    return TaskRow.blockers > 1
+
+
+@guard
+def waits_for_one() -> Condition:
+    """Require that the task waits for one task only; none is put or has ended since that was read."""
+    return TaskRow.blockers <= 1
+
+
+@guard
+def status_seen() -> Condition:
+    """Require that the status is the one that was read."""
+    return TaskRow.status == slot(TaskRow.status, "seen_status")
+
+
+def counted(table: TableConnection) -> PreparedWrite:
+    """Return the write that counts a child, except the last one."""
+    guards = [when.same_round(), waits_for_more(), when.known_format()]
+    return PreparedWrite(table, condition=when.all_of(guards), actions=[TaskRow.blockers.set(TaskRow.blockers - 1)])
+
+
+def counted_last(table: TableConnection, *, parked: bool, awaits: bool = False) -> PreparedWrite:
+    """Return the write that counts the last child. A `parked` parent is due then, unless it `awaits` signals."""
+    guards = [when.same_round(), waits_for_one(), when.awaits_seen(is_there=awaits)]
+    guards += [status_seen(), when.known_format()]
+    if awaits:
+        return PreparedWrite(table, condition=when.all_of(guards), actions=[TaskRow.blockers.remove()])
+    due = [fill(TaskRow.due_time, "due")] if parked else []
+    return PreparedWrite(
+        table, condition=when.all_of(guards), actions=[*due, TaskRow.blockers.remove(), TaskRow.wait_until.remove()]
+    )
+
+
+class Parent(Participant):
+    """Takes part in a child's success or deletion: the parent waits for one task less."""
+
+    def __init__(self, child: TaskRow) -> None:
+        self._owner: Any = child.tracker.table.owner
+        self._table = child.tracker.connection()
+        self._last: list[MadeDue] = []
+        try:
+            self._reference = parse(child.parent)
+        except ValueError as error:
+            raise TaskError(
+                f"the success of {type(child).__name__} {child.task_id!r} cannot be counted: its parent, {error}; "
+                "correct or remove the attribute `parent` of its row",
+                task_id=child.task_id,
+                task=child,
+            ) from error
+
+    @classmethod
+    def of_success(cls, run: Journal[Any], row: TaskRow) -> Parent | None:
+        """Count the success that is the task's end."""
+        return cls(row) if run.next_code == END else None
+
+    @classmethod
+    def of_deletion(cls, row: TaskRow) -> Parent | None:
+        """Count the deletion."""
+        return cls(row)
+
+    def change(self, success: Transition) -> None:
+        """Remove the reference, so that the child counts only once."""
+        success.add(parent=None)
+
+    def actions(self) -> Sequence[Action]:
+        """Return the write that counts this child. There is none if the parent is gone, or no longer waits for it."""
+        row, self._last = self._read(), []
+        if row is None or round_of(row) != self._reference.round or "blockers" not in row._row_state.stored:
+            return []
+        check_format(row, "count a task that has ended for")
+        parked = row.due_time in {clock.NEVER, row.wait_until}
+        write = counted(self._table)
+        due = max(clock.now(), row.update_time)
+        if row.blockers <= 1:
+            awaits = "awaited_signals" in row._row_state.stored
+            write = counted_last(self._table, parked=parked, awaits=awaits)
+            model = self._owner.tracker.table.use_cases.get(self._reference.use_case)
+            if parked and not awaits and model is not None:
+                self._last = [MadeDue(model, row.task_id, row.status, row.creation, due)]
+        values = {
+            "seen_round": self._reference.round,
+            "seen_status": str(row.status),
+            "seen_awaits": sorted(row.awaited_signals or ()),
+            "due": clock.stamp(due),
+        }
+        return [{"Update": {"TableName": self._table.table_name, **write.request(self._key, values)}}]
+
+    def made_due(self) -> list[MadeDue]:
+        """Return the parent, if this was its last child."""
+        return self._last
+
+    @property
+    def _key(self) -> dict[str, dict[str, str]]:
+        return {"task_id": {"S": self._reference.task_id}, "use_case_id": {"S": self._reference.use_case}}
+
+    def _read(self) -> TaskRow | None:
+        """Read the parent as a row of the table, because this program may not declare its use case."""
+        item = send(self._table, "GetItem", {"Key": self._key, "ConsistentRead": True}).get("Item")
+        row: TaskRow | None = loaded(self._owner, item) if item else None
+        return row

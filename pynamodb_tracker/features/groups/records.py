@@ -1,0 +1,128 @@
+"""The records of a group: its row, and a place for each task that waits for its turn."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from pynamodb.constants import NUMBER, STRING
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.arguments import shown
+from pynamodb_tracker.dynamodb.connection import Item
+from pynamodb_tracker.exceptions import TrackerError, ValueNotStorableError
+from pynamodb_tracker.model.data import bounded_json
+from pynamodb_tracker.model.overflow import GROUP_OF, group_range_key, item_key
+
+MAX_DATA_BYTES = 350_000
+"""Bytes of a group's data as JSON. It has to fit into one item."""
+
+_DIGITS = 10
+
+
+class GroupRow(NamedTuple):
+    """The row of a group."""
+
+    turn: str | None
+    """The task that has the turn: it is due, running, or waiting for a retry."""
+    last: int
+    """The number of the task that entered last."""
+    data: str
+    """The group's data as JSON."""
+    version: int
+    """How often the row was written. A write that was decided by an older version is refused."""
+
+
+class Place(NamedTuple):
+    """The place of a task that waits for its turn."""
+
+    number: int
+    task_id: str
+    turn_due_time: datetime
+    """When the task may start once it has its turn."""
+    status: int
+    """The code of its state, which does not change while it waits."""
+    creation: str
+    """The token of its creation."""
+
+
+def row_key(use_case: str, name: str) -> Item:
+    """Return the stored key of a group's row."""
+    return item_key(name, group_range_key(use_case))
+
+
+def place_key(use_case: str, name: str, number: int) -> Item:
+    """Return the stored key of a place. Places sort by number."""
+    return item_key(name, f"{_places(use_case)}{number:0{_DIGITS}d}")
+
+
+def last_range_key(use_case: str) -> str:
+    """Return the highest range key of a place."""
+    return _places(use_case) + "9" * _DIGITS
+
+
+def _places(use_case: str) -> str:
+    return f"{group_range_key(use_case)}##"
+
+
+def parse(use_case: str, name: str, items: Iterable[Item]) -> tuple[GroupRow | None, list[Place]]:
+    """Return the row of a group, and its places in order.
+
+    Items of other use cases may lie between them, such as one whose name continues this one's with a `!`.
+    """
+    row, places, own, prefix = None, [], group_range_key(use_case), _places(use_case)
+    try:
+        for item in items:
+            key = item["use_case_id"][STRING]
+            if key == own:
+                turn, data = item.get("turn", {STRING: None})[STRING], item.get("data", {STRING: "{}"})[STRING]
+                row = GroupRow(turn, int(item["last"][NUMBER]), data, int(item["version"][NUMBER]))
+            elif key.startswith(prefix):
+                due_time, code = clock.parse(item["turn_due_time"][STRING]), int(item["code"][NUMBER])
+                member, creation = item["member"][STRING], item["creation"][STRING]
+                places.append(Place(int(key.removeprefix(prefix)), member, due_time, code, creation))
+    except (KeyError, ValueError) as error:
+        raise TrackerError(
+            f"cannot read the group {name!r} of use case {use_case!r}: another program has changed it: {error!r}"
+        ) from error
+    return row, places
+
+
+def stored_place(use_case: str, name: str, place: Place) -> Item:
+    """Return the stored form of a place."""
+    return {
+        **place_key(use_case, name, place.number),
+        GROUP_OF: {STRING: use_case},
+        "member": {STRING: place.task_id},
+        "turn_due_time": {STRING: clock.stamp(place.turn_due_time)},
+        "code": {NUMBER: str(place.status)},
+        "creation": {STRING: place.creation},
+    }
+
+
+def is_waiting_at(item: Mapping[str, Any], name: str, number: int) -> bool:
+    """Return whether the task in this row still waits at this place. It may have ended, or entered again."""
+    place = item.get("group"), item.get("group_number")
+    return "turn_due_time" in item and place == ({STRING: name}, {NUMBER: str(number)})
+
+
+def data_in(text: str, name: str) -> dict[str, Any]:
+    """Parse the data of a group."""
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise TrackerError(f"the data of group {name!r} cannot be read: {error}") from error
+    if not isinstance(data, dict):
+        raise TrackerError(f"the data of group {name!r} cannot be read: it is a dictionary, not {shown(data)}")
+    return data
+
+
+def data_text(data: object, name: str, task_id: str) -> str:
+    """Return the data of a group as JSON. Raises ValueNotStorableError if it cannot be stored."""
+    described, advice = f"the data of group {name!r}", "keep large values in an object store, or in a task"
+    if not isinstance(data, dict):
+        problem = f"{described} cannot be stored: it is a dictionary, not {shown(data)}"
+        raise ValueNotStorableError(problem, task_id=task_id, attribute="group.data")
+    return bounded_json(data, "it", described, MAX_DATA_BYTES, advice, task_id=task_id, attribute="group.data")

@@ -1,0 +1,321 @@
+"""A task that repeats: the next turn of its row after an end, a command, or a change of its rule.
+
+A turn is an occurrence of the rule, or an extra turn before the next occurrence, because somebody has asked for it. An
+extra turn never replaces an occurrence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from pynamodb.attributes import Attribute
+from pynamodb.constants import NUMBER, STRING
+from pynamodb.exceptions import PynamoDBConnectionError
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.dynamodb.connection import Item
+from pynamodb_tracker.exceptions import TaskError
+from pynamodb_tracker.model.again import PendingRequest
+from pynamodb_tracker.model.changes import Changes
+from pynamodb_tracker.model.failure_log import failures_in_row
+from pynamodb_tracker.model.repeat import LastRun, Occurrence, Repeat
+from pynamodb_tracker.model.row import TaskRow, load
+from pynamodb_tracker.status import END, Codes
+from pynamodb_tracker.writes import conditions as when
+from pynamodb_tracker.writes.lock import Claim, Journal, new_token
+from pynamodb_tracker.writes.participants import Participant
+from pynamodb_tracker.writes.statements import WAITS, StepStatements, get
+from pynamodb_tracker.writes.transition import Transition, of_round, without_payloads
+
+_SECOND = timedelta(seconds=1)
+
+_NO_TURN: Mapping[str, Any] = {"occurrence": None, "occurrence_count": None, "extra_time": None}
+
+
+class Turn(NamedTuple):
+    """When a task is due, and the attributes of its row for that; None for an attribute that it does not have."""
+
+    due: datetime
+    values: Mapping[str, Any]
+
+
+def first_turn(repeat: Repeat, at: datetime) -> Turn | None:
+    """Return the first turn of a task that gets the rule at that time, or is due then, or None."""
+    rule = repeat.begun(at)
+    first = rule.first(at)
+    return None if first is None else _turn_at(first, rule)
+
+
+def next_turn(row: TaskRow, now: datetime, asked: PendingRequest | None = None) -> Turn | None:
+    """Return the turn after the row's present one, or None after the last.
+
+    `asked` is a request that arrived in the meantime, maybe with another rule.
+    """
+    rule = None if asked is None else asked.repeat
+    return _earlier_turn(_next_occurrence(row, now, rule), None if asked is None else _time_of(asked), rule)
+
+
+def next_round_when_reopened(codes: Codes, row: TaskRow, now: datetime) -> Transition | None:
+    """Return the transition of an ignored task to its next turn, skipping missed ones. None if it keeps its turn."""
+    occurrence, number, repeat = row.occurrence, row.occurrence_count, row.repeat
+    is_first = codes.pending == row.tracker.steps[0].pending
+    if not is_first or row.status != codes.ignored or occurrence is None or repeat is None:
+        return None
+    following = Occurrence(occurrence, number) if occurrence > now else repeat.beyond(occurrence, number, now)
+    return None if following is None else begun_again(row, _turn_at(following))
+
+
+def pin(statements: StepStatements[Any], token: str, values: Mapping[str, Any]) -> Transition:
+    """Store the occurrence that the task runs for, before its block begins, without writing an indexed attribute.
+
+    A late copy is refused, because another claim or the end of this run has written the row.
+    """
+    pin = Transition("pin", None, when.mine(statements.codes))
+    pin.seen, pin.values = {"lock": token}, {**values}
+    return pin
+
+
+def _is_first_claim(model: type[TaskRow], before: Item, *, is_held: bool) -> bool:
+    """Return whether no block has begun in the round of a row before its claim, or before the claim that held it."""
+    lock, begun = before.get("lock"), before.get("round")
+    if not is_held and (lock is None or (begun is not None and lock[STRING] <= begun[STRING])):
+        return True  # neither a claim nor a command has written the row since
+    is_first = before["attempt"] == {NUMBER: "1" if is_held else "0"}
+    if not is_first or not {"release_count", "postpone_count"}.isdisjoint(before):
+        return False
+    return "last_error" not in before or _is_of_last_round(load(model, before))
+
+
+def _is_of_last_round(row: TaskRow) -> bool:
+    """Return whether the last error of a row has ended the round before. Reopening leaves that of this round, too."""
+    errors = [each for each in failures_in_row(row) if each.type != "reopened"]
+    last: LastRun | None = row.last_run
+    return bool(errors) and last is not None and errors[-1].time - last.ended < _SECOND  # it ended within that second
+
+
+def _after_success(row: TaskRow, now: datetime, asked: PendingRequest | None) -> Transition:
+    """Return the transition after the last step: to the next turn, or to the end after the last turn."""
+    turn = next_turn(row, now, asked)
+    if turn is not None:
+        return begun_again(row, turn)
+    ended = Transition("succeed", END)
+    ended.expires = False
+    ended.add(**{**_NO_TURN, **({} if asked is None or asked.repeat is None else {"repeat": asked.repeat})})
+    return ended
+
+
+class NextRound(Participant):
+    """Begins the next round instead of the end: the next occurrence, or a run that was requested."""
+
+    writes = False
+
+    def __init__(self, row: TaskRow, attempt: int, created: int) -> None:
+        self._row = row
+        self._attempt = attempt
+        self._created = created
+
+    @classmethod
+    def after_claim(cls, claim: Claim[Any]) -> Transition | None:
+        """Return the write that moves a task to the latest occurrence missed before its claim, if there is one.
+
+        All attempts of a round have the same `ctx.occurrence`, so it moves only before the first block of the round. A
+        takeover moves it if the dead worker should have done so first, and did not: it died before its block.
+        """
+        row, before = claim.task, claim.before or claim.task._row_state.stored
+        rule, occurrence, number, claimed = row.repeat, row.occurrence, row.occurrence_count, row.update_time
+        if rule is None or occurrence is None or rule.missed == "all" or row.extra_time is not None:
+            return None
+        codes = claim.statements.codes
+        was_held = before["status"] == {NUMBER: str(codes.in_progress)}
+        if codes.pending != row.tracker.steps[0].pending or not _is_first_claim(type(row), before, is_held=was_held):
+            return None
+        if was_held:
+            died = clock.read(before["update_time"][STRING])
+            if died is None or rule.latest(occurrence, number, died) is None:
+                return None
+        latest = rule.latest(occurrence, number, claimed)
+        if latest is None:
+            return None
+        counted = {} if latest.number is None else {"occurrence_count": latest.number}
+        return pin(claim.statements, claim.token, {"occurrence": latest.time, **counted})
+
+    @classmethod
+    def of_success(cls, run: Journal[Any], row: TaskRow) -> NextRound | None:
+        """Take part in the success of the last step, if the task repeats or was requested again."""
+        if run.next_code != END or (row.repeat is None and row.queued is None):
+            return None
+        follow_ups = run.additions.get("follow_ups")
+        return cls(row, run.claim.attempt, follow_ups.created if follow_ups else 0)
+
+    def change(self, success: Transition) -> None:
+        """Move to the next turn, and apply the pending request, unless another one came since."""
+        row, again = self._row, self._row.queued
+        if again is None or again.repeat is not None or row.repeat is not None:
+            success.follow(_after_success(row, clock.now(), again))
+        else:
+            success.follow(begun_again(row, Turn(again.due_time, {})))
+        success.add(**last_run(row, "succeeded", self._attempt, clock.now(), self._created))
+        if again is None:
+            return
+        success.instead(when.no_request_pending(), when.requests_as_seen())
+        success.add(seen={"seen_asked": str(row.request_count)}, queued=None)
+        success.changes = {**success.changes, **again.changes(row.tracker.own_attributes)}
+        if again.asks_for_run and (again.trace or "trace" in row._row_state.stored):
+            trace: Any = TaskRow.trace, None if again.trace is None else {STRING: again.trace}
+            success.changes = {**success.changes, "trace": trace}
+
+    @classmethod
+    def after_last_failure(cls, row: TaskRow, now: datetime, claim: Claim[Any] | None) -> Transition | None:
+        """Return the transition to the next turn, unless the rule stops on failure."""
+        if row.repeat is None:
+            return None
+        row = row if claim is None else _row_now(claim)
+        if row.repeat is None or row.repeat.stop_on_failure:
+            return None
+        again = row.queued  # it stays for the next success, which may be sooner for its sake
+        asked = None if again is None else _time_of(again)
+        turn = _earlier_turn(_next_occurrence(row, now, None), asked, None)
+        return None if turn is None else begun_again(row, turn)
+
+
+def _row_now(claim: Claim[Any]) -> TaskRow:
+    """Read the row again: an earlier run may have been requested since the claim."""
+    task: TaskRow = claim.task
+    try:
+        row = get(claim.statements.model, task.task_id, until=claim.expire_time)
+    except (PynamoDBConnectionError, TaskError):  # a row that cannot be read fails its attempts, like any other
+        return task  # what was asked for waits for the next occurrence then
+    return row if row is not None and claim.holds(row) else task
+
+
+def last_run(row: TaskRow, outcome: str, attempt: int, ended: datetime, created: int = 0) -> dict[str, Any]:
+    """Return the record of a round that ends, or nothing if the task does not repeat."""
+    occurrence, extra = row.occurrence, row.extra_time
+    due = extra or occurrence
+    if due is None:
+        return {}
+    return {"last_run": LastRun(None if extra else occurrence, due, outcome, attempt, ended, created)}
+
+
+def begun_again(row: TaskRow, turn: Turn) -> Transition:
+    """Return the transition to a turn at the first step. It is a new round, which accepts any payload."""
+    begun = Transition("next round", row.tracker.steps[0].pending, due=turn.due)
+    begun.add(round=new_token(above=row.lock), **WAITS, **of_round(row), **turn.values)
+    begun.changes = without_payloads(row)
+    return begun
+
+
+def turn_of_new(repeat: Repeat, at: datetime) -> tuple[datetime, Item] | None:
+    """Return when a new task with this rule is first due, and the attributes of its row in stored form, or None."""
+    turn = first_turn(repeat, at)
+    if turn is None:
+        return None
+    changes = _changes({}, turn.values).values()
+    return turn.due, {attribute.attr_name: value for attribute, value in changes if value is not None}
+
+
+def merged(row: TaskRow, repeat: Repeat | None, due: datetime | None, now: datetime) -> tuple[Changes, datetime | None]:
+    """Return the changes that give a row at its first step another rule or an earlier turn, and its new due time.
+
+    `due` is the requested time, if that moves the task. None leaves the due time as it is.
+    """
+    values: dict[str, Any] = {}
+    if repeat is not None and repeat != row.repeat:
+        rule = rule_since(row, repeat, now)
+        first = rule.first(now)
+        if first is not None and not _is_at_occurrence(row, now):
+            turn = _turn_by_other_rule(row, rule, first, due)
+            return _changes(row._row_state.stored, turn.values), None if turn.due == row.due_time else turn.due
+        values["repeat"] = rule
+    if due is not None:
+        values["extra_time"] = due if row.occurrence is None or due < row.occurrence else None
+    return _changes(row._row_state.stored, values), due
+
+
+def begun_anew(row: TaskRow, turn: Turn | None, due: datetime) -> Changes:
+    """Return the changes that give an ended row a turn, or a due time although its rule has no occurrence left."""
+    return _changes(row._row_state.stored, {**_NO_TURN, "extra_time": due} if turn is None else turn.values)
+
+
+def rule_since(row: TaskRow, repeat: Repeat, now: datetime) -> Repeat:
+    """Return a rule for a row that gets it now: it counts from now, but after the row's present occurrence.
+
+    A rule that differs only in its treatment of failures and missed occurrences counts as before.
+    """
+    before, occurrence = row.repeat, row.occurrence
+    if before is not None and _has_same_times(repeat, before):
+        return replace(repeat, since=before.since)
+    if occurrence is None or row.extra_time is not None or occurrence > now + row.tracker.margin:
+        return repeat.begun(now)
+    return repeat.begun(max(now, occurrence + _SECOND))
+
+
+def _turn_by_other_rule(row: TaskRow, rule: Repeat, first: Occurrence, due: datetime | None) -> Turn:
+    """Return the turn of a waiting row that gets a rule. It stays due if somebody has asked for that."""
+    codes, was_asked_for = row.tracker.steps[0], row.repeat is None or row.extra_time is not None
+    if row.status == codes.pending:
+        asked = due or (row.due_time if was_asked_for else None)
+        if asked is not None and asked < first.time:
+            return _turn_at(first, rule, asked)
+        return _turn_at(first, rule)
+    turn = _turn_at(first, rule, row.due_time if row.status == codes.failed else None)
+    return turn._replace(due=row.due_time)  # noqa: SLF001 - what a named tuple calls its public method
+
+
+def _is_at_occurrence(row: TaskRow, now: datetime) -> bool:
+    if row.occurrence is None or row.extra_time is not None:
+        return False
+    codes = row.tracker.steps[0]
+    return row.status == codes.failed or (row.status == codes.pending and row.due_time <= now + row.tracker.margin)
+
+
+def _has_same_times(repeat: Repeat, other: Repeat | None) -> bool:
+    return other is not None and replace(repeat, missed=other.missed, stop_on_failure=other.stop_on_failure) == other
+
+
+def _next_occurrence(row: TaskRow, now: datetime, rule: Repeat | None) -> Occurrence | None:
+    if rule is not None and rule.since is not None and not _has_same_times(rule, row.repeat):
+        return rule.after(rule.since - _SECOND, None, now)
+    occurrence, number, rule = row.occurrence, row.occurrence_count, rule or row.repeat
+    if occurrence is None or rule is None:
+        return None
+    if row.extra_time is not None:  # the turn that came before the occurrence has ended
+        return Occurrence(occurrence, number)
+    return rule.after(occurrence, number, now)
+
+
+def _time_of(asked: PendingRequest) -> datetime | None:
+    """Return the requested time of another run, or None if only the rule was changed."""
+    return asked.due_time if asked.asks_for_run else None
+
+
+def _earlier_turn(following: Occurrence | None, asked: datetime | None, rule: Repeat | None) -> Turn | None:
+    """Return the earlier of the next occurrence and the requested time, or None if there is neither."""
+    if asked is not None and (following is None or asked < following.time):
+        return _turn_at(following, rule, asked)
+    return None if following is None else _turn_at(following, rule)
+
+
+def _turn_at(following: Occurrence | None, rule: Repeat | None = None, extra_time: datetime | None = None) -> Turn:
+    """Return the turn at an occurrence, or at an extra time before it, with the rule if the row gets another one."""
+    values = {**_NO_TURN, "extra_time": extra_time}
+    if rule is not None:
+        values["repeat"] = rule
+    if following is not None:
+        values.update(occurrence=following.time, occurrence_count=following.number)
+    due = extra_time or (clock.NEVER if following is None else following.time)
+    return Turn(due, values)
+
+
+def _changes(stored: Item, values: Mapping[str, Any]) -> Changes:
+    """Return the values as changes of a row, without removing attributes that the row does not have."""
+    changes: dict[str, tuple[Attribute[Any], dict[str, Any] | None]] = {}
+    for name, value in values.items():
+        attribute: Attribute[Any] = getattr(TaskRow, name)
+        text = None if value is None else {attribute.attr_type: attribute.serialize(value)}
+        if text != stored.get(attribute.attr_name):
+            changes[name] = attribute, text
+    return changes

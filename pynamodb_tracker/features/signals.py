@@ -1,0 +1,336 @@
+"""Signals from outside: a success or a create parks the task until they come, and SEND stores one.
+
+`awaited_signals` has the names of the missing signals, and `blockers` the number of children. The row is parked while
+it has one of the two. A signal counts once in a round, and stays in `signals`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Generic, Literal, TypeVar
+
+from pynamodb.constants import MAP, STRING, STRING_SET
+from pynamodb.expressions.condition import Condition
+from pynamodb.expressions.operand import Path
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.dynamodb.connection import Item, Refused
+from pynamodb_tracker.dynamodb.connection import send as send_request
+from pynamodb_tracker.dynamodb.retries import slept_before_retry
+from pynamodb_tracker.exceptions import (
+    SignalAlreadyReceivedError,
+    TaskAlreadySucceededError,
+    TaskNotFoundError,
+    TaskNotReadyError,
+)
+from pynamodb_tracker.model.references import round_of
+from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.signals import ReceivedSignal, check_label, value_text
+from pynamodb_tracker.status import END
+from pynamodb_tracker.writes import conditions as when
+from pynamodb_tracker.writes.conditions import Guard, guard
+from pynamodb_tracker.writes.lock import Journal, new_token
+from pynamodb_tracker.writes.participants import Participant
+from pynamodb_tracker.writes.prepared import PreparedWrite, fill, slot
+from pynamodb_tracker.writes.refusals import check_format
+from pynamodb_tracker.writes.statements import get, loaded
+from pynamodb_tracker.writes.transition import EMPTY_MAP, Transition
+
+T = TypeVar("T", bound=TaskRow)
+T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
+
+Effect = Literal["resumed", "early", "late", "stored"]
+
+_TRIES = 8
+_AT_ONCE = 3
+"""How many writes of a call are sent without a pause."""
+
+
+@guard
+def not_received(name: str) -> Condition:
+    """Require that this signal has not come: the first one counts."""
+    return Path(["signals", name]).does_not_exist()
+
+
+@guard
+def no_signals() -> Condition:
+    """Require that the row has no map of signals: an entry cannot be set in one that is not there."""
+    return TaskRow.signals.does_not_exist()
+
+
+@guard
+def awaits_only(name: str) -> Condition:
+    """Require that this signal is all that the task waits for."""
+    return (TaskRow.awaited_signals == {name}) & TaskRow.blockers.does_not_exist()
+
+
+@guard
+def awaits_more(name: str) -> Condition:
+    """Require that the task awaits this signal, and waits for something else."""
+    return TaskRow.awaited_signals.contains(name) & (~(TaskRow.awaited_signals == {name}) | TaskRow.blockers.exists())
+
+
+@guard
+def not_awaited(name: str) -> Condition:
+    """Require that the task does not await this signal: otherwise it may have to become due by it."""
+    return TaskRow.awaited_signals.does_not_exist() | ~TaskRow.awaited_signals.contains(name)
+
+
+@guard
+def parked(pending: tuple[int, ...]) -> Condition:
+    """Require that the task is pending, and not yet started by its limit; it never becomes due before its last move."""
+    return _parked(pending) & (TaskRow.update_time <= slot(TaskRow.update_time, "now"))
+
+
+@guard
+def not_parked(pending: tuple[int, ...]) -> Condition:
+    """Require that the task was started by its limit, has failed or is ignored: its due time is not to be moved."""
+    return ~_parked(pending)
+
+
+def _parked(pending: tuple[int, ...]) -> Condition:
+    due: Any = TaskRow.due_time
+    return when.at(*pending).condition & ((due == clock.NEVER) | (due == Path(TaskRow.wait_until)))
+
+
+@guard
+def not_ended() -> Condition:
+    """Require that the task has not succeeded at its last step: its next round has its own signals."""
+    return TaskRow.status < END
+
+
+@guard
+def first_round() -> Condition:
+    """Require that the task never started over, and was not created after the signal was sent."""
+    creation = TaskRow.creation
+    return TaskRow.round.does_not_exist() & (creation <= slot(creation, "token"))
+
+
+@dataclass(frozen=True, slots=True)
+class Sent(Generic[T_co]):
+    """The effect of `send`, and the task after it.
+
+    `effect` is `resumed` if the signal makes the task due, or `early` if the task did not wait for it yet. It is `late`
+    if the limit had passed, or the task has failed or is ignored: the signal is stored. It is `stored` if the task
+    waits for more, or already had this signal.
+    """
+
+    task: T_co
+    effect: Effect
+
+
+class Awaits(Participant):
+    """Takes part in a success: the next step waits for missing signals, or no longer waits."""
+
+    writes = False
+
+    def __init__(self) -> None:
+        self.names: frozenset[str] = frozenset()
+        """The signals that the next step waits for."""
+        self.until: datetime | None = None
+        """When the next step starts even if a signal is missing."""
+        self._limit: datetime | None = None
+        """The same, or the limit of `ctx.wait_until`, even if no child is left to wait for."""
+        self._missing: frozenset[str] = frozenset()
+        self._claimed: frozenset[str] = frozenset()
+        """The signals that the claimed row still awaited, because its limit had passed."""
+
+    @classmethod
+    def of_success(cls, run: Journal[Any], row: TaskRow) -> Awaits:
+        """Find the missing signals in the row.
+
+        If a signal has come without which the run decided, raise TaskNotReadyError, which releases the attempt.
+        """
+        awaits: Awaits = cls._of_run(run)
+        answered, claim = (row.signals or {}).keys(), run.claim
+        awaits._missing = awaits.names - answered
+        awaits._limit = awaits.until or getattr(run.additions.get("follow_ups"), "wait_until", None)
+        if came := awaits._claimed & answered:
+            run.unstarted = TaskNotReadyError(
+                f"{claim} has decided without the signal {', '.join(sorted(came))}, which came during its run; nothing "
+                "of it was recorded, the attempt is released, and the next one has the signal",
+                task_id=row.task_id,
+                task=row,
+            )
+            raise run.unstarted
+        return awaits
+
+    @classmethod
+    def guards_of_giving_up(cls, run: Journal[Any]) -> Sequence[Guard]:
+        """Require that no signal has come since the claim, unless another attempt would repeat a part."""
+        if getattr(run.additions.get("checkpoints"), "is_stuck", False):
+            return ()
+        awaits: Awaits = cls._of_run(run)
+        return [not_received(name) for name in sorted(awaits._claimed)]
+
+    @classmethod
+    def _of_run(cls, run: Journal[Any]) -> Awaits:
+        """Return the signals that the run asks for, and those that its claimed row still awaited."""
+        # It stays in the additions, although a signal removes the attribute.
+        awaits: Awaits = run.additions.setdefault("awaited_signals", cls())
+        awaits._claimed = (run.claim.task.awaited_signals or frozenset()) - awaits.names
+        return awaits
+
+    def change(self, success: Transition) -> None:
+        """Let the next step wait for its signals, which replace those that the row awaited."""
+        success.add(*(not_received(name) for name in sorted(self._missing | self._claimed)))
+        waits = success.values.get("blockers") is not None or when.waits_for_others() in success.guards
+        if self._missing or waits:
+            success.due = self._limit or clock.NEVER
+            success.add(wait_until=self._limit)
+        if self._missing:
+            success.add(awaited_signals=self._missing, signals=EMPTY_MAP)
+        elif self._claimed:
+            success.add(awaited_signals=None)
+
+
+def awaiting(name: str, until: datetime | timedelta | None) -> tuple[Item, datetime]:
+    """Return the stored attributes of a new task that awaits this signal, and its due time."""
+    limit = clock.now() + until if isinstance(until, timedelta) else until
+    also: Item = {"awaited_signals": {STRING_SET: [name]}, "signals": {MAP: {}}}
+    if limit is not None:
+        also["wait_until"] = {STRING: clock.stamp(limit)}
+    return also, limit or clock.NEVER
+
+
+def restored(
+    task_id: str, awaits: Collection[str], signals: Mapping[str, Mapping[str, Any]], until: datetime | None
+) -> tuple[Item, datetime | None]:
+    """Return the same for a task that awaits these signals `until` then, and has received others, as exported."""
+    if both := {*awaits} & signals.keys():
+        raise ValueError(f"it awaits {', '.join(sorted(both))}, and has that already: leave out one of both")
+    stored: Item = {}
+    for name, given in signals.items():
+        by, key = check_label("by", given.get("by")), check_label("key", given.get("key"))
+        time = datetime.fromisoformat(given["time"]) if "time" in given else clock.now()
+        signal = ReceivedSignal(None, by, time, new_token(), key)
+        stored[name] = {MAP: signal.stored(value_text(given.get("value"), name, task_id))}
+    also, due = awaiting("", until)
+    if awaits:
+        return {**also, "awaited_signals": {STRING_SET: sorted(awaits)}, "signals": {MAP: stored}}, due
+    return {"signals": {MAP: stored}}, until
+
+
+def sending(model: type[TaskRow], name: str, form: str, *, of_round: bool) -> PreparedWrite:
+    """Return the write of a signal: `more`, `last`, `late`, `early`, or `first`, an early one without a map yet."""
+    pending = tuple(codes.pending for codes in model.tracker.steps)
+    guards = [when.same_round() if of_round else first_round(), when.known_format()]
+    path: Any = Path(["signals", name])
+    changes: list[Any] = [path.set(slot(TaskRow.signals, "signal"))]
+    if form == "more":
+        guards += [not_received(name), awaits_more(name)]
+        changes.append(TaskRow.awaited_signals.delete({name}))
+    elif form in ("early", "first"):
+        guards += [not_awaited(name), when.no_request_pending(), not_ended()]
+        if form == "first":
+            guards.append(no_signals())
+            changes[0] = fill(TaskRow.signals, "signals")
+        else:
+            guards.append(not_received(name))
+    else:
+        guards += [not_received(name), awaits_only(name)]
+        guards.append(parked(pending) if form == "last" else not_parked(pending))
+        changes += [TaskRow.awaited_signals.remove(), TaskRow.wait_until.remove()]
+        if form == "last":
+            changes.append(fill(TaskRow.due_time, "now"))
+    return PreparedWrite(
+        model.tracker.connection(), condition=when.all_of(guards), actions=changes, return_values="ALL_NEW"
+    )
+
+
+_EFFECTS: dict[str, Effect] = {"last": "resumed", "late": "late", "more": "stored", "early": "early", "first": "early"}
+
+
+def send(
+    model: type[T], task_id: str, name: str, value: object, *, by: str | None, key: str | None, of_round: str | None
+) -> Sent[T]:
+    """Store a signal. The first try is for the last signal of a parked task, the next ones depend on the row."""
+    text, token, form, now = value_text(value, name, task_id), new_token(), "last", clock.now()
+    for number in range(_TRIES):
+        signal = {MAP: ReceivedSignal(None, by, now, token, key).stored(text)}
+        values = {
+            "signal": signal[MAP],
+            "signals": {name: signal},
+            "token": token,
+            "seen_round": of_round,
+            "now": clock.stamp(now),
+        }
+        write = sending(model, name, form, of_round=of_round is not None)
+        request = write.request(model.tracker.key(task_id), values)
+        request["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
+        try:
+            stored = send_request(model.tracker.connection(), "UpdateItem", request)["Attributes"]
+        except Refused as refused:
+            item = refused.item if number < _AT_ONCE else None
+            # If the refusal has no row, or others are quicker, read it after the pause: it would be outdated by then.
+            if not slept_before_retry(number, base=0.05 if item is None else 0.0):
+                break
+            row = get(model, task_id) if item is None else loaded(model, item)
+        else:
+            return Sent(loaded(model, stored), _EFFECTS[form])
+        row = _of_round(model, task_id, name, row, of_round)
+        first = (row.signals or {}).get(name)
+        if first is not None:
+            return Sent(row, _EFFECTS[form] if first.token == token else _repeated(row, name, first, text, key))
+        form, now = _next_form(row, name), max(clock.now(), row.update_time)
+        if token < row.creation:  # this clock is behind that of the program that created it
+            token = new_token(above=row.creation)
+    raise TaskNotReadyError(
+        f"cannot send {name} to {model.__name__} {task_id!r}: it changed {number + 1} times meanwhile; try again",
+        task_id=task_id,
+    )
+
+
+def _of_round(model: type[T], task_id: str, name: str, row: T | None, of_round: str | None) -> T:
+    operation, task = f"send {name} to", f"{model.__name__} {task_id!r}"
+    if row is None:
+        raise TaskNotFoundError(f"cannot {operation} {task}: there is no such task", task_id=task_id)
+    check_format(row, operation)
+    if of_round is None and "round" in row._row_state.stored:
+        raise TypeError(
+            f"cannot {operation} {task}: it has started over, and the signal may be that of an earlier round; give "
+            "the callback ctx.round, and send(..., round=...)"
+        )
+    if of_round is not None and of_round != round_of(row):
+        raise TaskNotFoundError(
+            f"cannot {operation} {task}: the round {of_round} of it has ended; the signal is not stored",
+            task_id=task_id,
+            task=row,
+        )
+    return row
+
+
+def _repeated(row: TaskRow, name: str, first: ReceivedSignal, text: str, key: str | None) -> Effect:
+    """Return the effect of a repeated signal. Raise SignalAlreadyReceivedError if the stored one is another."""
+    if (key is not None and key == first.key) or json.loads(text) == first.value:
+        return "stored"
+    raise SignalAlreadyReceivedError(
+        f"cannot send {name} to {type(row).__name__} {row.task_id!r}: it was received at {clock.in_words(first.time)}"
+        f"{f' by {first.by}' if first.by else ''}, with another value, which counts",
+        task_id=row.task_id,
+        task=row,
+        signal=first,
+    )
+
+
+def _next_form(row: TaskRow, name: str) -> str:
+    """Return the form of the write for the row that refused the last one, or raise if the signal cannot be stored."""
+    described = f"cannot send {name} to {type(row).__name__} {row.task_id!r}"
+    awaits = row.awaited_signals or frozenset()
+    if name in awaits:
+        if awaits != {name} or "blockers" in row._row_state.stored:
+            return "more"
+        is_pending = any(row.status == codes.pending for codes in row.tracker.steps)
+        return "last" if is_pending and row.due_time in {clock.NEVER, row.wait_until} else "late"
+    if row.status == END:
+        raise TaskAlreadySucceededError(f"{described}: it has succeeded", task_id=row.task_id, task=row)
+    if "queued" in row._row_state.stored:
+        raise TaskNotReadyError(
+            f"{described}: another run of it is asked for, which has no round yet; try again once that has begun",
+            task_id=row.task_id,
+            task=row,
+        )
+    return "early" if "signals" in row._row_state.stored else "first"

@@ -1,0 +1,316 @@
+"""Creating a task: a put that requires that there is no such row. The task may be created already claimed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from pynamodb.connection.table import TableConnection
+from pynamodb.constants import CONDITION_EXPRESSION, EXPRESSION_ATTRIBUTE_NAMES, EXPRESSION_ATTRIBUTE_VALUES
+from pynamodb.exceptions import PynamoDBConnectionError
+
+from pynamodb_tracker import clock, instrumentation
+from pynamodb_tracker.dynamodb.connection import Item, Refused, missing_table, send
+from pynamodb_tracker.dynamodb.error_codes import is_missing_table
+from pynamodb_tracker.dynamodb.limits import check
+from pynamodb_tracker.dynamodb.partiql import IF_ABSENT
+from pynamodb_tracker.dynamodb.transact_write import transact_write
+from pynamodb_tracker.exceptions import TaskAlreadyExistsError, TaskNotReadyError, ValueNotStorableError
+from pynamodb_tracker.model.changes import Changes, check_row_size, chunks_of_new_row, raise_if_invalid
+from pynamodb_tracker.model.references import text_of_new_trace
+from pynamodb_tracker.model.row import FORMAT, TaskRow, has_expired, keeps_expired, load, readable
+from pynamodb_tracker.model.row_state import unreadable_in
+from pynamodb_tracker.model.serialization import serialized
+from pynamodb_tracker.model.worker_name import this_worker
+from pynamodb_tracker.writes import register
+from pynamodb_tracker.writes.lock import new_token
+from pynamodb_tracker.writes.participants import send_though_busy
+from pynamodb_tracker.writes.statements import StepStatements, get
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.model.repeat import Repeat
+
+T = TypeVar("T", bound=TaskRow)
+
+_TRIES = 4
+
+
+class NewTask(Generic[T]):
+    """A task that can be created, with checked values in their stored form."""
+
+    # No dataclass: building one takes time at every cold start.
+    __slots__ = ("changes", "chunks", "item", "over", "row")
+
+    def __init__(self, row: T, item: Item, changes: Changes, chunks: Sequence[Item]) -> None:
+        self.row = row
+        """The future task."""
+        self.item = item
+        self.changes = changes
+        """The user's attributes that have a value, including defaults."""
+        self.chunks = chunks
+        """The overflow chunks of `data`, which are put together with the item."""
+        self.over: TaskRow | None = None
+        """The expired row that it replaces. None if there must be no row."""
+
+    def puts(self, table: TableConnection) -> list[dict[str, Any]]:
+        """Return the actions of a transaction that creates the task. The first one puts the row."""
+        in_table = {"TableName": table.table_name}
+        refused = {"ReturnValuesOnConditionCheckFailure": "ALL_OLD"}  # without a charge
+        condition = IF_ABSENT if self.over is None else _if_still_expired(self.over)
+        row = {**in_table, **condition, **refused, "Item": self.item}
+        return [{"Put": row}, *({"Put": {**in_table, "Item": chunk}} for chunk in self.chunks)]
+
+
+def create(
+    model: type[T],
+    task_id: str,
+    code: int | None,
+    due_time: datetime | timedelta | None,
+    attributes: Mapping[str, Any],
+    *,
+    group: str | None = None,
+    trace: Mapping[str, str] | None = None,
+    repeat: Repeat | None = None,
+    also: Item | None = None,
+) -> T:
+    """Create a task and return it.
+
+    Args:
+        model: The use case.
+        task_id: Its id.
+        code: Its state; by default, pending at the first step.
+        due_time: When it is due; by default, now.
+        attributes: The user's attributes.
+        group: The group in which it waits for its turn.
+        trace: The trace that it continues.
+        repeat: The rule by which it repeats.
+        also: More of the tracker's attributes, in stored form.
+
+    Raises:
+        TaskAlreadyExistsError: The task exists. It is not changed.
+    """
+    also = {**tracked(model, task_id, group=group, trace=trace), **(also or {})}
+    task = new_task(model, task_id, code, due_time, attributes, also=also, repeat=repeat)
+    for _ in range(_TRIES):
+        try:
+            put(task)
+        except Refused as refused:
+            found = existing(model, task_id, refused)
+            if found is not None and readable(found).creation == task.row.creation:
+                # This call's own put, which was sent twice. In a group, the second one may have another number.
+                return task.row if group is None else found
+            if replaces_expired(task, found):
+                continue
+            raise TaskAlreadyExistsError(
+                f"cannot create {model.__name__} {task_id!r}: it exists, and is left as it is",
+                task_id=task_id,
+                task=found,
+            ) from None
+        else:
+            return task.row
+    raise TaskNotReadyError(
+        f"cannot create {model.__name__} {task_id!r}: it changed {_TRIES} times meanwhile; try again", task_id=task_id
+    )
+
+
+def replaces_expired(task: NewTask[Any], found: TaskRow | None) -> bool:
+    """Return whether a refused new task can be put again: over an expired row, or because the row is gone."""
+    before, task.over = task.over, None
+    if found is None:
+        return before is not None  # it was deleted since
+    if has_expired(found) and not keeps_expired.get():
+        task.over = found
+    return task.over is not None
+
+
+def _if_still_expired(row: TaskRow) -> dict[str, Any]:
+    """Return the condition that an expired row was not claimed, reopened or replaced since it was read."""
+    stored = row._row_state.stored
+    seen = {name: stored[name] for name in ("expire_time", "status", "fence", "creation", "lock") if name in stored}
+    return {
+        CONDITION_EXPRESSION: " AND ".join(f"#{name} = :{name}" for name in seen),
+        EXPRESSION_ATTRIBUTE_NAMES: {f"#{name}": name for name in seen},
+        EXPRESSION_ATTRIBUTE_VALUES: {f":{name}": value for name, value in seen.items()},
+    }
+
+
+def new_task(
+    model: type[T],
+    task_id: str,
+    code: int | None,
+    due_time: datetime | timedelta | None,
+    attributes: Mapping[str, Any],
+    *,
+    also: Item | None = None,
+    repeat: Repeat | None = None,
+    now: datetime | None = None,
+) -> NewTask[T]:
+    """Check the values of a task that is created `now`. The arguments are those of `create`.
+
+    A task that repeats is due at the first occurrence at or after its due time. Raises a TypeError for an attribute
+    that is not declared, a ValueNotStorableError that names the attribute, or a ValueError for a rule that has no
+    occurrence left.
+    """
+    model.tracker.check_own(attributes)
+    now = now or clock.now()
+    if repeat is not None:
+        at = _due(now, due_time)
+        turn = register.first_turn(repeat, at)
+        if turn is None:
+            raise ValueError(f"cannot create {model.__name__} {task_id!r}: {repeat} has no occurrence at or after {at}")
+        due_time, also = turn[0], {**(also or {}), **turn[1]}
+    item = {**_item(model, task_id, code, now, due_time), **(also or {})}
+    changes = {}
+    try:
+        given = model(**attributes)
+        for name, attribute in model.tracker.own_attributes.items():
+            value = serialized(given, name, attribute)
+            check(model.__name__, name, attribute, value)
+            if value is not None:
+                changes[name] = attribute, value
+                item[attribute.attr_name] = value
+    except ValueNotStorableError as error:
+        error.name_task(task_id)
+        raise
+    chunks = chunks_of_new_row(model, task_id, now, item)
+    row = load(model, item)
+    for name, why in unreadable_in(row).items():
+        raise ValueNotStorableError(
+            f"{model.__name__}.{name} cannot be stored: it does not read back: {why}", task_id=task_id, attribute=name
+        ) from why
+    check_row_size(row, {})
+    if chunks:
+        model.data.fill(row, changes["data"][1]["S"])
+    return NewTask(row, item, changes, chunks)
+
+
+def claimed_task(
+    statements: StepStatements[T],
+    task_id: str,
+    attributes: Mapping[str, Any],
+    *,
+    lock_for: timedelta,
+    payload: str | None = None,
+    trace: Mapping[str, str] | None = None,
+) -> NewTask[T]:
+    """Check the values of a task that is created in progress at this step. Raises the errors of `new_task`.
+
+    One token is the task's `lock`, its `creation`, and the `lock` of its overflow chunks. The size includes all
+    attributes that a claim sets.
+    """
+    model, codes, now = statements.model, statements.codes, clock.now()
+    token, expire = {"S": new_token()}, {"S": clock.stamp(now + lock_for)}
+    also: Item = {
+        **tracked(model, task_id, trace=trace),
+        "creation": token,
+        "lock": token,
+        "due_time": expire,
+        "lock_expire_time": expire,
+        "attempt": {"N": "1"},
+        "fence": {"N": "1"},
+        "unfinished": {"L": [{"N": "1"}]},
+        "saves": {"N": "0"},
+        "worker": {"S": this_worker()},
+    }
+    if payload is not None:
+        also[statements.payload.attr_name] = {"S": payload}
+    return new_task(model, task_id, codes.in_progress, None, attributes, also=also, now=now)
+
+
+def as_pending(statements: StepStatements[T], task: NewTask[T], token: str) -> NewTask[T]:
+    """Return the task, pending at this step, with a token that refuses late copies of earlier requests."""
+    code, now, lock = statements.codes.pending, {"S": clock.stamp(clock.now())}, {"S": token}
+    item: Item = {
+        **task.item,
+        "status": {"N": str(code)},
+        "due_time": now,
+        "update_time": now,
+        "attempt": {"N": "0"},
+        "unfinished": {"L": []},
+        "creation": lock,
+        "lock": lock,
+    }
+    if "status_key" in item:
+        item["status_key"] = {"S": statements.model.tracker.use_case.status_key(code, task.row.task_id)}
+    return NewTask(task.row, item, task.changes, [{**chunk, "lock": lock} for chunk in task.chunks])
+
+
+def tracked(
+    model: type[TaskRow],
+    task_id: str,
+    *,
+    group: str | None = None,
+    trace: Mapping[str, str] | None = None,
+    creator: TaskRow | None = None,
+    by: str | None = None,
+) -> Item:
+    """Return the stored group and trace of a new task, which a caller or a hook gives.
+
+    Without a `trace`, it inherits the one of its `creator`. `by` is the run that creates it.
+    """
+    stored: Item = {}
+    if group is not None:
+        stored |= {"group": {"S": group}, "group_number": {"N": "0"}}
+    has_trace = trace is not None or creator is not None or instrumentation.hooks
+    if has_trace and (text := text_of_new_trace(model, task_id, trace, creator, by)):
+        stored["trace"] = {"S": text}
+    return stored
+
+
+def existing(model: type[T], task_id: str, refused: Refused) -> T | None:
+    """Return the existing row. It may be this call's own, because the network itself repeats requests."""
+    if refused.item is not None:
+        return load(model, refused.item)
+    return get(model, task_id) if refused.repeated else None
+
+
+def _due(now: datetime, due_time: datetime | timedelta | None) -> datetime:
+    """Return when a new task is due: never before it is created."""
+    if isinstance(due_time, timedelta):
+        due_time = now + due_time
+    return now if due_time is None else max(now, due_time)
+
+
+def _item(model: type[T], task_id: str, code: int | None, now: datetime, due_time: datetime | timedelta | None) -> Item:
+    use_case, created = model.tracker.use_case, {"S": clock.stamp(now)}
+    code = model.tracker.steps[0].pending if code is None else code
+    item: Item = {
+        **model.tracker.key(task_id),
+        "status": {"N": str(code)},
+        **({"status_key": {"S": use_case.status_key(code, task_id)}} if model.tracker.is_indexed(code) else {}),
+        "due_time": {"S": clock.stamp(_due(now, due_time))},
+        "create_time": created,
+        "update_time": created,
+        "creation": {"S": new_token()},
+        "attempt": {"N": "0"},
+        "fence": {"N": "0"},
+        "unfinished": {"L": []},
+        "v": {"N": str(FORMAT)},
+    }
+    if expiry := model.tracker.expiry_of(code, now):
+        item["expire_time"] = {"N": expiry}
+    return item
+
+
+def put(task: NewTask[T], *, until: datetime | None = None) -> None:
+    """Put the row of a new task together with its overflow chunks. Raise Refused if the row exists."""
+    table = task.row.tracker.connection()
+    puts = task.puts(table)
+    if participants := register.at_creation(task.row, task.item):
+        unapplied = send_though_busy(table, lambda: puts[0], participants, more=puts[1:])
+    elif len(puts) > 1:
+        unapplied = transact_write(table, puts, until=until)
+    else:
+        try:
+            send(table, "PutItem", puts[0]["Put"], until=until)
+        except PynamoDBConnectionError as error:
+            raise_if_invalid(task.row, task.changes, error)
+            raise
+        return
+    if unapplied is not None:
+        reasons = unapplied.error.cancellation_reasons
+        met = reasons[0].raw_item if reasons and reasons[0] else None
+        if is_missing_table(unapplied.error.cause):
+            raise missing_table(table, unapplied.error.cause)
+        raise Refused(repeated=unapplied.unheard, item=met) if unapplied.refused else unapplied.error

@@ -1,0 +1,276 @@
+"""Participants: writes that are applied in one transaction with the write that ends a run or changes a task.
+
+The row's own write comes first. If it is refused, the run or the command finds out why. If only a participant's write
+is refused, the rows that it was built from have changed, and it is built again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from pynamodb.connection.table import TableConnection
+from pynamodb.exceptions import CancellationReason, UpdateError
+
+from pynamodb_tracker.dynamodb.connection import Item, Refused
+from pynamodb_tracker.dynamodb.retries import TRIES, is_persisting, slept_before_retry
+from pynamodb_tracker.dynamodb.transact_write import CONFLICT, REFUSED, Unapplied, transact_write
+from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.writes.conditions import Guard
+from pynamodb_tracker.writes.transition import Transition
+
+Action = Mapping[str, Any]
+"""A write of a transaction, in DynamoDB's form: {"Put": ...}, {"Update": ...} and so on."""
+
+Reason = Any
+"""PynamoDB's CancellationReason, or None for an action that DynamoDB would have applied."""
+
+_MOST_ACTIONS = 100
+"""https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html"""
+
+_TRIES_THOUGH_BUSY = 5
+"""How often a command repeats its tries to write rows that others write all the time."""
+
+
+class MadeDue(NamedTuple):
+    """A task that got a due time when another one ended."""
+
+    model: Any
+    task_id: str
+    status: int
+    creation: str
+    """The token of its creation. Empty if it existed before the run."""
+    due_time: datetime
+
+
+class Participant:
+    """Takes part in the end of a task: it changes the write of the row, adds writes of its own, or both.
+
+    The constructors return None if it takes no part in that kind of end.
+    """
+
+    writes = True
+    """Whether it may add writes of its own."""
+    is_needed = True
+    """Whether its writes are required. Optional ones are left out if the transaction has no room."""
+
+    @classmethod
+    def of_creation(cls, row: TaskRow, item: Item) -> Participant | None:  # noqa: ARG003 - for those that override it
+        """Return the participant in creating a task. It may change the stored `item` of the row before each try."""
+        return None
+
+    @classmethod
+    def after_claim(cls, claim: Any) -> Transition | None:  # noqa: ARG003 - as above
+        """Return a write of a claimed row before the block begins."""
+        return None
+
+    @classmethod
+    def of_success(cls, run: Any, row: TaskRow) -> Participant | None:  # noqa: ARG003 - as above
+        """Return the participant in recording a success; `row` is the claimed row, or a newer one."""
+        return None
+
+    @classmethod
+    def of_ignored(cls, row: TaskRow) -> Participant | None:  # noqa: ARG003 - as above
+        """Return the participant in ignoring a task."""
+        return None
+
+    @classmethod
+    def after_last_failure(cls, row: TaskRow, now: datetime, claim: Any) -> Transition | None:  # noqa: ARG003 - as above
+        """Return the transition that keeps a task going after its last attempt, the one of this claim."""
+        return None
+
+    @classmethod
+    def of_deletion(cls, row: TaskRow) -> Participant | None:  # noqa: ARG003 - as above
+        """Return the participant in deleting a task."""
+        return None
+
+    def prepare(self, commit: Callable[[Sequence[Action]], None]) -> None:
+        """Make writes before the success. `commit` applies them while the lock is held."""
+
+    def change(self, success: Transition) -> None:
+        """Change the guards and the attributes of the success."""
+
+    @classmethod
+    def change_other_end(cls, run: Any, end: Transition) -> None:
+        """Change a failure or a release before it is sent."""
+
+    @classmethod
+    def guards_of_giving_up(cls, run: Any) -> Sequence[Guard]:  # noqa: ARG003 - as above
+        """Return the conditions that the row must meet when a run gives up its task."""
+        return ()
+
+    def made_due(self) -> Iterable[MadeDue]:
+        """Return the tasks that its last writes have made due."""
+        return ()
+
+    def actions(self) -> Sequence[Action]:
+        """Return the writes, each on a row of its own. They are built from strongly consistent reads of this moment."""
+        return ()
+
+    def refused(self, reasons: Sequence[Reason]) -> None:
+        """Handle the cancellation reasons, one per action. Raise if retrying cannot help."""
+
+
+class OptionalParticipant(Participant):
+    """Writes that are made with an end if possible. The end is recorded even if they fail."""
+
+    problems: list[str]
+    """Why some writes were not made."""
+    interrupt: BaseException | None
+    """An exception from elsewhere, raised while the writes were built. It is raised again after the end is recorded."""
+
+    def note(self, problem: str) -> None:
+        """Log a problem, and keep it."""
+        raise NotImplementedError
+
+
+def send_with(
+    table: TableConnection, own: Action, participants: Sequence[Participant], optional: OptionalParticipant | None
+) -> bool:
+    """Send the row's own write with its participants, including an optional one if possible.
+
+    Returns False if the write has to be sent alone. Raises Refused if the own write was refused, or if the participants
+    of a command kept changing. Raises PynamoDB's error otherwise.
+    """
+    if optional is not None and optional.actions():
+        unapplied = send_together(table, lambda: own, [*participants, optional])
+        if unapplied is None:
+            return True
+        if (error := _why_not(unapplied, {REFUSED})) is not unapplied.error:
+            raise error
+        optional.note(f"the tasks to be created with it are not: {unapplied.error}")
+    if not participants:
+        return False
+    unapplied = send_together(table, lambda: own, participants)
+    if unapplied is not None:
+        raise _why_not(unapplied, {REFUSED, CONFLICT})
+    return True
+
+
+def _why_not(unapplied: Unapplied, of_command: set[str]) -> Exception:
+    """Return the error to raise. For a command, the reasons `of_command` mean that the row has changed."""
+    if unapplied.refused or (_codes(unapplied) & of_command and not is_persisting()):
+        return Refused(repeated=unapplied.unheard)
+    if not unapplied.is_temporary:
+        return unapplied.error
+    error = UpdateError(str(unapplied.error), unapplied.error.cause)
+    error.__cause__ = unapplied.error
+    return error
+
+
+def is_busy(unapplied: Unapplied) -> bool:
+    """Return whether the transaction failed because of concurrent writes."""
+    return bool(_codes(unapplied) & {REFUSED, CONFLICT})
+
+
+def _codes(unapplied: Unapplied) -> set[str]:
+    return {reason.code for reason in unapplied.error.cancellation_reasons if reason is not None}
+
+
+def send_together(
+    table: TableConnection,
+    own: Callable[[], Action],
+    participants: Sequence[Participant],
+    *,
+    more: Sequence[Action] = (),
+) -> Unapplied | None:
+    """Send the row's own write with `more` writes of the user and its participants. Return None once it is applied.
+
+    Otherwise the own write or one of `more` was refused, or there was no response. Each try builds the participants
+    first, because the own write may depend on them. A late copy of an earlier try does no harm: once one is applied,
+    the own write of the other is refused.
+    """
+    unheard, retries = False, 0
+    while True:
+        built = [(participant, participant.actions()) for participant in participants]
+        if 1 + len(more) + sum(len(actions) for _, actions in built) > _MOST_ACTIONS:
+            built = [(participant, actions if participant.is_needed else ()) for participant, actions in built]
+        if len(built) > 1 and retries < TRIES and _meet(built):
+            retries += 1
+            continue
+        actions = [own(), *more, *(action for _, actions in built for action in actions)]
+        if len(actions) > _MOST_ACTIONS:
+            raise ValueError(
+                f"this transaction has {len(actions)} actions, and takes {_MOST_ACTIONS}: 1 on the task itself, "
+                f"{len(more)} of yours, and {len(actions) - 1 - len(more)} for tasks that are created or counted with "
+                "it; commit writes of your own before, in ctx.transaction(), or create fewer tasks"
+            )
+        if more:
+            _check_rows(more, actions[1 + len(more) :])
+        optional = [action for each, written in built if isinstance(each, OptionalParticipant) for action in written]
+        unapplied = transact_write(table, actions, theirs=[*more, *optional])
+        if unapplied is None:
+            return None
+        unapplied.unheard = unheard = unheard or unapplied.unheard
+        if not _is_participant_refused(unapplied, built, first=1 + len(more)):
+            return unapplied
+        if (retries >= TRIES - 1 and not is_persisting()) or not slept_before_retry(retries):
+            return unapplied
+        retries += 1
+
+
+def send_though_busy(
+    table: TableConnection,
+    own: Callable[[], Action],
+    participants: Sequence[Participant],
+    *,
+    more: Sequence[Action] = (),
+) -> Unapplied | None:
+    """Do the same for a command, and repeat it if other programs keep writing the participants' rows."""
+    for _ in range(_TRIES_THOUGH_BUSY - 1):
+        unapplied = send_together(table, own, participants, more=more)
+        if unapplied is None or unapplied.refused or not is_busy(unapplied):
+            return unapplied
+    return send_together(table, own, participants, more=more)
+
+
+def _meet(built: Sequence[tuple[Participant, Sequence[Action]]]) -> bool:
+    """Return whether one participant puts a row that another one updates, and tell the first that the row exists.
+
+    DynamoDB allows one action per row.
+    """
+    updated = {_row(action) for _, actions in built for action in actions if "Update" in action}
+    is_there = False
+    for participant, actions in built:
+        met = [CancellationReason(REFUSED) if "Put" in each and _row(each) in updated else None for each in actions]
+        if any(met):
+            participant.refused(met)
+            is_there = True
+    return is_there
+
+
+def _check_rows(more: Sequence[Action], others: Sequence[Action]) -> None:
+    written = {_row(action) for action in others}
+    for action in more:
+        table, task_id, use_case = row = _row(action)
+        if row in written:
+            raise ValueError(
+                f"this transaction writes {use_case} {task_id!r} of {table}, and so does the tracker, which creates it "
+                "or counts this task for it; DynamoDB allows one action per row: write it before, in a "
+                "ctx.transaction() of its own"
+            )
+
+
+def _row(action: Action) -> tuple[str, str | None, str | None]:
+    """Return the table and the key of the row that a write is on, if it is a task."""
+    ((_, request),) = action.items()
+    key = request.get("Key") or request["Item"]
+    return request["TableName"], key.get("task_id", {}).get("S"), key.get("use_case_id", {}).get("S")
+
+
+def _is_participant_refused(
+    unapplied: Unapplied, built: Sequence[tuple[Participant, Sequence[Action]]], first: int
+) -> bool:
+    """Tell each participant why its writes were refused. Return whether nothing else was refused."""
+    reasons = unapplied.error.cancellation_reasons
+    if any(reason is not None and reason.code == REFUSED for reason in reasons[:first]):
+        return False
+    is_refused, at = False, first
+    for participant, actions in built:
+        own = reasons[at : at + len(actions)]
+        at += len(actions)
+        if any(reason is not None and reason.code == REFUSED for reason in own):
+            participant.refused(own)
+            is_refused = True
+    return is_refused

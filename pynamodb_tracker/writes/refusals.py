@@ -1,0 +1,315 @@
+"""Why an operation was refused, or whether it was applied, according to the row that was read afterwards."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from pynamodb.constants import STRING
+from pynamodb.exceptions import PynamoDBException
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.dynamodb.connection import Item, Refused
+from pynamodb_tracker.exceptions import (
+    LockLostError,
+    PayloadMismatchError,
+    TaskAlreadySucceededError,
+    TaskIgnoredError,
+    TaskLockedError,
+    TaskNotFoundError,
+    TaskNotReadyError,
+    TaskNotStartableError,
+)
+from pynamodb_tracker.model.failure import ABANDONED, Failure, add_note
+from pynamodb_tracker.model.failure_log import failures_in_row
+from pynamodb_tracker.model.row import TaskRow, has_later_format, later_format_error
+from pynamodb_tracker.model.serialization import same
+from pynamodb_tracker.status import END, Codes
+from pynamodb_tracker.writes.lock import Claim, Journal
+from pynamodb_tracker.writes.statements import StepStatements, get
+from pynamodb_tracker.writes.transition import Transition
+
+T = TypeVar("T", bound=TaskRow)
+
+log = logging.getLogger("pynamodb_tracker")
+
+_NO_RESULT = "ended without a result"
+
+
+def is_due(row: TaskRow, now: datetime, *, on_time: bool = False) -> bool:
+    """Return whether the task may start. Within the clock margin it may, unless it has to be `on_time`."""
+    return row.due_time <= (now if on_time else now + row.tracker.margin)
+
+
+def is_abandoned(row: TaskRow, codes: Codes, now: datetime) -> bool:
+    """Return whether the lock of a task in progress has expired, by more than the clock margin."""
+    expire_time: datetime | None = row.lock_expire_time
+    return row.status == codes.in_progress and expire_time is not None and expire_time < now - row.tracker.margin
+
+
+def abandoned_attempts(row: TaskRow, codes: Codes, now: datetime) -> list[Failure]:
+    """Return the entries for the attempt at an abandoned row, and for those before it that ended without a result.
+
+    Earlier attempts have entries already if one after them ended with a result, or if the task was reopened since.
+    """
+    fences: list[int] = row.unfinished or []
+    fence, attempt = row.fence or 0, row.attempt or 0
+    expired: datetime | None = row.lock_expire_time
+    at = "" if expired is None else f"; its lock expired at {clock.in_words(expired)}"
+    found = [Failure(codes.step, attempt, now, row.worker or "", ABANDONED, f"{_NO_RESULT}{at}")]
+    while (fence := fence - 1) in fences and (attempt := attempt - 1) > 0:
+        found.insert(0, Failure(codes.step, attempt, now, "", ABANDONED, _NO_RESULT))
+    return found
+
+
+def is_held_by(row: TaskRow, codes: Codes, tokens: Collection[str]) -> bool:
+    """Return whether the row is in progress, claimed with one of these tokens."""
+    return row.lock in tokens and row.status == codes.in_progress
+
+
+def is_free(row: TaskRow) -> bool:
+    """Return whether no worker holds the task, at any step. A status that no step declares may be one in progress."""
+    return row.status == END or any(
+        row.status in codes.own and row.status != codes.in_progress for codes in row.tracker.steps
+    )
+
+
+def is_startable(row: TaskRow, codes: Codes, now: datetime, *, on_time: bool = False) -> bool:
+    """Return whether a claim would be applied, except for attempts and tokens."""
+    waits = row.status in (codes.pending, codes.failed) and is_due(row, now, on_time=on_time)
+    return waits or is_abandoned(row, codes, now)
+
+
+def check_format(row: TaskRow, operation: str) -> None:
+    """Raise a TaskFormatError if the row has a later format than this version knows."""
+    if has_later_format(row):
+        raise later_format_error(row, operation)
+
+
+def is_same_life(row: TaskRow, meant: TaskRow) -> bool:
+    """Return whether the row is of the task that was meant, not of one created with the same id since."""
+    return (row.creation, row.create_time) == (meant.creation, meant.create_time)
+
+
+def check_life(row: TaskRow, meant: TaskRow | None, operation: str) -> None:
+    """Raise a TaskNotFoundError if the task that a command has read was deleted and created again."""
+    if meant is not None and not is_same_life(row, meant):
+        name = f"{type(row).__name__} {row.task_id!r}"
+        raise TaskNotFoundError(
+            f"cannot {operation} {name}: it was deleted, and created again, while this was under way; the new task is "
+            "not changed",
+            task_id=row.task_id,
+        )
+
+
+def not_found(statements: StepStatements[T], task_id: str, operation: str) -> TaskNotFoundError:
+    """Return the error for a task that does not exist. If it was to be started, the error advises to create it."""
+    name = statements.model.__name__
+    advice = f"; write {name}.create({task_id!r}) first" if operation.startswith("start ") else ""
+    return TaskNotFoundError(f"cannot {operation} {name} {task_id!r}: there is no such task{advice}", task_id=task_id)
+
+
+def is_other_payload(statements: StepStatements[T], row: T, payload: str) -> bool:
+    """Return whether the step was first started with a payload of another fingerprint."""
+    stored = row._row_state.stored.get(statements.payload.attr_name)
+    return stored is not None and stored != {STRING: payload}
+
+
+def payload_mismatch(row: TaskRow, operation: str) -> PayloadMismatchError:
+    """Return the error for a step that was first started with another payload."""
+    return PayloadMismatchError(
+        f"cannot {operation} {type(row).__name__} {row.task_id!r}: it was started with another payload before. Send "
+        "that one again, or use another task id; reopen lets a failed or ignored task start with a new payload",
+        task_id=row.task_id,
+        task=row,
+    )
+
+
+def not_startable(statements: StepStatements[T], task_id: str, operation: str) -> TaskNotStartableError:
+    """Return the error of a refusal without details."""
+    return TaskNotStartableError(
+        f"cannot {operation} {statements.model.__name__} {task_id!r}: refused; start it with detailed_error=True to "
+        "find out why",
+        task_id=task_id,
+    )
+
+
+def refusal(statements: StepStatements[T], row: T, operation: str, if_held: str = "") -> TaskNotStartableError:
+    """Return the error that says why the row does not allow the operation at this step.
+
+    `if_held` is advice for a task that a worker holds.
+    """
+    codes, status = statements.codes, row.status
+    message = f"cannot {operation} {type(row).__name__} {row.task_id!r}: it is {row.tracker.name_of(row.status)}"
+    kind: type[TaskNotStartableError]
+    if status == codes.in_progress:
+        kind = TaskLockedError
+        message += f", attempt {row.attempt}, {holder(row)}{if_held}"
+    elif status >= codes.done_from and codes.pending in (row.skipped_steps or ()):
+        error = TaskAlreadySucceededError(
+            f"{message}, and a run of it has passed over {codes.step}", task_id=row.task_id, task=row
+        )
+        error.skipped = True
+        return error
+    elif status >= codes.done_from:
+        kind = TaskAlreadySucceededError
+        message += f", so {codes.step} is done; start takes also_from=(...) to run a finished step again"
+    elif status == codes.ignored:
+        kind = TaskIgnoredError
+        why = f" ({row.last_error})" if row.last_error else ""
+        message += f" since {row.update_time}{why}; reopen gives it a fresh set of attempts"
+    elif status in (codes.pending, codes.failed):
+        return not_due(statements, row, operation)
+    else:
+        kind = TaskNotReadyError
+        message += f", and {codes.step} comes after that"
+    return kind(message, task_id=row.task_id, task=row)
+
+
+def cancelled(row: TaskRow, operation: str) -> TaskIgnoredError:
+    """Return the error for a cancelled task in a state that could start otherwise."""
+    when = "" if row.cancel_time is None else f" at {clock.in_words(row.cancel_time)}"
+    return TaskIgnoredError(
+        f"cannot {operation} {type(row).__name__} {row.task_id!r}: it is {row.tracker.name_of(row.status)}, and was "
+        f"cancelled{when}; only reopen lets it start again",
+        task_id=row.task_id,
+        task=row,
+    )
+
+
+def not_due(statements: StepStatements[T], row: T, operation: str) -> TaskNotReadyError:
+    """Return the error for a task that may start later."""
+    waits_for = row.waits_for
+    then = (
+        f"due at {row.due_time}; try again then" if waits_for is None else f"waits for {waits_for}; it becomes due then"
+    )
+    return TaskNotReadyError(
+        f"cannot {operation} {statements.model.__name__} {row.task_id!r}: it is {row.tracker.name_of(row.status)}, and "
+        f"{then}",
+        task_id=row.task_id,
+        task=row,
+    )
+
+
+def in_group(row: TaskRow, operation: str, advice: str) -> TaskNotReadyError:
+    """Return the error for an operation that a task of a group does not allow."""
+    return TaskNotReadyError(
+        f"cannot {operation} {type(row).__name__} {row.task_id!r}: it is in group {row.group!r}; {advice}",
+        task_id=row.task_id,
+        task=row,
+    )
+
+
+def kept_changing(statements: StepStatements[T], task_id: str, operation: str, tries: int) -> TaskNotReadyError:
+    """Return the error for a task that had changed before each write."""
+    return TaskNotReadyError(
+        f"cannot {operation} {statements.model.__name__} {task_id!r}: it changed {tries} times meanwhile; try again",
+        task_id=task_id,
+    )
+
+
+def held_by_another(statements: StepStatements[T], row: T, operation: str, meant: str) -> TaskLockedError:
+    """Return the error for a task that another worker or claim holds than the one that was meant."""
+    return TaskLockedError(
+        f"cannot {operation} {statements.model.__name__} {row.task_id!r}: it is not held by {meant}; attempt "
+        f"{row.attempt} is {holder(row)}",
+        task_id=row.task_id,
+        task=row,
+    )
+
+
+def lock_is_valid(statements: StepStatements[T], row: T, operation: str) -> TaskLockedError:
+    """Return the error for a task that is to be unlocked without saying which claim or worker is meant."""
+    return TaskLockedError(
+        f"cannot {operation} {statements.model.__name__} {row.task_id!r}: its lock is valid until "
+        f"{row.lock_expire_time}; if {row.worker} is dead, pass fencing_token={row.lock!r} or worker={row.worker!r}",
+        task_id=row.task_id,
+        task=row,
+    )
+
+
+def holder(row: TaskRow) -> str:
+    """Return who holds a task in progress, and when another worker can take it."""
+    if row.lock_expire_time < clock.now() - row.tracker.margin:
+        return f"abandoned by {row.worker}, whose lock expired at {row.lock_expire_time}; start takes it over"
+    return f"held by {row.worker} until {row.lock_expire_time}; try again after that"
+
+
+def too_slow(claim: Claim[T], lock_for: timedelta) -> TaskNotStartableError:
+    """Return the error of a run whose lock expired before its block, and again after each extension."""
+    task = claim.task
+    return TaskNotStartableError(
+        f"cannot start {claim.step} of {type(task).__name__} {task.task_id!r}: its lock expired before the block "
+        f"began, and again after each extension, so responses take longer than lock_for ({lock_for}); "
+        "the attempt is released. Take a longer lock_for",
+        task_id=task.task_id,
+        task=task,
+    )
+
+
+def lost(claim: Claim[T], operation: str, found: TaskRow | None) -> LockLostError:
+    """Return the error of a run that has lost its lock, as the row proves."""
+    task, advice = claim.task, ". Take a longer lock_for, or extend_lock() in time"
+    if found is None:
+        now_is = "the task was deleted"
+    else:
+        now_is = f"it is {found.tracker.name_of(found.status)}, last claimed by {found.worker}"
+        for entry in failures_in_row(found):
+            if entry.type in ("unlocked", "ignored") and entry.time >= task.update_time:
+                now_is = f"{entry.worker} {entry.type} the task ({entry.message})"
+                advice = "" if entry.time < claim.expire_time else advice
+    return LockLostError(
+        f"cannot {operation} {claim.step} of {type(task).__name__} {task.task_id!r}: the lock of this run was lost, "
+        f"{now_is}; nothing of this run was recorded since{advice}",
+        task_id=task.task_id,
+        task=found,
+    )
+
+
+def send_counted(journal: Journal[T], save: Transition, operation: str) -> Item:
+    """Send a save of a run and return the response. If it was refused, return the row, which must have counted it.
+
+    Raises LockLostError if the run no longer holds the row.
+    """
+    claim = journal.claim
+    statements, task_id, until = claim.statements, claim.task.task_id, claim.expire_time
+    try:
+        return statements.send(save, task_id, until=until)
+    except Refused:
+        row = get(statements.model, task_id, until=until)
+        if row is None or not claim.holds(row) or row.saves < journal.saves:
+            raise lost(claim, operation, row) from None
+        return {"Attributes": row._row_state.stored}
+
+
+def settle(journal: Journal[T]) -> None:
+    """Find out whether a save without a response was applied, and make sure that a late copy of it fails.
+
+    Otherwise the next save would compare with the wrong row, and could put its chunks where that row points to.
+    """
+    claim = journal.claim
+    journal.saves += 1
+    count = claim.statements.save(claim.token, journal.saves)
+    count.name, count.returns_row = "settle", True
+    response = send_counted(journal, count, "save")["Attributes"]
+    if journal.unsure is not None:
+        changes, sent = journal.unsure
+        if all(same(response.get(attribute.attr_name), value) for attribute, value in sent.values()):
+            journal.mark_saved(changes, sent)
+    journal.max_inline_data, journal.unsure = response.get("data"), None
+
+
+def note_unrecorded(journal: Journal[T], error: PynamoDBException, *, is_success: bool) -> None:
+    """Log that an end was not recorded, and add a note with the consequences to the error."""
+    claim, pending = journal.claim, journal.pending_success
+    is_in_doubt = journal.is_in_doubt or (pending is not None and pending.sent is not None)
+    what, then = f"the end of {claim}", ""
+    if is_success:
+        what = f"the work of {claim} was done, {'and' if is_in_doubt else 'but'} its success"
+        then = ", and the work is done again"
+    known = "may have been recorded: a response was lost. If it was not," if is_in_doubt else "was not recorded:"
+    message = f"{what} {known} the task is taken over after {claim.expire_time}{then}"
+    add_note(error, message)
+    log.error("%s: %s", message, error, extra=claim.log_fields)

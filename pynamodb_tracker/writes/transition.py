@@ -1,0 +1,281 @@
+"""A transition as data: the guards of a write of a task's own row, and the attributes that the row has after it.
+
+The expressions, the values of their slots, and the row in memory follow from it. Everything except the values is its
+shape. Each step renders a shape once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+from pynamodb.attributes import Attribute, UnicodeAttribute
+from pynamodb.connection.table import TableConnection
+from pynamodb.constants import ALL_NEW, ALL_OLD, LIST, MAP, NUMBER
+from pynamodb.expressions.condition import Condition
+from pynamodb.expressions.operand import Path
+from pynamodb.expressions.update import Action
+
+from pynamodb_tracker.clock import stamp
+from pynamodb_tracker.dynamodb.connection import Item
+from pynamodb_tracker.model.changes import Changes
+from pynamodb_tracker.model.results import payload_attribute
+from pynamodb_tracker.model.row import OF_ROUND, TaskRow
+from pynamodb_tracker.model.serialization import TimeAttribute
+from pynamodb_tracker.writes.conditions import Guard, all_of
+from pynamodb_tracker.writes.prepared import PreparedWrite, fill, slot
+
+_TIMES = frozenset(name for name, attribute in TaskRow.get_attributes().items() if isinstance(attribute, TimeAttribute))
+"""The attributes that `stamp` serializes."""
+
+_PAST_THE_END = 9999
+"""SET of an element beyond the end of a list appends it. A finish shortens the list; only dead claims extend it."""
+
+
+class Stored(NamedTuple):
+    """A value in its stored form, without its type. The row in memory does not get it."""
+
+    value: Any
+
+
+class Constant(NamedTuple):
+    """A number that is the same in each write of its shape."""
+
+    after: int
+
+
+class Same(NamedTuple):
+    """The value that another attribute gets."""
+
+    name: str
+
+
+class Added(NamedTuple):
+    """A number that the table adds to the row's present value, or to 0."""
+
+    number: int
+    after: int
+    """The expected sum, for the row in memory."""
+
+
+class NextFence(NamedTuple):
+    """One more than the row has: the attempt, and the fence of a claim, which is also appended to `unfinished`."""
+
+    def stored_after(self, item: Item, name: str) -> dict[str, Any]:
+        """Return the new value of the attribute, in its stored form."""
+        counted = {NUMBER: str(Decimal(item["fence" if name == "unfinished" else name][NUMBER]) + 1)}
+        return {LIST: [*item[name][LIST], counted]} if name == "unfinished" else counted
+
+
+class EmptyMap(NamedTuple):
+    """An empty map, unless the row already has a map. Others may have added entries to it."""
+
+
+EMPTY_MAP = EmptyMap()
+ONE_MORE = NextFence()
+ZERO = Constant(0)
+
+_RENDERED = frozenset({Constant, EmptyMap, NextFence, Same})
+"""The kinds of values that have no slot."""
+
+
+class Appended(NamedTuple):
+    """An entry of `errors`, in its stored form, that is added to the end of the row's list."""
+
+    entry: list[dict[str, Any]]
+    is_first: bool
+    """Whether the row may have no errors yet. PartiQL cannot express that."""
+
+
+class Transition:
+    """One write of a task's own row."""
+
+    # No dataclass: cold starts pay for building one.
+    __slots__ = (
+        *("name", "code", "time", "due", "expires", "guards", "seen", "values", "assigned", "changes"),
+        *("returns_row", "returns_row_before"),
+    )
+
+    def __init__(self, name: str, code: int | None, *guards: Guard, due: datetime | None = None) -> None:
+        self.name = name
+        """What docs/explanation/lock.md calls it."""
+        self.code = code
+        """The new state; None leaves it as it is."""
+        self.guards = guards
+        self.time: datetime | None = None
+        """When the task moves to another state. None for a write that leaves its index key and times as they are."""
+        self.due = due
+        """The new due time; None for now."""
+        self.expires = True
+        """Whether a task that has ended gets a time to live, if the use case has one."""
+        self.returns_row = False
+        """Whether the response has the row after the write."""
+        self.returns_row_before = False
+        """Whether the response has the row before the write. `stored_after` makes the new row from it."""
+        self.seen: dict[str, Any] = {}
+        """The values of the guards' slots, in their stored form."""
+        self.values: dict[str, Any] = {}
+        """The tracker's new attributes, by name; None removes one."""
+        self.assigned: Changes = {}
+        """The user's attributes that the block has assigned."""
+        self.changes: Changes = {}
+        """Other attributes that depend on the class: fingerprints of payloads, and the user's attributes. These take
+        precedence over `assigned`."""
+
+    def add(self, *guards: Guard, seen: Mapping[str, Any] | None = None, **values: Any) -> None:
+        """Add guards, the values of their slots, and attributes of the new row."""
+        self.guards += guards
+        if seen is not None:
+            self.seen.update(seen)
+        self.values.update(values)
+
+    def instead(self, of: Guard, guard: Guard) -> None:
+        """Replace one guard by another."""
+        self.guards = tuple(guard if each == of else each for each in self.guards)
+
+    def follow(self, other: Transition) -> None:
+        """Take over another transition's state, due time and attributes."""
+        self.code, self.due, self.expires = other.code, other.due, other.expires
+        self.values, self.changes = {**self.values, **other.values}, {**self.changes, **other.changes}
+
+    def requires_same(self, other: Transition) -> bool:
+        """Return whether both have the same guards, with the same values."""
+        return (self.guards, self.seen) == (other.guards, other.seen)
+
+    def rendered(self, table: TableConnection) -> PreparedWrite:
+        """Return the write, with slots for its values."""
+        returned = ALL_OLD if self.returns_row_before else ALL_NEW if self.returns_row else None
+        return PreparedWrite(table, condition=self.condition, actions=self.actions, return_values=returned)
+
+    @property
+    def actions(self) -> list[Action]:
+        """The actions of the update, with slots for the values."""
+        actions: list[Action] = [] if self.code is None else [TaskRow.status.set(self.code)]
+        actions += [_action(name, getattr(TaskRow, name), value) for name, value in self.values.items()]
+        actions += [
+            attribute.remove() if value is None else fill(attribute, f"own {name}", next(iter(value)))
+            for name, (attribute, value) in {**self.assigned, **self.changes}.items()
+        ]
+        return actions
+
+    @property
+    def condition(self) -> Condition:
+        """The condition of the write, with slots for the values."""
+        return all_of(self.guards)
+
+    def shape_and_slots(self) -> tuple[tuple[Hashable, ...], dict[str, Any]]:  # noqa: C901, PLR0912 - see below
+        """Return the shape, on which the rendered write depends, and the stored values of its slots.
+
+        Every run does this. Calling attributes, or a method of each kind of value, would take most of the time.
+        """
+        shape: list[Hashable] = [self.code, self.returns_row, self.returns_row_before, self.guards]
+        slots, time, text = dict(self.seen), None, ""
+        for name, value in self.values.items():
+            shape.append(name)
+            kind = type(value)
+            if kind is str:
+                slots[name] = value
+            elif kind is datetime and name in _TIMES:
+                if value is not time:
+                    time, text = value, stamp(value)
+                slots[name] = text
+            elif kind is int:
+                slots[name] = str(value)
+            elif kind is Stored:
+                slots[name] = value.value
+            elif kind is list and not value:
+                slots[name] = []
+            elif value is None or kind in _RENDERED:
+                shape.append(value)
+            elif kind is Added:
+                shape.append("added")
+                slots[f"added {name}"] = str(value.number)
+            elif kind is Appended:
+                shape.append(value.is_first)
+                slots["entry"] = value.entry if value.is_first else value.entry[0][MAP]
+            else:
+                slots[name] = getattr(TaskRow, name).serialize(value)
+        if self.assigned or self.changes:
+            for name, (_, stored) in {**self.assigned, **self.changes}.items():
+                if stored is None:
+                    shape.append((name, None))
+                else:
+                    ((kind_of_own, slots[f"own {name}"]),) = stored.items()
+                    shape.append((name, kind_of_own))
+        return tuple(shape), slots
+
+    def stored_after(self, item: Item) -> Item:
+        """Return the stored row after the write, if it was `item` right before."""
+        after, (_, slots) = {**item}, self.shape_and_slots()
+        if self.code is not None:
+            after["status"] = {NUMBER: str(self.code)}
+        for name, value in self.values.items():
+            attribute: Attribute[Any] = getattr(TaskRow, name)
+            if value is None:
+                after.pop(attribute.attr_name, None)
+            elif value is ONE_MORE:
+                after[name] = value.stored_after(item, name)
+            elif isinstance(value, Constant):
+                after[attribute.attr_name] = {NUMBER: str(value.after)}
+            elif (source := value.name if isinstance(value, Same) else name) in slots:
+                after[attribute.attr_name] = {attribute.attr_type: slots[source]}
+        for attribute, stored in {**self.assigned, **self.changes}.values():
+            if stored is None:
+                after.pop(attribute.attr_name, None)
+            else:
+                after[attribute.attr_name] = stored
+        return after
+
+    def apply_to(self, task: TaskRow) -> None:
+        """Set the tracker's attributes of the row in memory to their values after the write."""
+        values, state, gone = task.attribute_values, task._row_state, []
+        values["status"] = self.code
+        for name, value in self.values.items():
+            if value is None:
+                values[name] = None
+                gone.append(getattr(TaskRow, name).attr_name)
+            elif isinstance(value, Added | Constant):
+                values[name] = value.after
+            elif not isinstance(value, tuple):
+                values[name] = value
+        if not state.stored.keys().isdisjoint(gone):
+            state.stored = {name: value for name, value in state.stored.items() if name not in gone}
+
+
+def _action(name: str, attribute: Attribute[Any], value: Any) -> Action:
+    action: Action
+    match value:
+        case None:
+            action = attribute.remove()
+        case Constant():
+            action = attribute.set(value.after)
+        case EmptyMap():
+            action = attribute.set(attribute | {})
+        case Added():
+            number: Any = slot(attribute, f"added {name}")
+            action = attribute.set((attribute | 0) + number)
+        case NextFence() if name == "unfinished":
+            action = Path(attribute)[_PAST_THE_END].set(TaskRow.fence + 1)
+        case NextFence():
+            action = attribute.set(attribute + 1)
+        case Appended(is_first=True):
+            action = attribute.set((attribute | []).append(slot(attribute, "entry")))
+        case Appended():
+            entry: Any = slot(attribute, "entry", MAP)
+            action = Path(attribute)[_PAST_THE_END].set(entry)
+        case _:
+            action = fill(attribute, value.name if isinstance(value, Same) else name)
+    return action
+
+
+def of_round(row: TaskRow) -> dict[str, None]:
+    """Return the row's attributes that a new round removes."""
+    return dict.fromkeys(sorted(OF_ROUND & row._row_state.stored.keys()))
+
+
+def without_payloads(model: TaskRow | type[TaskRow]) -> Changes:
+    """Return the removal of all payload fingerprints: a new round may be started with another payload."""
+    names = [payload_attribute(each.pending) for each in model.tracker.steps]
+    return {name: (UnicodeAttribute(attr_name=name), None) for name in names}

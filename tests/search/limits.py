@@ -1,0 +1,133 @@
+"""Limits: never do more blocks run than there are slots, unless one has outlived its slot; and no slot is wasted."""
+
+import json
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from pynamodb_tracker import ConcurrencyLimit, clock
+from pynamodb_tracker.control import limit, slots
+from pynamodb_tracker.control.slots import LimitSlots, Slot
+from tests.search.protocol import BASE, TICK, Faults, Program, Protocol, State, attempt, note, table, value
+
+MARGIN = TICK
+LIFETIME = 3 * TICK / 2
+"""A slot expires between two ticks, whichever clock is asked."""
+
+NEVER = BASE - 9 * TICK
+LATE = Faults(late=1)
+BOUNDED = [
+    ("aa", LATE),
+    ("aB", Faults(ticks=3)),
+    ("2aab", Faults()),
+    ("bb", Faults(twice=1)),
+]
+COMPLETE = [
+    ("bB", Faults(ticks=3, late=1)),
+    ("bB", Faults(ticks=4, lost=1)),
+    ("ab", Faults(ticks=4, twice=1, deaths=1)),
+    ("aab", Faults(late=1, ticks=1)),
+    ("2abB", Faults(ticks=1)),
+]
+"""How many slots there are, one if nothing is said, and the programs: each takes a slot, runs a block, and gives the
+slot back; b renews it twice meanwhile, and the clock of a capital letter is behind by the margin."""
+
+MANY = "more blocks run than there are slots"
+WASTED = "a slot that was given back is taken again"
+AFTER = "a block begins after its slot has expired"
+
+
+def _left_out(name: str) -> Callable[[pytest.MonkeyPatch], None]:
+    return lambda monkeypatch: monkeypatch.setattr(limit, name, "attribute_not_exists(nothing)")
+
+
+def _unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Slot, "is_held", True)
+
+
+def _without_margin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "MARGIN", timedelta(0))
+
+
+GUARDS = {
+    ("a take is not later than its own token", _left_out("NEVER_TWICE")): ("aa", LATE, WASTED),
+    ("only a free slot is taken", _left_out("FREE")): ("aa", Faults(), MANY),
+    ("others wait for the margin", _without_margin): ("aB", Faults(ticks=3), MANY),
+    ("a renewal and a return are of the holder", _left_out("MINE")): ("aaa", LATE, MANY),
+    ("a renewal is later", _left_out("LATER")): ("ab", Faults(ticks=4, late=1), MANY),
+    ("a block begins in a slot that is held", _unchecked): ("a", Faults(ticks=3), AFTER),
+}
+
+
+def protocol(who: str, faults: Faults) -> Protocol:
+    """Return what these programs do."""
+    number = int(who[0]) if who[0].isdigit() else 1
+    bank, connection = ConcurrencyLimit("bank", number), table().tracker.connection()
+
+    def run(name: str, *, renewals: int) -> None:
+        with _in_model():
+            of_process = LimitSlots(limit.SlotTable(connection, "bank", MARGIN))
+            slot = of_process.take(bank, name)
+            if slot is None or not slot.is_held:
+                return
+            note(f"{name} has {clock.stamp(slot.until)}" if clock.now() < slot.until else f"{name} begins late")
+            for _ in range(renewals):
+                of_process.renew()
+                note(f"{name} has {clock.stamp(slot.until)}")
+            list(of_process.table.read([0]))  # its block needs a while
+            note(f"{name} gives {slot.token} back")
+            slot.leave()
+            of_process.give_back(at_once=True)
+            note(f"{name} returned {slot.token}")
+
+    programs = []
+    for place, letter in enumerate(who.lstrip("123")):
+        name = f"{letter}{place}"
+        call = partial(run, name, renewals=2 * (letter.lower() == "b"))
+        programs.append(Program(name, (partial(attempt, call),), behind=int(letter.isupper())))
+    return Protocol(programs, faults, partial(_broken, programs, number, faults))
+
+
+@contextmanager
+def _in_model() -> Iterator[None]:
+    """Let slots live for a few ticks, without a thread and by no chance."""
+    keeper = SimpleNamespace(keep=lambda _: None, woken=threading.Event())
+    first = SimpleNamespace(sample=lambda found, most: found[:most], choice=lambda found: found[0], uniform=max)
+    with (
+        mock.patch.object(limit, "LIFETIME", LIFETIME),
+        mock.patch.object(slots, "RANDOM", first),
+        mock.patch.object(slots, "_keeper", keeper),
+        mock.patch.object(Slot, "is_due_for_renewal", new=True),
+    ):
+        yield
+
+
+def _broken(programs: list[Program], number: int, faults: Faults, state: State) -> str | None:
+    if any(each.endswith("begins late") for each in state.notes):
+        return AFTER
+    running = 0
+    for program, actor in zip(programs, state.actors, strict=True):
+        notes = [each for each in state.notes if each.startswith(f"{program.name} ")]
+        until = max((clock.read(each.split()[-1]) or BASE for each in notes if " has " in each), default=NEVER)
+        is_over = actor.request is None or any(each.endswith(" back") for each in notes)
+        running += not is_over and BASE + (state.now - program.behind) * TICK < until
+    if running > number:
+        return MANY
+    returned = {each.split()[-1] for each in state.notes if " returned " in each}
+    is_over = all(actor.request is None and actor.call for actor in state.actors)
+    if is_over and not faults.lost and any(value(item, "lock") in returned for item in _taken(state)):
+        return WASTED
+    return None
+
+
+def _taken(state: State) -> Iterator[dict[str, Any]]:
+    items: Iterator[dict[str, Any]] = (json.loads(item) for _, item in state.rows)
+    return (item for item in items if "lock_expire_time" in item)
