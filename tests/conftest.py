@@ -184,10 +184,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Spare coverage the processes of tests, and the garbage collector the half a million objects that stay."""
+    """Spare coverage the processes of tests, and the garbage collector the half a million objects that stay.
+
+    Python would also look for garbage after each 700 new objects. Every file ends with a collection, so less will do.
+    """
     leave_processes_out()  # not before: those of pytest-xdist are measured
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 10, 1_000)
 
 
 @pytest.fixture(scope="module", autouse=True)

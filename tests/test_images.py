@@ -22,8 +22,10 @@ from tests.web.browser import path_of_chromium
 IMAGES = ROOT / "docs" / "images"
 DRAW = """
 import runpy, sys
+from tests.support.quick_botocore import leave_signatures_out
 from tests.support.quick_moto import hurry
 hurry()
+leave_signatures_out()
 del sys.argv[0]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """

@@ -58,13 +58,6 @@ def test_threads_run_functions_at_the_same_time(loop: LoopThread) -> None:
     assert not any(thread.is_alive() for thread in threads)
 
 
-def test_it_can_be_called_where_another_loop_is_running(loop: LoopThread) -> None:
-    async def test() -> bool:
-        return loop.call(running_loop) is not asyncio.get_running_loop()
-
-    assert asyncio.run(test())
-
-
 def test_a_call_from_the_loop_itself_is_refused_because_it_would_wait_for_itself(loop: LoopThread) -> None:
     async def nested() -> None:
         loop.call(running_loop)

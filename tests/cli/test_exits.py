@@ -18,6 +18,7 @@ from pynamodb.exceptions import QueryError
 from pynamodb_tracker.__main__ import main
 from pynamodb_tracker.presentation.errors import one_line
 from tests.cli.command import APP, Screen, run, run_on
+from tests.cli.server import on_server
 from tests.cli.shop import EmptyTask, Order, StoreTask
 from tests.demo.command import environment, ran
 from tests.engine.engine import Engine
@@ -233,7 +234,6 @@ def test_an_endpoint_of_the_environment_that_is_none_is_reported_in_one_line() -
 
 
 SHELL = pytest.mark.skipif(os.name == "nt", reason="a POSIX shell")
-MAKES_TABLES = "tests.cli.shop_in_memory:Order"
 
 
 @SHELL
@@ -245,18 +245,20 @@ MAKES_TABLES = "tests.cli.shop_in_memory:Order"
         ("list pay.pending >/dev/full", "cannot write to stdout: No space left on device"),
     ],
 )
-def test_streams_that_are_closed_or_full_are_reported_in_one_line(line: str, words: str) -> None:
+def test_streams_that_are_closed_or_full_are_reported_in_one_line(dynamodb: Engine, line: str, words: str) -> None:
     if "/dev/full" in line and not Path("/dev/full").exists():
         pytest.skip("no /dev/full here")
-    done = subprocess.run(  # noqa: S602 - our own words, and a shell is what closes streams
-        f"{sys.executable} -m pynamodb_tracker {line}",
-        shell=True,
-        cwd=ROOT,
-        env={**environment(), "PYNAMODB_TRACKER_APP": MAKES_TABLES},
-        stderr=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
+    with on_server(dynamodb) as server:
+        Order.create("o-1")
+        done = subprocess.run(  # noqa: S602 - our own words, and a shell is what closes streams
+            f"{sys.executable} -m pynamodb_tracker {line}",
+            shell=True,
+            cwd=ROOT,
+            env={**environment(), **server},
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert done.stderr.startswith(words)
 

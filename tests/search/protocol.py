@@ -9,6 +9,7 @@ delivered twice, or arrive late; programs die; time passes, and clocks differ.
 import json
 import logging
 import os
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
@@ -255,6 +256,9 @@ class _Client(clock.Clock):
 _current: list[_Client] = []
 
 
+def _nothing(*_: object) -> None: ...
+
+
 @contextmanager
 def patched() -> Iterator[None]:
     """Let the library send its requests to the model."""
@@ -269,6 +273,8 @@ def patched() -> Iterator[None]:
             mock.patch.object(SharedConnection, "client", property(lambda _: _current[-1])),
             mock.patch.object(SharedConnection, "within", lambda connection, *_: connection),
             mock.patch.object(SharedConnection, "_make_api_call", Connection._make_api_call),
+            # Tracebacks decide nothing here. Python compiles each of their lines to underline a part of it.
+            mock.patch.object(traceback, "_extract_caret_anchors_from_line_segment", _nothing, create=True),
         ):
             yield
     finally:

@@ -6,6 +6,7 @@ The processes are forks of this one, which has imported what takes long. For eac
 import asyncio
 import contextlib
 import gc
+import importlib
 import json
 import os
 import sys
@@ -21,8 +22,25 @@ import pytest
 from pynamodb_tracker import Step, Task, UseCase
 from pynamodb_tracker.testing import local_table
 from tests.support.engines import quick_session
+from tests.support.quick_botocore import leave_signatures_out
 
 AT_ONCE = os.cpu_count() or 1
+
+LARGE = (
+    "aws_lambda_powertools.logging",
+    "aws_lambda_powertools.metrics",
+    "aws_lambda_powertools.utilities.typing",
+    "django.core.asgi",
+    "django.test",
+    "fastapi.testclient",
+    "mangum",
+    "pydantic",
+    "pynamodb_tracker.aws_lambda",
+    "pynamodb_tracker.web",
+    "sentry_sdk",
+    "structlog",
+)
+"""Modules that several pages import, or that take long to import."""
 
 
 class WarmTask(Task):
@@ -43,6 +61,8 @@ def run(files: list[Path]) -> Iterator[dict[str, object]]:
         Warm.create("w-1")
     with contextlib.redirect_stdout(sys.stderr):
         pytest.main(["--version", "-c", os.devnull])  # which imports pytest's own plugins
+    for name in LARGE:
+        importlib.import_module(name)
     gc.collect()
     gc.freeze()  # a child that collects would copy what it shares with this process
     waiting = files[::-1]
@@ -81,7 +101,7 @@ def _run_in_child(file: Path, output: int) -> None:
             "no:cacheprovider",
             "--import-mode=importlib",
             "-o",
-            "python_files=*.py",
+            f"python_files={file.name}",  # pytest also rewrites every module whose name matches
         ]
         code = int(pytest.main([*options, "-c", os.devnull, "--rootdir", str(file.parent), str(file)]))
     except BaseException:  # noqa: BLE001 - the process ends here, and its parent shows what it has printed
@@ -93,6 +113,7 @@ def _run_in_child(file: Path, output: int) -> None:
 
 
 if __name__ == "__main__":
+    leave_signatures_out()
     pynamodb.connection.base.get_session = quick_session  # type: ignore[attr-defined]  # PynamoDB does not export it
     for ended in run([Path(name) for name in sys.argv[1:]]):
         print(json.dumps(ended), flush=True)  # noqa: T201 - what the test reads

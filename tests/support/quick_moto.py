@@ -4,21 +4,28 @@ It decides as before; where paths overlap, its error may name another pair of th
 """
 
 import functools
+import itertools
+import json
+import re
 from collections import deque
 from copy import deepcopy
 from typing import Any
 
 from moto.core import responses, utils
+from moto.core.botocore_stubber import BotocoreStubber
 from moto.core.serialize import ResponseSerializer
 from moto.dynamodb.comparisons import ConditionExpressionParser
 from moto.dynamodb.models.dynamo_type import DynamoType
 from moto.dynamodb.parsing import ast_nodes, expressions, validators
+from moto.dynamodb.responses import DynamoHandler
+from moto.utilities.utils import get_partition
 
-_Traverser, _Node, _UpdateParser, _Counts, _Overlaps = (  # moto keeps them from type checkers
+_Traverser, _Node, _Leaf, _UpdateParser, _Counts, _Overlaps = (  # moto keeps them from type checkers
     getattr(module, name)
     for module, name in (
         (ast_nodes, "DepthFirstTraverser"),
         (ast_nodes, "Node"),
+        (ast_nodes, "LeafNode"),
         (expressions, "UpdateExpressionParser"),
         (validators, "ActionCountValidator"),
         (validators, "OverlappingPathsValidator"),
@@ -32,7 +39,11 @@ _MOST = 2000
 def hurry() -> None:
     """Replace what takes long, in this process and for good."""
     for owner, name, quicker in (
+        (BotocoreStubber, "process_request", _process),
+        (DynamoHandler, "serialized", _serialize),
+        (responses, "gen_amzn_requestid_long", _number_request),
         (_UpdateParser, "make", staticmethod(_parsed)),  # its users copy what they change
+        (ConditionExpressionParser, "parse", _parse),
         (ConditionExpressionParser, "_lex_condition_expression", _lex),
         (_Traverser, "traverse_node_recursively", _traverse),
         (ResponseSerializer, "get_value", _value_of),
@@ -43,7 +54,79 @@ def hurry() -> None:
         setattr(owner, name, quicker)
 
 
+_URL = re.compile(r"https?://dynamodb\.([a-z0-9-]+)\.amazonaws\.com/?")
+_QUICK = re.compile(rb"DynamoDB_\d+\.(\w*(?:Items?|Statement)|Query|Scan)")
+"""The operations on items: what they take and return has the form that is sent."""
+_process_any = BotocoreStubber.process_request
+_serialize_any = DynamoHandler.serialized
+_requests = itertools.count()
+
+
+def _process(stubber: Any, request: Any) -> Any:
+    """Hand a request over as it is, without taking it for one of any service in any protocol.
+
+    A request with bytes goes the long way, on which they are decoded.
+    """
+    target, url = request.headers.get("X-Amz-Target", ""), _URL.fullmatch(request.url)
+    named = target if isinstance(target, bytes) else target.encode()
+    if not (url and _QUICK.fullmatch(named)) or b'"B"' in request.body or b'"BS"' in request.body:
+        return _process_any(stubber, request)
+    handler = DynamoHandler()
+    handler.headers = {name: _as_text(value) for name, value in request.headers.items()}
+    handler.querystring = handler.uri_match = {}
+    handler.params = json.loads(request.body)
+    handler.region, handler.uri = url[1], request.url
+    handler.partition = get_partition(handler.region)
+    handler.response_headers = {"server": "amazon.com"}
+    handler.access_key = handler.get_access_key()
+    handler.current_account = handler.get_current_account()
+    return handler.call_action()
+
+
+def _as_text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _serialize(handler: Any, action_result: Any) -> Any:
+    """Send what an operation on items returns, unless something in it is not as it is sent: bytes, or an error."""
+    if type(action_result.result) is dict and _QUICK.fullmatch(handler.headers["X-Amz-Target"].encode()):
+        try:
+            body = json.dumps(action_result.result)
+        except TypeError:
+            return _serialize_any(handler, action_result)
+        return 200, {"Content-Type": "application/x-amz-json-1.0", **handler.response_headers}, body.encode()
+    return _serialize_any(handler, action_result)
+
+
+def _number_request(headers: dict[str, Any]) -> str:
+    """Give the response an id, as long as that of AWS, without drawing 52 characters one by one."""
+    headers["x-amzn-requestid"] = number = f"{next(_requests):052}"
+    return number
+
+
 _parsed = functools.lru_cache(_MOST)(_UpdateParser.make)
+_parse_anew = ConditionExpressionParser.parse
+_conditions: dict[tuple[str, ...], tuple[Any, list[str], list[str]]] = {}
+
+
+def _parse(parser: Any) -> Any:
+    """Parse a condition once: moto does so to see which names and values it uses, and again to decide."""
+    if not parser.condition_expression:
+        return _parse_anew(parser)
+    given = (parser.expression_attribute_names, parser.expression_attribute_values)
+    key = (parser.condition_expression, *map(repr, given))
+    if key not in _conditions:
+        condition = _parse_anew(parser)
+        if len(_conditions) >= _MOST:
+            _conditions.clear()
+        _conditions[key] = condition, parser.expr_attr_names_found[:], parser.expr_attr_values_found[:]
+        return condition
+    condition, names, values = _conditions[key]
+    parser.expr_attr_names_found.extend(names)
+    parser.expr_attr_values_found.extend(values)
+    return condition
+
+
 _lex_anew = ConditionExpressionParser._lex_condition_expression
 _value_of_any = ResponseSerializer.get_value
 
@@ -58,36 +141,54 @@ def _lex(parser: Any) -> deque[Any]:
     return deque(_lexed(parser.condition_expression))
 
 
-_known: dict[tuple[type, type], tuple[bool | None, bool]] = {}
-"""For a traverser and a class: whether its nodes are processed (None: it is no node), and children looked at before."""
+class _Kind:
+    """What a traverser does with nodes of a class, which moto asks for each node."""
+
+    def __init__(self, traverser: Any, kind: type) -> None:
+        self.is_node = issubclass(kind, _Node)
+        methods = traverser._processing_map().items() if self.is_node else ()
+        self.process = next((method.__func__ for of, method in methods if issubclass(kind, of)), None)
+        self.looks = type(traverser).pre_processing_of_child is not _Traverser.pre_processing_of_child
+        self.is_passed = not self.is_node or (self.process is None and not self.looks and issubclass(kind, _Leaf))
 
 
-def _ask(traverser: Any, kind: type) -> tuple[bool | None, bool]:
-    """Return what is known about a class, and keep it."""
-    is_node = issubclass(kind, _Node)
-    processed = issubclass(kind, traverser.nodes_to_be_processed()) if is_node else None
-    looks = type(traverser).pre_processing_of_child is not _Traverser.pre_processing_of_child
-    return _known.setdefault((type(traverser), kind), (processed, looks))
+class _Kinds(dict[type, _Kind]):
+    """The kinds of one class of traversers."""
+
+    def __init__(self, traverser: Any) -> None:
+        self._traverser = traverser
+
+    def __missing__(self, kind: type) -> _Kind:
+        found = self[kind] = _Kind(self._traverser, kind)
+        return found
+
+
+_kinds: dict[type, _Kinds] = {}
 
 
 def _traverse(traverser: Any, node: Any, child_id: int = -1) -> Any:
-    """Do what moto does, but ask once for each class of nodes, not for each node, whether it is to be processed.
+    """Do what moto does, but ask once for each class of nodes, not for each node, how it is processed.
 
     How many clauses there are, and which paths overlap, moto finds out for the whole and for each part of it.
     """
     if type(traverser) in {_Counts, _Overlaps}:
         traverser.process(node)
         return node
-    processed, looks = _known.get((type(traverser), type(node))) or _ask(traverser, type(node))
-    if processed is None:
-        return node
-    parent = node.parent
+    kinds = _kinds.get(type(traverser))
+    if kinds is None:
+        kinds = _kinds[type(traverser)] = _Kinds(traverser)
+    return _walk(traverser, node, child_id, kinds) if kinds[type(node)].is_node else node
+
+
+def _walk(traverser: Any, node: Any, child_id: int, kinds: _Kinds) -> Any:
+    kind, parent = kinds[type(node)], node.parent
     for number, child in enumerate(node.children or ()):
-        if looks:
+        if kind.looks:
             traverser.pre_processing_of_child(node, number)
-        _traverse(traverser, child, number)
-    if processed:
-        node = traverser.process(node)
+        if not kinds[type(child)].is_passed:
+            _walk(traverser, child, number, kinds)
+    if kind.process is not None:
+        node = kind.process(traverser, node)
         node.parent = parent
         if parent:
             parent.children[child_id] = node
