@@ -34,7 +34,7 @@ class Holding:
 
 
 def holdings(events: list[Event]) -> list[Holding]:
-    """Return who had which slot, by slot and time."""
+    """Return who had which slot, by slot and time. One whose response came after its end was never held."""
     found: dict[str, Holding] = {}
     for event in sorted(events, key=lambda event: event.time):
         token = event.facts["token"]
@@ -45,7 +45,8 @@ def holdings(events: list[Event]) -> list[Holding]:
             found[token].expires = max(found[token].expires, event.time + event.facts["left"])
         elif token in found:
             found[token].returned = event.time
-    return sorted(found.values(), key=lambda each: (each.number, each.since))
+    held = [each for each in found.values() if each.until > each.since]
+    return sorted(held, key=lambda each: (each.number, each.since))
 
 
 def no_slot_is_held_twice(history: History) -> Iterator[str]:

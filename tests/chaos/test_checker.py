@@ -159,6 +159,14 @@ def test_nobody_knows_which_claim_a_release_without_an_answer_has_released() -> 
     assert violations(story.history, story.final) == []
 
 
+def test_a_slot_whose_response_came_after_its_end_was_never_held() -> None:
+    story = sound()
+    breaks_of_slots.told(story, 1.0, "take", "a", left=2.0)
+    breaks_of_slots.told(story, 2.5, "take", "b", left=-0.1)
+
+    assert violations(story.history, story.final) == []
+
+
 def test_a_history_is_read_without_the_line_that_a_kill_tore(tmp_path: Path) -> None:
     log = Log(tmp_path, "worker-1-1")
     log.tell("create", "parcel-1")
