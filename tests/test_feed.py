@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from pynamodb_tracker.batch.candidates import Feed
 from pynamodb_tracker.dynamodb.backoff import RANDOM
 from pynamodb_tracker.testing import StoppedClock
+from pynamodb_tracker.work.candidates import Feed
 
 TASKS = [f"o-{number:04}" for number in range(2000)]
 

@@ -7,11 +7,11 @@ from unittest.mock import Mock
 import pytest
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.batch.batch import TaskAttempt
-from pynamodb_tracker.batch.candidates import Feed, Feeding
 from pynamodb_tracker.status import Codes
 from pynamodb_tracker.transitions.lock import new_token
 from pynamodb_tracker.transitions.participants import MadeDue
+from pynamodb_tracker.work.attempt import TaskAttempt
+from pynamodb_tracker.work.candidates import Feed, Feeding
 from tests.support.shop import Order
 
 PAY, SHIP, DELIVER = Order.tracker.steps

@@ -25,7 +25,7 @@ METHODS = {f"log.{level}" for level in ("log", "debug", "info", "warning", "erro
 ABOUT_NO_TASK = {
     "aws_lambda/publisher.py": "the bus has refused events",
     "aws_lambda/trigger.py": "a function of the payload raised: nothing is known of the task yet",
-    "batch/batch.py": "no slot of a limit can be taken",
+    "work/batch.py": "no slot of a limit can be taken",
     "control/slots.py": "a slot could not be given back",
     "dynamodb/batch_execute.py": "what an engine or a policy allows",
     "dynamodb/connection.py": "a table that answers in small pieces",

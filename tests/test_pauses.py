@@ -13,11 +13,11 @@ SLEEPS = {"sleep", "sleep_async", "wait_async"}
 MODULES = {"asyncio", "clock", "time"}
 
 WAITS_FOR_WORK = {
-    "aio/batch.py": "the turn of a rate, and slots",
+    "work/async_batch.py": "the turn of a rate, and slots",
     "aio/run.py": "the next heartbeat",
-    "batch/batch.py": "slots",
-    "batch/candidates.py": "the answers to the claims of others",
-    "batch/thread_pool.py": "the turn of a rate",
+    "work/batch.py": "slots",
+    "work/candidates.py": "the answers to the claims of others",
+    "work/threads.py": "the turn of a rate",
     "cli/commands/live.py": "the next picture",
     "clock.py": "the clocks themselves",
     "control/slots.py": "slots, and their renewal",
@@ -28,7 +28,7 @@ WAITS_FOR_WORK = {
 """Where the package may sleep besides, and for what."""
 
 THE_ONE = "dynamodb/retries.py"
-DRAWS_PAUSES = {"dynamodb/backoff.py", THE_ONE, "batch/candidates.py"}
+DRAWS_PAUSES = {"dynamodb/backoff.py", THE_ONE, "work/candidates.py"}
 
 
 def calls(path: Path) -> Iterator[str]:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from pynamodb_tracker import Report, TaskNotFoundError, TrackerError
-from pynamodb_tracker.batch.batch import TaskAttempt
 from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.testing import StoppedClock
+from pynamodb_tracker.work.attempt import TaskAttempt
 from tests.support.engines import empty_tables, opened
 from tests.support.workers import Broken, die
 from tests.worker.shop import Order, ShopTask

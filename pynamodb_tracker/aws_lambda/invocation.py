@@ -15,8 +15,6 @@ from pynamodb_tracker.aws_lambda.emf import is_broken
 from pynamodb_tracker.aws_lambda.queue import Queue
 from pynamodb_tracker.aws_lambda.result import Invocation, Reason
 from pynamodb_tracker.aws_lambda.trigger import UnreadableEventError, shape_of
-from pynamodb_tracker.batch.batch import TaskAttempt
-from pynamodb_tracker.batch.candidates import Source
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
 from pynamodb_tracker.execution.call import call_for_result
 from pynamodb_tracker.execution.context import ExecutionContext
@@ -25,6 +23,8 @@ from pynamodb_tracker.model.changes import as_stored
 from pynamodb_tracker.model.results import fingerprint
 from pynamodb_tracker.model.row import keeps_expired
 from pynamodb_tracker.step.bound import BoundStep
+from pynamodb_tracker.work.attempt import TaskAttempt
+from pynamodb_tracker.work.candidates import Source
 
 if TYPE_CHECKING:
     from pynamodb_tracker.control.item import Pause

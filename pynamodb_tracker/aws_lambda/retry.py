@@ -34,9 +34,6 @@ from pynamodb_tracker.aws_lambda.invocation import (
 )
 from pynamodb_tracker.aws_lambda.journal import InvocationLog
 from pynamodb_tracker.aws_lambda.queue import Queue
-from pynamodb_tracker.batch.batch import Tally
-from pynamodb_tracker.batch.candidates import Feeding
-from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.dynamodb.retries import ending_with
 from pynamodb_tracker.dynamodb.write_batcher import batcher_for
 from pynamodb_tracker.execution.context import ExecutionContext
@@ -48,6 +45,9 @@ from pynamodb_tracker.step import BoundStep, States
 from pynamodb_tracker.step.bound import bound_functions
 from pynamodb_tracker.step.functions import any_function_of, for_threads
 from pynamodb_tracker.task.task import Task
+from pynamodb_tracker.work.candidates import Feeding
+from pynamodb_tracker.work.outcomes import Tally
+from pynamodb_tracker.work.threads import in_threads
 
 if TYPE_CHECKING:
     from pynamodb_tracker.aio.context import AsyncContext

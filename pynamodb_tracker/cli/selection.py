@@ -10,11 +10,11 @@ from itertools import islice
 from typing import Any, ClassVar
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.batch.candidates import Source
 from pynamodb_tracker.presentation.text import between, count
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
+from pynamodb_tracker.work.candidates import Source
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from typing_extensions import deprecated  # only type checkers need it
 
     from pynamodb_tracker.aio.context import AsyncContext
-    from pynamodb_tracker.batch.batch import Report
     from pynamodb_tracker.step.definition import BatchOptions, DueOptions, RunOptions, StartOptions
     from pynamodb_tracker.step.functions import StepFunction
+    from pynamodb_tracker.work.outcomes import Report
 
 T = TypeVar("T", bound=TaskRow)
 R = TypeVar("R")
@@ -419,8 +419,9 @@ class BoundStep(StepCommands[T]):
         Examples:
             >>> assert Order.ship.run_all(threads=8).succeeded == ["o-2"]
         """
-        from pynamodb_tracker.batch.batch import Batch, Report  # noqa: PLC0415 - for cold starts, which run one task
         from pynamodb_tracker.dynamodb.write_batcher import batcher_for  # noqa: PLC0415 - as above
+        from pynamodb_tracker.work.batch import Batch  # noqa: PLC0415 - for cold starts, which run one task
+        from pynamodb_tracker.work.outcomes import Report  # noqa: PLC0415 - for cold starts, which run one task
 
         of, chosen = self._definition, function_of(self, function)
         arguments.check_threads(threads)
@@ -452,9 +453,9 @@ class BoundStep(StepCommands[T]):
         At most `concurrency` tasks run at a time, each as an asyncio task. They share requests, as threads do. If this
         is cancelled, the running tasks are released, and no new ones start. `progress` is called on the event loop.
         """
-        from pynamodb_tracker.aio.batch import AsyncBatch  # noqa: PLC0415 - few programs have an event loop
-        from pynamodb_tracker.batch.batch import Report  # noqa: PLC0415 - as above
         from pynamodb_tracker.dynamodb.write_batcher import batcher_for  # noqa: PLC0415 - as above
+        from pynamodb_tracker.work.async_batch import AsyncBatch  # noqa: PLC0415 - few programs have an event loop
+        from pynamodb_tracker.work.outcomes import Report  # noqa: PLC0415 - as above
 
         of, chosen = self._definition, async_function_of(self, function)
         arguments.check_threads(concurrency, "concurrency")

@@ -17,10 +17,10 @@ from pynamodb_tracker.status import Codes, Status
 from pynamodb_tracker.step.state import State, window
 
 if TYPE_CHECKING:
-    from pynamodb_tracker.batch.candidates import Feed
     from pynamodb_tracker.control.item import Pause
     from pynamodb_tracker.control.limit import ConcurrencyLimit
     from pynamodb_tracker.control.slots import StepSlots
+    from pynamodb_tracker.work.candidates import Feed
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -50,7 +50,7 @@ class DeclaredState:
 
 
 if TYPE_CHECKING:
-    from pynamodb_tracker.batch.batch import Report
+    from pynamodb_tracker.work.outcomes import Report
 
     class StartOptions(TypedDict, total=False):
         """The options of `start` and `run`."""
@@ -147,7 +147,7 @@ class StepDefinition(Generic[T]):
         **which: Unpack[DueOptions],
     ) -> Feed:
         """Return the due ids for so many threads of a worker, in an order that keeps workers apart."""
-        from pynamodb_tracker.batch.candidates import Feed  # noqa: PLC0415 - for cold starts, which run one task
+        from pynamodb_tracker.work.candidates import Feed  # noqa: PLC0415 - for cold starts, which run one task
 
         due, selects = self.due(goes_on=goes_on, **which), any(which.values())
         return Feed(due.ids_in, shards=self.shards, threads=threads, limit=limit, goes_on=goes_on, selects=selects)

@@ -13,10 +13,10 @@ from typing import Any
 
 from pynamodb_tracker import arguments
 from pynamodb_tracker.aio.pool import REQUESTS
-from pynamodb_tracker.batch.batch import Tally
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.functions import async_function_of
 from pynamodb_tracker.task.task import Task
+from pynamodb_tracker.work.outcomes import Tally
 from pynamodb_tracker.worker.settings import WorkerSettings, check_tables, functions_by_step
 from pynamodb_tracker.worker.shutdown import handling
 from pynamodb_tracker.worker.task_team import AsyncFunction, TaskTeam

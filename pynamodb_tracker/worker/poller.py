@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.batch.batch import Outcome, Tally
-from pynamodb_tracker.batch.candidates import Feed
 from pynamodb_tracker.dynamodb.backoff import RANDOM
 from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_temporary
 from pynamodb_tracker.exceptions import DefinitionError, TaskError, TaskFormatError, TaskNotReadyError
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
+from pynamodb_tracker.work.candidates import Feed
+from pynamodb_tracker.work.outcomes import Outcome, Tally
 
 if TYPE_CHECKING:
     from pynamodb_tracker.control.item import Pause

@@ -16,10 +16,10 @@ from contextvars import copy_context
 from functools import partial
 from typing import Any, cast
 
-from pynamodb_tracker.aio.batch import AsyncTaskAttempt
 from pynamodb_tracker.aio.context import AsyncContext
 from pynamodb_tracker.aio.pool import REQUESTS, shielded, wait_for_call
 from pynamodb_tracker.step.bound import BoundStep
+from pynamodb_tracker.work.async_batch import AsyncTaskAttempt
 from pynamodb_tracker.worker.poller import StepPoller
 from pynamodb_tracker.worker.settings import WorkerSettings
 from pynamodb_tracker.worker.team import GIVE_BACK_WITHIN, Team, WorkerAttempt

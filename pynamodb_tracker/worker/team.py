@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.batch.batch import Tally, TaskAttempt
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher, batcher_for
 from pynamodb_tracker.exceptions import TaskNotStartableError, TrackerError
 from pynamodb_tracker.execution.context import ExecutionContext
@@ -20,6 +19,8 @@ from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.instrumentation import Hook, RunDetails
 from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.step.functions import for_threads
+from pynamodb_tracker.work.attempt import TaskAttempt
+from pynamodb_tracker.work.outcomes import Tally
 from pynamodb_tracker.worker.dispatcher import Dispatcher
 from pynamodb_tracker.worker.liveness import SILENCE
 from pynamodb_tracker.worker.poller import StepPoller

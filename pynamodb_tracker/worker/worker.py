@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pynamodb_tracker import arguments
-from pynamodb_tracker.batch.batch import Tally
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.functions import any_function_of
 from pynamodb_tracker.task.task import Task
+from pynamodb_tracker.work.outcomes import Tally
 from pynamodb_tracker.worker.liveness import signs_of_life
 from pynamodb_tracker.worker.process_team import ProcessTeam, parent_pipe
 from pynamodb_tracker.worker.settings import WorkerSettings, check_tables, functions_by_step

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from pynamodb_tracker import AsyncContext, Report
-from pynamodb_tracker.aio.batch import AsyncBatch
-from pynamodb_tracker.batch.batch import Admission
-from pynamodb_tracker.batch.candidates import Feed, Feeding
 from pynamodb_tracker.testing import StoppedClock
+from pynamodb_tracker.work.async_batch import AsyncBatch
+from pynamodb_tracker.work.batch import Admission
+from pynamodb_tracker.work.candidates import Feed, Feeding
 from tests.support.shop import AppTask, Order
 from tests.support.through import Dispatch, through
 

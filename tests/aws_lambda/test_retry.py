@@ -14,10 +14,10 @@ from pynamodb.exceptions import UpdateError
 
 from pynamodb_tracker import ExecutionContext, RetryLater, Tally
 from pynamodb_tracker.aws_lambda import retry_handler
-from pynamodb_tracker.batch.candidates import Feed
 from pynamodb_tracker.model.row import LATEST_FORMAT
 from pynamodb_tracker.query import DueTasks, StateScan
 from pynamodb_tracker.testing import StoppedClock
+from pynamodb_tracker.work.candidates import Feed
 from tests.aws_lambda.shop import REQUEST, Broken, Context, Order, no_access, ready, states
 from tests.support.rows import change
 

@@ -33,7 +33,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
 
-from pynamodb_tracker.batch.batch import TaskAttempt
+from pynamodb_tracker.work.attempt import TaskAttempt
 from tests.conftest import prepare_process
 from tests.engine.actions import Action, Delay, DropResponse
 from tests.engine.engine import Engine, start

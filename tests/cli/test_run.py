@@ -11,12 +11,12 @@ from botocore.exceptions import ClientError
 from pynamodb.exceptions import PutError, QueryError
 
 from pynamodb_tracker import RetryLater, State
-from pynamodb_tracker.batch.candidates import Feed
 from pynamodb_tracker.cli.commands.run import WatchedBatch
 from pynamodb_tracker.cli.interrupts import StopRequest
 from pynamodb_tracker.cli.selection import Selection
 from pynamodb_tracker.model.row import LATEST_FORMAT
 from pynamodb_tracker.testing import StoppedClock, stopped_clock
+from pynamodb_tracker.work.candidates import Feed
 from tests.cli.command import read
 from tests.cli.command import run_untimed as run
 from tests.cli.shop import Order, refuse, waver

@@ -16,9 +16,6 @@ import typer
 from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.batch.batch import Admission, Report, TaskAttempt, was_taken
-from pynamodb_tracker.batch.candidates import Feeding
-from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.cli import command, terminal
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.interrupts import StoppedError, StopRequest, last_output, run_stoppable, safe_stderr
@@ -32,6 +29,11 @@ from pynamodb_tracker.model.failure import message_of
 from pynamodb_tracker.presentation.errors import ErrorGroups, for_people, one_line
 from pynamodb_tracker.presentation.text import age, count, escaped
 from pynamodb_tracker.status import Codes
+from pynamodb_tracker.work.attempt import TaskAttempt, was_taken
+from pynamodb_tracker.work.batch import Admission
+from pynamodb_tracker.work.candidates import Feeding
+from pynamodb_tracker.work.outcomes import Report
+from pynamodb_tracker.work.threads import in_threads
 
 DryRun = Annotated[bool, opt.flag("--dry-run", "Print the ids of the tasks that would be run, and run nothing.")]
 _IF_BOUND = "The function to call with the context of each task, if none is bound to the step."

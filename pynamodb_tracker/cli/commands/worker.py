@@ -16,7 +16,6 @@ from typing import Annotated, Any
 
 from pynamodb.exceptions import PynamoDBException
 
-from pynamodb_tracker.batch.batch import Tally
 from pynamodb_tracker.cli import command
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import CannotRunError, load_function
@@ -28,6 +27,7 @@ from pynamodb_tracker.presentation.text import age, escaped
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.functions import for_threads
 from pynamodb_tracker.task.task import Task
+from pynamodb_tracker.work.outcomes import Tally
 from pynamodb_tracker.worker.shutdown import AT_ONCE, handling
 from pynamodb_tracker.worker.worker import Worker
 

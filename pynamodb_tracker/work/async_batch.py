@@ -16,13 +16,15 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.aio.context import AsyncContext, call
 from pynamodb_tracker.aio.pool import REQUESTS, in_thread, wait_for_call, wait_for_future
 from pynamodb_tracker.aio.run import AsyncRun
-from pynamodb_tracker.batch.batch import Admission, BaseBatch, Report, TaskAttempt, log_failed_requests
-from pynamodb_tracker.batch.candidates import Feeding
-from pynamodb_tracker.batch.thread_pool import Pace
 from pynamodb_tracker.dynamodb.retries import stopped_by
 from pynamodb_tracker.execution.interrupts import is_cancellation
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import Codes
+from pynamodb_tracker.work.attempt import TaskAttempt
+from pynamodb_tracker.work.batch import Admission, BaseBatch
+from pynamodb_tracker.work.candidates import Feeding
+from pynamodb_tracker.work.outcomes import Report, log_failed_requests
+from pynamodb_tracker.work.threads import Pace
 
 Item = TypeVar("Item")
 T = TypeVar("T", bound=TaskRow)
