@@ -9,21 +9,19 @@ import pynamodb_tracker
 
 PACKAGE = Path(pynamodb_tracker.__file__).parent
 
-SLEEPS = {"sleep", "sleep_async", "wait_async"}
+SLEEPS = {"sleep", "sleep_async", "sleep_unless", "wait_async"}
 MODULES = {"asyncio", "clock", "time"}
 
 WAITS_FOR_WORK = {
-    "work/async_batch.py": "the turn of a rate, and slots",
     "aio/run.py": "the next heartbeat",
-    "work/batch.py": "slots",
-    "work/candidates.py": "the answers to the claims of others",
-    "work/threads.py": "the turn of a rate",
     "cli/commands/live.py": "the next picture",
     "clock.py": "the clocks themselves",
     "control/slots.py": "slots, and their renewal",
     "execution/heartbeat.py": "the next heartbeat",
     "task/guarded.py": "a table that is being created",
-    "worker/dispatcher.py": "the next poll, and the index",
+    "work/dispatcher.py": "the next poll, the index, and the turn of a rate",
+    "work/polling.py": "others who have met this worker",
+    "work/source.py": "slots, and others who have met this worker",
 }
 """Where the package may sleep besides, and for what."""
 

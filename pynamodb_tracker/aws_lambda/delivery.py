@@ -141,7 +141,7 @@ class RecordRunner(Generic[T]):
         try:
             if (pause := self.step._definition.pause()) is None:
                 is_for_caller = self.respond is None and trigger in (triggers.DIRECT, triggers.HTTP)
-                attempt.run(self._checked if is_for_caller else self.function, payload)
+                attempt.run_function(self._checked if is_for_caller else self.function, payload)
             else:
                 attempt.hold_back(pause)
         except UnreadableEventError as error:

@@ -32,7 +32,7 @@ from pynamodb_tracker.model.row_state import unreadable_in
 from pynamodb_tracker.model.signals import check_signal
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step import BoundStep, State
-from pynamodb_tracker.step.definition import count_created
+from pynamodb_tracker.step.definition import note_created
 from pynamodb_tracker.step.state import counted
 from pynamodb_tracker.task.guarded import GuardedRow
 from pynamodb_tracker.task.metaclass import TaskMeta
@@ -167,7 +167,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         task = transitions.create(
             cls, task_id, code, due_time, attributes, group=group, trace=trace, repeat=repeat, also=also
         )
-        count_created(cls)
+        note_created(task)
         return task
 
     @classmethod
@@ -238,7 +238,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
             first, task_id, attributes, merge=merge, due_time=due_time, debounce=debounce, trace=trace, repeat=repeat
         ).carry_out()
         if merged.effect == "created":
-            count_created(cls)
+            note_created(merged.task)
         return merged
 
     @classmethod

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from typing import TYPE_CHECKING, Any
 
 from pynamodb.exceptions import PynamoDBException
 
@@ -21,55 +23,41 @@ from pynamodb_tracker.exceptions import (
     TrackerError,
 )
 from pynamodb_tracker.execution.call import call
-from pynamodb_tracker.execution.context import ExecutionContext
+from pynamodb_tracker.execution.interrupts import is_cancellation
 from pynamodb_tracker.execution.observation import Observation
-from pynamodb_tracker.execution.run import Run
-from pynamodb_tracker.instrumentation import RunDetails
-from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.execution.run import Run, SlotLostError
+from pynamodb_tracker.instrumentation import Hook, RunDetails
 from pynamodb_tracker.status import Codes, Status
 from pynamodb_tracker.transitions import Journal
 from pynamodb_tracker.transitions.participants import MadeDue
-from pynamodb_tracker.work.candidates import Feeding, Source
-from pynamodb_tracker.work.outcomes import Outcome, Report
+from pynamodb_tracker.work.dispatcher import Dispatcher
+from pynamodb_tracker.work.outcomes import Outcome
+from pynamodb_tracker.work.source import Given
 
 if TYPE_CHECKING:
     from pynamodb_tracker.control.slots import Slot
-
-T = TypeVar("T", bound=TaskRow)
-
-Start = Callable[[str], AbstractContextManager[ExecutionContext[T], bool | None]]
-"""`step.start` with its options: it returns the run of a task."""
 
 
 class StoppedError(KeyboardInterrupt):
     """Raised in a block to release its attempt, as a KeyboardInterrupt does."""
 
 
-class TaskAttempt(Generic[T]):
+class Attempt(Hook):
     """One attempt to run a function on one task: it starts the task, calls the function, and keeps the outcome.
 
-    Batches, workers, handlers and the command line run every function on every task through this class:
-
-        attempt = TaskAttempt(codes, task_id)
-        attempt.execute(step.start, function)
-        counts[attempt.outcome] += 1
+    Batches, workers, handlers and the command line run every function on every task through this class. It observes
+    its own run as a hook, so that the thread that ends the run counts it, even if that is not the function's own.
     """
 
-    def __init__(
-        self,
-        codes: Codes,
-        task_id: str,
-        *,
-        feed: Source | None = None,
-        stopped: threading.Event | None = None,
-        batcher: WriteBatcher | None = None,
-        slot: Slot | None = None,
-    ) -> None:
-        """If `stopped` is set when the task is claimed, release the attempt without calling the function.
+    given: Given | None = None
+    """What its dispatcher has given."""
+    dispatcher: Dispatcher | None = None
+    batcher: WriteBatcher | None = None
+    """Sends the claim and the end together with others, but not the function's writes."""
+    on_loss: Callable[[], object] | None = None
+    """Called when the lock is known to be lost."""
 
-        The task's `feed` learns the response to the claim. The `batcher` sends the claim and the end together with
-        others, but not the function's writes. The function runs only while the `slot` is held. Call `leave_slot` then.
-        """
+    def __init__(self, codes: Codes, task_id: str) -> None:
         self.codes = codes
         self.task_id = task_id
         self.details = RunDetails(codes.use_case_id, codes.step, task_id, clock.now())
@@ -77,17 +65,28 @@ class TaskAttempt(Generic[T]):
         self.value: object = None  # the result of the function
         self.cut_short = threading.Event()
         """Set when nobody waits any longer for the attempt to be recorded."""
-        self._feed = feed
-        self._is_on_time = feed is not None and feed.is_of_due
-        """Whether the feed found it due, so that it never starts before that."""
-        self._run: Run[T] | None = None
-        self._stopped = stopped
-        self._batcher = batcher
-        self._slot = slot
-        if slot is not None:
-            slot.user, slot.run = f"{codes.use_case_id} {codes.step} of {task_id!r}", self.details
+        self.has_ended = threading.Event()
+        self.was_begun = False
+        """Whether anything was sent for it. An attempt that is stopped before does not count."""
+        self._is_answered = False
+        self._run: Run[Any] | None = None
+        self._slot: Slot | None = None
+        """The slot, until its run has it."""
+        self._process = os.getpid()
 
-    def execute(self, start: Start[T], function: Callable[[ExecutionContext[T]], object]) -> None:
+    def belong_to(self, dispatcher: Dispatcher, given: Given, batcher: WriteBatcher | None) -> None:
+        """Run what a dispatcher has given."""
+        self.dispatcher, self.given, self.batcher, self._slot = dispatcher, given, batcher, given.slot
+        if given.slot is not None:
+            given.slot.user = f"{self.codes.use_case_id} {self.codes.step} of {self.task_id!r}"
+            given.slot.run = self.details
+
+    def run(self) -> None:
+        """Run the function of the step on the task, unless the work was stopped. Raise as `execute` does."""
+        if self.given is not None and not self.is_stopped:
+            self.execute(self.given.source.work.start, self.given.source.work.function)
+
+    def execute(self, start: Callable[[str], Any], function: Callable[[Any], object]) -> None:
         """Start the task and call the function with its context.
 
         Record an error with the task and keep it in `error`. If it is not an Exception, such as KeyboardInterrupt and
@@ -95,81 +94,121 @@ class TaskAttempt(Generic[T]):
         """
         sending, pausing = self._sharing()
         with self._keeping_error(), stopped_by(self.cut_short):
-            run = cast("Run[T]", start(self.task_id))
-            run.on_time = self._is_on_time
+            run: Run[Any] = start(self.task_id)
             self.follow(run)
             with sending, run as ctx:
-                self.note_response()
-                self._check_start()
-                with pausing, self._using_slot():
+                self._note_claim()
+                with pausing:
                     self.value = call(function, ctx)
+
+    async def run_async(self) -> None:
+        """Do the same on an event loop. The step starts an async run, and its function awaits the user's one."""
+        if self.given is None or self.is_stopped:
+            return
+        sending, pausing = self._sharing()
+        with self._keeping_error(), stopped_by(self.cut_short):
+            run = self.given.source.work.start(self.task_id)
+            self.follow(run.run)
+            with sending:
+                async with run as ctx:
+                    self._note_claim()
+                    with pausing:
+                        self.value = await self.given.source.work.function(ctx)
 
     @contextmanager
     def _keeping_error(self) -> Iterator[None]:
-        """Keep the error of this block, and let the feed continue at its end."""
+        """Keep the error of this block, and let others continue at its end."""
+        self.was_begun = True
         try:
             yield
-        except StoppedError:
-            not_released = "the worker was stopped, or its slot lost, and the attempt could not be released"
+        except (StoppedError, SlotLostError):
+            not_released = "the work was stopped, or its slot lost, and the attempt could not be released"
             self.details.error = None if self.outcome == "released" else TrackerError(not_released)
         except BaseException as error:
             self.details.error = error
-            if not self._is_failure(error):
+            if not (isinstance(error, Exception) or _is_own_cancellation(error)):
                 raise
         finally:
-            self.note_response()
-
-    def _is_failure(self, error: BaseException) -> bool:
-        """Return whether an error only fails the attempt. Any other one also ends the caller."""
-        return isinstance(error, Exception)
+            if self._run is None:  # start itself has raised, which is no run
+                self.on_end(self.details)
 
     def _sharing(self) -> tuple[AbstractContextManager[object], AbstractContextManager[object]]:
         """Return contexts for the run, which shares requests with others, and for its function, which does not."""
-        batcher = self._batcher
+        batcher = self.batcher
         return (nullcontext(), nullcontext()) if batcher is None else (batcher.sending(), batcher.pausing())
 
-    def follow(self, run: Run[T]) -> None:
-        """Let a run, which has not begun yet, update the details of this attempt."""
+    def follow(self, run: Run[Any]) -> None:
+        """Let a run, which has not begun yet, update the details of this attempt. It gets the slot."""
         self._run = run
-        run.observation = Observation(self.details)
+        run.observation = Observation(self.details, self)
+        if self.given is not None:
+            run.on_time = self.given.source.is_of_due
+            run.slot, self._slot = self._slot, None
 
-    @contextmanager
-    def followed_by(self, feeding: Feeding) -> Iterator[None]:
-        """Tell the feeding which tasks the block has made due, or stop it after an error. Leave the slot."""
-        try:
-            yield
-            feeding.note_end(self.made_due, was_refused=self.was_refused)
-        except BaseException:
-            feeding.stop()
-            raise
-        finally:
-            self.note_response()  # an error may have come before the claim, and the feed waits for it
-            self.leave_slot()
+    def on_end(self, run: RunDetails) -> None:  # noqa: ARG002 - the details of this attempt
+        """Count the outcome."""
+        if self.given is not None:
+            self.given.source.note_ended(self)
 
-    def _using_slot(self) -> AbstractContextManager[None]:
-        return nullcontext() if self._slot is None else self._slot.used()
+    on_refuse = on_end
 
-    def leave_slot(self) -> None:
-        """Leave the slot, if there is one, to the next task."""
-        slot, self._slot = self._slot, None
-        if slot is not None:
-            slot.leave()
+    def on_lock_lost(self, run: RunDetails, error: Exception) -> None:  # noqa: ARG002 - as above
+        """Pass on that the lock is lost."""
+        if self.on_loss is not None:
+            self.on_loss()
 
-    def _check_start(self) -> None:
-        """Release the attempt, by an error in the block, if the worker was stopped or the slot was lost."""
-        if self.is_stopped or not (self._slot is None or self._slot.is_held):
+    def _note_claim(self) -> None:
+        """Let others continue, and release the attempt, by an error in the block, if the work was stopped."""
+        self._answer()
+        if self.is_stopped:
             raise StoppedError
 
-    def note_response(self) -> None:
-        """Let the feed continue, once, because the claim was answered or will not be sent."""
-        feed, self._feed = self._feed, None
-        if feed is not None:
-            feed.note_response(was_taken=self.was_taken)
+    def _answer(self) -> None:
+        """Tell the dispatcher once that the claim was answered, or will not be sent."""
+        if not self._is_answered and self.dispatcher is not None and self.given is not None:
+            self._is_answered = True
+            self.dispatcher.answered(self.given, was_taken=self.was_taken)
+
+    def settle(self) -> None:
+        """Let others continue that wait for its claim or its slot. Called at the end, also if it never began."""
+        try:
+            self._answer()
+        finally:
+            slot, self._slot = self._slot, None
+            if slot is not None:
+                slot.leave()
+            self.has_ended.set()
+
+    def forget(self) -> None:
+        """Drop its run, and the tracebacks of its errors, whose frames only the garbage collector could free."""
+        self._run = None
+        error, seen = self.error, set[int]()
+        while error is not None and id(error) not in seen:
+            seen.add(id(error))
+            with suppress(Exception):  # a frozen one cannot be changed
+                error.__traceback__ = None
+            error = error.__cause__ or error.__context__
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether this process was forked from the one that works, inside the block."""
+        return os.getpid() != self._process
 
     @property
     def is_stopped(self) -> bool:
-        """Whether `stopped` is set."""
-        return self._stopped is not None and self._stopped.is_set()
+        """Whether its work was stopped."""
+        return self.dispatcher is not None and self.dispatcher.stopped.is_set()
+
+    @property
+    def has_lost_lock(self) -> bool:
+        """Whether the lock is known to be lost while the block still runs, so that its end cannot be recorded."""
+        journal = self.journal  # a refused end comes at once, so an ended run does not count
+        return journal is not None and not journal.ended and journal.lost is not None
+
+    def give_back(self) -> bool:
+        """Release the task while its function still runs. Return whether that is recorded."""
+        run = self._run
+        return run is not None and run.give_back()
 
     @property
     def outcome(self) -> Outcome:
@@ -204,7 +243,7 @@ class TaskAttempt(Generic[T]):
         return self.details.task if self.was_claimed else getattr(self.error, "task", None)
 
     @property
-    def journal(self) -> Journal[T] | None:
+    def journal(self) -> Journal[Any] | None:
         """The journal of the run, once it has claimed the task."""
         return None if self._run is None else self._run.journal
 
@@ -219,13 +258,16 @@ class TaskAttempt(Generic[T]):
         is_expected = self.was_claimed or isinstance(self.error, TrackerError | PynamoDBException)
         return None if is_expected else self.error
 
-    def add_to(self, report: Report) -> None:
-        """Add the task to the list of its outcome."""
-        report.postponed += self.details.postponed
-        if self.outcome != "refused":
-            getattr(report, self.outcome).append(self.task_id)
-        elif isinstance(self.error, Exception):
-            report.refused[self.task_id] = self.error
+    def __str__(self) -> str:
+        name = self.codes.step if self.given is None else self.given.source.work.name
+        attempt = f" (attempt {self.details.attempt})" if self.was_claimed else ""
+        return f"{name} of {self.task_id!r}{attempt}"
+
+
+def _is_own_cancellation(error: BaseException) -> bool:
+    """Return whether an async function has raised a CancelledError itself, which fails its task."""
+    asyncio = sys.modules.get("asyncio")
+    return asyncio is not None and isinstance(error, asyncio.CancelledError) and not is_cancellation(error)
 
 
 _NOT_TAKEN = (StepPausedError, TaskFormatError, TaskIgnoredError, TaskNotFoundError)

@@ -1,4 +1,4 @@
-"""Chooses the task that a batch or a worker tries next, away from other workers where they are active.
+"""Orders the due tasks of one step, away from other workers where they are active.
 
 Shards take turns, in an order that each worker draws. Within a shard, the oldest task is first, whether it is pending,
 failed or abandoned. While most shards have tasks, the first one costs as many requests in 400 shards as in one, and no
@@ -12,26 +12,19 @@ keep that rare:
 - After a refusal because of another worker, a worker continues from a random place in the next shard, and stays there
   until that happens again. While it is not refused, the place moves back to the oldest task.
 
-One call tries the tasks of each step in turn that were due when it began, and then those that its own runs made due.
-The index shows new due tasks late, so each run tells which ones its end made due: the next step of the same task, the
-next task of its group, the parent of a last child. Each task is tried once per step, and tasks created after the call
-began wait for the next call. That way the call ends even if its tasks always create others or repeat.
+Nothing here waits. Iterating yields an id, or `ANSWER` if a claim has to be answered first, or the seconds to pause.
 """
 
 from __future__ import annotations
 
 import math
-import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator
+from enum import Enum
 from itertools import islice
-from typing import Protocol
+from typing import Literal
 
-from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.backoff import RANDOM, jittered_pause
-from pynamodb_tracker.status import Codes
-from pynamodb_tracker.transitions.lock import new_token
-from pynamodb_tracker.transitions.participants import MadeDue
 
 _WIDEST = 500
 """How many of the oldest tasks workers spread over: as many as one index request reads."""
@@ -88,10 +81,63 @@ class Rotation:
         self._order.appendleft(shard)
 
 
-class Feed:
-    """The ids of the tasks that a batch tries, each once."""
+class Wait(Enum):
+    """What `Candidates` yields if no id may be given yet."""
 
-    is_of_due = True
+    FOR_ANSWER = "answer"
+
+
+ANSWER = Wait.FOR_ANSWER
+Next = str | float | Literal[Wait.FOR_ANSWER]
+"""An id, or the seconds to pause before the next one, or ANSWER."""
+
+
+class ClaimWindow:
+    """How many claims may be unanswered: a congestion window, as in TCP."""
+
+    def __init__(self, threads: int) -> None:
+        """One thread needs no window until it meets another worker."""
+        self.width = _NARROWEST if threads > 1 else math.inf
+        self.unanswered = 0
+        self.collided = False
+        """Whether another worker had a task first since the last place was chosen."""
+        self.is_careful = False
+        """Whether other workers were met a short while ago."""
+        self._most = threads if threads > 1 else math.inf
+        self._misses = 0  # places in a row without a successful claim
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another claim may be sent."""
+        return self.unanswered < self.width
+
+    @property
+    def may_go(self) -> bool:
+        """Whether it is worth asking for the next id. After a collision, all claims must be answered."""
+        return not self.unanswered if self.collided else self.has_room
+
+    def sent(self) -> None:
+        """Count a claim that is about to be sent."""
+        self.unanswered += 1
+
+    def answered(self, *, was_taken: bool | None) -> None:
+        """Count a response. `was_taken` is None if it says nothing about other workers in the index."""
+        self.unanswered -= 1
+        if was_taken:
+            self.collided = True
+        elif was_taken is False and not self.collided:
+            self._misses = 0
+            self.width = min(self.width + (_CAREFUL_GROWTH if self.is_careful else _GROWTH), self._most)
+
+    def reset(self) -> float:
+        """Begin again with one claim after a collision. Return the seconds to pause."""
+        self.collided, self.width = False, _NARROWEST
+        misses, self._misses = self._misses, self._misses + 1
+        return jittered_pause(misses, base=_FIRST_PAUSE, longest=_LONGEST_PAUSE) if misses else 0.0
+
+
+class Candidates:
+    """The ids of the due tasks of a step, each once."""
 
     def __init__(
         self,
@@ -101,72 +147,54 @@ class Feed:
         threads: int = 1,
         limit: int | None = None,
         is_wanted: Callable[[str], bool] | None = None,
-        goes_on: Callable[[], bool] | None = None,
         patience: int | None = None,
         selects: bool = False,
     ) -> None:
-        """If several `threads` try the tasks, they must note each response. About `limit` tasks are needed.
+        """Order the ids for so many threads. About `limit` tasks are needed.
 
-        Ids that are not wanted are left out. The feed ends when `goes_on` returns False. After `patience` shards in a
-        row without a task, it continues with one that is known to have some, and ends if there is none. If the feed
-        `selects` tasks, it counts no other ones in.
+        Ids that are not wanted are left out. After `patience` shards in a row without a task, it continues with one
+        that is known to have some, and ends if there is none. If it `selects` tasks, it counts no other ones in.
         """
         self.rotation = Rotation(shards)
+        self.window = ClaimWindow(threads)
+        self.goes_on: Callable[[], bool] = lambda: True
+        """Asked for each shard and, by `read`, for each index entry. The ids end when it returns False."""
         self._read = read
         self._limit = limit
         self._is_wanted = is_wanted
-        self._goes_on = goes_on
         self._patience = math.inf if patience is None else patience
         self._selects = selects
         self._widest = _WIDEST * min(_MOST_SHARES, threads // _THREADS_PER_SHARE + 1)
-        self._most = math.inf if threads == 1 else threads
         self._tried: set[str] = set()
         self._open: set[int] = set()  # shards that may have untried tasks
         self._begun: dict[int, Iterator[str]] = {}
         """The remaining ids of shards that have had a turn."""
         self._spread = 0
         """How many of the oldest tasks the next place is drawn from. 0 begins with the oldest."""
-        self._answered = threading.Condition()
-        self._unanswered = 0
-        self._width = min(self._most, _NARROWEST if threads > 1 else math.inf)
-        self._was_taken = False
-        """Whether another worker had a task first since the last place was chosen."""
-        self._misses = 0  # places in a row without a successful claim
-
-    def note_response(self, *, was_taken: bool) -> None:
-        """Note that a claim was answered or will not be sent, and whether another worker had the task first."""
-        with self._answered:
-            self._unanswered -= 1
-            if was_taken:
-                self._was_taken = True
-            elif not self._was_taken:
-                self._misses = 0
-                self._width = min(self._width + (_CAREFUL_GROWTH if self._spread else _GROWTH), self._most)
-            self._answered.notify()
+        self._is_stale = False  # the index has to be read again
 
     def count_in(self, task_id: str) -> bool:
-        """Wait until few claims are unanswered, and count a task as tried that a run has made due.
+        """Count a task as tried that a run has made due. Return False if it was tried, or if only some are wanted."""
+        if self._selects or task_id in self._tried:
+            return False
+        self._tried.add(task_id)
+        return True
 
-        Return False if it was tried before, or if only some of the tasks were selected.
-        """
-        with self._answered:
-            if self._selects or task_id in self._tried:
-                return False
-            self._answered.wait_for(lambda: self._unanswered < self._width)
-            self._unanswered += 1
-            self._tried.add(task_id)
-            return True
+    def put_back(self, task_id: str) -> None:
+        """Take back an id that was not tried, and read the index again."""
+        self._tried.discard(task_id)
+        self._is_stale = True
 
-    def beginning_with(self, shard: int) -> Iterator[str]:
+    def beginning_with(self, shard: int) -> Iterator[Next]:
         """Iterate over the ids, of that shard first."""
         self.rotation.put_first(shard)
         return iter(self)
 
-    def __iter__(self) -> Iterator[str]:
+    def __iter__(self) -> Iterator[Next]:
         """Yield ids until every due task was tried."""
         self._tried, self._open, self._begun = set(), set(range(len(self.rotation))), {}
         empty, with_more = 0, deque[int]()  # shards that have more tasks than one turn
-        while self._open and (self._goes_on is None or self._goes_on()):
+        while self._open and self.goes_on():
             if empty >= self._patience:
                 if not with_more:
                     return
@@ -184,45 +212,36 @@ class Feed:
                 with_more.append(shard)
             empty = empty + 1 if is_done and len(self._tried) == before else 0
 
-    def _turn(self, shard: int) -> Generator[str, None, bool]:
+    def _turn(self, shard: int) -> Generator[Next, None, bool]:
         """Yield tasks of one shard until its turn ends. Return whether all of its tasks were tried."""
-        spread = self._next_spread()
+        window = self.window
+        spread, self._spread = self._spread, self._spread // 2
+        if window.collided:
+            while window.unanswered:
+                yield ANSWER
+            if pause := window.reset():
+                yield pause
+            spread, self._spread, self._is_stale = self._widest, self._widest // 2, True
+        if self._is_stale:
+            self._begun.clear()
+            self._is_stale = False
+        window.is_careful = bool(self._spread)
         ids = self._some(shard, spread) if spread else self._rest(shard)
         most = _RUN_LENGTH if spread or len(self._open) > 1 else math.inf
         number = 0
         while number < most:
             if (task_id := next(ids, None)) is None:
                 return not (spread and number)
-            if not self._may_be_sent(task_id):
+            while not (window.has_room or window.collided):
+                yield ANSWER
+            if window.collided:
                 return False
-            yield task_id
-            number += 1
-        return False
-
-    def _next_spread(self) -> int:
-        """Return how many of the oldest tasks to draw a place from. After a refusal, wait for other claims first."""
-        with self._answered:
-            spread, self._spread = self._spread, self._spread // 2
-            if not self._was_taken:
-                return spread
-            self._answered.wait_for(lambda: self._unanswered == 0)
-            self._was_taken, self._width = False, _NARROWEST
-            self._begun.clear()  # what was read is out of date
-            self._spread = self._widest // 2
-            misses, self._misses = self._misses, self._misses + 1
-        if misses:
-            clock.sleep(jittered_pause(misses, base=_FIRST_PAUSE, longest=_LONGEST_PAUSE))
-        return self._widest
-
-    def _may_be_sent(self, task_id: str) -> bool:
-        """Wait until few claims are unanswered. Return False if another worker had one of the tasks here."""
-        with self._answered:
-            self._answered.wait_for(lambda: self._was_taken or self._unanswered < self._width)
-            if self._was_taken:
-                return False
-            self._unanswered += 1
             self._tried.add(task_id)
-            return True
+            number += 1
+            yield task_id
+            if self._is_stale:
+                return False
+        return False
 
     def _rest(self, shard: int) -> Iterator[str]:
         """Return the untried ids of a shard, oldest first, that follow those of its last turn."""
@@ -242,111 +261,3 @@ class Feed:
         for task_id in self._read(shard, limit):
             if task_id not in self._tried and (self._is_wanted is None or self._is_wanted(task_id)):
                 yield task_id
-
-
-class Source(Protocol):
-    """The ids of the tasks of one step, each once."""
-
-    is_of_due: bool
-    """Whether the source found the tasks due, so that none of them starts before that by this clock."""
-
-    def __iter__(self) -> Iterator[str]: ...
-
-    def note_response(self, *, was_taken: bool) -> None:
-        """Note that a claim was answered or will not be sent, and whether another worker had the task first."""
-
-    def count_in(self, task_id: str) -> bool:
-        """Count a task as tried that a run has made due. Return False if it must not be tried, or was tried before."""
-
-
-class Feeding:
-    """The tasks that a call tries. The threads or asyncio tasks that try them report the end of each attempt."""
-
-    def __init__(
-        self,
-        sources: Mapping[Codes, Source],
-        *,
-        limit: int | None = None,
-        goes_on: Callable[[], bool] | None = None,
-    ) -> None:
-        """Start at most `limit` tasks, and end when `goes_on`, which is called for each task, returns False."""
-        self.sources = sources
-        self._limit = math.inf if limit is None else limit
-        self._goes_on = goes_on
-        self._began = new_token()
-        """Tasks with a later token as their `creation` wait for the next call."""
-        self._behind = {codes: deque[str]() for codes in sources}
-        """Tasks that runs of this call have made due, by step."""
-        self._changed = threading.Condition()
-        self._started = 0
-        """Tasks that were given and not refused. `limit` also bounds failing requests."""
-        self._running = 0
-        self._stopped = False
-
-    def __iter__(self) -> Iterator[tuple[Codes, str]]:
-        """Yield one task of each step in turn. Before the end, wait for tasks that running ones make due."""
-        ids = {codes: iter(source) for codes, source in self.sources.items()}
-        while True:
-            was_empty = True
-            for codes, of_step in ids.items():
-                if not self._has_room():
-                    return
-                if codes not in self._behind:
-                    continue
-                task_id = next(of_step, None)
-                if task_id is None and (task_id := self._next_behind(codes)) is None:
-                    continue
-                if self._goes_on is not None and not self._goes_on():
-                    return
-                was_empty = False
-                with self._changed:
-                    self._running += 1
-                    self._started += 1
-                yield codes, task_id
-            if was_empty and not self._is_more_due():
-                return
-
-    def note_end(self, made_due: Iterable[MadeDue], *, was_refused: bool = False) -> None:
-        """Note the tasks that an attempt has made due, now or at a known time, and whether it was refused."""
-        now = clock.now()
-        with self._changed:
-            self._running -= 1
-            if was_refused:
-                self._started -= 1
-            self._changed.notify()
-            for task in made_due:
-                codes = next((codes for codes in task.model.tracker.steps if codes.pending == task.status), None)
-                if codes in self._behind and task.creation < self._began and task.due_time <= now:
-                    self._behind[codes].append(task.task_id)
-
-    def leave_out(self, codes: Codes) -> None:
-        """Give no more tasks of this step, and do not count the last one, because it is not started."""
-        with self._changed:
-            self._behind.pop(codes, None)
-            self._started -= 1
-
-    def stop(self) -> None:
-        """Give no more tasks."""
-        with self._changed:
-            self._stopped = True
-            self._changed.notify()
-
-    def _has_room(self) -> bool:
-        """Return whether a task may start, once that does not depend on the running ones."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._started < self._limit or not self._running or self._stopped)
-            return self._started < self._limit and not self._stopped
-
-    def _is_more_due(self) -> bool:
-        """Return True as soon as a run has made a task due, and False once none can."""
-        with self._changed:
-            self._changed.wait_for(lambda: any(self._behind.values()) or not self._running or self._stopped)
-            return any(self._behind.values())
-
-    def _next_behind(self, codes: Codes) -> str | None:
-        behind = self._behind.get(codes)
-        while behind:
-            task_id = behind.popleft()
-            if self.sources[codes].count_in(task_id):
-                return task_id
-        return None

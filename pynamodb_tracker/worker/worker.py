@@ -21,7 +21,7 @@ from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.work.outcomes import Tally
 from pynamodb_tracker.worker.liveness import signs_of_life
 from pynamodb_tracker.worker.process_team import ProcessTeam, parent_pipe
-from pynamodb_tracker.worker.settings import WorkerSettings, check_tables, functions_by_step
+from pynamodb_tracker.worker.settings import POLL_INTERVAL, WorkerSettings, check_tables, functions_by_step
 from pynamodb_tracker.worker.shutdown import Handler, Message, Messages, handling, run_to_the_end, sender
 from pynamodb_tracker.worker.team import ThreadTeam
 
@@ -65,7 +65,7 @@ class Worker:
         heartbeat: bool = False,
         rate: float | None = None,
         grace: timedelta = timedelta(seconds=30),
-        max_poll_interval: timedelta = timedelta(seconds=30),
+        max_poll_interval: timedelta = POLL_INTERVAL,
     ) -> None:
         self._functions = functions_by_step(functions, any_function_of)
         self._processes = _check_processes(processes, self._functions)
