@@ -141,12 +141,9 @@ class UseCase(UnicodeAttribute):
         return self.keep_for is not None or self.keep_ignored_for is not None
 
     def status_key(self, code: int, task_id: str) -> str:
-        """Return the index hash key of a task in a state."""
-        return f"{self.prefix}{code}{SEPARATOR}{self.shard_of(task_id)}"
-
-    def shard_of(self, task_id: str) -> int:
-        """Return the shard of a task, which depends only on its id."""
-        return zlib.crc32(task_id.encode()) % self.status_shards
+        """Return the index hash key of a task in a state. The shard depends only on the task id."""
+        shard = zlib.crc32(task_id.encode()) % self.status_shards
+        return f"{self.prefix}{code}{SEPARATOR}{shard}"
 
     def status_keys(self, code: int) -> list[str]:
         """Return the index hash keys of a state, one per shard that may have tasks."""

@@ -419,9 +419,10 @@ class BoundStep(StepCommands[T]):
         Examples:
             >>> assert Order.ship.run_all(threads=8).succeeded == ["o-2"]
         """
+        from pynamodb_tracker.work.batch_report import BatchReport  # noqa: PLC0415 - as above
         from pynamodb_tracker.work.dispatcher import Dispatcher  # noqa: PLC0415 - for cold starts, which run one task
         from pynamodb_tracker.work.executor import ThreadExecutor  # noqa: PLC0415 - as above
-        from pynamodb_tracker.work.outcomes import BatchReport, Report  # noqa: PLC0415 - as above
+        from pynamodb_tracker.work.outcomes import Report  # noqa: PLC0415 - as above
         from pynamodb_tracker.work.source import OnceThrough  # noqa: PLC0415 - as above
         from pynamodb_tracker.work.step_work import StepWork  # noqa: PLC0415 - as above
 
@@ -461,8 +462,9 @@ class BoundStep(StepCommands[T]):
         is cancelled, the running tasks are released, and no new ones start. `progress` is called on the event loop.
         """
         from pynamodb_tracker.aio.context import call  # noqa: PLC0415 - few programs have an event loop
+        from pynamodb_tracker.work.batch_report import BatchReport  # noqa: PLC0415 - as above
         from pynamodb_tracker.work.dispatcher import Dispatcher  # noqa: PLC0415 - as above
-        from pynamodb_tracker.work.outcomes import BatchReport, Report  # noqa: PLC0415 - as above
+        from pynamodb_tracker.work.outcomes import Report  # noqa: PLC0415 - as above
         from pynamodb_tracker.work.source import OnceThrough  # noqa: PLC0415 - as above
         from pynamodb_tracker.work.step_work import StepWork  # noqa: PLC0415 - as above
         from pynamodb_tracker.work.task_executor import TaskExecutor  # noqa: PLC0415 - as above

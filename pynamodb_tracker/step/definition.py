@@ -138,7 +138,7 @@ class StepDefinition(Generic[T]):
 
     def shard_of(self, task_id: str) -> int:
         """Return the shard of a task."""
-        return self.model.tracker.use_case.shard_of(task_id)
+        return int(self.model.tracker.use_case.status_key(self.codes.failed, task_id).rpartition("#")[2])
 
     @property
     def lock_lifetime(self) -> timedelta:

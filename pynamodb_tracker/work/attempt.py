@@ -148,7 +148,9 @@ class Attempt(Hook):
     def on_end(self, run: RunDetails) -> None:  # noqa: ARG002 - the details of this attempt
         """Count the outcome."""
         if self.given is not None:
-            self.given.source.note_ended(self)
+            source = self.given.source
+            source.count(self.outcome, postponed=self.details.postponed)
+            source.note_ended(self.task_id, self.outcome, self.error, self.task)
 
     on_refuse = on_end
 

@@ -66,7 +66,9 @@ class Dispatcher:
         self._has_ended_any = False  # since all steps seemed to be idle
         self._last_look = clock.now()
         for source in sources:
-            source.attach(self)
+            source.attach(self.goes_on)
+            if source.work.slots is not None:
+                source.work.slots.wakes(self)
 
     @property
     def is_foreign(self) -> bool:

@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from itertools import chain
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from pynamodb.exceptions import PynamoDBException
 
@@ -30,7 +30,7 @@ from pynamodb_tracker.exceptions import DefinitionError, TaskError, TaskFormatEr
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.transitions.participants import MadeDue
 from pynamodb_tracker.work.candidates import ANSWER, Candidates, Next
-from pynamodb_tracker.work.outcomes import Ended
+from pynamodb_tracker.work.outcomes import Outcome
 from pynamodb_tracker.work.source import EARLIEST as _EARLIEST
 from pynamodb_tracker.work.source import Given, StepSource
 from pynamodb_tracker.work.step_work import Definition, StepWork
@@ -206,7 +206,9 @@ class Cooldown:
         """Forget the tasks that may be tried, but remember those that cannot be started for an hour."""
         with self._guard:
             until, begin = self._until, now - _LONGEST_COOLDOWN
-            self._failures = {task_id: times for task_id, times in self._failures.items() if until[task_id] > begin}
+            self._failures = {
+                task_id: times for task_id, times in self._failures.items() if until.get(task_id, begin) > begin
+            }
             self._logged = {task_id: time for task_id, time in self._logged.items() if time > begin}
             self._until = {each: time for each, time in until.items() if time > now or each in self._failures}
 
@@ -222,46 +224,11 @@ class _FollowUp(NamedTuple):
     ends: datetime
 
 
-class Due(Protocol):
-    """The due tasks in one shard."""
-
-    def first(self) -> Mapping[int, datetime]:
-        """Return when the first task of each state can start, now or later, by code."""
-
-    def ids(self, limit: int | None = None) -> Iterator[str]:
-        """Return the ids of due tasks, oldest first."""
-
-    def expired_locks(self, known: dict[str, datetime]) -> tuple[list[str], datetime | None]:
-        """Return the ids of tasks whose locks have expired, and when the next lock expires."""
-
-
-class Polled(Definition, Protocol):
-    """The part of a step's definition that polling needs."""
-
-    @property
-    def shards(self) -> int:
-        """How many shards each state has."""
-
-    @property
-    def is_in_memory(self) -> bool:
-        """Whether the index is never behind the table."""
-
-    @property
-    def lock_lifetime(self) -> timedelta:
-        """How long a lock that nobody extends keeps others from taking the task over."""
-
-    def shard_of(self, task_id: str) -> int:
-        """Return the shard of a task."""
-
-    def due_codes_in(self, shard: int, *codes: int) -> Due:
-        """Return the due tasks in these states, in one shard."""
-
-
 class Polling(StepSource):
     """The due tasks of one step, for ever."""
 
     def __init__(
-        self, work: StepWork, of: Polled, longest: timedelta, *, threads: int = 1, eager: bool = False
+        self, work: StepWork, of: Definition, longest: timedelta, *, threads: int = 1, eager: bool = False
     ) -> None:
         """`longest` is the longest pause between polls.
 
@@ -389,19 +356,17 @@ class Polling(StepSource):
         """Return the log level for a task that cannot be started: ERROR once an hour, because it is retried."""
         return self.cooldown.log_level(task_id)
 
-    def note_ended(self, attempt: Ended) -> None:
-        """Count the outcome of a task, and set when it may be tried again."""
-        super().note_ended(attempt)
-        error = attempt.error if isinstance(attempt.error, Exception) else None
-        if attempt.outcome == "failed":
-            shard = self._of.shard_of(attempt.task_id)
-            due = max(attempt.task.due_time, clock.now() + (timedelta(0) if self._eager else self.cooldown.lag))
+    def note_ended(self, task_id: str, outcome: Outcome, error: BaseException | None, task: Any) -> None:
+        """Set when a task may be tried again."""
+        if outcome == "failed":
+            shard = self._of.shard_of(task_id)
+            due = max(task.due_time, clock.now() + (timedelta(0) if self._eager else self.cooldown.lag))
             with self._guard:
                 self._failed_due[shard] = min(due, self._failed_due.get(shard, due))
-        if attempt.outcome == "refused":
-            self._note_refusal(attempt.task_id, error)
+        if outcome == "refused":
+            self._note_refusal(task_id, error if isinstance(error, Exception) else None)
         else:
-            self.cooldown.end_run(attempt.task_id, failed=attempt.outcome == "failed")
+            self.cooldown.end_run(task_id, failed=outcome == "failed")
             self._outage.note_success()
 
     def _note_refusal(self, task_id: str, error: Exception | None) -> None:

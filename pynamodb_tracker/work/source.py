@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pynamodb.exceptions import PynamoDBException
 
@@ -20,7 +20,7 @@ from pynamodb_tracker.dynamodb.error_codes import is_temporary
 from pynamodb_tracker.transitions.lock import new_token
 from pynamodb_tracker.transitions.participants import MadeDue
 from pynamodb_tracker.work.candidates import ANSWER, Candidates, ClaimWindow
-from pynamodb_tracker.work.outcomes import Ended, Tally, tally_of
+from pynamodb_tracker.work.outcomes import Outcome, Tally
 from pynamodb_tracker.work.step_work import StepWork
 
 if TYPE_CHECKING:
@@ -39,16 +39,6 @@ _LONGEST_LOOK = timedelta(seconds=30)
 
 _GLANCE = 0.5
 """Seconds to pause after a failed request for a slot."""
-
-
-class User(Protocol):
-    """The part of a dispatcher that a source knows."""
-
-    def goes_on(self) -> bool:
-        """Return whether it is worth looking further for a task."""
-
-    def wake(self) -> None:
-        """Look again."""
 
 
 class Given(NamedTuple):
@@ -92,10 +82,8 @@ class StepSource:
         self._is_warned = False
         self._guard = threading.Lock()
 
-    def attach(self, user: User) -> None:
-        """Belong to a dispatcher, which is woken when a slot is left."""
-        if self.work.slots is not None:
-            self.work.slots.wakes(user)
+    def attach(self, goes_on: Callable[[], bool]) -> None:
+        """Look for tasks as long as this returns True."""
 
     @property
     def is_idle(self) -> bool:
@@ -202,10 +190,14 @@ class StepSource:
         """Return the log level for a task that cannot be started."""
         return logging.ERROR
 
-    def note_ended(self, attempt: Ended) -> None:
-        """Count the outcome of a task. Called by the thread that ends its run."""
+    def count(self, outcome: Outcome, *, postponed: bool) -> None:
+        """Count the outcome of a task."""
+        numbers: dict[str, int] = {outcome: 1, "postponed": int(postponed)}
         with self._guard:
-            self.tally += tally_of(attempt)
+            self.tally += Tally(**numbers)  # type: ignore[arg-type]  # `paused` is none of them
+
+    def note_ended(self, task_id: str, outcome: Outcome, error: BaseException | None, task: Any) -> None:
+        """Note the end of a task. Called by the thread that ends its run."""
 
 
 class OnceThrough(StepSource):
@@ -226,10 +218,9 @@ class OnceThrough(StepSource):
         """Tasks with a later token as their `creation` wait for the next call."""
         self._is_exhausted = False
 
-    def attach(self, user: User) -> None:
-        """Belong to a dispatcher. A stop ends the search in the index."""
-        super().attach(user)
-        self.candidates.goes_on = user.goes_on
+    def attach(self, goes_on: Callable[[], bool]) -> None:
+        """Search the index as long as this returns True."""
+        self.candidates.goes_on = goes_on
 
     @property
     def is_done(self) -> bool:  # type: ignore[override]  # no one sets it

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pynamodb_tracker.instrumentation import log_fields
@@ -14,16 +15,34 @@ if TYPE_CHECKING:
 
 
 class Definition(Protocol):
-    """The part of a step's definition that is used here."""
+    """The part of a step's definition that an engine uses."""
 
     model: Any
     codes: Codes
+
+    @property
+    def shards(self) -> int:
+        """How many shards each state has."""
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether the index is never behind the table."""
+
+    @property
+    def lock_lifetime(self) -> timedelta:
+        """How long a lock that nobody extends keeps others from taking the task over."""
 
     def pause(self) -> Pause | None:
         """Return the current pause of the step."""
 
     def slots(self) -> StepSlots | None:
         """Return this process's slots of the step's concurrency limit."""
+
+    def shard_of(self, task_id: str) -> int:
+        """Return the shard of a task."""
+
+    def due_codes_in(self, shard: int, *codes: int) -> Any:
+        """Return the due tasks in these states, in one shard."""
 
 
 class StepWork:

@@ -111,10 +111,7 @@ class Poller(Polling):
 
     def ends(self, task_id: str, outcome: str, error: Exception | None = None, **task: Any) -> None:
         """Note the outcome of a task."""
-        details = SimpleNamespace(postponed=False)
-        attempt: Any = SimpleNamespace(task_id=task_id, outcome=outcome, error=error, details=details)
-        attempt.task = SimpleNamespace(**task)
-        self.note_ended(attempt)
+        self.note_ended(task_id, outcome, error, SimpleNamespace(**task))  # type: ignore[arg-type]  # a literal
 
 
 @pytest.fixture

@@ -28,9 +28,10 @@ from pynamodb_tracker.model.failure import message_of
 from pynamodb_tracker.presentation.errors import ErrorGroups, for_people, one_line
 from pynamodb_tracker.presentation.text import age, count, escaped
 from pynamodb_tracker.work.attempt import Attempt, was_taken
+from pynamodb_tracker.work.batch_report import add_to
 from pynamodb_tracker.work.dispatcher import Dispatcher
 from pynamodb_tracker.work.executor import ThreadExecutor
-from pynamodb_tracker.work.outcomes import Report, add_to
+from pynamodb_tracker.work.outcomes import Report
 
 DryRun = Annotated[bool, opt.flag("--dry-run", "Print the ids of the tasks that would be run, and run nothing.")]
 _IF_BOUND = "The function to call with the context of each task, if none is bound to the step."
