@@ -81,7 +81,7 @@ def worker(
         opt.value("TIME", "How long running tasks may take to finish at a stop; 30s by default.", opt.length),
     ] = None,
     max_poll_interval: Annotated[
-        timedelta | None, opt.value("TIME", "Longest wait between polls when idle; 30s by default.", opt.duration)
+        timedelta | None, opt.value("TIME", "Longest wait between polls when idle; 2s by default.", opt.duration)
     ] = None,
     until_idle: Annotated[bool, opt.flag("--until-idle", "Exit once no task is due.")] = False,
     on_start: Annotated[
