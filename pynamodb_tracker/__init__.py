@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pynamodb_tracker.aio.context import AsyncContext
-    from pynamodb_tracker.batch.batch import Report, Tally
     from pynamodb_tracker.control.item import Pause
     from pynamodb_tracker.control.limit import ConcurrencyLimit
     from pynamodb_tracker.exceptions import (
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from pynamodb_tracker.task.find_by import FindBy
     from pynamodb_tracker.task.group import Group
     from pynamodb_tracker.task.task import Task
+    from pynamodb_tracker.work.outcomes import Report, Tally
     from pynamodb_tracker.worker.async_worker import AsyncWorker
     from pynamodb_tracker.worker.worker import Worker
 
@@ -116,12 +116,12 @@ _MODULES = {
     "TaskPage": "pynamodb_tracker.step",
     "Pause": "pynamodb_tracker.control.item",
     "Repeat": "pynamodb_tracker.model.repeat",
-    "Report": "pynamodb_tracker.batch.batch",
+    "Report": "pynamodb_tracker.work.outcomes",
     "Sent": "pynamodb_tracker.features.signals",
     "State": "pynamodb_tracker.step",
     "Status": "pynamodb_tracker.status",
     "Step": "pynamodb_tracker.step",
-    "Tally": "pynamodb_tracker.batch.batch",
+    "Tally": "pynamodb_tracker.work.outcomes",
     "Task": "pynamodb_tracker.task.task",
     "UseCase": "pynamodb_tracker.model.schema",
     "Worker": "pynamodb_tracker.worker.worker",

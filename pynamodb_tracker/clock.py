@@ -36,6 +36,10 @@ class Clock:
         """Wait until the event is set, at most that long, and return whether it is."""
         return event.wait(min(seconds, threading.TIMEOUT_MAX))
 
+    def sleep_unless(self, stopped: threading.Event, seconds: float) -> bool:
+        """Wait for real, unless the event is set. Return whether it is."""
+        return stopped.wait(min(seconds, threading.TIMEOUT_MAX))
+
     async def sleep_async(self, seconds: float) -> None:
         """Wait for real, on an event loop."""
         import asyncio  # noqa: PLC0415 - few programs need it
@@ -83,6 +87,12 @@ class StoppedClock(Clock):
                 return True
         return event.is_set()
 
+    def sleep_unless(self, stopped: threading.Event, seconds: float) -> bool:
+        """Move forward by `seconds` at once, unless the event is set. Return whether it is."""
+        if not stopped.is_set():
+            self.sleep(seconds)
+        return stopped.is_set()
+
     async def sleep_async(self, seconds: float) -> None:
         """Move forward by `seconds` at once; other tasks of the event loop have a turn."""
         import asyncio  # noqa: PLC0415 - as above
@@ -128,6 +138,11 @@ def sleep(seconds: float) -> None:
 def wait(event: threading.Event, seconds: float) -> bool:
     """Wait until the event is set, at most that long, and return whether it is."""
     return _clock.wait(event, seconds)
+
+
+def sleep_unless(stopped: threading.Event, seconds: float) -> bool:
+    """Sleep, unless the event is set, and return whether it is."""
+    return _clock.sleep_unless(stopped, seconds)
 
 
 async def sleep_async(seconds: float) -> None:

@@ -17,10 +17,10 @@ import pytest
 
 from pynamodb_tracker import RetryLater
 from pynamodb_tracker.aws_lambda import handles
-from pynamodb_tracker.batch.batch import TaskAttempt
-from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.dynamodb.write_batcher import batcher_for
 from pynamodb_tracker.testing import StoppedClock
+from pynamodb_tracker.work.attempt import Attempt
+from pynamodb_tracker.work.threads import in_threads
 from tests.aws_lambda.shop import Context
 from tests.support.jobs import LOCK, Job, jobs
 from tests.support.sdk_faults import FAULTS, ONE_OF_EACH_KIND, Fault, Sdk
@@ -113,7 +113,8 @@ def pool(task_id: str, block: Callable[[Any], None], _context: Context) -> None:
     batcher = batcher_for(2)
 
     def attempt(given: str) -> None:
-        found: TaskAttempt[Job] = TaskAttempt(Job.work._definition.codes, given, batcher=batcher)
+        found = Attempt(Job.work._definition.codes, given)
+        found.batcher = batcher
         found.execute(Job.work.start, block)
 
     in_threads(attempt, [task_id], 2)

@@ -25,17 +25,16 @@ METHODS = {f"log.{level}" for level in ("log", "debug", "info", "warning", "erro
 ABOUT_NO_TASK = {
     "aws_lambda/publisher.py": "the bus has refused events",
     "aws_lambda/trigger.py": "a function of the payload raised: nothing is known of the task yet",
-    "batch/batch.py": "no slot of a limit can be taken",
     "control/slots.py": "a slot could not be given back",
     "dynamodb/batch_execute.py": "what an engine or a policy allows",
     "dynamodb/connection.py": "a table that answers in small pieces",
     "model/failure.py": "an exception that takes no note",
     "web/decisions.py": "the audit log, whose lines are JSON",
+    "work/task_executor.py": "the worker stops",
     "worker/async_worker.py": "the worker starts",
     "worker/liveness.py": "the file of a probe cannot be touched",
     "worker/process_team.py": "a process that has ended",
     "worker/shutdown.py": "the worker stops",
-    "worker/task_team.py": "the worker stops",
     "worker/worker.py": "the worker starts",
 }
 """Modules with records of which one is about no task and no step, and about what."""

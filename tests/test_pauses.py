@@ -9,26 +9,24 @@ import pynamodb_tracker
 
 PACKAGE = Path(pynamodb_tracker.__file__).parent
 
-SLEEPS = {"sleep", "sleep_async", "wait_async"}
+SLEEPS = {"sleep", "sleep_async", "sleep_unless", "wait_async"}
 MODULES = {"asyncio", "clock", "time"}
 
 WAITS_FOR_WORK = {
-    "aio/batch.py": "the turn of a rate, and slots",
     "aio/run.py": "the next heartbeat",
-    "batch/batch.py": "slots",
-    "batch/candidates.py": "the answers to the claims of others",
-    "batch/thread_pool.py": "the turn of a rate",
     "cli/commands/live.py": "the next picture",
     "clock.py": "the clocks themselves",
     "control/slots.py": "slots, and their renewal",
     "execution/heartbeat.py": "the next heartbeat",
     "task/guarded.py": "a table that is being created",
-    "worker/dispatcher.py": "the next poll, and the index",
+    "work/dispatcher.py": "the next poll, the index, and the turn of a rate",
+    "work/polling.py": "others who have met this worker",
+    "work/source.py": "slots, and others who have met this worker",
 }
 """Where the package may sleep besides, and for what."""
 
 THE_ONE = "dynamodb/retries.py"
-DRAWS_PAUSES = {"dynamodb/backoff.py", THE_ONE, "batch/candidates.py"}
+DRAWS_PAUSES = {"dynamodb/backoff.py", THE_ONE, "work/candidates.py"}
 
 
 def calls(path: Path) -> Iterator[str]:

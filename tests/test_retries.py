@@ -19,11 +19,11 @@ from pynamodb.exceptions import GetError, PynamoDBConnectionError, UpdateError
 from pynamodb.models import Model
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.dynamodb.connection import get_items
 from pynamodb_tracker.dynamodb.error_codes import is_of_sdk, is_unheard
 from pynamodb_tracker.dynamodb.retries import ending_by, latest_response, slept_before_retry, stopped_by
 from pynamodb_tracker.testing import StoppedClock
+from pynamodb_tracker.work.threads import in_threads
 from tests.support.jobs import Job, JobTask, jobs
 from tests.support.network import Network
 from tests.support.paced_clock import PATIENCE, StandingClock

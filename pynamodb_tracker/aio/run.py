@@ -78,6 +78,7 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
             if run.observation is not None:
                 run.observation.begin()
             await hold_on_loop(ctx)  # nothing is awaited from here to the block
+            run.begin_block()
             if self._has_heartbeat:
                 journal = ctx._journal  # noqa: SLF001 - hidden from users
                 self._heartbeat = AsyncHeartbeat(journal, run.lock_for, partial(_task_of, weakref.ref(self)))
@@ -118,6 +119,7 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
             raise
         finally:
             self._heartbeat = None
+            self.run.leave_slot()
             self.run.leave(left)
 
     async def _end(self, error: BaseException | None) -> bool:

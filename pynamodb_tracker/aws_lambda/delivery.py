@@ -21,13 +21,13 @@ from pynamodb_tracker.aws_lambda.journal import InvocationLog
 from pynamodb_tracker.aws_lambda.queue import Queue
 from pynamodb_tracker.aws_lambda.result import Invocation, Reason
 from pynamodb_tracker.aws_lambda.trigger import Record, Replies, TaskId, Trigger, UnreadableEventError
-from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher, batcher_for
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.results import fingerprint
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.step.bound import BoundStep
+from pynamodb_tracker.work.threads import in_threads
 
 T = TypeVar("T", bound=TaskRow)
 A = TypeVar("A", bound="_Attempt")
@@ -115,7 +115,7 @@ class RecordRunner(Generic[T]):
         """
         if not self.create_if_missing:
             return 0
-        from pynamodb_tracker.batch.bulk import in_threads_together  # noqa: PLC0415 - few cold starts need it
+        from pynamodb_tracker.work.bulk import in_threads_together  # noqa: PLC0415 - few cold starts need it
 
         attempts, created = list[InvocationAttempt](), list[str]()
         for record in records:
@@ -141,7 +141,7 @@ class RecordRunner(Generic[T]):
         try:
             if (pause := self.step._definition.pause()) is None:
                 is_for_caller = self.respond is None and trigger in (triggers.DIRECT, triggers.HTTP)
-                attempt.run(self._checked if is_for_caller else self.function, payload)
+                attempt.run_function(self._checked if is_for_caller else self.function, payload)
             else:
                 attempt.hold_back(pause)
         except UnreadableEventError as error:

@@ -15,8 +15,6 @@ from pynamodb_tracker.aws_lambda.emf import is_broken
 from pynamodb_tracker.aws_lambda.queue import Queue
 from pynamodb_tracker.aws_lambda.result import Invocation, Reason
 from pynamodb_tracker.aws_lambda.trigger import UnreadableEventError, shape_of
-from pynamodb_tracker.batch.batch import TaskAttempt
-from pynamodb_tracker.batch.candidates import Source
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
 from pynamodb_tracker.execution.call import call_for_result
 from pynamodb_tracker.execution.context import ExecutionContext
@@ -25,6 +23,7 @@ from pynamodb_tracker.model.changes import as_stored
 from pynamodb_tracker.model.results import fingerprint
 from pynamodb_tracker.model.row import keeps_expired
 from pynamodb_tracker.step.bound import BoundStep
+from pynamodb_tracker.work.attempt import Attempt
 
 if TYPE_CHECKING:
     from pynamodb_tracker.control.item import Pause
@@ -148,7 +147,7 @@ def prepare_in_lambda(step: BoundStep[Any], queue: Queue | None = None, *, with_
             queue.connect()
 
 
-class InvocationAttempt(TaskAttempt[Any]):
+class InvocationAttempt(Attempt):
     """An attempt at a task in an invocation."""
 
     def __init__(
@@ -160,15 +159,18 @@ class InvocationAttempt(TaskAttempt[Any]):
         must_match: object = None,
         store_result: bool = False,
         attributes: Callable[[], Mapping[str, Any]] | None = None,
-        feed: Source | None = None,
         batcher: WriteBatcher | None = None,
+        next_queue: Queue | None = None,
     ) -> None:
         """Prepare a start with `must_match`. With `store_result`, the function's result is stored with the success.
 
-        `attributes` returns the attributes for creating a missing task. Without it, a missing task is an error.
+        `attributes` returns the attributes for creating a missing task. Without it, a missing task is an error. A sweep
+        gives the `next_queue`.
         """
-        super().__init__(step._definition.codes, task_id, feed=feed, batcher=batcher)
+        super().__init__(step._definition.codes, task_id)
         self.step = step
+        self.batcher = batcher
+        self._next_queue = next_queue
         self.duration = timedelta(0)
         """Includes the claim and recording the end."""
         self.unsent: Exception | None = None
@@ -179,7 +181,14 @@ class InvocationAttempt(TaskAttempt[Any]):
         self._attributes = attributes
         self._begun = clock.now()
 
-    def run(self, function: Callable[..., object], *arguments: object) -> None:
+    def run(self) -> None:
+        """Run the function of the sweep on the task, and send the task to the next queue."""
+        if self.given is not None:
+            self.run_function(self.given.source.work.function)
+            if self._next_queue is not None:
+                self.hand_on(self._next_queue)
+
+    def run_function(self, function: Callable[..., object], *arguments: object) -> None:
         """Call the function with the context and the arguments, and keep its exception in `error`.
 
         Only KeyboardInterrupt is raised: after SystemExit, other records of the event must still run. Raise
@@ -241,7 +250,7 @@ class InvocationAttempt(TaskAttempt[Any]):
         return found is not None and found.status not in self.codes.own
 
     def follow(self, run: Run[Any]) -> None:
-        """Have the run update the details of this attempt, and create a missing task if it may."""
+        """Let the run update the details of this attempt, and create a missing task if it may."""
         super().follow(run)
         if self._attributes is not None:
             run.create = partial(self._create, run)

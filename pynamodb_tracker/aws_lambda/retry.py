@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from itertools import islice
-from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from uuid import uuid4
 
@@ -34,20 +32,20 @@ from pynamodb_tracker.aws_lambda.invocation import (
 )
 from pynamodb_tracker.aws_lambda.journal import InvocationLog
 from pynamodb_tracker.aws_lambda.queue import Queue
-from pynamodb_tracker.batch.batch import Tally
-from pynamodb_tracker.batch.candidates import Feeding
-from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.dynamodb.retries import ending_with
-from pynamodb_tracker.dynamodb.write_batcher import batcher_for
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.hydration import rows
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.worker_name import working_as
-from pynamodb_tracker.status import Codes
 from pynamodb_tracker.step import BoundStep, States
 from pynamodb_tracker.step.bound import bound_functions
 from pynamodb_tracker.step.functions import any_function_of, for_threads
 from pynamodb_tracker.task.task import Task
+from pynamodb_tracker.work.dispatcher import Dispatcher
+from pynamodb_tracker.work.executor import ThreadExecutor
+from pynamodb_tracker.work.outcomes import Tally
+from pynamodb_tracker.work.source import Given, OnceThrough, StepSource
+from pynamodb_tracker.work.step_work import StepWork
 
 if TYPE_CHECKING:
     from pynamodb_tracker.aio.context import AsyncContext
@@ -194,20 +192,18 @@ class _Sweep:
     """Arguments of `due`."""
     limit: int | None
     invocation: RunningInvocation
-    counts: Counter[tuple[BoundStep[Any], str]] = field(default_factory=Counter)
-    """Tasks by step and outcome."""
+    tallies: dict[BoundStep[Any], Tally] = field(default_factory=dict)
+    sent: int = 0
+    """How many tasks were sent to the queue."""
     out_of_time: bool = False
-    paused: set[BoundStep[Any]] = field(default_factory=set)
     table_errors: list[PynamoDBException] = field(default_factory=list)
     """Errors of the table that kept tasks from being claimed."""
     unsent: list[Exception] = field(default_factory=list)
     """Errors that kept succeeded tasks from being sent to their next queue."""
-    guard: Lock = field(default_factory=Lock)
-    """Tasks may run on several threads."""
 
     def perform(self) -> dict[str, int]:
         self.action.process(self)
-        if self.out_of_time and not self.counts.total():
+        if self.out_of_time and not (self.sent or self.number):
             needed = self.invocation.time_for(self.action.min_time, self.action.wait)
             next(iter(self.logs.values())).write(
                 logging.WARNING,
@@ -215,22 +211,32 @@ class _Sweep:
                 f"needs {needed}: give the function a longer timeout, or set a lower time_per_task",
             )
         for step, log in self.logs.items():
-            log.summary(self._summary([step]))
-        return self._summary(self.logs)
+            log.summary(self._summary(self.tallies.get(step, Tally())))
+        return self._summary(sum(self.tallies.values(), Tally()))
 
-    def _summary(self, steps: Collection[BoundStep[Any]]) -> dict[str, int]:
-        counts = Counter[str]()
-        for step, outcome in self.counts:
-            counts[outcome] += self.counts[step, outcome] if step in steps else 0
-        sent = counts.pop("sent", 0)
-        tally = Tally(**counts, paused=bool(self.paused & {*steps}))
-        return {**asdict(tally), "sent": sent, "out_of_time": self.out_of_time}
+    def _summary(self, tally: Tally) -> dict[str, Any]:
+        return {**asdict(tally), "sent": self.sent, "out_of_time": self.out_of_time}
+
+    @property
+    def number(self) -> int:
+        """How many tasks have an outcome."""
+        return sum(it.succeeded + it.failed + it.ignored + it.refused + it.released for it in self.tallies.values())
+
+    def note(self, attempt: Any) -> None:
+        """Log an attempt. Raise an error that says nothing about the table."""
+        self.logs[attempt.step].attempt_ended(attempt)
+        if attempt.unsent is not None:
+            self.unsent.append(attempt.unsent)
+        if isinstance(error := attempt.claim_error, PynamoDBException):
+            self.table_errors.append(error)
+        elif error is not None:
+            raise error
 
     def is_paused(self, step: BoundStep[Any]) -> bool:
-        """Return whether a step is paused, and record that."""
+        """Return whether a step is paused, and note that."""
         if step._definition.pause() is None:
             return False
-        self.paused.add(step)
+        self.tallies[step] = Tally(paused=True)
         return True
 
     def has_time(self) -> bool:
@@ -272,44 +278,24 @@ class _RunTasks:
         An error of the table is raised if no task could be claimed, any other claim error at once. If succeeded tasks
         could not be sent to the next queue, the first error is raised after all others have run.
         """
-        steps = {step._definition.codes: step for step in sweep.logs}
-        which = {"threads": self.threads, "limit": sweep.limit, "goes_on": sweep.has_time, **sweep.which}
-        feeds = {codes: step._definition.feed(**which) for codes, step in steps.items() if not sweep.is_paused(step)}
-        feeding, batcher = Feeding(feeds, limit=sweep.limit, goes_on=sweep.has_time), batcher_for(self.threads)
+        which = {"threads": self.threads, "limit": sweep.limit, **sweep.which}
+        steps, sources = {step._definition.codes: step for step in sweep.logs}, list[StepSource]()
+        for step in sweep.logs:
+            work = StepWork(step._definition, step.start, for_threads(self.function or any_function_of(step, None)))
+            sources.append(OnceThrough(work, step._definition.candidates(**which)))
 
-        def run(task: tuple[Codes, str]) -> None:
-            codes, task_id = task
-            attempt = InvocationAttempt(
-                steps[codes], task_id, sweep.invocation, feed=feeding.sources[codes], batcher=batcher
-            )
-            with attempt.followed_by(feeding):
-                if sweep.is_paused(attempt.step):
-                    attempt.note_response()
-                    feeding.leave_out(codes)
-                else:
-                    self._run(sweep, attempt)
+        def new_attempt(given: Given) -> InvocationAttempt:
+            step = steps[given.source.work.codes]
+            return InvocationAttempt(step, given.task_id, sweep.invocation, next_queue=self.queue)
 
-        in_threads(run, feeding, self.threads, rate=self.rate)
-        if sweep.table_errors and len(sweep.table_errors) == sweep.counts.total():
+        dispatcher = Dispatcher(sources, limit=sweep.limit, rate=self.rate, goes_on=sweep.has_time)
+        ThreadExecutor(dispatcher, self.threads, sweep.note, new_attempt=new_attempt).run()
+        for source in sources:
+            sweep.tallies[steps[source.work.codes]] = replace(source.tally, paused=source.pause is not None)
+        if sweep.table_errors and len(sweep.table_errors) == sweep.number:
             raise sweep.table_errors[0]
         if sweep.unsent:
             raise sweep.unsent[0]
-
-    def _run(self, sweep: _Sweep, attempt: InvocationAttempt) -> None:
-        step = attempt.step
-        attempt.run(for_threads(self.function or any_function_of(step, None)))
-        if self.queue is not None:
-            attempt.hand_on(self.queue)
-        with sweep.guard:
-            sweep.logs[step].attempt_ended(attempt)
-            sweep.counts[step, attempt.outcome] += 1
-            sweep.counts[step, "postponed"] += attempt.details.postponed
-            if attempt.unsent is not None:
-                sweep.unsent.append(attempt.unsent)
-        if isinstance(error := attempt.claim_error, PynamoDBException):
-            sweep.table_errors.append(error)
-        elif error is not None:
-            raise error
 
 
 class _SendTasks:
@@ -324,8 +310,10 @@ class _SendTasks:
         In a FIFO queue, all messages of one invocation about one task within five minutes are one message.
         """
         [step] = sweep.logs
-        feed = step._definition.feed(threads=1, limit=sweep.limit, goes_on=sweep.has_time, **sweep.which)
-        ids, failed = islice(feed, sweep.limit), list[dict[str, Any]]()
+        candidates = step._definition.candidates(threads=1, limit=sweep.limit, **sweep.which)
+        candidates.goes_on = sweep.has_time
+        found = (task_id for task_id in candidates if isinstance(task_id, str))  # there are no claims to wait for
+        ids, failed = islice(found, sweep.limit), list[dict[str, Any]]()
         sender = sweep.invocation.request_id or uuid4().hex
         while not sweep.is_paused(step) and (batch := list(islice(ids, _BATCH_SIZE))):
             tasks = {} if self.queue.message_group is None else rows(step.model, batch)
@@ -334,6 +322,6 @@ class _SendTasks:
             ]
             unsent = self.queue.send(entries)
             failed += unsent
-            sweep.counts[step, "sent"] += len(batch) - len(unsent)
+            sweep.sent += len(batch) - len(unsent)
         if failed:
             raise self.queue.unsent(failed)

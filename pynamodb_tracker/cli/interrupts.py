@@ -38,6 +38,19 @@ class StopRequest:
         self.event = threading.Event()
         self.signal_number = 0
         """The first signal, or 0."""
+        self._on_stop: Callable[[], object] | None = None
+
+    def set(self) -> None:
+        """Stop the work."""
+        self.event.set()
+        if self._on_stop is not None:
+            self._on_stop()
+
+    def calls(self, on_stop: Callable[[], object]) -> None:
+        """Call this when it is set, or now if it is."""
+        self._on_stop = on_stop
+        if self:
+            on_stop()
 
     def __bool__(self) -> bool:
         return self.event.is_set()
@@ -85,7 +98,7 @@ def run_stoppable(work: StoppableWork) -> None:
         signals = 0
         while messages.get() != _ENDED:
             signals += 1
-            stop.event.set()
+            stop.set()
             with suppress(OSError):  # the terminal is gone
                 if signals == 1:
                     work.report_waiting()

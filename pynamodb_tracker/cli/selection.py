@@ -10,38 +10,15 @@ from itertools import islice
 from typing import Any, ClassVar
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.batch.candidates import Source
 from pynamodb_tracker.presentation.text import between, count
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
+from pynamodb_tracker.work.candidates import Candidates
+from pynamodb_tracker.work.source import GivenIds, OnceThrough, StepSource
+from pynamodb_tracker.work.step_work import StepWork
 
-
-@dataclass(frozen=True, slots=True)
-class Pass:
-    """Some tasks of a batch, and how each is started."""
-
-    source: Source
-    start: Callable[[str], Any]
-
-
-class _TheseIds:
-    """A source of exactly these ids, in this order. It ignores what other workers do."""
-
-    is_of_due = False
-
-    def __init__(self, ids: Iterable[str]) -> None:
-        self._ids = ids
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._ids)
-
-    def note_response(self, *, was_taken: bool) -> None:
-        """Ignore the response."""
-
-    def count_in(self, task_id: str) -> bool:  # noqa: ARG002 - as of any source
-        """Return False: no other task is wanted."""
-        return False
+Function = Callable[[Any], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +41,10 @@ class NamedTasks:
         """Return None: there is no limit."""
         return None
 
-    def passes(self, _threads: int, *, heartbeat: bool) -> Iterator[Pass]:
-        """Yield one pass over the tasks."""
-        yield Pass(_TheseIds(self.ids), partial(self.step.start, heartbeat=heartbeat))
+    def passes(self, function: Function, _threads: int, *, heartbeat: bool) -> Iterator[StepSource]:
+        """Yield the source of the tasks."""
+        start = partial(self.step.start, heartbeat=heartbeat)
+        yield GivenIds(StepWork(self.step._definition, start, function, is_named=True), self.ids)
 
     def why_empty(self) -> str:
         """Return the message for an empty stdin."""
@@ -111,17 +89,18 @@ class Selection:
     def _count(self, states: Iterable[State[Any]], most: int | None = None) -> int:
         return sum(state.count(since=self.since, until=self.until, up_to=most) for state in states)
 
-    def passes(self, threads: int, *, heartbeat: bool) -> Iterator[Pass]:
-        """Yield a pass over the due tasks, and one over the ignored tasks."""
-        began, start = clock.now(), partial(self.step.start, heartbeat=heartbeat)
-        yield Pass(self.feed(threads), start)
+    def passes(self, function: Function, threads: int, *, heartbeat: bool) -> Iterator[StepSource]:
+        """Yield the source of the due tasks, and one of the ignored tasks."""
+        of, began, start = self.step._definition, clock.now(), partial(self.step.start, heartbeat=heartbeat)
+        yield OnceThrough(StepWork(of, start, function), self.candidates(threads))
         if self.ignored:
             # A task is claimed from ignored, not reopened first. If this batch does not reach it, it stays ignored.
-            yield Pass(_TheseIds(self._ignored_ids(began)), partial(start, also_from=(self.step.ignored,)))
+            again = partial(start, also_from=(self.step.ignored,))
+            yield GivenIds(StepWork(of, again, function), self._ignored_ids(began))
 
-    def feed(self, threads: int) -> Source:
+    def candidates(self, threads: int) -> Candidates:
         """Return the ids of all tasks but the ignored ones, in the order of `run_all`."""
-        return self.step._definition.feed(**self._options(), limit=self.limit, threads=threads)
+        return self.step._definition.candidates(**self._options(), limit=self.limit, threads=threads)
 
     def remaining(self, done: int) -> int | None:
         """Return how many more tasks the limit allows."""

@@ -10,16 +10,17 @@ one, so no two tasks can wait for each other.
 from __future__ import annotations
 
 import logging
+import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from weakref import WeakKeyDictionary
+from typing import Protocol
+from weakref import WeakKeyDictionary, WeakSet
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.control.limit import LIFETIME, ConcurrencyLimit, SlotTable, StoredSlot, Taken
-from pynamodb_tracker.dynamodb.around import around
 from pynamodb_tracker.dynamodb.backoff import RANDOM
 from pynamodb_tracker.dynamodb.forking import in_forked_process
 from pynamodb_tracker.exceptions import TrackerError
@@ -51,6 +52,13 @@ _of_block: ContextVar[Sequence[LimitSlots]] = ContextVar("pynamodb_tracker_slots
 """The limits of which the block in this context has a slot. Empty after the block, even in copies of the context."""
 
 
+class Waiting(Protocol):
+    """What waits for slots."""
+
+    def wake(self) -> None:
+        """Look again."""
+
+
 class Slot:
     """A slot that this process has taken."""
 
@@ -68,6 +76,9 @@ class Slot:
         """When it was taken or became idle."""
         self._slots = slots
         self._taken = self.since
+        self._process = os.getpid()
+        self._used = list[LimitSlots]()
+        self._before: Sequence[LimitSlots] = ()
 
     @property
     def is_held(self) -> bool:
@@ -84,20 +95,22 @@ class Slot:
         """Whether a third of its lifetime has passed."""
         return clock.now() >= self.until - LIFETIME + USED_FOR
 
-    @around
-    def used(self) -> Iterator[None]:
-        """Note that the code in this block uses it."""
-        used = [self._slots]
-        before = _of_block.set(used)
-        try:
-            yield
-        finally:
-            used.clear()
-            _of_block.reset(before)
+    def begin_use(self) -> None:
+        """Note that the block that begins now, in this context, uses it."""
+        self._before = _of_block.get()
+        _of_block.set(self._used)
+        self._used.append(self._slots)
+
+    def end_use(self) -> None:
+        """Note that its block has ended, perhaps in another context."""
+        self._used.clear()
+        if _of_block.get() is self._used:
+            _of_block.set(self._before)
 
     def leave(self) -> None:
-        """Leave it to the next task of this process, or give it back."""
-        self._slots.leave(self)
+        """Leave it to the next task of this process, or give it back. A forked process has none to leave."""
+        if os.getpid() == self._process:
+            self._slots.leave(self)
 
 
 class LimitSlots:
@@ -107,8 +120,8 @@ class LimitSlots:
         self.table = table
         self.next_look = _LONG_AGO
         """When to send the next request for a free slot, at the earliest."""
-        self.freed = threading.Event()
-        """Set when a task of this process leaves its slot."""
+        self.waiting: WeakSet[Waiting] = WeakSet()
+        """Woken when a task of this process leaves its slot."""
         self._mine: dict[int, Slot] = {}
         self._guard = threading.Lock()
         self._looking = threading.Lock()
@@ -127,13 +140,6 @@ class LimitSlots:
         """Return whether it is worth trying to take a slot. Sends no request."""
         with self._guard:
             return self._one_idle(limit) is not None or self._may_look(limit)
-
-    def wait(self, limit: ConcurrencyLimit, seconds: float) -> None:
-        """Wait, at most that long, until a task of this process leaves its slot or others may have given one back."""
-        self.freed.clear()
-        if not self.may_have(limit):
-            left = (self.next_look - clock.now()).total_seconds()
-            clock.wait(self.freed, min(seconds, left) if left > 0 else seconds)
 
     def _may_look(self, limit: ConcurrencyLimit) -> bool:
         """Return whether others may have a free slot, and the last look was not a moment ago."""
@@ -197,7 +203,14 @@ class LimitSlots:
         """Note that a slot is idle."""
         with self._guard:
             slot.user, slot.since = None, clock.now()
-        self.freed.set()
+            waiting = list(self.waiting)
+        for each in waiting:
+            each.wake()
+
+    def wake_also(self, waiting: Waiting) -> None:
+        """Wake this, too, when a task of this process leaves its slot."""
+        with self._guard:
+            self.waiting.add(waiting)
 
     def give_back(self, *, at_once: bool) -> None:
         """Give back slots that have been idle for a while or that others want, or all idle ones at once."""
@@ -338,9 +351,9 @@ class StepSlots:
                 "so both might wait forever: run these tasks after the block, or leave them to a worker"
             )
 
-    def wait(self, seconds: float) -> None:
-        """Wait, at most that long, until it is worth trying to take a slot."""
-        self._slots.wait(self.limit, seconds)
+    def wakes(self, waiting: Waiting) -> None:
+        """Wake this, as long as it exists, when a task of this process leaves its slot."""
+        self._slots.wake_also(waiting)
 
     def give_back(self) -> None:
         """Give back all idle slots at once, because no more tasks are started."""

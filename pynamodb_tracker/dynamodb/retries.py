@@ -103,6 +103,11 @@ def is_stopped() -> bool:
     return any(event.is_set() for stop in _stops.get() for event in stop)
 
 
+def may_be_stopped() -> bool:
+    """Return whether an event of `stopped_by` may be set."""
+    return bool(_stops.get())
+
+
 def latest_response(until: datetime | None) -> datetime | None:
     """Return after when a response is worthless: at that time, or when the lock expires, or at the deadline."""
     persisting, end = _persisting.get(), _deadline.get()

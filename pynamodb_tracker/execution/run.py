@@ -38,6 +38,7 @@ from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.transitions import Claim, Journal, NewTask, PendingSuccess, StepStatements
 
 if TYPE_CHECKING:
+    from pynamodb_tracker.control.slots import Slot
     from pynamodb_tracker.execution.observation import Observation
 
 T = TypeVar("T", bound=TaskRow)
@@ -46,6 +47,10 @@ log = logging.getLogger("pynamodb_tracker")
 
 CLOSE_WITHIN = timedelta(seconds=5)
 """How long a release is tried after somebody stopped the block and waits for its end."""
+
+
+class SlotLostError(KeyboardInterrupt):
+    """The slot of a run was lost during its claim, so the run is released, as after a KeyboardInterrupt."""
 
 
 class _GiveBack:
@@ -57,6 +62,9 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
 
     on_time = False
     """Whether the task must be due by this clock. Otherwise it may start earlier by the clock margin."""
+
+    slot: Slot | None = None
+    """The slot of a concurrency limit that the run has. It leaves it at its end."""
 
     def __init__(
         self,
@@ -126,6 +134,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
             if self.observation is not None:
                 self.observation.begin()
             hold(ctx)
+            self.begin_block()
             return ctx  # noqa: TRY300 - inside of the try, for the same reason
         except BaseException as error:
             try:
@@ -147,8 +156,23 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
             left = raised
             raise
         finally:
+            self.leave_slot()
             if self.observation is not None:
                 self.leave(left)
+
+    def begin_block(self) -> None:
+        """Note that the block uses its slot. Raise SlotLostError if the slot is lost."""
+        if self.slot is not None:
+            if not self.slot.is_held:
+                raise SlotLostError
+            self.slot.begin_use()
+
+    def leave_slot(self) -> None:
+        """Leave the slot, if there is one, to the next task."""
+        slot, self.slot = self.slot, None
+        if slot is not None:
+            slot.end_use()
+            slot.leave()
 
     def claim(self) -> ExecutionContext[T]:
         """Send the requests of `__enter__`, in any thread. The caller then calls the hooks, or `undo_claim`."""
@@ -208,6 +232,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         """Call the hooks of a run whose block never starts, in the context in which it was entered."""
         if self.journal is None:
             self.phase = "ended"
+        self.leave_slot()
         observation, self.observation = self.observation, None  # it can be entered once more, as another run
         if observation is not None:
             observation.refuse(error)

@@ -9,7 +9,7 @@ import heapq
 from collections.abc import Callable, Collection, Iterator
 from datetime import datetime, timedelta
 from functools import partial
-from itertools import islice, takewhile
+from itertools import chain, islice, takewhile
 from typing import Any, Generic, TypeVar
 
 from pynamodb_tracker import clock
@@ -23,6 +23,9 @@ from pynamodb_tracker.status import Codes
 
 T = TypeVar("T", bound=TaskRow)
 V = TypeVar("V")
+
+_LOCKS = 20
+"""About how many index entries of locks cost half a read unit."""
 
 _COMMANDS = ("ignored", "reopened", "unlocked")
 """The types of the entries that commands leave in `errors`."""
@@ -73,14 +76,17 @@ class DueTasks(Generic[T]):
         return DueTasks(self.model, self.codes, self.now, self.window, **options, shard=shard)
 
     def ids(self, limit: int | None = None) -> Iterator[str]:
-        """Yield ids only. The ids of pending and failed tasks come from the index, so a claim may find one changed.
+        """Yield ids only, those of abandoned tasks first.
+
+        The ids of pending and failed tasks come from the index, so a claim may find one changed.
 
         `limit` is roughly how many are needed. More of them cost more requests.
         """
         most = None if self.error_contains else limit  # few may match
         waiting = (map(position, filter(self._matches, self._going_on(scan.entries(most)))) for scan in self._waiting())
         seen = SeenIds()
-        for _, task_id in heapq.merge(*waiting, self._positions_of_abandoned()):
+        # Abandoned tasks come first, because somebody had begun them.
+        for _, task_id in chain(self._positions_of_abandoned(), heapq.merge(*waiting)):
             if seen.is_new(task_id):
                 yield task_id
 
@@ -105,6 +111,39 @@ class DueTasks(Generic[T]):
             if due_time < clock.NEVER:
                 found[code] = due_time + (self.model.tracker.margin if code == self.codes.in_progress else timedelta(0))
         return found
+
+    def expired_locks(self, known: dict[str, datetime]) -> tuple[list[str], datetime | None]:
+        """Return the ids of abandoned tasks, and when the next task is abandoned unless its lock is extended.
+
+        Only the rows contain extensions of locks. `known` keeps when these expire, by task id, so that a row is not
+        read again before that.
+        """
+        margin = self.model.tracker.margin
+        expired, next_end = self.now - margin, None
+        extended, past = dict[str, datetime](), list[str]()
+        for entry in StateScan(self.model, self.codes.in_progress, self.window, shard=self.shard).entries(_LOCKS):
+            task_id, end = entry["task_id"]["S"], clock.read(entry["due_time"]["S"])
+            if end is not None and end >= expired:
+                next_end = end
+                break
+            if task_id in known and known[task_id] >= expired:
+                extended[task_id] = known[task_id]
+            else:
+                past.append(task_id)
+        rows, found = hydration.rows(self.model, past), list[str]()
+        for task_id in past:
+            row = rows.get(task_id)
+            if row is None or row.status != self.codes.in_progress:
+                continue
+            expire_time: datetime | None = readable(row).lock_expire_time
+            if expire_time is None or expire_time < expired:  # without one, the row is damaged: its claim says so
+                found.append(task_id)
+            else:
+                extended[task_id] = expire_time
+        known.clear()
+        known.update(extended)
+        ends = [*extended.values(), *([] if next_end is None else [next_end])]
+        return found, min(ends) + margin if ends else None
 
     def _waiting(self, *, with_data: bool = True) -> list[StateScan[T]]:
         return [

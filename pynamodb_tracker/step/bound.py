@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from typing_extensions import deprecated  # only type checkers need it
 
     from pynamodb_tracker.aio.context import AsyncContext
-    from pynamodb_tracker.batch.batch import Report
     from pynamodb_tracker.step.definition import BatchOptions, DueOptions, RunOptions, StartOptions
     from pynamodb_tracker.step.functions import StepFunction
+    from pynamodb_tracker.work.outcomes import Report
 
 T = TypeVar("T", bound=TaskRow)
 R = TypeVar("R")
@@ -419,8 +419,12 @@ class BoundStep(StepCommands[T]):
         Examples:
             >>> assert Order.ship.run_all(threads=8).succeeded == ["o-2"]
         """
-        from pynamodb_tracker.batch.batch import Batch, Report  # noqa: PLC0415 - for cold starts, which run one task
-        from pynamodb_tracker.dynamodb.write_batcher import batcher_for  # noqa: PLC0415 - as above
+        from pynamodb_tracker.work.batch_report import BatchReport  # noqa: PLC0415 - as above
+        from pynamodb_tracker.work.dispatcher import Dispatcher  # noqa: PLC0415 - for cold starts, which run one task
+        from pynamodb_tracker.work.executor import ThreadExecutor  # noqa: PLC0415 - as above
+        from pynamodb_tracker.work.outcomes import Report  # noqa: PLC0415 - as above
+        from pynamodb_tracker.work.source import OnceThrough  # noqa: PLC0415 - as above
+        from pynamodb_tracker.work.step_work import StepWork  # noqa: PLC0415 - as above
 
         of, chosen = self._definition, function_of(self, function)
         arguments.check_threads(threads)
@@ -428,10 +432,15 @@ class BoundStep(StepCommands[T]):
         if of.pause() is not None:
             return Report(paused=True)
         which: DueOptions = {"since": since, "until": until, "only": only, "error_contains": error_contains}
-        feed, batcher = of.feed(threads=threads, limit=limit, **which), batcher_for(threads)
-        start: Callable[[str], Any] = partial(self.start, heartbeat=heartbeat)
-        batch = Batch(of.codes, start, chosen, feed, of.pause, progress, batcher, of.slots())
-        return batch.run(limit=limit, threads=threads, rate=rate)
+        work = StepWork(of, partial(self.start, heartbeat=heartbeat), chosen)
+        source = OnceThrough(work, of.candidates(threads=threads, limit=limit, **which))
+        dispatcher = Dispatcher([source], limit=limit, rate=rate)
+        report = BatchReport(work, progress, dispatcher.close)
+        try:
+            ThreadExecutor(dispatcher, threads, report.add).run()
+        finally:
+            result = report.close(paused=source.pause is not None)
+        return result
 
     async def arun_all(
         self,
@@ -452,21 +461,31 @@ class BoundStep(StepCommands[T]):
         At most `concurrency` tasks run at a time, each as an asyncio task. They share requests, as threads do. If this
         is cancelled, the running tasks are released, and no new ones start. `progress` is called on the event loop.
         """
-        from pynamodb_tracker.aio.batch import AsyncBatch  # noqa: PLC0415 - few programs have an event loop
-        from pynamodb_tracker.batch.batch import Report  # noqa: PLC0415 - as above
-        from pynamodb_tracker.dynamodb.write_batcher import batcher_for  # noqa: PLC0415 - as above
+        from pynamodb_tracker.aio.context import call  # noqa: PLC0415 - few programs have an event loop
+        from pynamodb_tracker.work.batch_report import BatchReport  # noqa: PLC0415 - as above
+        from pynamodb_tracker.work.dispatcher import Dispatcher  # noqa: PLC0415 - as above
+        from pynamodb_tracker.work.outcomes import Report  # noqa: PLC0415 - as above
+        from pynamodb_tracker.work.source import OnceThrough  # noqa: PLC0415 - as above
+        from pynamodb_tracker.work.step_work import StepWork  # noqa: PLC0415 - as above
+        from pynamodb_tracker.work.task_executor import TaskExecutor  # noqa: PLC0415 - as above
 
         of, chosen = self._definition, async_function_of(self, function)
         arguments.check_threads(concurrency, "concurrency")
         rate = self._check_batch(limit=limit, rate=rate, progress=progress, heartbeat=heartbeat)
-        pause = of.pause if self.model.tracker.use_case.pausable else None
-        if pause is not None and await in_thread(pause) is not None:
+        if self.model.tracker.use_case.pausable and await in_thread(of.pause) is not None:
             return Report(paused=True)
         which: DueOptions = {"since": since, "until": until, "only": only, "error_contains": error_contains}
-        feed, batcher = of.feed(threads=concurrency, limit=limit, **which), batcher_for(concurrency)
-        start: Callable[[str], Any] = partial(self.astart, heartbeat=heartbeat)
-        batch = AsyncBatch(of.codes, start, chosen, feed, pause, progress, batcher, of.slots())
-        return await batch.run(limit=limit, concurrency=concurrency, rate=rate)
+        work = StepWork(of, partial(self.astart, heartbeat=heartbeat), partial(call, chosen))
+        source = OnceThrough(work, of.candidates(threads=concurrency, limit=limit, **which))
+        dispatcher = Dispatcher([source], limit=limit, rate=rate)
+        report = BatchReport(work, progress, dispatcher.close)
+        executor = TaskExecutor(dispatcher, concurrency, report.add)
+        try:
+            await executor.run()
+            executor.raise_errors()
+        finally:
+            result = report.close(paused=source.pause is not None)
+        return result
 
     @staticmethod
     def _check_batch(*, limit: object, rate: float | None, progress: object, **flags: object) -> float | None:

@@ -12,9 +12,9 @@ from pynamodb_tracker.aio.lazy import awaited
 from pynamodb_tracker.model.row import TaskRow
 
 if TYPE_CHECKING:
-    from pynamodb_tracker.batch.batch import Report
     from pynamodb_tracker.control.item import Pause
     from pynamodb_tracker.step.definition import StepDefinition
+    from pynamodb_tracker.work.outcomes import Report
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -125,8 +125,8 @@ class StepCommands(Generic[T]):
         by, ids = arguments.check_name("by", by), arguments.check_task_ids("reopen_many", task_ids)
         arguments.check_threads(threads)
         arguments.check_flags(clear_checkpoints=clear_checkpoints)
-        from pynamodb_tracker.batch.bulk import each_once, report_of_each  # noqa: PLC0415 - for cold starts
         from pynamodb_tracker.transitions.reopening import reopen  # noqa: PLC0415 - as above
+        from pynamodb_tracker.work.bulk import each_once, report_of_each  # noqa: PLC0415 - for cold starts
 
         def reopen_one(task_id: str, due: datetime | None) -> Literal["succeeded"]:
             due = arguments.check_time("due_times", due)
@@ -161,7 +161,7 @@ class StepCommands(Generic[T]):
         reason, by = arguments.check_reason(reason), arguments.check_name("by", by)
         ids = arguments.check_task_ids("ignore_many", task_ids)
         arguments.check_threads(threads)
-        from pynamodb_tracker.batch.bulk import each_once, report_of_each, with_rows  # noqa: PLC0415 - for cold starts
+        from pynamodb_tracker.work.bulk import each_once, report_of_each, with_rows  # noqa: PLC0415 - for cold starts
 
         def ignore(task_id: str, found: T | None) -> Literal["ignored"]:
             transitions.ignore(self._definition.statements, task_id, reason, by, found=found)

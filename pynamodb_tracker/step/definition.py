@@ -15,13 +15,14 @@ from pynamodb_tracker.execution.retry_policy import RetryPolicy
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import Codes, Status
 from pynamodb_tracker.step.state import State, window
+from pynamodb_tracker.work.listeners import tell_created
 from pynamodb_tracker.writes import refusals
 
 if TYPE_CHECKING:
-    from pynamodb_tracker.batch.candidates import Feed
     from pynamodb_tracker.control.item import Pause
     from pynamodb_tracker.control.limit import ConcurrencyLimit
     from pynamodb_tracker.control.slots import StepSlots
+    from pynamodb_tracker.work.candidates import Candidates
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -51,7 +52,7 @@ class DeclaredState:
 
 
 if TYPE_CHECKING:
-    from pynamodb_tracker.batch.batch import Report
+    from pynamodb_tracker.work.outcomes import Report
 
     class StartOptions(TypedDict, total=False):
         """The options of `start` and `run`."""
@@ -130,28 +131,33 @@ class StepDefinition(Generic[T]):
             self.model, self.codes, clock.now(), within, only=codes, error_contains=like, goes_on=goes_on
         )
 
-    def due_in(self, shard: int, *, only: States = ()) -> query.DueTasks[T]:
-        """Return the due tasks in one shard."""
-        return self.due(only=only).in_shard(shard)
+    def due_codes_in(self, shard: int, *codes: int) -> query.DueTasks[T]:
+        """Return the due tasks in these states, in one shard."""
+        return query.DueTasks(
+            self.model, self.codes, clock.now(), window(None, None), only=frozenset(codes), shard=shard
+        )
+
+    def shard_of(self, task_id: str) -> int:
+        """Return the shard of a task."""
+        return int(self.model.tracker.use_case.status_key(self.codes.failed, task_id).rpartition("#")[2])
+
+    @property
+    def lock_lifetime(self) -> timedelta:
+        """How long a lock that nobody extends keeps others from taking the task over."""
+        return self.declared.lock_for + self.model.tracker.margin
 
     @property
     def shards(self) -> int:
         """How many shards each state has."""
         return self.model.tracker.use_case.read_shards
 
-    def feed(
-        self,
-        *,
-        threads: int,
-        limit: int | None = None,
-        goes_on: Callable[[], bool] | None = None,
-        **which: Unpack[DueOptions],
-    ) -> Feed:
+    def candidates(self, *, threads: int, limit: int | None = None, **which: Unpack[DueOptions]) -> Candidates:
         """Return the due ids for so many threads of a worker, in an order that keeps workers apart."""
-        from pynamodb_tracker.batch.candidates import Feed  # noqa: PLC0415 - for cold starts, which run one task
+        from pynamodb_tracker.work.candidates import Candidates  # noqa: PLC0415 - for cold starts, which run one task
 
-        due, selects = self.due(goes_on=goes_on, **which), any(which.values())
-        return Feed(due.ids_in, shards=self.shards, threads=threads, limit=limit, goes_on=goes_on, selects=selects)
+        due = self.due(goes_on=lambda: found.goes_on(), **which)  # noqa: PLW0108 - it is set later
+        found = Candidates(due.ids_in, shards=self.shards, threads=threads, limit=limit, selects=any(which.values()))
+        return found
 
     def pause(self) -> Pause | None:
         """Return the pause of this step, or None. It sends at most one request in 5 seconds.
@@ -177,8 +183,7 @@ class StepDefinition(Generic[T]):
         own = {**attributes}
         also = None if payload is None else {self.statements.payload.attr_name: {STRING: payload}}
         trace = own.pop("trace", None)
-        transitions.create(self.model, task_id, self.codes.pending, None, own, trace=trace, also=also)
-        count_created(self.model)
+        note_created(transitions.create(self.model, task_id, self.codes.pending, None, own, trace=trace, also=also))
 
     def refusal(self, task_id: str, pause: Pause, payload: str | None) -> TaskNotStartableError:
         """Read a task of a paused step. Return the error that its claim would raise, or StepPausedError."""
@@ -199,7 +204,7 @@ class StepDefinition(Generic[T]):
 
     def check_index(self) -> None:
         """Read the index once, to raise errors that would also stop all other requests, such as a missing table."""
-        next(self.due_in(0, only=(self.states[self.codes.pending],)).ids(limit=1), None)
+        next(self.due_codes_in(0, self.codes.pending).ids(limit=1), None)
 
     def codes_to_do(self, only: States) -> frozenset[int]:
         """Return the codes of `only`. ValueError for a state in which this step has nothing to do."""
@@ -238,8 +243,10 @@ class StepDefinition(Generic[T]):
         return None
 
 
-def count_created(model: type[TaskRow]) -> None:
-    """Count a new task, if the use case counts transitions."""
+def note_created(task: TaskRow) -> None:
+    """Tell the workers of this process of a new task. Count it, if its use case counts transitions."""
+    model = type(task)
+    tell_created(model, task.task_id, task.status, task.due_time, task.creation or "")
     if model.tracker.use_case.count_transitions:
         from pynamodb_tracker.control import flow  # noqa: PLC0415 - few use cases count
 

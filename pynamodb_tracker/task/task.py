@@ -32,19 +32,19 @@ from pynamodb_tracker.model.row_state import unreadable_in
 from pynamodb_tracker.model.signals import check_signal
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step import BoundStep, State
-from pynamodb_tracker.step.definition import count_created
+from pynamodb_tracker.step.definition import note_created
 from pynamodb_tracker.step.state import counted
 from pynamodb_tracker.task.guarded import GuardedRow
 from pynamodb_tracker.task.metaclass import TaskMeta
 
 if TYPE_CHECKING:
-    from pynamodb_tracker.batch.batch import Report
     from pynamodb_tracker.control.item import Pause
     from pynamodb_tracker.features.merges import Merged
     from pynamodb_tracker.model.repeat import Repeat
     from pynamodb_tracker.model.signals import SignalName
     from pynamodb_tracker.task.cancelling import Cancellation
     from pynamodb_tracker.task.group import Group, GroupOf
+    from pynamodb_tracker.work.outcomes import Report
 
 
 class Task(GuardedRow, metaclass=TaskMeta):
@@ -167,7 +167,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         task = transitions.create(
             cls, task_id, code, due_time, attributes, group=group, trace=trace, repeat=repeat, also=also
         )
-        count_created(cls)
+        note_created(task)
         return task
 
     @classmethod
@@ -238,7 +238,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
             first, task_id, attributes, merge=merge, due_time=due_time, debounce=debounce, trace=trace, repeat=repeat
         ).carry_out()
         if merged.effect == "created":
-            count_created(cls)
+            note_created(merged.task)
         return merged
 
     @classmethod
@@ -283,7 +283,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         given: object = tasks
         if isinstance(given, bytes | bytearray) or not isinstance(given, Iterable):
             raise TypeError(f"create_many takes an iterable of ids or mappings, not {shown(given)}")
-        from pynamodb_tracker.batch.bulk import report_of_each  # noqa: PLC0415 - for cold starts, which run one task
+        from pynamodb_tracker.work.bulk import report_of_each  # noqa: PLC0415 - for cold starts, which run one task
 
         def create(_task_id: str, arguments: dict[str, Any]) -> Literal["succeeded"]:
             cls.create(**arguments)
@@ -430,7 +430,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
             >>> report = Order.delete_use_case(threads=25)
         """
         check_threads(threads)
-        from pynamodb_tracker.batch.bulk import report_of_each  # noqa: PLC0415 - for cold starts, which run one task
+        from pynamodb_tracker.work.bulk import report_of_each  # noqa: PLC0415 - for cold starts, which run one task
 
         delete_seen = transitions.SeenDeletes(cls).delete
 

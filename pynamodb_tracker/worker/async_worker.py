@@ -4,7 +4,7 @@ import asyncio
 import logging
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -12,16 +12,21 @@ from functools import partial
 from typing import Any
 
 from pynamodb_tracker import arguments
+from pynamodb_tracker.aio.context import AsyncContext, call
 from pynamodb_tracker.aio.pool import REQUESTS
-from pynamodb_tracker.batch.batch import Tally
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.functions import async_function_of
 from pynamodb_tracker.task.task import Task
-from pynamodb_tracker.worker.settings import WorkerSettings, check_tables, functions_by_step
-from pynamodb_tracker.worker.shutdown import handling
-from pynamodb_tracker.worker.task_team import AsyncFunction, TaskTeam
+from pynamodb_tracker.work.outcomes import Tally
+from pynamodb_tracker.work.step_work import StepWork
+from pynamodb_tracker.work.task_executor import TaskExecutor
+from pynamodb_tracker.worker.settings import POLL_INTERVAL, WorkerSettings, check_tables, functions_by_step
+from pynamodb_tracker.worker.shutdown import handling, print_to_stderr
+from pynamodb_tracker.worker.team import log_ended, polled, tallies
 
 log = logging.getLogger("pynamodb_tracker")
+
+AsyncFunction = Callable[[AsyncContext[Any]], Awaitable[object]]
 
 
 class AsyncWorker:
@@ -53,7 +58,7 @@ class AsyncWorker:
         heartbeat: bool = False,
         rate: float | None = None,
         grace: timedelta = timedelta(seconds=30),
-        max_poll_interval: timedelta = timedelta(seconds=30),
+        max_poll_interval: timedelta = POLL_INTERVAL,
     ) -> None:
         self._functions = functions_by_step(functions, async_function_of)
         self._settings = WorkerSettings(
@@ -66,7 +71,7 @@ class AsyncWorker:
         )
         self._entered = threading.Lock()
         self._is_stopped = False
-        self._team: TaskTeam | None = None
+        self._executor: TaskExecutor | None = None
 
     async def run(self, *, until_idle: bool = False) -> dict[BoundStep[Any], Tally]:
         """Work until `stop`, SIGTERM or a cancellation. Return, by step, how many tasks had each outcome.
@@ -89,14 +94,14 @@ class AsyncWorker:
             raise RuntimeError("this worker was run before: make another one")
         if not self._is_stopped:
             await asyncio.wrap_future(REQUESTS.submit(lambda: check_tables(self._functions)))
-        self._team = team = TaskTeam(settings)
-        if not self._is_stopped:  # a call of `stop` from now on reaches the team
+        dispatcher = polled(settings, partial(_work_of, settings))
+        self._executor = executor = TaskExecutor(dispatcher, settings.concurrency, log_ended, grace=settings.grace)
+        if not self._is_stopped:  # a call of `stop` from now on reaches the executor
             log.info("a worker runs %s", ", ".join(f"{step.model.__name__}.{step.name}" for step in self._functions))
             with _receiving_signals(self):
-                await team.run_to_the_end()
-        for error in team.errors:
-            raise error
-        return dict(zip(self._functions, team.tallies, strict=True))
+                await executor.run()
+        executor.raise_errors()
+        return dict(zip(self._functions, tallies(dispatcher), strict=True))
 
     def stop(self) -> None:
         """Stop gracefully, as SIGTERM does, and return at once. Any thread and the worker's functions may call this.
@@ -104,12 +109,16 @@ class AsyncWorker:
         A worker that is stopped before it runs starts nothing.
         """
         self._is_stopped = True
-        if self._team is not None:
-            self._team.call(self._team.stop)
+        if self._executor is not None:
+            self._executor.call(self._executor.stop)
 
     def _print_status(self) -> None:
-        if self._team is not None:
-            self._team.call(self._team.print_status)
+        if (executor := self._executor) is not None:
+            executor.call(lambda: print_to_stderr(executor.status()))
+
+
+def _work_of(settings: WorkerSettings, step: BoundStep[Any], function: AsyncFunction) -> StepWork:
+    return StepWork(step._definition, partial(step.astart, heartbeat=settings.heartbeat), partial(call, function))
 
 
 _receivers: list[AsyncWorker] = []

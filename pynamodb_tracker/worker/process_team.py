@@ -15,10 +15,10 @@ from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 
-from pynamodb_tracker.batch.batch import Tally
 from pynamodb_tracker.model.worker_name import this_worker
+from pynamodb_tracker.work.outcomes import Tally
+from pynamodb_tracker.work.polling import Backoff
 from pynamodb_tracker.worker.liveness import SILENCE, signs_of_life
-from pynamodb_tracker.worker.poller import Backoff
 from pynamodb_tracker.worker.settings import WorkerSettings
 from pynamodb_tracker.worker.shutdown import (
     Handler,

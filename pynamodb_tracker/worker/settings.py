@@ -17,6 +17,9 @@ F = TypeVar("F")
 
 log = logging.getLogger("pynamodb_tracker")
 
+POLL_INTERVAL = timedelta(seconds=2)
+"""The default of `max_poll_interval`."""
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:

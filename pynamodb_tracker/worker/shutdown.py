@@ -13,7 +13,9 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from enum import Enum, auto
 from types import FrameType
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
+
+from pynamodb_tracker.dynamodb.forking import in_forked_process
 
 log = logging.getLogger("pynamodb_tracker")
 
@@ -36,18 +38,40 @@ def handling(handlers: Mapping[str, Handler]) -> Iterator[None]:
     Do nothing outside the main thread, where Python does not allow it. Skip signals that this system does not have,
     and those that are ignored, as Ctrl-C is in the background of a shell. A handler that the block sets itself stays.
     """
-    before = {}
+    before: _Before = {}
     if threading.current_thread() is threading.main_thread():
         for name, handler in handlers.items():
             number = getattr(signal, name, None)
             if number is not None and signal.getsignal(number) not in (signal.SIG_IGN, None):
                 before[number] = (signal.signal(number, handler), handler)
+    _handled.append(before)
     try:
         yield
     finally:
-        for number, (handler_before, handler) in before.items():
-            if signal.getsignal(number) is handler:
-                signal.signal(number, handler_before)
+        if before in _handled:  # not in a forked process, which has its old handlers again
+            _handled.remove(before)
+        _restore(before)
+
+
+_Before = dict[int, tuple[Any, Handler]]
+"""The old and the new handler of each signal."""
+
+_handled: list[_Before] = []
+"""What the blocks of `handling` in this process have changed, in order."""
+
+
+def _restore(before: _Before) -> None:
+    for number, (handler_before, handler) in before.items():
+        if signal.getsignal(number) is handler:
+            signal.signal(number, handler_before)
+
+
+@in_forked_process
+def _handle_as_before() -> None:
+    """Give a forked process the old handlers: nobody there reads the messages of the new ones."""
+    for before in reversed(_handled):
+        _restore(before)
+    _handled.clear()
 
 
 @contextmanager

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pynamodb_tracker import arguments
-from pynamodb_tracker.batch.batch import Tally
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.functions import any_function_of
 from pynamodb_tracker.task.task import Task
+from pynamodb_tracker.work.outcomes import Tally
 from pynamodb_tracker.worker.liveness import signs_of_life
 from pynamodb_tracker.worker.process_team import ProcessTeam, parent_pipe
-from pynamodb_tracker.worker.settings import WorkerSettings, check_tables, functions_by_step
+from pynamodb_tracker.worker.settings import POLL_INTERVAL, WorkerSettings, check_tables, functions_by_step
 from pynamodb_tracker.worker.shutdown import Handler, Message, Messages, handling, run_to_the_end, sender
 from pynamodb_tracker.worker.team import ThreadTeam
 
@@ -37,8 +37,9 @@ class Worker:
     """Keeps running functions on the due tasks of steps, as `run_all` does once, until it is stopped.
 
     Steps take turns: each gives one task, however many it has. A poll asks up to 8 shards and stops at the first that
-    has a due task. Shards take turns, and the oldest task of each is first. An async function gets an AsyncContext, and
-    runs on one event loop of its process while a thread waits for it.
+    has a due task. Shards take turns, and the oldest task of each is first. Tasks that a run of this process makes due,
+    or that it creates, start without a poll. An async function gets an AsyncContext, and runs on one event loop of its
+    process while a thread waits for it.
 
     Args:
         functions: Use cases, `[Order, Refund]`, or steps: the worker runs every step to which `does` has bound a
@@ -50,7 +51,8 @@ class Worker:
             more start per process.
         grace: How long running tasks may take to end when the worker stops.
         max_poll_interval: The longest wait between two polls of a shard, and so until the worker finds a task that
-            became due elsewhere. An idle worker costs 2 read units per `max_poll_interval`, step and shard at most.
+            another process has created. A poll costs half a read unit per step and shard. Every 30 seconds, it costs
+            one more.
 
     Examples:
         >>> tallies = Worker([Order], threads=8).run(until_idle=True)
@@ -65,7 +67,7 @@ class Worker:
         heartbeat: bool = False,
         rate: float | None = None,
         grace: timedelta = timedelta(seconds=30),
-        max_poll_interval: timedelta = timedelta(seconds=30),
+        max_poll_interval: timedelta = POLL_INTERVAL,
     ) -> None:
         self._functions = functions_by_step(functions, any_function_of)
         self._processes = _check_processes(processes, self._functions)

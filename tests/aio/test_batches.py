@@ -9,9 +9,6 @@ from typing import Any
 import pytest
 
 from pynamodb_tracker import AsyncContext, Report
-from pynamodb_tracker.aio.batch import AsyncBatch
-from pynamodb_tracker.batch.batch import Admission
-from pynamodb_tracker.batch.candidates import Feed, Feeding
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.shop import AppTask, Order
 from tests.support.through import Dispatch, through
@@ -95,7 +92,7 @@ def test_a_cancel_releases_the_running_tasks_and_starts_no_further_one() -> None
         batch = asyncio.create_task(Order.confirm_payment.arun_all(run, concurrency=3))
         for _ in range(3):
             await begun.acquire()
-        feeds = {thread.daemon for thread in threading.enumerate() if "feed" in thread.name}
+        feeds = {thread.daemon for thread in threading.enumerate() if "finder" in thread.name}
         assert feeds == {True}  # a loop that is left here does not keep the process from ending
         batch.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -106,31 +103,10 @@ def test_a_cancel_releases_the_running_tasks_and_starts_no_further_one() -> None
     tasks = Order.get_many(f"o-{number}" for number in range(6))
     assert {str(task.state) for task in tasks} == {"confirm_payment pending"}
     assert (sum(task.attempt for task in tasks), sum(task.fence for task in tasks)) == (0, 3)
-    feeds = [thread for thread in threading.enumerate() if "feed" in thread.name]
+    feeds = [thread for thread in threading.enumerate() if "finder" in thread.name]
     for feed in feeds:
         feed.join(FOREVER)
     assert threading.active_count() <= before + 32
-
-
-def test_a_task_that_is_cancelled_before_its_first_line_lets_the_feed_go_on() -> None:
-    answers = list[bool]()
-
-    class Noting(Feed):
-        def note_response(self, *, was_taken: bool) -> None:
-            answers.append(was_taken)
-
-    async def main() -> None:
-        step = Order.confirm_payment
-        batch = AsyncBatch(step._definition.codes, step.astart, nothing, Noting(lambda *_: iter(())))
-        feeding = Feeding({step._definition.codes: Feed(lambda *_: iter(["o-2"]))})
-        task = batch._begin(feeding, Admission(None), (step._definition.codes, "o-1"))
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert await asyncio.to_thread(lambda: next(iter(feeding), None)) is None
-
-    asyncio.run(main())
-    assert answers == [False]
 
 
 @pytest.mark.parametrize("rate", [None, 100.0])
@@ -147,7 +123,7 @@ def test_a_cancel_at_any_moment_leaves_no_thread_that_waits(rate: float | None) 
                 await batch
 
     asyncio.run(main())
-    for thread in [thread for thread in threading.enumerate() if "feed" in thread.name]:
+    for thread in [thread for thread in threading.enumerate() if "finder" in thread.name]:
         thread.join(60)
         assert not thread.is_alive()
 

@@ -14,10 +14,10 @@ from pynamodb.exceptions import UpdateError
 
 from pynamodb_tracker import ExecutionContext, RetryLater, Tally
 from pynamodb_tracker.aws_lambda import retry_handler
-from pynamodb_tracker.batch.candidates import Feed
 from pynamodb_tracker.model.row import LATEST_FORMAT
 from pynamodb_tracker.query import DueTasks, StateScan
 from pynamodb_tracker.testing import StoppedClock
+from pynamodb_tracker.work.candidates import ClaimWindow
 from tests.aws_lambda.shop import REQUEST, Broken, Context, Order, no_access, ready, states
 from tests.support.rows import change
 
@@ -399,13 +399,13 @@ def test_the_time_is_looked_at_while_locks_are_only_extended(
 def test_where_workers_meet_they_spread(clock: StoppedClock, monkeypatch: pytest.MonkeyPatch) -> None:
     ready("o-1", "o-2")
     met = []
-    note_response = Feed.note_response
+    answered = ClaimWindow.answered
 
-    def noted(feed: Feed, *, was_taken: bool) -> None:
+    def noted(window: ClaimWindow, *, was_taken: bool | None) -> None:
         met.append(was_taken)
-        note_response(feed, was_taken=was_taken)
+        answered(window, was_taken=was_taken)
 
-    monkeypatch.setattr(Feed, "note_response", noted)
+    monkeypatch.setattr(ClaimWindow, "answered", noted)
     monkeypatch.setattr(DueTasks, "ids", lambda *_: iter(["o-1", "o-2"]))  # it lags
     with Order.ship.start("o-1"):
         retry_handler(Order.ship, label)(SCHEDULE, Context(clock))

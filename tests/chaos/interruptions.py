@@ -33,7 +33,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
 
-from pynamodb_tracker.batch.batch import TaskAttempt
+from pynamodb_tracker.work import attempt as attempts
 from tests.conftest import prepare_process
 from tests.engine.actions import Action, Delay, DropResponse
 from tests.engine.engine import Engine, start
@@ -275,7 +275,7 @@ def perform(order: Any, attempt: Attempt) -> None:
         case "run":
             order.confirm.run(attempt.task_id, function)
         case "batch":  # as batches, workers and handlers of Lambda do
-            one: TaskAttempt[Any] = TaskAttempt(order.confirm._definition.codes, attempt.task_id)
+            one = attempts.Attempt(order.confirm._definition.codes, attempt.task_id)
             one.execute(order.confirm.start, function)
             if one.error is not None:
                 raise one.error

@@ -13,11 +13,11 @@ from pynamodb_tracker.clock import StoppedClock, stamp
 from pynamodb_tracker.dynamodb.backoff import RANDOM
 from pynamodb_tracker.dynamodb.side_by_side import side_by_side
 from pynamodb_tracker.query import state_scan
-from pynamodb_tracker.worker.poller import StepPoller
 from tests.support.recorder import recorded
 from tests.support.rows import change
 from tests.support.shop import AppTask, Parcel
 from tests.support.workers import die, fail
+from tests.work.test_polling import Poller
 
 pytestmark = pytest.mark.usefixtures("table")
 
@@ -108,15 +108,15 @@ def test_in_a_shard_the_oldest_is_first_so_that_no_state_keeps_another_from_bein
 def test_a_poll_of_an_idle_worker_asks_8_shards_and_each_has_its_turn_within_the_longest_pause(
     clock: StoppedClock,
 ) -> None:
-    poller, asked = StepPoller(Leaflet.fold, LONGEST), list[str]()
+    poller, asked = Poller(Leaflet.fold._definition), list[str]()
     poller._backoff._next = poller._backoff._longest  # it has been idle for long
     begin = clock.now()
     for _ in range(SHARDS // 8):
         with recorded() as requests:
             assert poller.take() is None
         asked += [request.body["ExpressionAttributeValues"][":0"]["S"] for request in requests]
-        clock.advance(poller.next_poll - clock.now())
-    assert LONGEST / 2 <= clock.now() - begin <= LONGEST
+        clock.advance(poller.next_look - clock.now())
+    assert 0.9 * LONGEST <= clock.now() - begin <= LONGEST
     assert len(asked) == len(set(asked)) == 3 * SHARDS
 
 
@@ -126,9 +126,9 @@ def test_a_task_whose_due_time_was_seen_is_found_within_half_a_second_wherever_t
 ) -> None:
     due = clock.now() + timedelta(seconds=6)
     Leaflet.create_many({"task_id": task_id, "due_time": due} for task_id in in_shard(Leaflet, 3))
-    poller = StepPoller(Leaflet.fold, LONGEST)
+    poller = Poller(Leaflet.fold._definition)
     while poller.take() is None:
-        clock.advance(poller.next_poll - clock.now())
+        clock.advance(poller.next_look - clock.now())
     assert timedelta(0) <= clock.now() - due <= timedelta(seconds=0.5)
 
 
@@ -136,14 +136,14 @@ def test_a_task_whose_due_time_was_seen_is_found_within_half_a_second_wherever_t
 def test_a_task_that_fails_is_found_as_soon_as_it_is_due_again_wherever_the_rotation_is(clock: StoppedClock) -> None:
     [task_id] = in_shard(Leaflet, 3)
     Leaflet.create(task_id)
-    poller = StepPoller(Leaflet.fold, LONGEST)
+    poller = Poller(Leaflet.fold._definition)
     assert poller.take() == task_id
     later = clock.now() + timedelta(seconds=2)
     fail(Leaflet.fold, task_id)
     change(Leaflet, task_id, due_time={"S": stamp(later)})
-    poller.note_end(task_id, "failed", None)
+    poller.ends(task_id, "failed", due_time=later)
     while poller.take() is None:
-        clock.advance(poller.next_poll - clock.now())
+        clock.advance(poller.next_look - clock.now())
     assert timedelta(0) <= clock.now() - later <= timedelta(seconds=0.5)
 
 
@@ -156,7 +156,7 @@ def test_an_extended_lock_is_read_once_in_30_seconds_and_keeps_no_other_shard_fr
         ctx.extend_lock(timedelta(hours=1))
         clock.advance(10 * MINUTE)
         Parcel.create_many(ids[1:])
-        poller = StepPoller(Parcel.sort, LONGEST)
+        poller = Poller(Parcel.sort._definition)
         with recorded() as requests:
             found = [poller.take() for _ in range(10)]
     assert sorted(task_id for task_id in found if task_id is not None) == sorted(ids[1:])

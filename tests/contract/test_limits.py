@@ -20,9 +20,10 @@ from pynamodb_tracker.control import limit, slots
 from pynamodb_tracker.control.limit import SlotTable, StoredSlot, Taken
 from pynamodb_tracker.control.slots import IDLE_FOR, LIFETIME, LOOK_EVERY, USED_FOR, LimitSlots
 from pynamodb_tracker.testing import StoppedClock
+from pynamodb_tracker.work.task_executor import TaskExecutor
 from pynamodb_tracker.worker.settings import WorkerSettings
-from pynamodb_tracker.worker.task_team import TaskTeam
-from pynamodb_tracker.worker.team import Team
+from pynamodb_tracker.worker.shutdown import Messages
+from pynamodb_tracker.worker.team import ThreadTeam
 from tests.support.processes import until as poll_until
 from tests.support.recorder import Requests, recorded
 from tests.support.rows import all_rows, put, remove
@@ -224,10 +225,10 @@ def test_a_worker_that_waits_says_so_and_runs_other_steps_meanwhile(
     Order.create("o-1")
     Order.create("o-2", state=Order.ship.pending)
     settings = WorkerSettings([(Order.pay, print), (Order.ship, print)], 1, False, None, SECOND, 30 * SECOND)  # noqa: FBT003 - as a worker makes it
-    team = Team(settings)
+    team = ThreadTeam(settings, Messages())
     taken = team.dispatcher.take()
     assert taken is not None
-    assert (taken[0].step, taken[1]) == (Order.ship, "o-2")
+    assert (taken.source.work.name, taken.task_id) == ("Order.ship", "o-2")
     team.print_status()
     assert "Order.pay: 0 succeeded" in (said := capfd.readouterr().err)
     assert "; all 2 slots of the limit bank are taken; next look in " in said
@@ -356,7 +357,7 @@ def test_a_slot_of_a_task_that_an_event_loop_does_not_begin_any_more_is_given_ba
 ) -> None:
     Order.create("o-1")
     worker = AsyncWorker({Order.pay: Counted().aio}, grace=timedelta(0))
-    monkeypatch.setattr(TaskTeam, "_begin", lambda *_: worker.stop())  # as if the loop were closed before it
+    monkeypatch.setattr(TaskExecutor, "_begin", lambda *_: worker.stop())  # as if the loop were closed before it
     asyncio.run(worker.run())
     poll_until(lambda: not any("finder" in each.name for each in threading.enumerate()))
     assert Order.get_task("o-1").attempt == 0

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from pynamodb_tracker.testing import StoppedClock
-from pynamodb_tracker.worker.poller import StepPoller
 from tests.support.engines import opened
 from tests.support.recorder import Requests, recorded
 from tests.support.rows import client, stored
 from tests.support.shop import AppTask, Order
 from tests.support.workers import succeed
+from tests.work.test_polling import Poller
 
 PARKED = 1000
 NEVER = "9999-12-31T23:59:59.999999+0000"
@@ -34,11 +34,11 @@ def park(number: int) -> None:
 def polled() -> Requests:
     """Create two tasks, and return what a worker sends that runs whatever is due."""
     Order.create_many(["o-1", "o-2"])
-    poller = StepPoller(Order.confirm_payment, timedelta(seconds=30))
+    poller = Poller(Order.confirm_payment._definition)
     with recorded() as requests:
         while task_id := poller.take():
             succeed(Order.confirm_payment, task_id)
-            poller.note_end(task_id, "succeeded", None)
+            poller.ends(task_id, "succeeded")
         assert poller.take() is None
     return requests
 

@@ -8,17 +8,21 @@ import threading
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from datetime import timedelta
+from functools import partial
 from typing import Any, cast
-from unittest.mock import Mock
 
 import pytest
 
 from pynamodb_tracker import AsyncContext, AsyncWorker, LockLostError, Tally
 from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.testing import StoppedClock
-from pynamodb_tracker.worker import task_team
-from pynamodb_tracker.worker.dispatcher import Dispatcher
-from pynamodb_tracker.worker.poller import StepPoller
+from pynamodb_tracker.work import executor
+from pynamodb_tracker.work.dispatcher import Dispatcher
+from pynamodb_tracker.work.polling import Polling
+from pynamodb_tracker.work.source import Given
+from pynamodb_tracker.work.task_executor import TaskExecutor
+from pynamodb_tracker.worker.async_worker import _work_of
+from pynamodb_tracker.worker.team import log_ended, polled
 from tests.support.processes import until
 from tests.support.workers import Broken, die
 from tests.worker.shop import Order, Parcel
@@ -266,7 +270,7 @@ def test_a_scope_of_anyio_that_cancels_again_and_again_does_not_end_the_grace_ti
 def test_a_function_that_ignores_its_cancellation_is_left_behind_and_its_task_released(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(task_team, "GIVE_BACK_WITHIN", 0.05)
+    monkeypatch.setattr(executor, "GIVE_BACK_WITHIN", 0.05)
 
     async def stubborn(go: asyncio.Event) -> None:
         while not go.is_set():
@@ -294,13 +298,13 @@ def test_a_function_that_ignores_its_cancellation_is_left_behind_and_its_task_re
 @pytest.fixture
 def stopped(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Return what is set once a worker was stopped."""
-    event, stop = threading.Event(), task_team.TaskTeam.stop
+    event, stop = threading.Event(), TaskExecutor.stop
 
-    def stop_and_say(team: task_team.TaskTeam) -> None:
-        stop(team)
+    def stop_and_say(executor: TaskExecutor) -> None:
+        stop(executor)
         event.set()
 
-    monkeypatch.setattr(task_team.TaskTeam, "stop", stop_and_say)
+    monkeypatch.setattr(TaskExecutor, "stop", stop_and_say)
     return event
 
 
@@ -322,17 +326,21 @@ def test_nothing_is_claimed_of_what_was_found_before_the_stop(
     assert Order.get_task("o-1").fence == 0
 
 
-def test_a_task_that_is_cancelled_before_its_first_line_is_answered_to_its_feed() -> None:
+def test_a_task_that_is_cancelled_before_its_first_line_is_answered_and_does_not_count() -> None:
     async def main() -> None:
-        team = task_team.TaskTeam(AsyncWorker({Order.confirm: nothing})._settings)
-        [poller] = team.pollers
-        poller.feed = Mock()
-        team._begin(poller, "o-1")
-        [task] = team._tasks
+        settings = AsyncWorker({Order.confirm: nothing})._settings
+        dispatcher = polled(settings, partial(_work_of, settings))
+        [source] = dispatcher.sources
+        executor = TaskExecutor(dispatcher, 1, log_ended)
+        source.window.sent()
+        given = Given(source, "o-1", None, is_follow_up=False)
+        executor._handed[given] = None
+        executor._begin(given)
+        [task] = executor._tasks
         task.cancel()
         await asyncio.wait([task])
         await asyncio.sleep(0)
-        poller.feed.note_response.assert_called_once_with(was_taken=False)
+        assert (source.window.unanswered, source.tally) == (0, Tally())
 
     asyncio.run(main())
 
@@ -417,14 +425,14 @@ def test_a_cancellation_that_the_function_raises_itself_is_a_failure_and_the_wor
 def test_a_table_that_does_not_answer_for_a_while_is_logged_and_does_not_end_it(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, shop: StoppedClock
 ) -> None:
-    polls, poll = 0, StepPoller._poll
+    polls, poll = 0, Polling._poll
 
-    def broken_at_first(poller: StepPoller, now: Any) -> None:
+    def broken_at_first(polling: Polling, now: Any) -> None:
         nonlocal polls
         polls += 1
         if polls < 3:
             raise ConnectionError
-        poll(poller, now)
+        poll(polling, now)
 
     async def program() -> None:
         worker = AsyncWorker({Order.confirm: nothing})
@@ -436,7 +444,7 @@ def test_a_table_that_does_not_answer_for_a_while_is_logged_and_does_not_end_it(
         assert await running == {Order.confirm: Tally(succeeded=1)}
 
     Order.create("o-1")
-    monkeypatch.setattr(StepPoller, "_poll", broken_at_first)
+    monkeypatch.setattr(Polling, "_poll", broken_at_first)
     asyncio.run(asyncio.wait_for(program(), WAIT))
     assert "requests about Order.confirm have failed once since" in caplog.text
 

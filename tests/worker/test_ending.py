@@ -20,10 +20,11 @@ from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.query import DueTasks
 from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.testing.tables import OneAtATime
-from pynamodb_tracker.worker.poller import Backoff, StepPoller
+from pynamodb_tracker.work.attempt import Attempt
+from pynamodb_tracker.work.polling import Backoff
 from pynamodb_tracker.worker.process_team import READY, Ended, ProcessSupervisor, parent_pipe
 from pynamodb_tracker.worker.shutdown import Message, Messages, print_to_stderr, run_to_the_end
-from pynamodb_tracker.worker.team import ThreadTeam, WorkerAttempt
+from pynamodb_tracker.worker.team import ThreadTeam
 from tests.worker.shop import Order
 from tests.worker.test_stopping import AT_ONCE, WAIT, Ctx, Hanging, posix, stopping
 
@@ -131,14 +132,14 @@ def test_the_first_ctrl_c_after_a_call_of_stop_waits_too(stopping: threading.Eve
 def test_nothing_is_claimed_by_a_thread_that_took_a_task_before_the_stop(
     monkeypatch: pytest.MonkeyPatch, stopping: threading.Event
 ) -> None:
-    run = WorkerAttempt.run
+    run = Attempt.run
 
-    def stopped_first(attempt: WorkerAttempt, function: Any) -> None:
+    def stopped_first(attempt: Attempt) -> None:
         worker.stop()
         assert stopping.wait(WAIT)
-        run(attempt, function)
+        run(attempt)
 
-    monkeypatch.setattr(WorkerAttempt, "run", stopped_first)
+    monkeypatch.setattr(Attempt, "run", stopped_first)
     Order.create("o-1")
     worker = Worker({Order.confirm: lambda _: None})
     assert worker.run() == {Order.confirm: Tally()}
@@ -278,12 +279,3 @@ def test_further_orders_to_stop_do_not_lengthen_the_grace_time() -> None:
     first, deadline, *further = orders.deadlines
     assert (first, further) == (None, [deadline] * 2)
     assert (team.stop.call_count, team.cut_short.call_count) == (1, 1)
-
-
-def test_a_task_that_is_not_started_because_the_worker_stops_is_answered_to_its_feed() -> None:
-    poller, stopped = StepPoller(Order.confirm, WAIT_LONG), threading.Event()
-    poller.feed = Mock()
-    stopped.set()
-    attempt = WorkerAttempt(poller, "o-1", heartbeat=False, stopped=stopped)
-    attempt.run(lambda _: pytest.fail("it runs"))
-    poller.feed.note_response.assert_called_once_with(was_taken=False)

@@ -9,16 +9,17 @@ import pytest
 
 from pynamodb_tracker import ExecutionContext, Worker
 from pynamodb_tracker.testing import StoppedClock
+from pynamodb_tracker.work.source import Given
 from pynamodb_tracker.worker import liveness
 from pynamodb_tracker.worker.liveness import SILENCE, signs_of_life
 from pynamodb_tracker.worker.process_team import READY, ProcessTeam
 from pynamodb_tracker.worker.shutdown import Messages
-from pynamodb_tracker.worker.team import ThreadTeam, WorkerAttempt
+from pynamodb_tracker.worker.team import ThreadTeam
 from tests.worker.shop import Order
 
 pytestmark = pytest.mark.usefixtures("shop")
 
-LONGEST = timedelta(seconds=30)
+LONGEST = timedelta(seconds=2)
 MOMENT = timedelta(seconds=1)
 
 
@@ -48,9 +49,10 @@ def test_a_worker_is_alive_as_long_as_it_looks_for_tasks(shop: StoppedClock) -> 
 def test_a_worker_whose_threads_all_run_tasks_or_that_is_stopped_is_alive(shop: StoppedClock) -> None:
     team = team_of(threads=2)
     shop.advance(LONGEST + SILENCE + MOMENT)
-    team.begin_attempt(WorkerAttempt, team.pollers[0], "o-1")
+    [source] = team.dispatcher.sources
+    team.begin(Given(source, "o-1", None, is_follow_up=False))
     assert not is_alive(team)
-    team.begin_attempt(WorkerAttempt, team.pollers[0], "o-2")
+    team.begin(Given(source, "o-2", None, is_follow_up=False))
     assert is_alive(team)
     idle = team_of()
     shop.advance(LONGEST + SILENCE + MOMENT)

@@ -13,9 +13,10 @@ import pytest
 from pynamodb_tracker import ExecutionContext, LockLostError, Tally, Worker, clock, transitions
 from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.testing import StoppedClock
-from pynamodb_tracker.worker import team
+from pynamodb_tracker.work import executor
+from pynamodb_tracker.work.attempt import Attempt
 from pynamodb_tracker.worker.shutdown import Message, Messages
-from pynamodb_tracker.worker.team import ThreadTeam, WorkerAttempt
+from pynamodb_tracker.worker.team import ThreadTeam
 from tests.support.network import Network, error, passing
 from tests.support.paced_clock import StandingClock
 from tests.support.processes import until
@@ -130,9 +131,9 @@ def test_a_task_that_is_being_claimed_at_the_end_of_the_grace_time_is_given_back
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     cutting = threading.Event()
-    give_back, enter = WorkerAttempt.give_back, Run.__enter__
+    give_back, enter = executor._give_back, Run.__enter__
 
-    def now_cut(attempt: WorkerAttempt, seconds: float) -> None:
+    def now_cut(attempt: Attempt, seconds: float) -> None:
         cutting.set()
         give_back(attempt, seconds)
 
@@ -141,7 +142,7 @@ def test_a_task_that_is_being_claimed_at_the_end_of_the_grace_time_is_given_back
         assert cutting.wait(WAIT)
         return enter(run)
 
-    monkeypatch.setattr(WorkerAttempt, "give_back", now_cut)
+    monkeypatch.setattr(executor, "_give_back", now_cut)
     monkeypatch.setattr(Run, "__enter__", slow)
     Order.create("o-1")
     worker = Worker({Order.confirm: Hanging()}, grace=AT_ONCE)
@@ -251,7 +252,7 @@ def test_a_function_whose_task_was_given_back_finds_that_its_lock_is_lost(order:
 def test_a_task_whose_success_is_promised_to_a_transaction_keeps_its_lock(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(team, "GIVE_BACK_WITHIN", 0.05)
+    monkeypatch.setattr(executor, "GIVE_BACK_WITHIN", 0.05)
     Order.create("o-1")
 
     def commit(ctx: Ctx) -> None:
@@ -296,7 +297,7 @@ def test_a_release_that_gets_no_answer_does_not_keep_the_worker_from_ending(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     never = threading.Event()
-    monkeypatch.setattr(team, "GIVE_BACK_WITHIN", 0.05)
+    monkeypatch.setattr(executor, "GIVE_BACK_WITHIN", 0.05)
     monkeypatch.setattr(Run, "give_back", lambda _: never.wait(WAIT) and False)
     Order.create("o-1")
     with hung(Hanging(), grace=AT_ONCE) as worker:

@@ -11,7 +11,6 @@ import typer
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import check_task_id
-from pynamodb_tracker.batch.bulk import in_threads_together, with_rows
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import CANNOT_RUN, FOUND, INTERRUPTED, CannotRunError, ids_in, refusing, use_case
 from pynamodb_tracker.cli.targets import NOTHING_ASKED, Asked, Targets
@@ -28,6 +27,7 @@ from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.signal import signal_named
 from pynamodb_tracker.task.task import Task
+from pynamodb_tracker.work.bulk import in_threads_together, with_rows
 
 _THREADS = 25
 """Tasks that are changed at the same time: as many as fit into one request."""

@@ -16,22 +16,22 @@ import typer
 from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.batch.batch import Admission, Report, TaskAttempt, was_taken
-from pynamodb_tracker.batch.candidates import Feeding
-from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.cli import command, terminal
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.interrupts import StoppedError, StopRequest, last_output, run_stoppable, safe_stderr
-from pynamodb_tracker.cli.selection import NamedTasks, Pass, Selection
+from pynamodb_tracker.cli.selection import NamedTasks, Selection
 from pynamodb_tracker.cli.terminal import say, warn
 from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_temporary
-from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher, batcher_for
 from pynamodb_tracker.execution.call import call
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.failure import message_of
 from pynamodb_tracker.presentation.errors import ErrorGroups, for_people, one_line
 from pynamodb_tracker.presentation.text import age, count, escaped
-from pynamodb_tracker.status import Codes
+from pynamodb_tracker.work.attempt import Attempt, was_taken
+from pynamodb_tracker.work.batch_report import add_to
+from pynamodb_tracker.work.dispatcher import Dispatcher
+from pynamodb_tracker.work.executor import ThreadExecutor
+from pynamodb_tracker.work.outcomes import Report
 
 DryRun = Annotated[bool, opt.flag("--dry-run", "Print the ids of the tasks that would be run, and run nothing.")]
 _IF_BOUND = "The function to call with the context of each task, if none is bound to the step."
@@ -137,7 +137,7 @@ def _print_due(selection: Selection, *, as_json: bool) -> None:
 def _run(verb: str, batch: WatchedBatch, *, as_json: bool) -> None:
     selection, ended = batch.selection, None
     batch.expected = selection.count() if selection.has_total else None
-    with safe_stderr(batch.stop.event.set), terminal.progress(f"{verb} {selection.step.name}", batch.expected) as shown:
+    with safe_stderr(batch.stop.set), terminal.progress(f"{verb} {selection.step.name}", batch.expected) as shown:
         batch.progress = shown
         try:
             run_stoppable(batch)
@@ -185,57 +185,32 @@ class WatchedBatch:
     """Tasks that were claimed, and released because of the stop."""
     _began: float = field(default_factory=time.monotonic)
     _guard: threading.Lock = field(default_factory=threading.Lock)
-    _batcher: WriteBatcher | None = None
 
     def run(self) -> None:
         """Run the tasks. The function's output goes to stderr, because stdout is for the report."""
-        self._batcher = batcher_for(self.threads)
         with redirect_stdout(sys.stderr):
-            for each in self.selection.passes(self.threads, heartbeat=self.heartbeat):
-                self._run(each)
+            for source in self.selection.passes(self._call, self.threads, heartbeat=self.heartbeat):
+                limit = self.selection.remaining(self.done - self.number("refused"))
+                dispatcher = Dispatcher([source], limit=limit, rate=self.rate)
+                self.stop.calls(dispatcher.stop)
+                try:
+                    ThreadExecutor(dispatcher, self.threads, self._note).run()
+                finally:
+                    self.pause = self.pause or source.pause
                 if self.stop:
                     return
 
-    def _run(self, tasks: Pass) -> None:
-        codes = self.selection.step._definition.codes
-        feeding = Feeding({codes: tasks.source}, limit=self.selection.remaining(self.done - self.number("refused")))
-        admission = Admission(None if self.selection.is_named else self.selection.step._definition.slots())
-
-        def run_one(task: tuple[Codes, str]) -> None:
-            attempt: TaskAttempt[Any] = TaskAttempt(
-                *task, feed=tasks.source, stopped=self.stop.event, batcher=self._batcher, slot=admission.slot_of(task)
-            )
-            with attempt.followed_by(feeding):
-                if self.stop:  # claiming and releasing the task would make it pending
-                    attempt.note_response()
-                    raise KeyboardInterrupt
-                if not self.selection.is_named and (pause := self.selection.step._definition.pause()) is not None:
-                    self.pause = pause
-                    attempt.note_response()
-                    feeding.leave_out(codes)
-                    return
-                attempt.execute(tasks.start, self._call)
-                is_no_id = self.selection.is_named and isinstance(attempt.error, ValueError)
-                if attempt.unexpected_error is not None and not is_no_id:
-                    raise attempt.unexpected_error
-                self._note(attempt)
-
-        try:
-            in_threads(run_one, feeding, self.threads, rate=self.rate, stopped=self.stop.event, admit=admission.admit)
-        finally:
-            admission.end()
-
-    def _note(self, attempt: TaskAttempt[Any]) -> None:
-        with self._guard:
-            if self.selection.is_named and not attempt.was_claimed and isinstance(attempt.error, Exception):
-                self.report.refused[attempt.task_id] = attempt.error
-            else:
-                attempt.add_to(self.report)
-            self.released += attempt.outcome == "released"
-            self.taken += attempt.was_taken and not self.selection.is_named
-            self.progress.show(self.done, self.numbers())
-        if self.stop:
-            raise KeyboardInterrupt
+    def _note(self, attempt: Attempt) -> None:
+        is_no_id = self.selection.is_named and isinstance(attempt.error, ValueError)
+        if attempt.unexpected_error is not None and not is_no_id:
+            raise attempt.unexpected_error
+        if self.selection.is_named and not attempt.was_claimed and isinstance(attempt.error, Exception):
+            self.report.refused[attempt.task_id] = attempt.error
+        else:
+            add_to(self.report, attempt)
+        self.released += attempt.outcome == "released"
+        self.taken += attempt.was_taken and not self.selection.is_named
+        self.progress.show(self.done, self.numbers())
         if isinstance(attempt.error, Exception) and attempt.outcome == "refused" and _concerns_all(attempt.error):
             raise attempt.error
 

@@ -13,8 +13,6 @@ import typer
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import check_task_id
-from pynamodb_tracker.batch.bulk import in_threads_together
-from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.cli import command
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import CannotRunError, refusing
@@ -32,6 +30,8 @@ from pynamodb_tracker.presentation.text import count, stamp
 from pynamodb_tracker.step.state import all_tasks
 from pynamodb_tracker.task.loading import load_task
 from pynamodb_tracker.task.task import Task
+from pynamodb_tracker.work.bulk import in_threads_together
+from pynamodb_tracker.work.threads import in_threads
 
 
 def load(

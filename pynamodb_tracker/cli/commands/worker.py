@@ -16,7 +16,6 @@ from typing import Annotated, Any
 
 from pynamodb.exceptions import PynamoDBException
 
-from pynamodb_tracker.batch.batch import Tally
 from pynamodb_tracker.cli import command
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import CannotRunError, load_function
@@ -28,6 +27,7 @@ from pynamodb_tracker.presentation.text import age, escaped
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.functions import for_threads
 from pynamodb_tracker.task.task import Task
+from pynamodb_tracker.work.outcomes import Tally
 from pynamodb_tracker.worker.shutdown import AT_ONCE, handling
 from pynamodb_tracker.worker.worker import Worker
 
@@ -81,7 +81,7 @@ def worker(
         opt.value("TIME", "How long running tasks may take to finish at a stop; 30s by default.", opt.length),
     ] = None,
     max_poll_interval: Annotated[
-        timedelta | None, opt.value("TIME", "Longest wait between polls when idle; 30s by default.", opt.duration)
+        timedelta | None, opt.value("TIME", "Longest wait between polls when idle; 2s by default.", opt.duration)
     ] = None,
     until_idle: Annotated[bool, opt.flag("--until-idle", "Exit once no task is due.")] = False,
     on_start: Annotated[

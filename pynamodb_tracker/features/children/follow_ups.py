@@ -30,7 +30,7 @@ from pynamodb_tracker.status import END
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.creations import NewTask, new_task, replaces_expired, tracked
 from pynamodb_tracker.writes.lock import Journal
-from pynamodb_tracker.writes.participants import Action, OptionalParticipant, Participant, Reason
+from pynamodb_tracker.writes.participants import Action, MadeDue, OptionalParticipant, Participant, Reason
 from pynamodb_tracker.writes.statements import get
 from pynamodb_tracker.writes.transition import Added, Transition
 
@@ -104,6 +104,7 @@ class FollowUps(Participant, Generic[T]):
         self._ids: set[tuple[str, str]] = set()
         self._left: list[FollowUp] = []
         """The follow-ups that may not exist yet, in the order of their creation."""
+        self._made_due: list[MadeDue] = []
         self._closed = False
         """Whether it is too late to add a follow-up."""
 
@@ -143,8 +144,10 @@ class FollowUps(Participant, Generic[T]):
         if wait:
             self.child_list = self.child_list or ChildList(self._task)
             self.child_list.add(follow_up.task.row)
-        self._ids.add((follow_up.task.row.use_case_id, task_id))
+        row = follow_up.task.row
+        self._ids.add((row.use_case_id, task_id))
         self._left.append(follow_up)
+        self._made_due.append(MadeDue(model, task_id, row.status, row.creation or "", row.due_time))
 
     def _check(self, model: object, task_id: str) -> None:
         if self._closed:
@@ -185,6 +188,10 @@ class FollowUps(Participant, Generic[T]):
                 f"created with its success, in one transaction, which takes at most {most} of them, or "
                 f"{most // (1 + _FOR_GROUP)} in groups, and {_MOST_BYTES:,} bytes; let each of them create some"
             )
+
+    def made_due(self) -> list[MadeDue]:
+        """Return the created tasks."""
+        return self._made_due
 
     @property
     def created(self) -> int:

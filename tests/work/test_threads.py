@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pynamodb_tracker.batch import thread_pool as threads
 from pynamodb_tracker.dynamodb.retries import NotSentError, is_stopped, stopped_by
+from pynamodb_tracker.work import threads
 
 
 @pytest.mark.parametrize("number", [1, 3, 16])

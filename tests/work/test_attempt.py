@@ -3,13 +3,15 @@
 import threading
 from datetime import timedelta
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from pynamodb_tracker import Report, TaskNotFoundError, TrackerError
-from pynamodb_tracker.batch.batch import TaskAttempt
 from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.testing import StoppedClock
+from pynamodb_tracker.work.attempt import Attempt
+from pynamodb_tracker.work.batch_report import add_to
 from tests.support.engines import empty_tables, opened
 from tests.support.workers import Broken, die
 from tests.worker.shop import Order, ShopTask
@@ -19,9 +21,11 @@ engine, clock = opened(ShopTask, scope="module"), empty_tables
 pytestmark = pytest.mark.usefixtures("clock")
 
 
-def attempted(function: Any, *, task_id: str = "o-1", stopped: threading.Event | None = None) -> TaskAttempt[Any]:
+def attempted(function: Any, *, task_id: str = "o-1", stopped: threading.Event | None = None) -> Attempt:
     """Return an attempt at a task after the function has run."""
-    attempt: TaskAttempt[Any] = TaskAttempt(Order.confirm._definition.codes, task_id, stopped=stopped)
+    attempt = Attempt(Order.confirm._definition.codes, task_id)
+    if stopped is not None:
+        attempt.dispatcher = Mock(stopped=stopped)
     attempt.execute(Order.confirm.start, function)
     return attempt
 
@@ -48,7 +52,7 @@ def test_an_exception_is_recorded_and_kept() -> None:
 @pytest.mark.parametrize(("error", "outcome"), [(KeyboardInterrupt(), "released"), (SystemExit(3), "failed")])
 def test_what_ends_the_program_is_recorded_kept_and_raised(error: BaseException, outcome: str) -> None:
     Order.create("o-1")
-    attempt: TaskAttempt[Any] = TaskAttempt(Order.confirm._definition.codes, "o-1")
+    attempt = Attempt(Order.confirm._definition.codes, "o-1")
     with pytest.raises(type(error)) as caught:
         attempt.execute(Order.confirm.start, raising(error))
     assert caught.value is attempt.error is error
@@ -60,7 +64,7 @@ def test_a_stopped_attempt_is_released_without_calling_the_function() -> None:
     stopped = threading.Event()
     stopped.set()
     attempt, report = attempted(raising(Broken()), stopped=stopped), Report()
-    attempt.add_to(report)
+    add_to(report, attempt)
     assert (attempt.outcome, attempt.error, report) == ("released", None, Report(released=["o-1"]))
     assert Order.get_task("o-1").attempt == 0
 
@@ -89,7 +93,7 @@ def test_a_task_that_another_worker_has_was_taken() -> None:
     Order.create("o-1")
     die(Order.confirm, "o-1")
     attempt, report = attempted(raising(Broken())), Report()
-    attempt.add_to(report)
+    add_to(report, attempt)
     assert (attempt.outcome, attempt.was_taken, attempt.was_claimed) == ("refused", True, False)
     assert report.refused == {"o-1": attempt.error}
 
@@ -103,7 +107,7 @@ def test_a_task_that_does_not_exist_or_is_ignored_was_not_taken() -> None:
 
 
 def test_an_error_of_the_start_that_is_no_refusal_is_unexpected() -> None:
-    attempt: TaskAttempt[Any] = TaskAttempt(Order.confirm._definition.codes, "o-1")
+    attempt = Attempt(Order.confirm._definition.codes, "o-1")
     attempt.execute(raising(Broken()), raising(LookupError()))
     assert isinstance(attempt.unexpected_error, Broken)
     assert attempt.outcome == "refused"

@@ -2,14 +2,12 @@
 
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from typing import Any
 
 import pytest
 
-from pynamodb_tracker.batch.candidates import Feed
 from pynamodb_tracker.dynamodb.backoff import RANDOM
-from pynamodb_tracker.testing import StoppedClock
+from pynamodb_tracker.work.candidates import ANSWER, Candidates, Next
 
 TASKS = [f"o-{number:04}" for number in range(2000)]
 
@@ -30,6 +28,34 @@ class Index:
             if task not in self.taken:
                 self.reads[read] += 1
                 yield task
+
+
+class Feed:
+    """Candidates whose user counts each claim, and skips pauses."""
+
+    def __init__(self, *arguments: Any, shard: int | None = None, **options: Any) -> None:
+        self.candidates = Candidates(*arguments, **options)
+        self.pauses: list[float] = []
+        self._ids = iter(self.candidates) if shard is None else self.candidates.beginning_with(shard)
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        found = self.next()
+        assert isinstance(found, str), "it waits for an answer"
+        return found
+
+    def next(self) -> Next:
+        """Return an id, or ANSWER."""
+        while isinstance(found := next(self._ids), float):
+            self.pauses.append(found)
+        if isinstance(found, str):
+            self.candidates.window.sent()
+        return found
+
+    def note_response(self, *, was_taken: bool) -> None:
+        self.candidates.window.answered(was_taken=was_taken)
 
 
 def test_alone_it_reads_once_lazily_and_keeps_the_order() -> None:
@@ -94,7 +120,6 @@ def test_it_returns_to_the_oldest_while_it_meets_no_other_worker() -> None:
     assert tried[-1000:] == sorted(tried[-1000:])
 
 
-@pytest.mark.usefixtures("stopped_clock")
 def test_each_is_tried_once_though_it_is_still_there_when_it_looks_again() -> None:
     index = Index(TASKS[:60], TASKS[60:120])
     feed = Feed(index.read, shards=2)
@@ -143,56 +168,52 @@ def test_who_meets_another_worker_in_a_shard_continues_in_another_one() -> None:
 
 
 def test_claims_begin_one_by_one_and_one_more_is_sent_for_each_that_succeeds() -> None:
-    feed = Feed(Index(TASKS).read, threads=8)
-    widths = []
-    with ThreadPoolExecutor(1) as pool:
-        ids = iter(feed)
-        for _ in range(5):
-            given = 0
-            while feed._unanswered < feed._width:
-                next(ids)
-                given += 1
-            widths.append(given)
-            further = pool.submit(next, ids)
-            assert not further.done()
-            for _ in range(given):
-                feed.note_response(was_taken=False)
-            further.result(60)
+    feed, widths = Feed(Index(TASKS).read, threads=8), list[int]()
+    for _ in range(5):
+        given = 0
+        while feed.next() is not ANSWER:
+            given += 1
+        widths.append(given)
+        for _ in range(given):
             feed.note_response(was_taken=False)
-    assert widths[:3] == [1, 3, 7]
-    assert max(widths) == 8
+    assert widths == [1, 2, 4, 8, 8]
 
 
 def test_who_meets_another_worker_awaits_all_answers_and_begins_one_by_one_again() -> None:
     feed = Feed(Index(TASKS).read, threads=8)
-    ids = iter(feed)
     for _ in range(20):
-        next(ids)
+        next(feed)
         feed.note_response(was_taken=False)
     for _ in range(3):
-        next(ids)
-    with ThreadPoolExecutor(1) as pool:
+        next(feed)
+    for _ in range(3):
         feed.note_response(was_taken=True)
-        elsewhere = pool.submit(next, ids)
-        feed.note_response(was_taken=True)
-        assert not elsewhere.done()
-        feed.note_response(was_taken=True)
-        elsewhere.result(60)
-    assert (feed._unanswered, feed._width) == (1, 1)
+        may_go = feed.candidates.window.may_go
+        assert may_go == (feed.candidates.window.unanswered == 0)
+        assert (feed.next() is ANSWER) == (not may_go)
+    assert (feed.candidates.window.unanswered, feed.candidates.window.width) == (1, 1)
 
 
 def test_who_meets_others_again_and_again_waits_longer_and_longer_and_is_quick_after_a_success(
-    stopped_clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(RANDOM, "uniform", lambda _low, high: high)
     feed, pauses = Feed(Index(TASKS).read), list[int]()
-    ids, before = iter(feed), stopped_clock.now()
     for was_taken in [*[True] * 7, False, True, False]:
-        next(ids)
-        pauses.append(round((stopped_clock.now() - before) / timedelta(milliseconds=1)))
-        before = stopped_clock.now()
+        next(feed)
+        pauses.append(round(1000 * sum(feed.pauses)))
+        feed.pauses.clear()
         feed.note_response(was_taken=was_taken)
     assert pauses == [0, 0, 20, 40, 80, 160, 200, 200, 0, 0]
+
+
+def test_an_id_that_was_not_tried_is_read_again() -> None:
+    index = Index(TASKS[:4])
+    feed = Feed(index.read)
+    assert next(feed) == TASKS[0]
+    feed.candidates.put_back(TASKS[0])
+    index.taken.add(TASKS[1])
+    assert list(feed) == [TASKS[0], *TASKS[2:4]]
 
 
 def test_ids_that_are_not_wanted_are_left_out_and_hold_up_no_others() -> None:
@@ -209,13 +230,14 @@ def test_it_ends_after_some_shards_without_a_task_and_continues_behind_them() ->
     feed = Feed(index.read, shards=6, patience=4)
     assert list(feed) == []
     assert index.reads == [0] * 4
-    following = [feed.rotation.next() for _ in range(6)]
+    following = [feed.candidates.rotation.next() for _ in range(6)]
     assert sorted(following) == list(range(6))
 
 
 def test_it_reads_no_further_shard_once_it_is_not_to_go_on() -> None:
     index, stopped = Index(TASKS[:1], TASKS[1:2]), threading.Event()
-    ids = iter(Feed(index.read, shards=2, goes_on=lambda: not stopped.is_set()))
+    ids = Feed(index.read, shards=2)
+    ids.candidates.goes_on = lambda: not stopped.is_set()
     next(ids)
     stopped.set()
     assert list(ids) == []
@@ -224,11 +246,11 @@ def test_it_reads_no_further_shard_once_it_is_not_to_go_on() -> None:
 
 def test_after_its_patience_it_goes_on_with_a_shard_that_has_more() -> None:
     index = Index(TASKS[:1000], *[list[str]() for _ in range(63)])
-    assert list(Feed(index.read, shards=64, patience=8).beginning_with(0)) == TASKS[:1000]
+    assert list(Feed(index.read, shards=64, patience=8, shard=0)) == TASKS[:1000]
     assert len(index.reads) == 64
 
 
 def test_after_its_patience_it_ends_if_no_shard_is_known_to_have_more() -> None:
     index = Index(TASKS[:3], *[list[str]() for _ in range(63)])
-    assert list(Feed(index.read, shards=64, patience=8).beginning_with(0)) == TASKS[:3]
+    assert list(Feed(index.read, shards=64, patience=8, shard=0)) == TASKS[:3]
     assert len(index.reads) == 9

@@ -13,14 +13,14 @@ from typing import Generic, Literal, TypeVar
 
 from pynamodb.exceptions import PynamoDBException
 
-from pynamodb_tracker.batch.batch import Report
-from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.dynamodb.batch_execute import MOST
 from pynamodb_tracker.dynamodb.connection import sharing_requests
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.model.hydration import rows
 from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.work.outcomes import Report
+from pynamodb_tracker.work.threads import in_threads
 
 A = TypeVar("A")
 T = TypeVar("T", bound=TaskRow)

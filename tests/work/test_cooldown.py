@@ -8,9 +8,9 @@ from pynamodb.exceptions import UpdateError
 from pynamodb_tracker.dynamodb.backoff import RANDOM
 from pynamodb_tracker.exceptions import TaskError, TaskFormatError, TaskLockedError, TaskNotReadyError
 from pynamodb_tracker.testing import StoppedClock, local_table
-from pynamodb_tracker.worker.poller import Cooldown, StepPoller
+from pynamodb_tracker.work.polling import Cooldown
+from tests.work.test_polling import HOUR, SECOND, FakeStep, Poller, failed
 from tests.worker.shop import Order, ShopTask
-from tests.worker.test_polling import HOUR, LONGEST, SECOND, FakeStep, failed
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_tasks_that_cannot_be_started_do_not_keep_those_behind_them_from_being_r
 ) -> None:
     step = FakeStep(stopped_clock)
     step.tasks = [*(f"bad-{number}" for number in range(10)), *(f"good-{number}" for number in range(5))]
-    poller, end, tries = StepPoller(step, LONGEST), stopped_clock.now() + HOUR, 0  # type: ignore[arg-type]
+    poller, end, tries = Poller(step), stopped_clock.now() + HOUR, 0
     while len(step.tasks) > 10 and stopped_clock.now() < end:
         if not poller.is_ready(stopped_clock.now()):
             stopped_clock.advance(SECOND)
@@ -49,10 +49,10 @@ def test_tasks_that_cannot_be_started_do_not_keep_those_behind_them_from_being_r
             continue
         elif task_id.startswith("good"):
             step.tasks.remove(task_id)
-            poller.note_end(task_id, "succeeded", None)
+            poller.ends(task_id, "succeeded")
         else:
             tries += 1
-            poller.note_end(task_id, "refused", error)
+            poller.ends(task_id, "refused", error)
     assert len(step.tasks) == 10
     assert tries < 120
     assert "Fake.step of 'bad-7' cannot be started, and is left alone for a while" in caplog.text
@@ -63,7 +63,7 @@ def test_a_row_of_a_later_format_is_an_error_in_the_log_once_an_hour(
 ) -> None:
     step, rows = FakeStep(stopped_clock), [f"bad-{number}" for number in range(10)]
     step.tasks = [*rows]
-    poller, tries = StepPoller(step, LONGEST), 0  # type: ignore[arg-type]
+    poller, tries = Poller(step), 0
     for hour in (1, 2):
         end = stopped_clock.now() + HOUR
         while stopped_clock.now() < end:
@@ -71,7 +71,7 @@ def test_a_row_of_a_later_format_is_an_error_in_the_log_once_an_hour(
                 stopped_clock.advance(SECOND)
             elif task_id := poller.take():
                 tries += 1
-                poller.note_end(task_id, "refused", TaskFormatError("later", task_id=task_id))
+                poller.ends(task_id, "refused", TaskFormatError("later", task_id=task_id))
         told = [record.__dict__["task_id"] for record in caplog.records if record.levelname == "ERROR"]
         assert sorted(told) == sorted(rows * hour)
     assert tries > 80
@@ -81,11 +81,11 @@ def test_a_row_of_a_later_format_is_an_error_in_the_log_once_an_hour(
 def test_rows_that_cannot_be_claimed_cost_those_behind_them_no_time(stopped_clock: StoppedClock, number: int) -> None:
     step = FakeStep(stopped_clock)
     step.tasks = [*(f"bad-{each}" for each in range(number)), "good"]
-    poller, began = StepPoller(step, LONGEST), stopped_clock.now()  # type: ignore[arg-type]
+    poller, began = Poller(step), stopped_clock.now()
     error = failed("ValidationException", UpdateError)
     while (task_id := poller.take()) != "good":
         assert task_id is not None
-        poller.note_end(task_id, "refused", error)
+        poller.ends(task_id, "refused", error)
     assert stopped_clock.now() == began
 
 
@@ -144,17 +144,17 @@ def test_tasks_are_forgotten_after_their_cooldown(cooldown: Cooldown, stopped_cl
 def test_a_failure_of_the_table_is_not_counted_against_a_task(stopped_clock: StoppedClock) -> None:
     step = FakeStep(stopped_clock)
     step.tasks = ["o-1"]
-    poller = StepPoller(step, LONGEST)  # type: ignore[arg-type]
+    poller = Poller(step)
     assert poller.take() == "o-1"
-    poller.note_end("o-1", "refused", TaskLockedError("held"))
+    poller.ends("o-1", "refused", TaskLockedError("held"))
     assert not poller.cooldown._failures
 
 
 def test_a_task_that_waits_again_since_it_was_found_is_left_alone_until_it_is_due(stopped_clock: StoppedClock) -> None:
     with local_table(ShopTask):
         Order.create("o-1", due_time=3 * SECOND)
-        poller = StepPoller(Order.confirm, LONGEST)
+        poller = Poller(Order.confirm._definition)
         with pytest.raises(TaskNotReadyError) as refused:
             Order.confirm.run("o-1", print)
-        poller.note_end("o-1", "refused", refused.value)
+        poller.ends("o-1", "refused", refused.value)
         assert seconds_of(poller.cooldown, "o-1", stopped_clock) == 3

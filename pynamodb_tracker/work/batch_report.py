@@ -1,0 +1,79 @@
+"""The report of a batch, as its attempts end."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from pynamodb.exceptions import PynamoDBException
+
+from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_temporary
+from pynamodb_tracker.work.attempt import Attempt
+from pynamodb_tracker.work.outcomes import Report
+from pynamodb_tracker.work.step_work import StepWork
+
+log = logging.getLogger("pynamodb_tracker")
+
+
+def add_to(report: Report, attempt: Attempt) -> None:
+    """Add a task to the list of its outcome."""
+    report.postponed += attempt.details.postponed
+    if attempt.outcome != "refused":
+        getattr(report, attempt.outcome).append(attempt.task_id)
+    elif isinstance(attempt.error, Exception):
+        report.refused[attempt.task_id] = attempt.error
+
+
+_FAILURES_IN_A_ROW = 4
+"""After so many claims in a row that failed for good, no others will do better: a policy or a table is missing."""
+
+
+class BatchReport:
+    """The report of a batch as it grows. It ends the batch if all claims fail for good, or at an unexpected error."""
+
+    def __init__(self, work: StepWork, progress: Callable[[Report], object] | None, end: Callable[[], object]) -> None:
+        """`end` is called after four permanent failures in a row."""
+        self.report = Report()
+        self._work = work
+        self._progress = progress
+        self._end = end
+        self._failures = 0
+        self._has_ended = False
+
+    def add(self, attempt: Attempt) -> None:
+        """Add an attempt to the report. Raise an error that kept it from starting, unless a request has failed."""
+        if (error := attempt.unexpected_error) is not None:
+            raise error
+        add_to(self.report, attempt)
+        self._failures = self._failures + 1 if _has_failed_for_good(attempt) else 0
+        if self._failures == _FAILURES_IN_A_ROW:
+            self._has_ended = True
+            self._end()
+        if self._progress is not None:
+            self._progress(self.report)
+
+    def close(self, *, paused: bool) -> Report:
+        """Return the report. Log once how many tasks were refused because requests failed, and why."""
+        self.report.paused = paused
+        refused = self.report.refused.items()
+        failed = [(task_id, error) for task_id, error in refused if isinstance(error, PynamoDBException)]
+        if failed:
+            codes, (task_id, error) = self._work.codes, failed[0]
+            log.warning(
+                "%d tasks of %s are refused at %s, because requests failed; the first one is %r: %s: %s%s",
+                len(failed),
+                codes.use_case_id,
+                codes.step,
+                task_id,
+                type(error).__name__,
+                error,
+                "; no more tasks were tried, because the last requests would fail again" if self._has_ended else "",
+                extra=self._work.log_fields,
+            )
+        return self.report
+
+
+def _has_failed_for_good(attempt: Attempt) -> bool:
+    """Return whether the claim failed in a way that a retry does not change, and not because of the task's row."""
+    error = None if attempt.was_claimed else attempt.error
+    return isinstance(error, PynamoDBException) and not (is_temporary(error) or is_invalid(error))

@@ -1,0 +1,274 @@
+"""Runs attempts at the same time, on threads, until none is left. Asyncio tasks are in `task_executor`.
+
+    dispatcher:   take ---- take ------------- take ---- None
+                    |         |                  |
+    threads:        attempt   attempt ------     attempt      each in a copy of the caller's context
+
+An executor knows how to stop: it lets attempts end, gives them back after a grace time, or abandons them. It knows
+neither the index nor limits.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable
+from contextvars import copy_context
+from datetime import timedelta
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.dynamodb.write_batcher import batcher_for
+from pynamodb_tracker.model.worker_name import this_worker
+from pynamodb_tracker.work.attempt import Attempt
+from pynamodb_tracker.work.dispatcher import Dispatcher
+from pynamodb_tracker.work.source import Given
+
+log = logging.getLogger("pynamodb_tracker")
+
+GIVE_BACK_WITHIN = 5.0
+"""Seconds that releasing tasks may take. If the network is down, their locks expire instead."""
+
+_GLANCE = 0.5
+"""Seconds after which a wait pauses: on Windows, a signal does not interrupt it, and its handler would have to wait."""
+
+OnEnded = Callable[[Attempt], object]
+"""Called with each attempt when it has ended, one call at a time. If it raises, the work ends."""
+
+
+def _new_attempt(given: Given) -> Attempt:
+    return Attempt(given.source.work.codes, given.task_id)
+
+
+class Executor:
+    """The attempts that run, and their errors."""
+
+    who_is_busy = "tasks run"  # in the status
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        concurrency: int,
+        on_ended: OnEnded,
+        *,
+        grace: timedelta | None = None,
+        new_attempt: Callable[[Given], Attempt] = _new_attempt,
+    ) -> None:
+        """Without a `grace` time, wait without limit for the attempts that run. `new_attempt` makes an attempt."""
+        self.dispatcher = dispatcher
+        self.concurrency = concurrency
+        self.errors: list[BaseException] = []
+        """What ended the work: the caller raises the first one, once all have ended."""
+        self.running: dict[Attempt, None] = {}
+        self._grace = grace
+        self._on_ended = on_ended
+        self._new_attempt = new_attempt
+        self._batcher = batcher_for(concurrency)
+        self._base = copy_context()
+        self._reporting = threading.Lock()
+
+    def is_alive_within(self, time: timedelta) -> bool:
+        """Return whether it has looked for tasks within that time, or runs as many as it may."""
+        return len(self.running) >= self.concurrency or self.dispatcher.has_looked_within(time)
+
+    def begin(self, given: Given) -> Attempt:
+        """Return a new attempt at a task."""
+        attempt = self._new_attempt(given)
+        attempt.belong_to(self.dispatcher, given, self._batcher)
+        self.running[attempt] = None
+        return attempt
+
+    def end(self, attempt: Attempt) -> None:
+        """Report an attempt, and tell the dispatcher what it has made due. Do nothing in a forked process."""
+        if attempt.is_foreign:
+            return
+        try:
+            attempt.settle()
+            if attempt.was_begun:
+                with self._reporting:
+                    self._on_ended(attempt)
+        finally:
+            del self.running[attempt]
+            self.dispatcher.ended(attempt.made_due, was_refused=attempt.was_refused or not attempt.was_begun)
+            if not any(attempt.error is error for error in self.errors):
+                attempt.forget()
+
+    def fail(self, error: BaseException) -> None:
+        """Keep an error that ends the work, and give out no more tasks. Those that were given still run."""
+        self.errors.append(error)
+        self.dispatcher.close()
+
+    def raise_errors(self) -> None:
+        """Raise the first error that ended the work, if there is one."""
+        if self.errors:
+            try:
+                raise self.errors[0]
+            finally:
+                self.errors.clear()  # otherwise the frames of its traceback would keep themselves alive
+
+    def give_back(self) -> None:
+        """Release the running tasks, each on a thread of its own, because that takes long without a network."""
+        deadline = time.monotonic() + GIVE_BACK_WITHIN
+        helpers = [
+            threading.Thread(target=_give_back, args=(attempt, GIVE_BACK_WITHIN), daemon=True)
+            for attempt in list(self.running)
+        ]
+        for helper in helpers:
+            helper.start()
+        for helper in helpers:
+            helper.join(max(0.0, deadline - time.monotonic()))
+
+    def give_back_slots(self) -> None:
+        """Give back unused slots of limits at once, because no new tasks start."""
+        for source in self.dispatcher.sources:
+            if source.work.slots is not None and not self.dispatcher.is_foreign:
+                source.work.slots.give_back()
+
+    def status(self) -> str:
+        """Return the running tasks, and what each step is waiting for, as text."""
+        now, running = clock.now(), list(self.running)
+        stopping = ", stopping" if self.dispatcher.stopped.is_set() else ""
+        lines = [f"worker {this_worker()}: {len(running)} of {self.concurrency} {self.who_is_busy}{stopping}"]
+        lines += [f"  {attempt}: {(now - attempt.details.start_time).total_seconds():.1f} s" for attempt in running]
+        for source in self.dispatcher.sources:
+            wait = max(0.0, (source.next_look - now).total_seconds())
+            when = f"in {wait:.1f} s" if wait else "now"
+            then = f"{source.work.slots}; next look {when}" if source.waits_for_slot else f"next poll {when}"
+            lines.append(f"  {source.work.name}: {source.tally}; {source.pause or then}")
+        return "\n".join([*lines, ""])
+
+
+def _give_back(attempt: Attempt, seconds: float) -> None:
+    """Release a task while its function still runs, and log whether that was possible within this time.
+
+    If the task is just being claimed, its own thread releases it. If the end of the run is just being recorded, it
+    ends. We wait for both, and they repeat no requests.
+    """
+    attempt.cut_short.set()
+    if not attempt.was_claimed and attempt.has_ended.wait(seconds):
+        return
+    fields = attempt.details.log_fields
+    if attempt.give_back():
+        log.warning("%s still ran at the end of the grace time: it was released", attempt, extra=fields)
+    elif not attempt.has_ended.wait(seconds):
+        text = "%s still ran at the end of the grace time: it stays locked until its lock expires"
+        log.error(text, attempt, extra=fields)
+
+
+class ThreadExecutor(Executor):
+    """Runs attempts on threads, or on the caller's own if there is one.
+
+    A thread that gets a task starts the next thread, so there are never more than were needed at one time.
+    """
+
+    who_is_busy = "threads are busy"
+
+    name = "pynamodb_tracker batch"
+    """The name of its threads."""
+    daemon = False
+    """Whether a hanging function does not keep the process alive."""
+    deadly: type[BaseException] | tuple[type[BaseException], ...] = BaseException
+    """The errors that end the work when they leave an attempt."""
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        concurrency: int,
+        on_ended: OnEnded,
+        *,
+        grace: timedelta | None = None,
+        new_attempt: Callable[[Given], Attempt] = _new_attempt,
+    ) -> None:
+        super().__init__(dispatcher, concurrency, on_ended, grace=grace, new_attempt=new_attempt)
+        self._starting = threading.Lock()
+        self._started = self._ended = 0
+        self._changes = queue.SimpleQueue[None]()
+
+    def run(self) -> None:
+        """Run attempts until none is left. Raise what ended the work.
+
+        An interrupt starts no new tasks, and is raised once all have ended. A second one is raised at once: the running
+        functions continue, and retry no more requests.
+        """
+        if self.concurrency == 1:
+            self._started = 1
+            self._work()
+        else:
+            self.start()
+            try:
+                self._wait_for_end()
+            except BaseException:
+                self.dispatcher.stop()
+                try:
+                    self._wait_for_end()
+                except BaseException:
+                    self.abandon()
+                    raise
+                raise
+        self.raise_errors()
+
+    def _wait_for_end(self) -> None:
+        while not self.has_ended:
+            try:
+                self._changes.get(timeout=_GLANCE)
+            except queue.Empty:
+                continue
+
+    def start(self) -> None:
+        """Start the first thread, or the next one if there may be more."""
+        with self._starting:
+            if self._started == self.concurrency or (self._started and self.dispatcher.stopped.is_set()):
+                return
+            self._started += 1
+            name = f"{self.name} {self._started}"
+        run = self._base.copy().run
+        threading.Thread(target=run, args=(self._work,), name=name, daemon=self.daemon).start()
+
+    def _work(self) -> None:
+        """Run one attempt after another, on this thread."""
+        try:
+            while (given := self.dispatcher.take()) is not None:
+                self.start()
+                self._run_one(self.begin(given))
+        except BaseException as error:  # noqa: BLE001 - raised again by the caller, once all have ended
+            self.fail(error)
+        finally:
+            if not self.dispatcher.is_foreign:
+                self.give_back_slots()
+                with self._starting:
+                    self._ended += 1
+                self.note_change()
+
+    def _run_one(self, attempt: Attempt) -> None:
+        attempt.on_loss = self.note_change
+        try:
+            self._base.copy().run(attempt.run)
+        except BaseException as error:  # noqa: BLE001 - others are kept with the attempt
+            if isinstance(error, self.deadly):
+                self.fail(error)
+        finally:
+            self.end(attempt)
+
+    def note_change(self) -> None:
+        """Let the thread that waits check whether all have ended."""
+        self._changes.put(None)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether all threads have ended. When stopping, those that have lost their locks count as ended."""
+        left = self._started - self._ended
+        lost = sum(attempt.has_lost_lock for attempt in list(self.running))
+        return self._started > 0 and (not left or (self.dispatcher.stopped.is_set() and left == lost))
+
+    def stop(self) -> None:
+        """Start no new tasks."""
+        self.dispatcher.stop()
+
+    cut_short = Executor.give_back
+
+    def abandon(self) -> None:
+        """Leave at once. Running tasks stay locked until their locks expire."""
+        self.stop()
+        for attempt in list(self.running):
+            attempt.cut_short.set()

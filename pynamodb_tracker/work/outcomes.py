@@ -1,0 +1,72 @@
+"""The outcomes of attempts: the report of a batch, and the numbers of a worker."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+Outcome = Literal["succeeded", "failed", "ignored", "refused", "released"]
+"""refused: the task was not started, or its end could not be recorded. released: the attempt does not count."""
+
+
+@dataclass(slots=True)
+class Report:
+    """The outcome of a batch. Each task is in one of the lists."""
+
+    succeeded: list[str] = field(default_factory=list)
+    """These succeeded, or were created, deleted or reopened."""
+    failed: list[str] = field(default_factory=list)
+    """These failed, and will be tried again."""
+    ignored: list[str] = field(default_factory=list)
+    """These became ignored: no attempt is left, the function gave up, or `ignore_many` has ignored them."""
+    refused: dict[str, Exception] = field(default_factory=dict)
+    """These were not started, were not changed, or lost their lock. The errors say why."""
+    released: list[str] = field(default_factory=list)
+    """These attempts were released and do not count: the batch was stopped, or responses came too late."""
+    paused: bool = False
+    """Whether the step is paused, so that no more tasks were started."""
+    postponed: int = 0
+    """How many failed tasks were postponed, so that their attempts do not count."""
+    due_now: int = 0
+    """How many reopened tasks are due now, not at the time in `due_times`, because they repeat, have the turn of their
+    group, or were pending already."""
+
+    def __str__(self) -> str:
+        postponed = f" ({self.postponed} postponed)" if self.postponed else ""
+        paused = ", and then the step was paused" if self.paused else ""
+        return (
+            f"{len(self.succeeded)} succeeded, {len(self.failed)} failed{postponed}, {len(self.ignored)} ignored, "
+            f"{len(self.refused)} refused{paused}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How many tasks of a step had each outcome. Only numbers, because a worker may run for months."""
+
+    succeeded: int = 0
+    """The step is done for these."""
+    failed: int = 0
+    """These attempts failed, and the tasks will be tried again."""
+    ignored: int = 0
+    """These became ignored: no attempt is left, or the function gave up."""
+    refused: int = 0
+    """These were not started, mostly because another worker had them first, or their end could not be recorded."""
+    released: int = 0
+    """These attempts were released and do not count: the worker stopped, or responses came too late."""
+    postponed: int = 0
+    """How many of the failed attempts were postponed, so that they do not count."""
+    paused: bool = False
+    """Whether the step is paused, so that no more of its tasks were started."""
+
+    def __add__(self, other: Tally) -> Tally:
+        numbers: dict[str, Any] = {name: mine + getattr(other, name) for name, mine in asdict(self).items()}
+        return Tally(**{**numbers, "paused": self.paused or other.paused})
+
+    def __str__(self) -> str:
+        return (
+            f"{self.succeeded} succeeded, {self.failed} failed, {self.ignored} ignored, {self.refused} refused, "
+            f"{self.released} released"
+            + (f", {self.postponed} postponed" if self.postponed else "")
+            + (", paused" if self.paused else "")
+        )

@@ -1,0 +1,551 @@
+"""Polls one step for ever: the next task to try, and when to look again if there is none.
+
+A poll reads the first pending index entry of a shard, which says whether a task is due, or when. It asks a few shards,
+and stops at the first one with a due task. A scan of due tasks begins there and continues with other shards, as in a
+batch. Tasks that are not due yet cost nothing: the source remembers per shard when the first one will be due.
+
+Failed tasks and expired locks are asked for more rarely, and whenever something is known to become due: a worker knows
+when the tasks that it has seen fail are due, and each look at the locks of a shard says when the next one expires.
+
+What runs and creations of this process make due is tried by its id, because the index shows it late. While requests
+fail, the pauses between polls grow.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from itertools import chain
+from typing import Any, NamedTuple
+
+from pynamodb.exceptions import PynamoDBException
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.dynamodb.backoff import RANDOM
+from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_temporary
+from pynamodb_tracker.exceptions import DefinitionError, TaskError, TaskFormatError, TaskNotReadyError
+from pynamodb_tracker.instrumentation import log_fields
+from pynamodb_tracker.work.candidates import ANSWER, Candidates, Next
+from pynamodb_tracker.work.outcomes import Outcome
+from pynamodb_tracker.work.source import EARLIEST as _EARLIEST
+from pynamodb_tracker.work.source import Given, StepSource
+from pynamodb_tracker.work.step_work import Definition, StepWork
+from pynamodb_tracker.writes.participants import MadeDue
+
+log = logging.getLogger("pynamodb_tracker")
+
+_INDEX_LAG = timedelta(seconds=1)
+"""How far the index may be behind the table. The worker does not retry a task for this long."""
+
+_COOLDOWN = timedelta(seconds=10)
+"""About how long to wait after a refusal. Doubled each time if a request fails because of the task itself."""
+
+_LONGEST_COOLDOWN = timedelta(hours=1)
+
+_SHARDS_PER_POLL = 8
+"""More would delay the first task. Instead, pauses are shorter, so each shard has its turn in the longest pause."""
+
+_MOST_PER_SCAN = 1000
+"""The most tasks that a scan tries, because its order gets out of date."""
+
+_SCAN_LIFETIME = timedelta(seconds=30)
+"""How long to use a scan."""
+
+_RARELY = timedelta(seconds=30)
+"""How often to ask a shard for failed tasks and expired locks of which nothing is known here."""
+
+_FOLLOW_UP_LIFETIME = timedelta(seconds=2)
+"""How long a task that a run has made due is tried by its id. Then the index has it, and others may have it."""
+
+_MOST_FOLLOW_UPS = 1000
+"""More of them are left to the index."""
+
+_FAILURES_IN_A_ROW = 4
+"""After this many failed claims since the last successful poll, we blame the table, not a task."""
+
+_SHORTEST = timedelta(seconds=0.5)
+"""The first pause, and the time over which workers spread that wait for the same moment."""
+
+_STEADY = 0.9
+"""The part of a pause that is not drawn, so that an idle worker polls about as often as its user expects."""
+
+_LOG_INTERVAL = timedelta(minutes=1)
+"""Between two warnings about the same outage."""
+
+_LATEST = datetime.max.replace(tzinfo=UTC)
+
+
+class Backoff:
+    """A pause that doubles up to the longest one until it is reset. Jitter makes it shorter, at `least` this part."""
+
+    def __init__(self, longest: timedelta, *, least: float = 0.5) -> None:
+        self._longest = longest
+        self._least = least
+        self._first = min(_SHORTEST, longest)
+        self._next = self._first
+
+    def reset(self) -> None:
+        """Start again with the first pause."""
+        self._next = self._first
+
+    def draw(self) -> timedelta:
+        """Return the next pause."""
+        whole, self._next = self._next, min(2 * self._next, self._longest)
+        return whole * RANDOM.uniform(self._least, 1)
+
+
+class Outage:
+    """Requests about one step that fail in a row."""
+
+    def __init__(self, step: str, longest: timedelta, fields: Mapping[str, object]) -> None:
+        self._step = step
+        self._log_fields = fields
+        self._backoff = Backoff(longest)
+        self.since: datetime | None = None  # None if the last request was answered
+        self._failures = 0
+        self._next_log = clock.now()
+
+    def note_failure(self, error: Exception) -> timedelta:
+        """Count a failure, log it at most once a minute, and return how long to wait."""
+        now, pause = clock.now(), self._backoff.draw()
+        self._failures += 1
+        since = self.since = self.since or now
+        if now >= self._next_log:
+            self._next_log = now + _LOG_INTERVAL
+            log.warning(
+                "requests about %s have failed %s since %s; the worker keeps trying: %s: %s",
+                self._step,
+                "once" if self._failures == 1 else f"{self._failures} times",
+                since.isoformat(timespec="seconds"),
+                type(error).__name__,
+                error,
+                exc_info=None if isinstance(error, PynamoDBException) else error,
+                extra=self._log_fields,
+            )
+        return pause
+
+    def note_success(self) -> None:
+        """End the outage, because a request was answered."""
+        if self.since is not None:
+            text = "requests about %s succeed again, after %d failures"
+            log.info(text, self._step, self._failures, extra=self._log_fields)
+            self.since, self._failures = None, 0
+            self._backoff.reset()
+
+
+class Cooldown:
+    """The tasks of a step that a worker must not try now, because it runs them or has just tried them."""
+
+    def __init__(self, *, eager: bool = False, lag: timedelta = _INDEX_LAG) -> None:
+        """If `eager`, a failed task may be tried again as soon as it is due."""
+        self._eager = eager
+        self.lag = lag
+        self._until: dict[str, datetime] = {}
+        self._failures: dict[str, int] = {}
+        """How many requests in a row failed because of the task itself."""
+        self._logged: dict[str, datetime] = {}
+        """When the log last said that a task cannot be started."""
+        self._guard = threading.Lock()
+
+    def begin_run(self, task_id: str) -> None:
+        """Do not try a task until it has ended."""
+        with self._guard:
+            self._until[task_id] = _LATEST
+
+    def end_run(self, task_id: str, *, failed: bool) -> None:
+        """Do not try a task until the index shows its new state."""
+        with self._guard:
+            self._failures.pop(task_id, None)
+            self._logged.pop(task_id, None)
+            if failed and self._eager:
+                del self._until[task_id]
+            else:
+                self._until[task_id] = clock.now() + self.lag
+
+    def take_back(self, task_id: str) -> None:
+        """Let a task be tried at once that was not tried."""
+        with self._guard:
+            self._until.pop(task_id, None)
+
+    def ends(self, task_id: str) -> datetime:
+        """Return when a task may be tried."""
+        return clock.now() if self.is_over(task_id) else self._until.get(task_id, _EARLIEST)
+
+    def note_refusal(self, task_id: str, *, due: datetime | None = None) -> None:
+        """Do not try a refused task for about ten seconds, or until it is `due` if that is earlier."""
+        now = clock.now()
+        until = now + _drawn(_COOLDOWN)
+        with self._guard:
+            self._until[task_id] = due if due is not None and now < due < until else until
+
+    def note_failure(self, task_id: str) -> None:
+        """Do not try a task that can never start, longer each time, so that others get their turn."""
+        with self._guard:
+            times = self._failures[task_id] = self._failures.get(task_id, 0) + 1
+            self._until[task_id] = clock.now() + _drawn(min(_COOLDOWN * 2 ** min(times, 20), _LONGEST_COOLDOWN / 2))
+
+    def log_level(self, task_id: str) -> int:
+        """Return the log level for a task that cannot be started: ERROR once an hour, because it is retried."""
+        now = clock.now()
+        with self._guard:
+            last = self._logged.get(task_id)
+            if last is not None and last <= now < last + _LONGEST_COOLDOWN:
+                return logging.DEBUG
+            self._logged[task_id] = now
+            return logging.ERROR
+
+    def is_over(self, task_id: str) -> bool:
+        """Return whether a task may be tried. Setting the clock back does not lengthen the wait."""
+        now, until = clock.now(), self._until.get(task_id)
+        return until is None or until <= now or now + _LONGEST_COOLDOWN < until < _LATEST
+
+    def forget(self, now: datetime) -> None:
+        """Forget the tasks that may be tried, but remember those that cannot be started for an hour."""
+        with self._guard:
+            until, begin = self._until, now - _LONGEST_COOLDOWN
+            self._failures = {
+                task_id: times for task_id, times in self._failures.items() if until.get(task_id, begin) > begin
+            }
+            self._logged = {task_id: time for task_id, time in self._logged.items() if time > begin}
+            self._until = {each: time for each, time in until.items() if time > now or each in self._failures}
+
+
+def _drawn(time: timedelta) -> timedelta:
+    return time * RANDOM.uniform(0.5, 1.5)
+
+
+class _FollowUp(NamedTuple):
+    """A task that a run or a creation of this process has made due."""
+
+    ready_at: datetime
+    ends: datetime
+
+
+class Polling(StepSource):
+    """The due tasks of one step, for ever."""
+
+    def __init__(
+        self, work: StepWork, of: Definition, longest: timedelta, *, threads: int = 1, eager: bool = False
+    ) -> None:
+        """`longest` is the longest pause between polls.
+
+        If `eager`, poll again at once after finding tasks, and ask for tasks in every state each time.
+        """
+        self._of = of
+        self._longest = longest
+        self._eager = eager
+        self._shards_per_poll = of.shards if eager else min(of.shards, _SHARDS_PER_POLL)
+        self.cooldown = Cooldown(eager=eager, lag=timedelta(0) if of.is_in_memory else _INDEX_LAG)
+        self.candidates = Candidates(
+            self._ids_in,
+            shards=of.shards,
+            threads=threads,
+            is_wanted=self.cooldown.is_over,
+            patience=self._shards_per_poll,
+        )
+        super().__init__(work, self.candidates.window)
+        self._backoff = Backoff(longest * self._shards_per_poll / of.shards, least=_STEADY)
+        self._outage = Outage(work.name, longest, work.log_fields)
+        self._is_open = False
+        """Whether a poll has found something, and what it found has not come to its end."""
+        self._scan: Iterator[Next] = iter(())
+        """The ids of due tasks to try."""
+        self._scan_ends = _EARLIEST
+        self._is_cut = False  # because requests fail
+        self._found = 0
+        self._poll_at = _EARLIEST
+        """When to poll the next shards. `look_at` is earlier if something is known to become due before."""
+        self._drained: set[int] = set()
+        """Shards in which the scan has found tasks. They may have others that are due a little later."""
+        self._failures = 0  # of claims, since the last poll that was answered
+        self._due_ids: dict[int, Callable[[int | None], Iterator[str]]] = {}
+        """Readers of a shard's ids for the scan, oldest first. The argument is about how many are needed."""
+        self._abandoned = deque[str]()
+        """Tasks whose locks have expired. They come first."""
+        self._follow_ups: dict[str, _FollowUp] = {}
+        self._pending_due: dict[int, datetime] = {}
+        """When a shard's first pending task is due, if that was later than its last poll."""
+        self._ask_failed: dict[int, datetime] = {}
+        """When to ask a shard for failed tasks again."""
+        self._failed_due: dict[int, datetime] = {}
+        """When the first failed task that is known in a shard is due."""
+        self._ask_locks: dict[int, datetime] = {}
+        """When to ask a shard for expired locks again."""
+        self._lock_ends: dict[int, datetime] = {}
+        """When the next known lock of a shard expires."""
+        self._extended: dict[int, dict[str, datetime]] = {}
+        """Until when locks were extended, by shard and task. The index does not have that."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the last poll was answered and found nothing to do now, or the step is paused."""
+        has_polled = not (self._is_open or self._found or self._follow_ups) and self._poll_at > _EARLIEST
+        return self.pause is not None or (has_polled and self._outage.since is None)
+
+    @property
+    def lag(self) -> timedelta:
+        """How far the index may be behind the table."""
+        return self.cooldown.lag
+
+    def poll_now(self) -> None:
+        """Poll without waiting for the end of the pause."""
+        self._poll_at = self.look_at = clock.now()
+
+    @property
+    def next_look(self) -> datetime:
+        """When it is worth looking again, with what has become known since the last look."""
+        if self._is_cut or self.pause is not None:
+            return self.look_at
+        ready = [each.ready_at for each in list(self._follow_ups.values())]
+        return min(self.look_at, *ready, *list(self._failed_due.values()), _LATEST)
+
+    def _may_have_more(self, now: datetime) -> bool:
+        is_pausing = now < self.next_look <= now + self._longest  # setting the clock back does not lengthen the pause
+        return not is_pausing or (self._is_open and not self._is_cut)
+
+    def has_next(self, stopped: threading.Event) -> bool:
+        """Return whether there is a task to try. An error ends the scan, and is logged."""
+        try:
+            return super().has_next(stopped)
+        except DefinitionError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a worker keeps trying until it is stopped
+            self._cut(self._outage.note_failure(error))
+            return False
+
+    def next(self, stopped: threading.Event) -> Given | None:
+        """Return a task to try now. An error of its slot ends the scan, and is logged."""
+        try:
+            return super().next(stopped)
+        except DefinitionError:
+            raise
+        except PynamoDBException as error:
+            self._cut(self._outage.note_failure(error))
+            return None
+
+    def _note_slot_failure(self, error: PynamoDBException, stopped: threading.Event) -> None:  # noqa: ARG002 - as of any source
+        raise error
+
+    def _drop_all(self) -> None:
+        if self._ahead is not None:
+            self._put_back(self._ahead)
+        super()._drop_all()
+        self._is_open, self._found = False, 0
+        self._poll_at = self.look_at = clock.now() + min(_SHORTEST, self._longest)
+
+    def _put_back(self, ahead: Any) -> None:
+        self.cooldown.take_back(ahead.task_id)
+        self.candidates.put_back(ahead.task_id)
+
+    def follow_up(self, task: MadeDue) -> bool:
+        """Note a task that is due now or soon. The index has those that are due later."""
+        now, longest = clock.now(), max(self._longest, _FOLLOW_UP_LIFETIME)
+        ready_at = max(task.due_time, self.cooldown.ends(task.task_id))
+        if ready_at > now + longest or self.pause is not None:
+            return False
+        if len(self._follow_ups) >= _MOST_FOLLOW_UPS:
+            self.poll_now()
+            return True
+        self._follow_ups[task.task_id] = _FollowUp(ready_at, max(now, ready_at) + _FOLLOW_UP_LIFETIME)
+        return True
+
+    def log_level(self, task_id: str) -> int:
+        """Return the log level for a task that cannot be started: ERROR once an hour, because it is retried."""
+        return self.cooldown.log_level(task_id)
+
+    def note_ended(self, task_id: str, outcome: Outcome, error: BaseException | None, task: Any) -> None:
+        """Set when a task may be tried again."""
+        if outcome == "failed":
+            shard = self._of.shard_of(task_id)
+            due = max(task.due_time, clock.now() + (timedelta(0) if self._eager else self.cooldown.lag))
+            with self._guard:
+                self._failed_due[shard] = min(due, self._failed_due.get(shard, due))
+        if outcome == "refused":
+            self._note_refusal(task_id, error if isinstance(error, Exception) else None)
+        else:
+            self.cooldown.end_run(task_id, failed=outcome == "failed")
+            self._outage.note_success()
+
+    def _note_refusal(self, task_id: str, error: Exception | None) -> None:
+        if _is_caused_by_task(error):
+            self.cooldown.note_failure(task_id)
+            fields = log_fields(self.work.codes.use_case_id, self.work.codes.step, task_id)
+            text = "%s of %r cannot be started, and is left alone for a while: %s"
+            log.log(self.cooldown.log_level(task_id), text, self.work.name, task_id, error, extra=fields)
+        else:
+            row = error.task if isinstance(error, TaskNotReadyError) else None  # if it waits again
+            self.cooldown.note_refusal(task_id, due=None if row is None else row.due_time)
+        if not isinstance(error, PynamoDBException) or is_invalid(error):  # because of a value in the task's row
+            self._outage.note_success()
+            return
+        pause = self._outage.note_failure(error)
+        self._failures += 1
+        if is_temporary(error) or self._failures >= _FAILURES_IN_A_ROW:
+            self._cut(pause)
+
+    def _next_id(self, stopped: threading.Event) -> tuple[str, bool] | None:
+        """Return an abandoned task, or one of the scan, or else one that a run of this process has made due."""
+        now = clock.now()
+        self._drop_old_follow_ups(now)
+        if not self._is_open or self._is_cut or now >= self._scan_ends:
+            self._poll(now)
+        else:
+            self._look_at_known_locks(now)
+        while self._abandoned:
+            if not self.window.may_go:
+                self.waits_for_answer = True
+                return None
+            task_id = self._abandoned.popleft()
+            if self.cooldown.is_over(task_id):
+                return self._begin(task_id), False
+        while self._found < _MOST_PER_SCAN and (found := next(self._scan, None)) is not None:
+            if found is ANSWER:
+                self.waits_for_answer = True
+                return None
+            if isinstance(found, str):
+                self._drained.add(self.candidates.rotation.current)
+                return self._begin(found), False
+            if clock.sleep_unless(stopped, found):
+                return None
+        follow_up = self._next_follow_up(now)
+        if not self.waits_for_answer:
+            self._end_look(now)
+        return None if follow_up is None else (self._begin(follow_up, found=0), True)
+
+    def _begin(self, task_id: str, *, found: int = 1) -> str:
+        self._found += found
+        self._follow_ups.pop(task_id, None)
+        self.cooldown.begin_run(task_id)
+        return task_id
+
+    def _drop_old_follow_ups(self, now: datetime) -> None:
+        """Poll for tasks that were not tried in time. The index has them by now."""
+        for task_id, each in list(self._follow_ups.items()):
+            if each.ends <= now:
+                self._follow_ups.pop(task_id, None)
+                self._poll_at = min(self._poll_at, now)
+
+    def _next_follow_up(self, now: datetime) -> str | None:
+        for task_id, each in list(self._follow_ups.items()):
+            if each.ready_at <= now and self.cooldown.is_over(task_id):
+                self.waits_for_answer = not self.window.may_go
+                return None if self.waits_for_answer else task_id
+        return None
+
+    def _poll(self, now: datetime) -> None:
+        """Look for a shard with a due task, and begin to scan there."""
+        is_regular = not now < self._poll_at <= now + self._longest
+        shards = self._shards_to_poll(now, is_regular=is_regular)
+        self._is_cut = False
+        self._scan, self._due_ids = iter(()), {}
+        self._scan_ends = now + _SCAN_LIFETIME
+        self.cooldown.forget(now)
+        self._look_at_known_locks(now)
+        for shard in shards:
+            self._look_at_locks_sometimes(shard, now)
+            if codes := self._due_codes(shard, now):
+                self._due_ids[shard] = self._of.due_codes_in(shard, *codes).ids
+                self._scan = self.candidates.beginning_with(shard)
+                break
+        self._failures = 0
+        self._drained = set()
+        self._is_open, self._found = True, 0
+
+    def _shards_to_poll(self, now: datetime, *, is_regular: bool) -> Iterator[int]:
+        """Return the shards that have or may have a due task, and then a few whose turn it is.
+
+        The first ones are in random order, because many workers may wait for the same moment.
+        """
+        known = {shard for due in (self._pending_due, self._failed_due) for shard in _due_by(due, now)}
+        if is_regular and not self._is_open:  # the scan has come to its end: others have not had their turn yet
+            known |= self._drained
+        turns = (self.candidates.rotation.next() for _ in range(self._shards_per_poll if is_regular else 0))
+        return chain(RANDOM.sample(sorted(known), len(known)), (shard for shard in turns if shard not in known))
+
+    def _due_codes(self, shard: int, now: datetime) -> list[int]:
+        """Return the waiting states of a shard that have due tasks, and remember when its next task is due."""
+        codes = self.work.codes
+        known = self._failed_due.get(shard)
+        asks_failed = self._eager or shard in self._drained or (known is not None and known <= now)
+        asked = [codes.pending, codes.failed]
+        if not asks_failed and not _is_time(self._ask_failed.get(shard), now):
+            asked.remove(codes.failed)
+        first = self._of.due_codes_in(shard, *asked).first()
+        self._note_first(self._pending_due, shard, first.get(codes.pending), now)
+        if codes.failed in asked:
+            self._ask_failed[shard] = now + _RARELY
+            self._note_first(self._failed_due, shard, first.get(codes.failed), now)
+        return [code for code, time in first.items() if time <= now]
+
+    def _note_first(self, due: dict[int, datetime], shard: int, time: datetime | None, now: datetime) -> None:
+        """Remember when the first task of a shard is due, with jitter, because all workers wait for that time."""
+        with self._guard:
+            if time is None or time <= now:
+                due.pop(shard, None)
+            else:
+                due[shard] = min(time + _SHORTEST * RANDOM.random(), _LATEST)
+
+    def _look_at_known_locks(self, now: datetime) -> None:
+        """Look for abandoned tasks where a lock is known to have expired by now."""
+        for shard in _due_by(self._lock_ends, now):
+            self._look_at_locks(shard, now)
+
+    def _look_at_locks_sometimes(self, shard: int, now: datetime) -> None:
+        if self._eager or _is_time(self._ask_locks.get(shard), now):
+            self._look_at_locks(shard, now)
+
+    def _look_at_locks(self, shard: int, now: datetime) -> None:
+        """Look for abandoned tasks in a shard, and remember when its next lock expires."""
+        known = self._extended.setdefault(shard, {})
+        found, next_end = self._of.due_codes_in(shard, self.work.codes.in_progress).expired_locks(known)
+        self._abandoned.extend(task_id for task_id in found if task_id not in self._abandoned)
+        # A lock that is taken after this look does not expire before the next one, and that sees it.
+        self._ask_locks[shard] = now + min(_RARELY, self._of.lock_lifetime)
+        self._note_first(self._lock_ends, shard, next_end and max(next_end, now + _SHORTEST), now)
+
+    def _ids_in(self, shard: int, limit: int | None) -> Iterator[str]:
+        """Return the due ids of a shard for the scan."""
+        if shard not in self._due_ids:
+            now, codes = clock.now(), self.work.codes
+            self._look_at_locks_sometimes(shard, now)
+            self._due_ids[shard] = self._of.due_codes_in(shard, codes.pending, codes.failed).ids
+        return self._due_ids[shard](limit)
+
+    def _end_look(self, now: datetime) -> None:
+        """End a look, and set when to look next."""
+        if self._is_open:
+            self._is_open, self._scan = False, iter(())
+            if not self._found:
+                self._outage.note_success()
+            if self._found >= _MOST_PER_SCAN or (self._found and self._eager):
+                self._poll_at = now
+                self._drained.clear()
+            elif self._found or not now < self._poll_at <= now + self._longest:
+                if self._found:
+                    self._backoff.reset()
+                self._poll_at = now + self._backoff.draw()
+        self.look_at = min(self._poll_at, *self._pending_due.values(), *self._lock_ends.values(), _LATEST)
+
+    def _cut(self, pause: timedelta) -> None:
+        """End the scan, from any thread, and poll again after the pause, also for abandoned tasks."""
+        self._ask_locks.clear()
+        self._poll_at = self.look_at = clock.now() + pause
+        self._is_cut = True
+
+
+def _due_by(times: Mapping[int, datetime], now: datetime) -> list[int]:
+    return [shard for shard, time in list(times.items()) if time <= now]
+
+
+def _is_time(at: datetime | None, now: datetime) -> bool:
+    """Return whether a time has come that is never far away. Setting the clock back does not put it off."""
+    return at is None or not now < at <= now + _RARELY
+
+
+def _is_caused_by_task(error: Exception | None) -> bool:
+    """Return whether a task could not start because of its row."""
+    is_about_row = type(error) in (TaskError, TaskFormatError)
+    return is_about_row or (isinstance(error, PynamoDBException) and not is_temporary(error))

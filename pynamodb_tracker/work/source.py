@@ -1,0 +1,283 @@
+"""Where tasks to try come from: what is due once over, or given ids. Polling for ever is in `polling`.
+
+A source never waits for a claim, a slot or the time. It answers with a task, or says when it is worth asking again.
+Only the dispatcher waits, and it lets one thread at a time ask a source.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pynamodb.exceptions import PynamoDBException
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.dynamodb.error_codes import is_temporary
+from pynamodb_tracker.work.candidates import ANSWER, Candidates, ClaimWindow
+from pynamodb_tracker.work.outcomes import Outcome, Tally
+from pynamodb_tracker.work.step_work import StepWork
+from pynamodb_tracker.writes.lock import new_token
+from pynamodb_tracker.writes.participants import MadeDue
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.control.item import Pause
+    from pynamodb_tracker.control.slots import Slot
+
+log = logging.getLogger("pynamodb_tracker")
+
+EARLIEST = datetime.min.replace(tzinfo=UTC)
+
+_STALE = timedelta(seconds=1)
+"""How long an id may wait for a slot before it is read again. By then, others may have had the task."""
+
+_LONGEST_LOOK = timedelta(seconds=30)
+"""When to look for a slot again that another task of this process has, although that task says when it leaves it."""
+
+_GLANCE = 0.5
+"""Seconds to pause after a failed request for a slot."""
+
+
+class Given(NamedTuple):
+    """A task to try."""
+
+    source: StepSource
+    task_id: str
+    slot: Slot | None
+    is_follow_up: bool
+    """Whether the end of a run has made it due, so that the index did not say so."""
+
+
+class _Ahead(NamedTuple):
+    """The next id, which waits for its turn or for a slot."""
+
+    task_id: str
+    is_follow_up: bool
+    since: datetime
+
+
+class StepSource:
+    """Decides which task of one step may start next: pause, id, slot. One thread at a time asks it."""
+
+    is_of_due = True
+    """Whether its tasks were found due, so that none starts before its due time."""
+    is_done = False
+    """Whether it has no task left, unless a run makes another one due."""
+
+    def __init__(self, work: StepWork, window: ClaimWindow) -> None:
+        self.work = work
+        self.window = window
+        self.tally = Tally()
+        """The outcomes of its tasks."""
+        self.pause: Pause | None = None
+        """The pause of the step, as of the last look for a task."""
+        self.is_taken = False  # by a thread
+        self.look_at = EARLIEST
+        """When it is worth looking again, if nothing happens before."""
+        self.waits_for_answer = self.waits_for_slot = False
+        self._ahead: _Ahead | None = None
+        self._is_warned = False
+        self._guard = threading.Lock()
+
+    def attach(self, goes_on: Callable[[], bool]) -> None:
+        """Look for tasks as long as this returns True."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to do now."""
+        return self.is_done
+
+    @property
+    def lag(self) -> timedelta:
+        """How far the index may be behind the table."""
+        return timedelta(0)
+
+    def poll_now(self) -> None:
+        """Look again without waiting for the end of a pause."""
+
+    @property
+    def next_look(self) -> datetime:
+        """When it is worth looking again, with what has become known since the last look."""
+        return self.look_at
+
+    def is_ready(self, now: datetime) -> bool:
+        """Return whether there may be a task. Sends no request."""
+        if self.is_taken or self.is_done:
+            return False
+        if self.waits_for_answer:
+            return self.window.may_go
+        if self.waits_for_slot and self.work.slots is not None:
+            return self.work.slots.may_have or now >= self.look_at
+        return self._may_have_more(now)
+
+    def _may_have_more(self, now: datetime) -> bool:  # noqa: ARG002 - as of any source
+        return True
+
+    def has_next(self, stopped: threading.Event) -> bool:
+        """Return whether there is a task to try. It may read the index, and pause until `stopped`."""
+        self.waits_for_answer = self.waits_for_slot = False
+        self._note_pause(self.work.pause())
+        if self.pause is not None:
+            self._drop_all()
+            return False
+        ahead = self._ahead
+        if ahead is not None and clock.now() - ahead.since > _STALE:
+            self._ahead = None
+            self._put_back(ahead)
+        if self._ahead is None and (found := self._next_id(stopped)) is not None:
+            self._ahead = _Ahead(*found, clock.now())
+        return self._ahead is not None
+
+    def next(self, stopped: threading.Event) -> Given | None:
+        """Return a task to try now with its slot. None if there is none, or if it has to wait."""
+        if not self.has_next(stopped) or self._ahead is None:
+            return None
+        slot = None
+        if self.work.slots is not None and (slot := self._take_slot(self.work.slots, stopped)) is None:
+            return None
+        ahead, self._ahead = self._ahead, None
+        return Given(self, ahead.task_id, slot, ahead.is_follow_up)
+
+    def _next_id(self, stopped: threading.Event) -> tuple[str, bool] | None:
+        """Return the next id, and whether a run has made it due. None if there is none, or if it has to wait."""
+        raise NotImplementedError
+
+    def _put_back(self, ahead: _Ahead) -> None:
+        """Take back an id that was not tried in time."""
+
+    def _drop_all(self) -> None:
+        """Give no tasks, because the step is paused."""
+        self._ahead = None
+
+    def _take_slot(self, slots: Any, stopped: threading.Event) -> Slot | None:
+        """Take a slot for the next task. If there is none, say when to look again."""
+        try:
+            slot: Slot | None = slots.take()
+        except PynamoDBException as error:
+            self._note_slot_failure(error, stopped)
+            return None
+        if slot is None:
+            slots.check_caller()
+            now, look = clock.now(), slots.next_look
+            self.waits_for_slot, self.look_at = True, look if look > now else now + _LONGEST_LOOK
+        return slot
+
+    def _note_slot_failure(self, error: PynamoDBException, stopped: threading.Event) -> None:
+        """Pause before another try if the failure is temporary. Log the first one."""
+        if not is_temporary(error):
+            raise error
+        if not self._is_warned:
+            text = "%s: no slot of its limit can be taken; it is tried again: %s"
+            log.warning(text, self.work.name, error, extra=self.work.log_fields)
+        self._is_warned = True
+        clock.sleep_unless(stopped, _GLANCE)
+
+    def _note_pause(self, pause: Pause | None) -> None:
+        """Log when a pause of the step begins or ends."""
+        before, self.pause = self.pause, pause
+        if str(pause) != str(before):
+            text = f"no more of its tasks start: {pause}" if pause else "its pause has ended"
+            log.info("%s: %s", self.work.name, text, extra=self.work.log_fields)
+
+    def follow_up(self, task: MadeDue) -> bool:  # noqa: ARG002 - as of any source
+        """Note a task that a run has made due at this step, and return whether it is wanted. It must not wait."""
+        return False
+
+    def log_level(self, task_id: str) -> int:  # noqa: ARG002 - as of any source
+        """Return the log level for a task that cannot be started."""
+        return logging.ERROR
+
+    def count(self, outcome: Outcome, *, postponed: bool) -> None:
+        """Count the outcome of a task."""
+        numbers: dict[str, int] = {outcome: 1, "postponed": int(postponed)}
+        with self._guard:
+            self.tally += Tally(**numbers)  # type: ignore[arg-type]  # `paused` is none of them
+
+    def note_ended(self, task_id: str, outcome: Outcome, error: BaseException | None, task: Any) -> None:
+        """Note the end of a task. Called by the thread that ends its run."""
+
+
+class OnceThrough(StepSource):
+    """The tasks that were due when this began, and then those that the caller's own runs made due, each once.
+
+    The index shows new due tasks late, so each run tells which ones its end made due: the next step of the same task,
+    the next task of its group, the parent of a last child. Tasks created after this began wait for the next call. That
+    way the call ends even if its tasks always create others or repeat.
+    """
+
+    def __init__(self, work: StepWork, candidates: Candidates) -> None:
+        super().__init__(work, candidates.window)
+        self.candidates = candidates
+        self._ids = iter(candidates)
+        self._behind = deque[str]()
+        """Tasks that runs of this call have made due."""
+        self._began = new_token()
+        """Tasks with a later token as their `creation` wait for the next call."""
+        self._is_exhausted = False
+
+    def attach(self, goes_on: Callable[[], bool]) -> None:
+        """Search the index as long as this returns True."""
+        self.candidates.goes_on = goes_on
+
+    @property
+    def is_done(self) -> bool:  # type: ignore[override]  # no one sets it
+        """Whether it has no task left, unless a run makes another one due."""
+        return self.pause is not None or (self._is_exhausted and not self._behind and self._ahead is None)
+
+    def _next_id(self, stopped: threading.Event) -> tuple[str, bool] | None:
+        for found in self._ids:
+            if found is ANSWER:
+                self.waits_for_answer = True
+                return None
+            if isinstance(found, str):
+                return found, False
+            if clock.sleep_unless(stopped, found):
+                return None
+        self._is_exhausted = True
+        while self._behind:
+            if not self.window.may_go:
+                self.waits_for_answer = True
+                return None
+            task_id = self._behind.popleft()
+            if self.candidates.count_in(task_id):
+                return task_id, True
+        return None
+
+    def _put_back(self, ahead: _Ahead) -> None:
+        self.candidates.put_back(ahead.task_id)
+        if ahead.is_follow_up:
+            self._behind.appendleft(ahead.task_id)
+
+    def follow_up(self, task: MadeDue) -> bool:
+        """Note a task, unless it was created after this began, or is due later."""
+        is_wanted = self.pause is None and task.creation < self._began and task.due_time <= clock.now()
+        if is_wanted:
+            self._behind.append(task.task_id)
+        return is_wanted
+
+
+class GivenIds(StepSource):
+    """These ids, each once, in this order. It ignores what other workers do."""
+
+    is_of_due = False
+
+    def __init__(self, work: StepWork, ids: Iterable[str]) -> None:
+        super().__init__(work, ClaimWindow(1))
+        self._ids = iter(ids)
+
+    def _next_id(self, stopped: threading.Event) -> tuple[str, bool] | None:  # noqa: ARG002 - as of any source
+        task_id = next(self._ids, None)
+        if task_id is None:
+            self.is_done = True
+            return None
+        return task_id, False
+
+    def _drop_all(self) -> None:
+        super()._drop_all()
+        self.is_done = True
+
+    def _put_back(self, ahead: _Ahead) -> None:
+        self._ahead = _Ahead(ahead.task_id, ahead.is_follow_up, clock.now())

@@ -1,0 +1,374 @@
+"""A search through all orders in which threads may ask a dispatcher, with every answer that tasks may give.
+
+It drives the code of Dispatcher, StepSource and Candidates itself, by its three moves: `_choose`, `_asked`, `_gave`. A
+generator cannot be copied, so each state is reached by making its moves again from the start.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from random import Random
+from types import SimpleNamespace
+from typing import Any, Literal
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.testing import StoppedClock
+from pynamodb_tracker.work import candidates
+from pynamodb_tracker.work.candidates import Candidates
+from pynamodb_tracker.work.dispatcher import Dispatcher
+from pynamodb_tracker.work.source import Given, OnceThrough, StepSource
+from pynamodb_tracker.work.step_work import StepWork
+from pynamodb_tracker.writes.participants import MadeDue
+from tests.support.shop import Order
+
+CODES = dict(zip("abc", Order.tracker.steps, strict=False))
+
+At = Literal["idle", "choose", "wait", "ask", "gave", "claim", "run", "over", "gone"]
+"""What a thread does next, or what it waits for."""
+
+Move = tuple[int, str]
+"""The number of a thread, or -1 for what happens elsewhere, and its move."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Who asks for which tasks, and how often something else happens."""
+
+    steps: dict[str, str]
+    """The ids that are due at each step, each a letter."""
+    threads: int = 2
+    finders: int | None = None
+    """If set, so many threads take tasks for an event loop, which has room for `threads` of them."""
+    limit: int | None = None
+    slots: int | None = None
+    rate: float | None = None
+    faults: dict[str, int] = field(default_factory=dict)
+    """How often a task is taken by others, refused, makes another task due, and so on."""
+
+
+class Slots:
+    """The slots of a limit, of which others may have some."""
+
+    limit = SimpleNamespace(name="bank")
+
+    def __init__(self, number: int) -> None:
+        self.number = self.free = number
+        self.woken: Any = None
+        self.next_look = clock.now() + timedelta(days=1)
+
+    @property
+    def may_have(self) -> bool:
+        return self.free > 0
+
+    def take(self) -> "Slots | None":
+        if not self.free:
+            return None
+        self.free -= 1
+        return self
+
+    def leave(self) -> None:
+        self.free += 1
+        assert self.free <= self.number, "a slot was left twice"
+        self.woken.wake()
+
+    def wakes(self, waiting: Any) -> None:
+        self.woken = waiting
+
+    def check_caller(self) -> None:
+        """Let anybody wait."""
+
+
+@dataclass
+class Thread:
+    """A thread that takes tasks, or one that runs a task which a finder has taken."""
+
+    at: At
+    source: StepSource | None = None
+    given: Given | None = None
+    woken: threading.Event = field(default_factory=threading.Event)
+    seconds: float = 0.0
+    is_timed: bool = False
+
+
+class World:
+    """A dispatcher and its threads after some moves."""
+
+    def __init__(self, setup: Setup, moves: tuple[Move, ...] = ()) -> None:
+        self.setup, self.faults = setup, dict(setup.faults)
+        self._random, candidates.RANDOM = candidates.RANDOM, Random(1)  # type: ignore[assignment]  # repeatable moves
+        self.clock = StoppedClock(datetime(2026, 1, 1, tzinfo=UTC))
+        self._before = clock.use(self.clock)
+        self.slots = None if setup.slots is None else Slots(setup.slots)
+        self.is_paused = False
+        self.sources = [self._source(name, ids) for name, ids in setup.steps.items()]
+        self.dispatcher = Dispatcher(self.sources, limit=setup.limit, rate=setup.rate)
+        self.room = setup.threads
+        self.threads = [
+            Thread("choose" if setup.finders is None else "idle") for _ in range(setup.finders or self.room)
+        ]
+        self.started: list[str] = []
+        self.refused: list[str] = []
+        self.made: list[str] = []
+        self.problem: str | None = None
+        for move in moves:
+            self.make(move)
+
+    def close(self) -> None:
+        clock.use(self._before)
+        candidates.RANDOM = self._random
+
+    def _source(self, name: str, ids: str) -> OnceThrough:
+        definition: Any = SimpleNamespace(
+            model=Order, codes=CODES[name], pause=lambda: "paused" if self.is_paused else None, slots=lambda: self.slots
+        )
+        found = Candidates(lambda *_: iter(f"{name}{each}" for each in ids), threads=self.setup.threads)
+        return OnceThrough(StepWork(definition, print, print), found)
+
+    def moves(self) -> Iterator[Move]:
+        for number, thread in enumerate(self.threads):
+            if thread.at == "idle" and self.room:
+                yield number, "acquire"
+            elif thread.at in ("choose", "ask", "gave"):
+                yield number, thread.at
+            elif thread.at == "wait" and thread.woken.is_set():
+                yield number, "wake"
+            elif thread.at == "claim":
+                yield number, "ok"
+                yield from ((number, fault) for fault in ("taken", "refused") if self.faults.get(fault))
+            elif thread.at == "run":
+                yield number, "done"
+                if self.faults.get("makes"):
+                    yield number, "makes"
+        yield from ((-1, fault) for fault in ("stop", "close", "pause", "steal") if self.faults.get(fault))
+
+    def make(self, move: Move) -> None:
+        number, name = move
+        if number >= 0:
+            getattr(self, f"_{name}")(self.threads[number])
+            return
+        self.faults[name] -= 1
+        if name == "pause":
+            self.is_paused = True
+        elif name == "steal" and self.slots is not None:  # another program takes a slot, and gives it back later
+            if self.slots.take() is not None:
+                self.threads.append(Thread("run"))
+        elif name in ("stop", "close"):
+            getattr(self.dispatcher, name)()
+
+    def _acquire(self, thread: Thread) -> None:
+        self.room -= 1
+        thread.at = "choose"
+
+    def _choose(self, thread: Thread) -> None:
+        thread.woken = threading.Event()
+        thread.source, seconds = self.dispatcher._choose(thread.woken)
+        if thread.source is not None:
+            thread.at, thread.seconds = "ask", seconds or 0.0
+        elif seconds is None:
+            thread.at = "over"
+            self.room += 1
+        else:
+            thread.at = "wait"
+
+    def _wake(self, thread: Thread) -> None:
+        thread.at = "choose"
+
+    def _ask(self, thread: Thread) -> None:
+        assert thread.source is not None
+        thread.given = self._asked(thread.source, thread.seconds)
+        thread.at = "gave"
+
+    def _asked(self, source: StepSource, seconds: float) -> Given | None:
+        return self.dispatcher._asked(source, seconds)
+
+    def _gave(self, thread: Thread) -> None:
+        assert thread.source is not None
+        was_stopped = self.dispatcher.stopped.is_set()
+        given = self.dispatcher._gave(thread.source, thread.given)
+        thread.at = "choose"
+        if given is None:
+            return
+        if was_stopped:
+            self.problem = "a task was given after the stop"
+        if any(each.at == "over" for each in self.threads):
+            self.problem = "a thread left although there was more"
+        if self.setup.finders is None:
+            thread.at, thread.given = "claim", given
+        else:
+            thread.at = "idle"
+            self.threads.append(Thread("claim", given=given))
+
+    def _ok(self, thread: Thread) -> None:
+        assert thread.given is not None
+        self.started.append(thread.given.task_id)
+        self.dispatcher.answered(thread.given, was_taken=False)
+        thread.at = "run"
+
+    def _taken(self, thread: Thread) -> None:
+        self._no_start(thread, "taken")
+
+    def _refused(self, thread: Thread) -> None:
+        self._no_start(thread, "refused")
+
+    def _no_start(self, thread: Thread, fault: str) -> None:
+        assert thread.given is not None
+        self.faults[fault] -= 1
+        self.refused.append(thread.given.task_id)
+        self.dispatcher.answered(thread.given, was_taken=fault == "taken")
+        self._end(thread, [], refused=True)
+
+    def _done(self, thread: Thread) -> None:
+        self._end(thread, [])
+
+    def _makes(self, thread: Thread) -> None:
+        """End a run that makes its task due at the last step."""
+        self.faults["makes"] -= 1
+        last = list(self.setup.steps)[-1]
+        made: list[MadeDue] = []
+        if thread.given is not None:
+            task_id = f"{last}{thread.given.task_id[1:]}"
+            self.made.append(task_id)
+            made.append(MadeDue(Order, task_id, CODES[last].pending, "", clock.now()))
+        self._end(thread, made)
+
+    def _end(self, thread: Thread, made: list[MadeDue], *, refused: bool = False) -> None:
+        if self.slots is not None:
+            self.slots.leave()
+        if thread.given is not None:
+            self.dispatcher.ended(made, was_refused=refused)
+            thread.at, thread.given = "choose", None
+            if self.setup.finders is not None:
+                self.room += 1
+        if thread not in self.threads[: self.setup.finders or self.setup.threads]:
+            thread.at = "gone"
+
+    @property
+    def has_ended(self) -> bool:
+        return all(each.at in ("over", "gone") for each in self.threads)
+
+    def key(self) -> object:
+        """Return what decides how this goes on."""
+        sources = [
+            (
+                each.is_taken,
+                each.is_done,
+                each.waits_for_answer,
+                each.waits_for_slot,
+                each._ahead and each._ahead.task_id,
+                tuple(each._behind),
+                tuple(sorted(each.candidates._tried)),
+                each.window.width,
+                each.window.unanswered,
+                each.window.collided,
+                each.window._misses,
+            )
+            for each in self.sources
+        ]
+        threads = [
+            (
+                each.at,
+                each.woken.is_set() if each.at == "wait" else None,
+                self.dispatcher._waiting.index(each.woken) if each.woken in self.dispatcher._waiting else None,
+                each.source and each.source.work.name if each.at in ("ask", "gave") else None,
+                each.given and each.given.task_id,
+            )
+            for each in self.threads
+            if each.at != "gone"
+        ]
+        it = self.dispatcher
+        order = tuple(each.work.name for each in it._order)
+        state = (it.stopped.is_set(), it._is_closed, it._started, it._running, it._looking, order, self.is_paused)
+        said = tuple(sorted(self.started)), tuple(sorted(self.refused)), tuple(sorted(self.made))
+        return tuple(sources), tuple(sorted(map(str, threads))), state, tuple(self.faults.items()), self.room, said
+
+    def broken(self) -> str | None:
+        """Return which promise this state breaks."""
+        return (
+            self.problem
+            or self._broken_start()
+            or self._broken_wait()
+            or (self._broken_end() if self.has_ended else None)
+        )
+
+    def _broken_start(self) -> str | None:
+        tried = [*self.started, *self.refused]
+        at = [each.at for each in self.threads]
+        if len(tried) != len(set(tried)):
+            return "a task was tried twice"
+        if self.setup.limit is not None and len(self.started) + at.count("claim") > self.setup.limit:
+            return "more tasks start than the limit allows"
+        if self.setup.slots is not None and at.count("claim") + at.count("run") > self.setup.slots:
+            return "more tasks run than there are slots"
+        if any(each.window.unanswered > each.window.width and not each.window.collided for each in self.sources):
+            return "more claims are unanswered than the window allows"
+        return None
+
+    def _broken_wait(self) -> str | None:
+        it, at = self.dispatcher, [each.at for each in self.threads]
+        asleep = [each for each in self.threads if each.at == "wait" and not each.woken.is_set()]
+        awake = [each for each in self.threads if each not in asleep and each.at in ("choose", "wait", "ask", "gave")]
+        if not asleep or awake or ("idle" in at and self.room):
+            return None
+        if it.stopped.is_set() or it._is_closed:
+            return "a thread sleeps after the stop"
+        if it._started + it._looking < it._limit and any(each.is_ready(clock.now()) for each in self.sources):
+            return "a thread sleeps although a step is ready"
+        if not (it._running or it._looking or it._has_more()):
+            return "a thread sleeps although all is over"
+        return None if {"claim", "run"} & {*at} else "all sleep"
+
+    def _broken_end(self) -> str | None:
+        if not self.has_ended:
+            return None
+        if any(each.window.unanswered for each in self.sources):
+            return "a claim is unanswered at the end"
+        if self.slots is not None and self.slots.free != self.slots.number:
+            return "a slot is held at the end"
+        if self.dispatcher.stopped.is_set() or self.dispatcher._is_closed or self.is_paused:
+            return None
+        wanted = {f"{name}{each}" for name, ids in self.setup.steps.items() for each in ids} | {*self.made}
+        left = wanted - {*self.started, *self.refused}
+        if left and (self.setup.limit is None or len(self.started) < self.setup.limit):
+            return "a task that was due was not tried"
+        return None
+
+
+def search(setup: Setup, most: int = 20_000) -> tuple[int, str | None]:
+    """Return how many states were searched, and which promise was broken. Each state must be able to end."""
+    before: dict[object, set[object]] = {}
+    ends: list[object] = []
+    waiting: deque[tuple[object, tuple[Move, ...], list[Move]]] = deque([(None, (), list(_moves_at(setup)))])
+    while waiting:
+        here, moves, following = waiting.popleft()
+        for move in following:
+            world = World(setup, (*moves, move))
+            try:
+                key, problem = world.key(), world.broken()
+                if problem is not None:
+                    return len(before), f"{problem}: {(*moves, move)}"
+                if key not in before:
+                    if len(before) >= most:
+                        return len(before), "too many states"
+                    waiting.append((key, (*moves, move), list(world.moves())))
+                    if world.has_ended:
+                        ends.append(key)
+                before.setdefault(key, set()).add(here)
+            finally:
+                world.close()
+    good = {*ends}
+    while ends:
+        for each in before.get(ends.pop(), ()):
+            if each not in good:
+                good.add(each)
+                ends.append(each)
+    return len(before), None if before.keys() <= good else "a state cannot end"
+
+
+def _moves_at(setup: Setup) -> list[Move]:
+    world = World(setup)
+    try:
+        return list(world.moves())
+    finally:
+        world.close()

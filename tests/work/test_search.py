@@ -1,0 +1,37 @@
+"""No order of moves breaks a promise of the dispatcher, and each of its guards is needed."""
+
+import pytest
+
+from tests.work.mutants import MUTANTS, Mutant
+from tests.work.search import Setup, search
+
+SETUPS = {
+    "3 tasks": Setup({"a": "123"}),
+    "3 threads": Setup({"a": "12"}, threads=3),
+    "others": Setup({"a": "123"}, faults={"taken": 2}),
+    "limit": Setup({"a": "123"}, limit=2, faults={"refused": 1}),
+    "made due": Setup({"a": "12", "b": "3"}, faults={"makes": 1}),
+    "limit over steps": Setup({"a": "12", "b": "3"}, limit=1, faults={"refused": 1}),
+    "slots": Setup({"a": "123"}, threads=3, slots=1, faults={"taken": 1}),
+    "slots of others": Setup({"a": "12"}, slots=1, faults={"steal": 1}),
+    "slots and a stop": Setup({"a": "1", "b": "4"}, slots=1, faults={"stop": 1}),
+    "close": Setup({"a": "1", "b": "4"}, slots=1, faults={"close": 1}),
+    "pause": Setup({"a": "1", "b": "3"}, faults={"pause": 1, "makes": 1}),
+    "rate": Setup({"a": "12", "b": "3"}, rate=1),
+    "loop": Setup({"a": "12", "b": "4"}, finders=1, faults={"makes": 1}),
+    "loop with a limit": Setup({"a": "12", "b": "4"}, threads=1, finders=2, limit=2, faults={"refused": 1, "stop": 1}),
+    "loop with slots": Setup({"a": "123"}, finders=1, slots=1),
+    "loop of two finders": Setup({"a": "1", "b": "4"}, finders=2, faults={"makes": 1}),
+}
+
+
+@pytest.mark.parametrize("setup", SETUPS.values(), ids=SETUPS)
+def test_no_order_of_moves_breaks_a_promise(setup: Setup) -> None:
+    assert search(setup)[1] is None
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=str)
+def test_without_a_guard_some_order_of_moves_breaks_a_promise(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutant.apply(monkeypatch)
+    problems = (search(SETUPS[name])[1] for name in mutant.setups)
+    assert mutant.problem in str(next(filter(None, problems), None))
