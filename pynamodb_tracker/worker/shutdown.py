@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import queue
 import signal
 import sys
@@ -14,8 +15,6 @@ from datetime import timedelta
 from enum import Enum, auto
 from types import FrameType
 from typing import Any, Generic, Protocol, TypeVar
-
-from pynamodb_tracker.dynamodb.forking import in_forked_process
 
 log = logging.getLogger("pynamodb_tracker")
 
@@ -66,12 +65,38 @@ def _restore(before: _Before) -> None:
             signal.signal(number, handler_before)
 
 
-@in_forked_process
+class _Fork(threading.local):
+    """What a thread has changed to fork."""
+
+    mask: set[Any] | None = None
+    """Its blocked signals before the fork; None if nothing has to be restored."""
+
+
+_fork = _Fork()
+
+
+def _hold_signals() -> None:
+    """Block the handled signals while this thread forks, or Python would drop one that arrives in the child at once."""
+    if numbers := {number for before in _handled for number in before}:
+        _fork.mask = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+
+
+def _let_signals_through() -> None:
+    mask, _fork.mask = _fork.mask, None
+    if mask is not None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
 def _handle_as_before() -> None:
     """Give a forked process the old handlers: nobody there reads the messages of the new ones."""
     for before in reversed(_handled):
         _restore(before)
     _handled.clear()
+    _let_signals_through()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+    os.register_at_fork(before=_hold_signals, after_in_parent=_let_signals_through, after_in_child=_handle_as_before)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import re
 import signal
 import threading
 from collections.abc import Awaitable, Callable
@@ -578,7 +579,7 @@ def test_sigusr1_prints_what_runs_and_what_was_done(capfd: pytest.CaptureFixture
     Order.create("o-1")
     run(AsyncWorker({Order.confirm: work}, concurrency=7))
     first, second, _ = "".join(printed).splitlines()
-    assert first.endswith(f":{os.getpid()}: 1 of 7 tasks run")
+    assert re.fullmatch(rf"worker .+:{os.getpid()}:\w{{4}}: 1 of 7 tasks run", first)
     assert second.startswith("  Order.confirm of 'o-1' (attempt 1): ")
 
 

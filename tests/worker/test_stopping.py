@@ -1,6 +1,7 @@
 """How a worker ends: in order, by signals and by `stop`, and what becomes of a function that still runs."""
 
 import os
+import re
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -396,7 +397,7 @@ def test_sigusr1_prints_what_runs_and_what_was_done(capfd: pytest.CaptureFixture
     Worker({Order.confirm: work}, threads=1).run(until_idle=True)
     first, *lines = "".join(err).splitlines()
     assert first.startswith("worker ")
-    assert first.endswith(f":{os.getpid()}: 1 of 1 threads are busy")
+    assert re.fullmatch(rf"worker .+:{os.getpid()}:\w{{4}}: 1 of 1 threads are busy", first)
     assert lines == [
         "  Order.confirm of 'o-2' (attempt 1): 12.3 s",
         "  Order.confirm: 1 succeeded, 0 failed, 0 ignored, 0 refused, 0 released; next poll now",
