@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import queue
 import signal
 import sys
@@ -14,8 +15,6 @@ from datetime import timedelta
 from enum import Enum, auto
 from types import FrameType
 from typing import Any, Generic, Protocol, TypeVar
-
-from pynamodb_tracker.dynamodb.forking import in_forked_process
 
 log = logging.getLogger("pynamodb_tracker")
 
@@ -66,12 +65,30 @@ def _restore(before: _Before) -> None:
             signal.signal(number, handler_before)
 
 
-@in_forked_process
-def _handle_as_before() -> None:
+_masks = threading.local()
+
+
+def _block_before_fork() -> None:
+    """Block the handled signals in this thread: a child must not get one before it has its old handlers."""
+    _masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, {number for before in _handled for number in before})
+
+
+def _unblock_after_fork() -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, _masks.before)
+
+
+def _handle_as_before_in_child() -> None:
     """Give a forked process the old handlers: nobody there reads the messages of the new ones."""
     for before in reversed(_handled):
         _restore(before)
     _handled.clear()
+    _unblock_after_fork()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+    os.register_at_fork(
+        before=_block_before_fork, after_in_parent=_unblock_after_fork, after_in_child=_handle_as_before_in_child
+    )
 
 
 @contextmanager
