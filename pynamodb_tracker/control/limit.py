@@ -54,7 +54,8 @@ class ConcurrencyLimit:
     """A limit on how many tasks run at the same time, shared by all steps that use it and all programs that run them.
 
     Workers, `run_all`, `arun_all` and `retry_handler` take one of the slots before they start a task. `start`, `run`
-    and `handles` ignore the limit. The slots of a dead worker are free again after 30 seconds plus the clock margin.
+    and `handles` ignore the limit. The slots of a worker that died are free again after 30 seconds plus the clock
+    margin.
 
     Args:
         name: Text of 1 to 255 bytes without `#`. A name is one limit for all use cases of a table.

@@ -419,11 +419,9 @@ class BoundStep(StepCommands[T]):
         Examples:
             >>> assert Order.ship.run_all(threads=8).succeeded == ["o-2"]
         """
-        from pynamodb_tracker.work.batch_report import BatchReport  # noqa: PLC0415 - as above
-        from pynamodb_tracker.work.dispatcher import Dispatcher  # noqa: PLC0415 - for cold starts, which run one task
+        from pynamodb_tracker.work.batch import Batch  # noqa: PLC0415 - for cold starts, which run one task
         from pynamodb_tracker.work.executor import ThreadExecutor  # noqa: PLC0415 - as above
         from pynamodb_tracker.work.outcomes import Report  # noqa: PLC0415 - as above
-        from pynamodb_tracker.work.source import OnceThrough  # noqa: PLC0415 - as above
         from pynamodb_tracker.work.step_work import StepWork  # noqa: PLC0415 - as above
 
         of, chosen = self._definition, function_of(self, function)
@@ -433,14 +431,13 @@ class BoundStep(StepCommands[T]):
             return Report(paused=True)
         which: DueOptions = {"since": since, "until": until, "only": only, "error_contains": error_contains}
         work = StepWork(of, partial(self.start, heartbeat=heartbeat), chosen)
-        source = OnceThrough(work, of.candidates(threads=threads, limit=limit, **which))
-        dispatcher = Dispatcher([source], limit=limit, rate=rate)
-        report = BatchReport(work, progress, dispatcher.close)
+        candidates = of.candidates(threads=threads, limit=limit, **which)
+        batch = Batch(work, candidates, limit=limit, rate=rate, progress=progress)
         try:
-            ThreadExecutor(dispatcher, threads, report.add).run()
+            ThreadExecutor(batch.dispatcher, threads, batch.add).run()
         finally:
-            result = report.close(paused=source.pause is not None)
-        return result
+            batch.close()
+        return batch.report
 
     async def arun_all(
         self,
@@ -462,10 +459,8 @@ class BoundStep(StepCommands[T]):
         is cancelled, the running tasks are released, and no new ones start. `progress` is called on the event loop.
         """
         from pynamodb_tracker.aio.context import call  # noqa: PLC0415 - few programs have an event loop
-        from pynamodb_tracker.work.batch_report import BatchReport  # noqa: PLC0415 - as above
-        from pynamodb_tracker.work.dispatcher import Dispatcher  # noqa: PLC0415 - as above
+        from pynamodb_tracker.work.batch import Batch  # noqa: PLC0415 - as above
         from pynamodb_tracker.work.outcomes import Report  # noqa: PLC0415 - as above
-        from pynamodb_tracker.work.source import OnceThrough  # noqa: PLC0415 - as above
         from pynamodb_tracker.work.step_work import StepWork  # noqa: PLC0415 - as above
         from pynamodb_tracker.work.task_executor import TaskExecutor  # noqa: PLC0415 - as above
 
@@ -476,16 +471,15 @@ class BoundStep(StepCommands[T]):
             return Report(paused=True)
         which: DueOptions = {"since": since, "until": until, "only": only, "error_contains": error_contains}
         work = StepWork(of, partial(self.astart, heartbeat=heartbeat), partial(call, chosen))
-        source = OnceThrough(work, of.candidates(threads=concurrency, limit=limit, **which))
-        dispatcher = Dispatcher([source], limit=limit, rate=rate)
-        report = BatchReport(work, progress, dispatcher.close)
-        executor = TaskExecutor(dispatcher, concurrency, report.add)
+        candidates = of.candidates(threads=concurrency, limit=limit, **which)
+        batch = Batch(work, candidates, limit=limit, rate=rate, progress=progress)
+        executor = TaskExecutor(batch.dispatcher, concurrency, batch.add)
         try:
             await executor.run()
             executor.raise_errors()
         finally:
-            result = report.close(paused=source.pause is not None)
-        return result
+            batch.close()
+        return batch.report
 
     @staticmethod
     def _check_batch(*, limit: object, rate: float | None, progress: object, **flags: object) -> float | None:

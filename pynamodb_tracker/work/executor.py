@@ -109,11 +109,11 @@ class Executor:
 
     def give_back(self) -> None:
         """Release the running tasks, each on a thread of its own, because that takes long without a network."""
-        deadline = time.monotonic() + GIVE_BACK_WITHIN
         helpers = [
             threading.Thread(target=_give_back, args=(attempt, GIVE_BACK_WITHIN), daemon=True)
             for attempt in list(self.running)
         ]
+        deadline = time.monotonic() + GIVE_BACK_WITHIN
         for helper in helpers:
             helper.start()
         for helper in helpers:

@@ -266,16 +266,12 @@ class Polling(StepSource):
         self._abandoned = deque[str]()
         """Tasks whose locks have expired. They come first."""
         self._follow_ups: dict[str, _FollowUp] = {}
-        self._pending_due: dict[int, datetime] = {}
-        """When a shard's first pending task is due, if that was later than its last poll."""
-        self._ask_failed: dict[int, datetime] = {}
-        """When to ask a shard for failed tasks again."""
-        self._failed_due: dict[int, datetime] = {}
-        """When the first failed task that is known in a shard is due."""
-        self._ask_locks: dict[int, datetime] = {}
-        """When to ask a shard for expired locks again."""
-        self._lock_ends: dict[int, datetime] = {}
-        """When the next known lock of a shard expires."""
+        self._asked_at: dict[tuple[int, int], datetime] = {}
+        """When a shard was last asked for a state."""
+        self._due_at: dict[tuple[int, int], datetime] = {}
+        """When the first task of a shard in a state is due, as far as is known."""
+        self._known_since = _LATEST
+        """When the first task becomes due of which something has become known since the last look."""
         self._extended: dict[int, dict[str, datetime]] = {}
         """Until when locks were extended, by shard and task. The index does not have that."""
 
@@ -299,8 +295,7 @@ class Polling(StepSource):
         """When it is worth looking again, with what has become known since the last look."""
         if self._is_cut or self.pause is not None:
             return self.look_at
-        ready = [each.ready_at for each in list(self._follow_ups.values())]
-        return min(self.look_at, *ready, *list(self._failed_due.values()), _LATEST)
+        return min(self.look_at, self._known_since, *[each.ready_at for each in list(self._follow_ups.values())])
 
     def _may_have_more(self, now: datetime) -> bool:
         is_pausing = now < self.next_look <= now + self._longest  # setting the clock back does not lengthen the pause
@@ -362,7 +357,9 @@ class Polling(StepSource):
             shard = self._of.shard_of(task_id)
             due = max(task.due_time, clock.now() + (timedelta(0) if self._eager else self.cooldown.lag))
             with self._guard:
-                self._failed_due[shard] = min(due, self._failed_due.get(shard, due))
+                at = shard, self.work.codes.failed
+                self._due_at[at] = min(due, self._due_at.get(at, due))
+                self._known_since = min(due, self._known_since)
         if outcome == "refused":
             self._note_refusal(task_id, error if isinstance(error, Exception) else None)
         else:
@@ -388,7 +385,7 @@ class Polling(StepSource):
 
     def _next_id(self, stopped: threading.Event) -> tuple[str, bool] | None:
         """Return an abandoned task, or one of the scan, or else one that a run of this process has made due."""
-        now = clock.now()
+        now, self._known_since = clock.now(), _LATEST
         self._drop_old_follow_ups(now)
         if not self._is_open or self._is_cut or now >= self._scan_ends:
             self._poll(now)
@@ -438,79 +435,75 @@ class Polling(StepSource):
     def _poll(self, now: datetime) -> None:
         """Look for a shard with a due task, and begin to scan there."""
         is_regular = not now < self._poll_at <= now + self._longest
-        shards = self._shards_to_poll(now, is_regular=is_regular)
+        known = {shard for (shard, _), time in list(self._due_at.items()) if time <= now}
+        if is_regular and not self._is_open:  # the scan has come to its end: others have not had their turn yet
+            known |= self._drained
+        turns = (self.candidates.rotation.next() for _ in range(self._shards_per_poll if is_regular else 0))
         self._is_cut = False
         self._scan, self._due_ids = iter(()), {}
         self._scan_ends = now + _SCAN_LIFETIME
         self.cooldown.forget(now)
-        self._look_at_known_locks(now)
-        for shard in shards:
-            self._look_at_locks_sometimes(shard, now)
-            if codes := self._due_codes(shard, now):
+        # The known shards are in random order, because many workers may wait for the same moment.
+        for shard in chain(RANDOM.sample(sorted(known), len(known)), (shard for shard in turns if shard not in known)):
+            if self._is_time(shard, self.work.codes.in_progress, now):
+                self._look_at_locks(shard, now)
+            if codes := self._due_codes(shard, now, is_regular=is_regular):
                 self._due_ids[shard] = self._of.due_codes_in(shard, *codes).ids
                 self._scan = self.candidates.beginning_with(shard)
                 break
-        self._failures = 0
+        self._failures, self._found, self._is_open = 0, 0, True
         self._drained = set()
-        self._is_open, self._found = True, 0
 
-    def _shards_to_poll(self, now: datetime, *, is_regular: bool) -> Iterator[int]:
-        """Return the shards that have or may have a due task, and then a few whose turn it is.
-
-        The first ones are in random order, because many workers may wait for the same moment.
-        """
-        known = {shard for due in (self._pending_due, self._failed_due) for shard in _due_by(due, now)}
-        if is_regular and not self._is_open:  # the scan has come to its end: others have not had their turn yet
-            known |= self._drained
-        turns = (self.candidates.rotation.next() for _ in range(self._shards_per_poll if is_regular else 0))
-        return chain(RANDOM.sample(sorted(known), len(known)), (shard for shard in turns if shard not in known))
-
-    def _due_codes(self, shard: int, now: datetime) -> list[int]:
+    def _due_codes(self, shard: int, now: datetime, *, is_regular: bool) -> list[int]:
         """Return the waiting states of a shard that have due tasks, and remember when its next task is due."""
-        codes = self.work.codes
-        known = self._failed_due.get(shard)
-        asks_failed = self._eager or shard in self._drained or (known is not None and known <= now)
-        asked = [codes.pending, codes.failed]
-        if not asks_failed and not _is_time(self._ask_failed.get(shard), now):
-            asked.remove(codes.failed)
-        first = self._of.due_codes_in(shard, *asked).first()
-        self._note_first(self._pending_due, shard, first.get(codes.pending), now)
-        if codes.failed in asked:
-            self._ask_failed[shard] = now + _RARELY
-            self._note_first(self._failed_due, shard, first.get(codes.failed), now)
+        pending, failed = self.work.codes.pending, self.work.codes.failed
+        asks_all = shard in self._drained
+        asked = [pending] if asks_all or is_regular or self._due_at.get((shard, pending), _LATEST) <= now else []
+        if asks_all or self._is_time(shard, failed, now):
+            asked.append(failed)
+        first = self._of.due_codes_in(shard, *asked).first() if asked else {}
+        if pending in asked:
+            self._note_asked(shard, pending, first.get(pending), now)
+        if failed in asked:
+            self._note_asked(shard, failed, first.get(failed), now)
         return [code for code, time in first.items() if time <= now]
 
-    def _note_first(self, due: dict[int, datetime], shard: int, time: datetime | None, now: datetime) -> None:
-        """Remember when the first task of a shard is due, with jitter, because all workers wait for that time."""
+    def _is_time(self, shard: int, code: int, now: datetime) -> bool:
+        """Return whether to ask a shard for a state again. Setting the clock back does not put it off."""
+        asked, rarely = self._asked_at.get((shard, code)), _RARELY
+        if code == self.work.codes.in_progress:
+            # A lock that is taken after a look does not expire before the next one, and that sees it.
+            rarely = min(rarely, self._of.lock_lifetime)
+        is_known = self._due_at.get((shard, code), _LATEST) <= now
+        return self._eager or is_known or asked is None or not asked <= now < asked + rarely
+
+    def _note_asked(self, shard: int, code: int, due: datetime | None, now: datetime) -> None:
+        """Note when the next task is due, with jitter, because all workers wait for that time."""
         with self._guard:
-            if time is None or time <= now:
-                due.pop(shard, None)
-            else:
-                due[shard] = min(time + _SHORTEST * RANDOM.random(), _LATEST)
+            self._asked_at[shard, code] = now
+            self._due_at.pop((shard, code), None)
+            if due is not None and due > now:
+                self._due_at[shard, code] = due + _SHORTEST * RANDOM.random()
 
     def _look_at_known_locks(self, now: datetime) -> None:
-        """Look for abandoned tasks where a lock is known to have expired by now."""
-        for shard in _due_by(self._lock_ends, now):
-            self._look_at_locks(shard, now)
-
-    def _look_at_locks_sometimes(self, shard: int, now: datetime) -> None:
-        if self._eager or _is_time(self._ask_locks.get(shard), now):
-            self._look_at_locks(shard, now)
+        """Look for abandoned tasks in the shards whose time has come."""
+        for (shard, code), time in list(self._due_at.items()):
+            if code == self.work.codes.in_progress and time <= now:
+                self._look_at_locks(shard, now)
 
     def _look_at_locks(self, shard: int, now: datetime) -> None:
         """Look for abandoned tasks in a shard, and remember when its next lock expires."""
-        known = self._extended.setdefault(shard, {})
-        found, next_end = self._of.due_codes_in(shard, self.work.codes.in_progress).expired_locks(known)
+        code = self.work.codes.in_progress
+        found, next_end = self._of.due_codes_in(shard, code).expired_locks(self._extended.setdefault(shard, {}))
         self._abandoned.extend(task_id for task_id in found if task_id not in self._abandoned)
-        # A lock that is taken after this look does not expire before the next one, and that sees it.
-        self._ask_locks[shard] = now + min(_RARELY, self._of.lock_lifetime)
-        self._note_first(self._lock_ends, shard, next_end and max(next_end, now + _SHORTEST), now)
+        self._note_asked(shard, code, next_end and max(next_end, now + _SHORTEST), now)
 
     def _ids_in(self, shard: int, limit: int | None) -> Iterator[str]:
         """Return the due ids of a shard for the scan."""
         if shard not in self._due_ids:
             now, codes = clock.now(), self.work.codes
-            self._look_at_locks_sometimes(shard, now)
+            if self._is_time(shard, codes.in_progress, now):
+                self._look_at_locks(shard, now)
             self._due_ids[shard] = self._of.due_codes_in(shard, codes.pending, codes.failed).ids
         return self._due_ids[shard](limit)
 
@@ -527,22 +520,13 @@ class Polling(StepSource):
                 if self._found:
                     self._backoff.reset()
                 self._poll_at = now + self._backoff.draw()
-        self.look_at = min(self._poll_at, *self._pending_due.values(), *self._lock_ends.values(), _LATEST)
+        self.look_at = min(self._poll_at, *list(self._due_at.values()), _LATEST)
 
     def _cut(self, pause: timedelta) -> None:
         """End the scan, from any thread, and poll again after the pause, also for abandoned tasks."""
-        self._ask_locks.clear()
+        self._asked_at.clear()
         self._poll_at = self.look_at = clock.now() + pause
         self._is_cut = True
-
-
-def _due_by(times: Mapping[int, datetime], now: datetime) -> list[int]:
-    return [shard for shard, time in list(times.items()) if time <= now]
-
-
-def _is_time(at: datetime | None, now: datetime) -> bool:
-    """Return whether a time has come that is never far away. Setting the clock back does not put it off."""
-    return at is None or not now < at <= now + _RARELY
 
 
 def _is_caused_by_task(error: Exception | None) -> bool:

@@ -65,38 +65,30 @@ def _restore(before: _Before) -> None:
             signal.signal(number, handler_before)
 
 
-class _Fork(threading.local):
-    """What a thread has changed to fork."""
-
-    mask: set[Any] | None = None
-    """Its blocked signals before the fork; None if nothing has to be restored."""
+_masks = threading.local()
 
 
-_fork = _Fork()
+def _block_before_fork() -> None:
+    """Block the handled signals in this thread: a child must not get one before it has its old handlers."""
+    _masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, {number for before in _handled for number in before})
 
 
-def _hold_signals() -> None:
-    """Block the handled signals while this thread forks, or Python would drop one that arrives in the child at once."""
-    if numbers := {number for before in _handled for number in before}:
-        _fork.mask = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+def _unblock_after_fork() -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, _masks.before)
 
 
-def _let_signals_through() -> None:
-    mask, _fork.mask = _fork.mask, None
-    if mask is not None:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-
-
-def _handle_as_before() -> None:
+def _handle_as_before_in_child() -> None:
     """Give a forked process the old handlers: nobody there reads the messages of the new ones."""
     for before in reversed(_handled):
         _restore(before)
     _handled.clear()
-    _let_signals_through()
+    _unblock_after_fork()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
-    os.register_at_fork(before=_hold_signals, after_in_parent=_let_signals_through, after_in_child=_handle_as_before)
+    os.register_at_fork(
+        before=_block_before_fork, after_in_parent=_unblock_after_fork, after_in_child=_handle_as_before_in_child
+    )
 
 
 @contextmanager

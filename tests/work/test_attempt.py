@@ -11,7 +11,7 @@ from pynamodb_tracker import Report, TaskNotFoundError, TrackerError
 from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.work.attempt import Attempt
-from pynamodb_tracker.work.batch_report import add_to
+from pynamodb_tracker.work.batch import add_to
 from tests.support.engines import empty_tables, opened
 from tests.support.workers import Broken, die
 from tests.worker.shop import Order, ShopTask

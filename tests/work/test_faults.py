@@ -185,7 +185,7 @@ def test_w7_a_scheduled_handler_keeps_to_a_limit() -> None:
         with guard:
             running += 1
             most = max(most, running)
-        time.sleep(0.01)
+        time.sleep(0.1)
         running -= 1
 
     Limited.create_many(f"l-{number}" for number in range(4))

@@ -28,7 +28,7 @@ from pynamodb_tracker.model.failure import message_of
 from pynamodb_tracker.presentation.errors import ErrorGroups, for_people, one_line
 from pynamodb_tracker.presentation.text import age, count, escaped
 from pynamodb_tracker.work.attempt import Attempt, was_taken
-from pynamodb_tracker.work.batch_report import add_to
+from pynamodb_tracker.work.batch import add_to
 from pynamodb_tracker.work.dispatcher import Dispatcher
 from pynamodb_tracker.work.executor import ThreadExecutor
 from pynamodb_tracker.work.outcomes import Report

@@ -1,4 +1,4 @@
-"""The report of a batch, as its attempts end."""
+"""A batch: one function on the due tasks of a step, each once, with a report of the outcomes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_temporary
 from pynamodb_tracker.work.attempt import Attempt
+from pynamodb_tracker.work.candidates import Candidates
+from pynamodb_tracker.work.dispatcher import Dispatcher
 from pynamodb_tracker.work.outcomes import Report
+from pynamodb_tracker.work.source import OnceThrough
 from pynamodb_tracker.work.step_work import StepWork
 
 log = logging.getLogger("pynamodb_tracker")
@@ -28,15 +31,26 @@ _FAILURES_IN_A_ROW = 4
 """After so many claims in a row that failed for good, no others will do better: a policy or a table is missing."""
 
 
-class BatchReport:
-    """The report of a batch as it grows. It ends the batch if all claims fail for good, or at an unexpected error."""
+class Batch:
+    """One function on what is due, once over, and the report as it grows.
 
-    def __init__(self, work: StepWork, progress: Callable[[Report], object] | None, end: Callable[[], object]) -> None:
-        """`end` is called after four permanent failures in a row."""
+    It ends early if all claims fail for good, or at an unexpected error.
+    """
+
+    def __init__(
+        self,
+        work: StepWork,
+        candidates: Candidates,
+        *,
+        limit: int | None,
+        rate: float | None,
+        progress: Callable[[Report], object] | None,
+    ) -> None:
         self.report = Report()
         self._work = work
+        self._source = OnceThrough(work, candidates)
+        self.dispatcher = Dispatcher([self._source], limit=limit, rate=rate)
         self._progress = progress
-        self._end = end
         self._failures = 0
         self._has_ended = False
 
@@ -48,13 +62,13 @@ class BatchReport:
         self._failures = self._failures + 1 if _has_failed_for_good(attempt) else 0
         if self._failures == _FAILURES_IN_A_ROW:
             self._has_ended = True
-            self._end()
+            self.dispatcher.close()
         if self._progress is not None:
             self._progress(self.report)
 
-    def close(self, *, paused: bool) -> Report:
-        """Return the report. Log once how many tasks were refused because requests failed, and why."""
-        self.report.paused = paused
+    def close(self) -> None:
+        """Complete the report. Log once how many tasks were refused because requests failed, and why."""
+        self.report.paused = self._source.pause is not None
         refused = self.report.refused.items()
         failed = [(task_id, error) for task_id, error in refused if isinstance(error, PynamoDBException)]
         if failed:
@@ -70,7 +84,6 @@ class BatchReport:
                 "; no more tasks were tried, because the last requests would fail again" if self._has_ended else "",
                 extra=self._work.log_fields,
             )
-        return self.report
 
 
 def _has_failed_for_good(attempt: Attempt) -> bool:
