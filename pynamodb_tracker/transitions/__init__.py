@@ -24,7 +24,7 @@
 
 from pynamodb_tracker.transitions.claims import claim
 from pynamodb_tracker.transitions.commands import cancel, ignore, unlock
-from pynamodb_tracker.transitions.deletions import SeenDeletes, delete, deletion
+from pynamodb_tracker.transitions.deletions import SeenDeletes, delete
 from pynamodb_tracker.transitions.failure import fail, release
 from pynamodb_tracker.transitions.progress import check_in, commit, extend, find_outcome, save, settle_unknown_writes
 from pynamodb_tracker.transitions.success import commit_success, succeed
@@ -48,7 +48,6 @@ __all__ = [
     "commit_success",
     "create",
     "delete",
-    "deletion",
     "extend",
     "fail",
     "find_outcome",
