@@ -341,6 +341,8 @@ class Polling(StepSource):
         ready_at = max(task.due_time, self.cooldown.ends(task.task_id))
         if ready_at > now + longest or self.pause is not None:
             return False
+        if self.window.is_careful and (self._eager or self._is_open):  # others are busy here, and the index has it soon
+            return False
         if len(self._follow_ups) >= _MOST_FOLLOW_UPS:
             self.poll_now()
             return True
