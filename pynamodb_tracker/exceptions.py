@@ -206,7 +206,10 @@ class StepPausedError(TaskNotStartableError):
 
 
 class TaskFormatError(TaskNotStartableError):
-    """A later version of the library wrote the row in a format that this version does not know; nothing was changed."""
+    """This program cannot read the row, but others may: a later version wrote it, or this machine lacks a time zone.
+
+    Nothing was changed, and no attempt was counted.
+    """
 
     entry = ""
 

@@ -51,6 +51,7 @@ from pynamodb_tracker.model.serialization import (
     serialized,
 )
 from pynamodb_tracker.model.signals import ReceivedSignal, decode_answers, encode_answers
+from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.status import END
 
 if TYPE_CHECKING:
@@ -393,6 +394,17 @@ def later_format_error(row: TaskRow, operation: str) -> TaskFormatError:
     )
 
 
+def unknown_rule_error(row: TaskRow, error: Exception) -> TaskFormatError:
+    """Return the error for a rule that this program cannot read: the time zone data of its machine may be too old."""
+    return TaskFormatError(
+        f"cannot read {type(row).__name__} {row.task_id!r} on {this_worker()}: repeat ({error}); no attempt was "
+        "counted, and other machines can run the task: install newer time zone data here (pip install tzdata), or the "
+        "version of pynamodb_tracker that wrote the rule; if no machine can read it, correct the row",
+        task_id=row.task_id,
+        task=readable(row),
+    )
+
+
 def readable(row: T) -> T:
     """Return a row whose tracker attributes all can be accessed: the same row, or a copy without the unreadable ones.
 
@@ -411,7 +423,8 @@ def readable(row: T) -> T:
 def check_tracker_attributes(row: T) -> T:
     """Return the row if all of the tracker's own attributes can be read. Raises TaskError otherwise.
 
-    Transitions do not use a row that lacks one of them. If a later version wrote the row, it raises TaskFormatError.
+    Transitions do not use a row that lacks one of them. Raises TaskFormatError if other programs may be able to read
+    the row: a later version wrote it, or this machine does not know the rule of a task that repeats.
     """
     names = row.attribute_values.keys()
     if type(row.attribute_values) is dict and names >= _IN_CLAIMED_ROW and names.isdisjoint(_REQUIRED_WITH):
@@ -420,6 +433,8 @@ def check_tracker_attributes(row: T) -> T:
     if damaged := {name: error for name, error in found.items() if name in row.tracker_attributes}:
         if has_later_format(row):
             raise later_format_error(row, "read")
+        if damaged.keys() == {"repeat"}:
+            raise unknown_rule_error(row, damaged["repeat"]) from damaged["repeat"]
         raise unreadable_error(type(row), row.task_id, damaged) from next(iter(damaged.values()))
     return row
 

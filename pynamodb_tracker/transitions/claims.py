@@ -15,7 +15,7 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item, Refused
 from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_unheard
 from pynamodb_tracker.dynamodb.retries import ending_by, persist
-from pynamodb_tracker.exceptions import TaskError, TaskNotStartableError, TrackerError
+from pynamodb_tracker.exceptions import TaskError, TaskFormatError, TaskNotStartableError, TrackerError
 from pynamodb_tracker.features.overflow import expire_again, keep
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.failure import add_note
@@ -98,7 +98,7 @@ def claim(
     """Claim the task, or raise an error with the reason.
 
     The lock may have expired when the response arrives. If one of the tracker's attributes in the row is damaged, the
-    attempt has failed when this raises.
+    attempt has failed when this raises, or was released if other programs may be able to read it.
 
     Args:
         statements: Those of the step.
@@ -120,7 +120,10 @@ def claim(
         except TaskError as damaged:
             claim = Claim(statements, readable(claim.task), claim.token, claim.before)
             _note_takeover(claim)
-            persist(claim, partial(fail, Journal(claim), error=damaged, delay=timedelta(0), final=False))
+            end = partial(release, begun=False)
+            if not isinstance(damaged, TaskFormatError):  # which other programs may be able to read
+                end = partial(fail, error=damaged, delay=timedelta(0), final=False)
+            persist(claim, partial(end, Journal(claim)))
             raise
         if (write := register.after_claim(claim)) is not None:
             claim = _claim_after(claim, write)

@@ -44,6 +44,7 @@ _COOLDOWN = timedelta(seconds=10)
 """About how long to wait after a refusal. Doubled each time if a request fails because of the task itself."""
 
 _LONGEST_COOLDOWN = timedelta(hours=1)
+_LEFT_TO_OTHERS = timedelta(minutes=10)
 
 _SHARDS_PER_POLL = 8
 """More would delay the first task. Instead, pauses are shorter, so each shard has its turn in the longest pause."""
@@ -181,11 +182,15 @@ class Cooldown:
         with self._guard:
             self._until[task_id] = due if due is not None and now < due < until else until
 
-    def note_failure(self, task_id: str) -> None:
-        """Do not try a task that can never start, longer each time, so that others get their turn."""
+    def note_failure(self, task_id: str, *, is_of_this_machine: bool = False) -> None:
+        """Do not try a task that cannot start, longer each time, so that others get their turn.
+
+        If that `is_of_this_machine`, other ones may run it, and ten minutes are left to them.
+        """
         with self._guard:
             times = self._failures[task_id] = self._failures.get(task_id, 0) + 1
-            self._until[task_id] = clock.now() + _drawn(min(_COOLDOWN * 2 ** min(times, 20), _LONGEST_COOLDOWN / 2))
+            pause = _drawn(min(_COOLDOWN * 2 ** min(times, 20), _LONGEST_COOLDOWN / 2))
+            self._until[task_id] = clock.now() + (_LEFT_TO_OTHERS if is_of_this_machine else pause)
 
     def log_level(self, task_id: str) -> int:
         """Return the log level for a task that cannot be started: ERROR once an hour, because it is retried."""
@@ -370,10 +375,12 @@ class Polling(StepSource):
 
     def _note_refusal(self, task_id: str, error: Exception | None) -> None:
         if _is_caused_by_task(error):
-            self.cooldown.note_failure(task_id)
+            self.cooldown.note_failure(task_id, is_of_this_machine=isinstance(error, TaskFormatError))
             fields = log_fields(self.work.codes.use_case_id, self.work.codes.step, task_id)
             text = "%s of %r cannot be started, and is left alone for a while: %s"
-            log.log(self.cooldown.log_level(task_id), text, self.work.name, task_id, error, extra=fields)
+            level = self.cooldown.log_level(task_id)
+            level = min(level, logging.WARNING) if isinstance(error, TaskFormatError) else level
+            log.log(level, text, self.work.name, task_id, error, extra=fields)
         else:
             row = error.task if isinstance(error, TaskNotReadyError) else None  # if it waits again
             self.cooldown.note_refusal(task_id, due=None if row is None else row.due_time)

@@ -107,7 +107,7 @@ def test_no_damaged_task_is_left_in_progress_when_its_attempts_are_used_up(clock
         clock.advance(timedelta(hours=2))
     left = [each for each in DAMAGES if stored(Parcel, each.task_id).get("status") == {"N": "11"}]
     check(each.task_id for each in left if not each.was_running)
-    assert stored(Parcel, "repeat hostile 0")["status"] == {"N": "13"}
+    assert stored(Parcel, "trace hostile 0")["status"] == {"N": "13"}
 
 
 def work(kind: str, ran: set[str]) -> None:

@@ -17,7 +17,7 @@ from pynamodb_tracker import (
     UseCase,
 )
 from pynamodb_tracker.clock import StoppedClock, stamp
-from pynamodb_tracker.exceptions import TaskError
+from pynamodb_tracker.exceptions import TaskError, TaskFormatError
 from pynamodb_tracker.model.repeat import LastRun
 from pynamodb_tracker.model.worker_name import this_worker
 from tests.support.recorder import recorded
@@ -556,30 +556,52 @@ def test_a_rule_that_is_over_creates_no_task_and_leaves_an_existing_one_as_it_is
 # What is wrong.
 
 
-@pytest.mark.parametrize(
-    ("damage", "problem"),
-    [
-        ({"repeat": {"S": '{"cron":"0 2 * * *","tz":"Mars/Olympus"}'}}, "repeat .*no time zone 'Mars/Olympus'"),
-        ({"occurrence": {"S": "tomorrow"}}, "occurrence .*'tomorrow'"),
-    ],
-    ids=["rule", "occurrence"],
-)
-def test_what_is_damaged_fails_each_attempt_and_says_what_cannot_be_read(
-    clock: StoppedClock, damage: Any, problem: str
-) -> None:
+def test_a_damaged_occurrence_fails_each_attempt_and_says_what_cannot_be_read(clock: StoppedClock) -> None:
     Sweep.create("s-1", repeat=NIGHTLY)
     Sweep.create("s-2", repeat=NIGHTLY)
     until(clock, tuesday(1))
-    change(Sweep, "s-1", **damage)
+    change(Sweep, "s-1", occurrence={"S": "tomorrow"})
 
     report = Sweep.run.run_all(lambda _: None)
-    with pytest.raises(TaskError, match=f"Sweep 's-1' cannot be read: {problem}"):
+    with pytest.raises(TaskError, match=r"Sweep 's-1' cannot be read: occurrence .*'tomorrow'"):
         run()
 
     assert report.succeeded == ["s-2"]
     assert [task.task_id for task in Sweep.run.ignored.query()] == ["s-1"]
     with pytest.raises(TaskError, match="cannot be read"):
         Sweep.create_or_merge("s-1", repeat=NIGHTLY)
+
+
+def test_a_machine_that_does_not_know_the_rule_leaves_the_task_to_others(clock: StoppedClock) -> None:
+    Sweep.create("s-1", repeat=NIGHTLY)
+    Sweep.create("s-2", repeat=NIGHTLY)
+    until(clock, tuesday(1))
+    known = stored(Sweep, "s-1")
+    change(Sweep, "s-1", repeat={"S": '{"cron":"0 2 * * *","tz":"Mars/Olympus"}'})
+
+    report = Sweep.run.run_all(lambda _: None)
+    for _ in range(5):
+        with pytest.raises(TaskFormatError, match=r"cannot read Sweep 's-1' on .*no time zone 'Mars/Olympus'.*tzdata"):
+            run()
+
+    assert (report.succeeded, [*report.refused]) == (["s-2"], ["s-1"])
+    left = stored(Sweep, "s-1")
+    assert (left["status"], left["attempt"], left["unfinished"]) == (known["status"], {"N": "0"}, {"L": []})
+    change(Sweep, "s-1", repeat=known["repeat"])  # as another machine reads it
+    run()
+    assert sweep().due_time == tuesday(1) + DAY
+
+
+def test_a_machine_that_does_not_know_the_rule_of_a_dead_worker_counts_that_attempt_alone(clock: StoppedClock) -> None:
+    Sweep.create("s-1", repeat=NIGHTLY)
+    until(clock, tuesday(1))
+    die(Sweep.run, "s-1")
+    clock.advance(HOUR)
+    change(Sweep, "s-1", repeat={"S": '{"cron":"0 2 * * *","tz":"Mars/Olympus"}'})
+    with pytest.raises(TaskFormatError):
+        run()
+    left = stored(Sweep, "s-1")
+    assert (left["attempt"], left["unfinished"]) == ({"N": "1"}, {"L": [{"N": "1"}]})
 
 
 def test_a_row_of_its_own_for_each_occurrence_is_created_with_the_success(clock: StoppedClock) -> None:
