@@ -1,6 +1,6 @@
-"""moto in less than half of its time: what it works out anew for each request, or each part of one, is kept.
+"""Makes moto twice as fast by caching what it would compute for each request.
 
-It decides as before; where paths overlap, its error may name another pair of them. The names are those of moto 5.2.
+It decides as before, but if paths overlap, its error may name a different pair. The patched names are from moto 5.2.
 """
 
 import functools
@@ -14,7 +14,7 @@ from moto.dynamodb.comparisons import ConditionExpressionParser
 from moto.dynamodb.models.dynamo_type import DynamoType
 from moto.dynamodb.parsing import ast_nodes, expressions, validators
 
-_Traverser, _Node, _UpdateParser, _Counts, _Overlaps = (  # moto keeps them from type checkers
+_Traverser, _Node, _UpdateParser, _Counts, _Overlaps = (  # moto hides them from type checkers
     getattr(module, name)
     for module, name in (
         (ast_nodes, "DepthFirstTraverser"),
@@ -26,13 +26,13 @@ _Traverser, _Node, _UpdateParser, _Counts, _Overlaps = (  # moto keeps them from
 )
 
 _MOST = 2000
-"""Expressions that are kept."""
+"""How many expressions to cache."""
 
 
 def hurry() -> None:
-    """Replace what takes long, in this process and for good."""
+    """Replace the slow functions, for the rest of this process."""
     for owner, name, quicker in (
-        (_UpdateParser, "make", staticmethod(_parsed)),  # its users copy what they change
+        (_UpdateParser, "make", staticmethod(_parsed)),  # callers copy before changing it
         (ConditionExpressionParser, "_lex_condition_expression", _lex),
         (_Traverser, "traverse_node_recursively", _traverse),
         (ResponseSerializer, "get_value", _value_of),
@@ -54,16 +54,16 @@ def _lexed(condition: str) -> tuple[Any, ...]:
 
 
 def _lex(parser: Any) -> deque[Any]:
-    """Return the tokens of a condition, which the parser takes from the left."""
+    """Return a condition's tokens, which the parser takes from the left."""
     return deque(_lexed(parser.condition_expression))
 
 
 _known: dict[tuple[type, type], tuple[bool | None, bool]] = {}
-"""For a traverser and a class: whether its nodes are processed (None: it is no node), and children looked at before."""
+"""By traverser and class: whether nodes are processed (None for other classes), and whether children are, before."""
 
 
 def _ask(traverser: Any, kind: type) -> tuple[bool | None, bool]:
-    """Return what is known about a class, and keep it."""
+    """Determine and cache how a traverser treats a class."""
     is_node = issubclass(kind, _Node)
     processed = issubclass(kind, traverser.nodes_to_be_processed()) if is_node else None
     looks = type(traverser).pre_processing_of_child is not _Traverser.pre_processing_of_child
@@ -71,9 +71,9 @@ def _ask(traverser: Any, kind: type) -> tuple[bool | None, bool]:
 
 
 def _traverse(traverser: Any, node: Any, child_id: int = -1) -> Any:
-    """Do what moto does, but ask once for each class of nodes, not for each node, whether it is to be processed.
+    """Traverse like moto does, but decide once per class, not per node, whether it is processed.
 
-    How many clauses there are, and which paths overlap, moto finds out for the whole and for each part of it.
+    moto would count clauses and look for overlapping paths in each part again, not only in the whole.
     """
     if type(traverser) in {_Counts, _Overlaps}:
         traverser.process(node)
@@ -95,7 +95,7 @@ def _traverse(traverser: Any, node: Any, child_id: int = -1) -> Any:
 
 
 def _copied(value: Any, parent: Any = None) -> Any:
-    """Copy an expression node by node, as deepcopy does; or anything else by that."""
+    """Copy an expression node by node, and anything else by deepcopy."""
     if not isinstance(value, _Node):
         return deepcopy(value)
     copy = object.__new__(type(value))
@@ -106,7 +106,7 @@ def _copied(value: Any, parent: Any = None) -> Any:
 
 
 def _copy_of_value(value: Any, _memo: object) -> Any:
-    """Copy a value of an attribute; moto changes lists, maps and sets, and replaces the rest."""
+    """Copy an attribute value. moto changes lists, maps and sets in place, but replaces other values."""
     copy = object.__new__(type(value))
     copy.type = value.type
     inner = value.value
@@ -121,7 +121,7 @@ def _copy_of_value(value: Any, _memo: object) -> Any:
 
 
 def _value_of(serializer: Any, value: Any, key: str, shape: Any) -> Any:
-    """Look a type of an attribute value up under its own name: it has no other."""
+    """Look up an attribute value's type by its own name, because it has no other."""
     if type(value) is dict and getattr(getattr(shape, "parent", None), "name", "") == "AttributeValue":
         return value.get(key)
     return _value_of_any(serializer, value, key, shape)
