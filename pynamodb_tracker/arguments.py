@@ -1,4 +1,4 @@
-"""Checks of arguments before any request: each error says what was given and what to write instead."""
+"""Checks arguments before any request is sent. Each error quotes the value and says what to write instead."""
 
 from __future__ import annotations
 
@@ -15,50 +15,50 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 LONGEST = timedelta(days=36_500)
-"""The longest lock or retention: adding more to the time now could go beyond the last year of `datetime`."""
+"""The longest lock or retention. Adding much more to the current time would overflow `datetime`."""
 
 _LONGEST_ID = 1024
 _SHOWN = 200
-"""Characters of a value that an error shows."""
+"""An error message shows this many characters."""
 
 
 def check_task_ids(method: str, task_ids: object) -> Iterator[str]:
-    """Return an iterator of task ids, which checks each one when it is taken; TypeError for what is no iterable."""
+    """Return an iterator that checks each task id as it is taken."""
     if isinstance(task_ids, str | bytes | bytearray | Mapping) or not isinstance(task_ids, Iterable):
         raise TypeError(f"{method} takes an iterable of ids, not {shown(task_ids)}")
     return map(check_task_id, task_ids)
 
 
 def check_group(name: object) -> str | None:
-    """Return the name of a group, which is stored as a task id is, or None."""
+    """Return a group name, or None. The same rules apply as to task ids."""
     return None if name is None else check_key("name of a group", name)
 
 
 def check_key(what: str, key: object) -> str:
-    """Return the value of a key of the table or of its index."""
+    """Return the key for a table or an index as plain text."""
     if not isinstance(key, str):
-        raise TypeError(f"a {what} must be text, not {shown(key)}{_as_text(key)}")
+        raise TypeError(f"a {what} must be text, not {shown(key)}{_text_hint(key)}")
     try:
         length = len(key.encode())
     except UnicodeEncodeError:
         raise ValueError(f"the {what} {shown(key)} has a lone surrogate, which UTF-8 cannot encode") from None
     if not 1 <= length <= _LONGEST_ID:
         raise ValueError(f"a {what} has 1 to {_LONGEST_ID} bytes, not {length}: {key[:40]!r}")
-    return str.__str__(key)  # the text of a member of an enumeration
+    return str.__str__(key)  # an enum member becomes its text
 
 
 check_task_id = partial(check_key, "task id")
-"""Return the task id; any text of 1 to 1024 bytes."""
+"""Return the task id, which can be any text of 1 to 1024 bytes."""
 
 
-def _as_text(task_id: object) -> str:
-    """Return a hint to write a number or a UUID as text; nothing for values that cannot be meant as an id."""
+def _text_hint(task_id: object) -> str:
+    """Return a hint to write a number or a UUID as text, or an empty text for other values."""
     is_number = isinstance(task_id, int) and not isinstance(task_id, bool) and task_id.bit_length() <= _LONGEST_ID
     return f": write {str(task_id)!r}" if is_number or isinstance(task_id, UUID) else ""
 
 
 def check_time(name: str, time: object) -> datetime | None:
-    """Return an aware time, or None."""
+    """Return an aware datetime in UTC, or None."""
     if time is None:
         return None
     if not isinstance(time, datetime):
@@ -72,7 +72,7 @@ def check_time(name: str, time: object) -> datetime | None:
 
 
 def check_due_time(due_time: object, name: str = "due_time") -> datetime | timedelta | None:
-    """Return when a task is due: an aware time, a duration from now, or None."""
+    """Return a due time: an aware datetime, a duration from now, or None."""
     if due_time is None or isinstance(due_time, datetime):
         return check_time(name, due_time)
     if not isinstance(due_time, timedelta):
@@ -83,7 +83,7 @@ def check_due_time(due_time: object, name: str = "due_time") -> datetime | timed
 
 
 def check_repeat(repeat: object) -> None:
-    """Refuse what is no rule; a rule is recognized by its method, because few programs import its class."""
+    """Refuse anything but a Repeat, which is recognized by its method, because few programs import the class."""
     if repeat is not None and not hasattr(repeat, "to_json"):
         raise TypeError(f"repeat must be a Repeat, not {shown(repeat)}: write Repeat.cron('0 2 * * *')")
 
@@ -91,19 +91,19 @@ def check_repeat(repeat: object) -> None:
 def check_new_task(
     task_id: object, due_time: object, group: object, repeat: object
 ) -> tuple[str, datetime | timedelta | None, str | None]:
-    """Return the id of a new task, when it is due, and its group; refuse a rule for a task of a group."""
+    """Check a new task's id, due time and group, and return them. A task in a group cannot repeat."""
     checked = check_task_id(task_id), check_due_time(due_time), check_group(group)
     check_repeat(repeat)
-    if group is not None and repeat is not None:  # it would hand on its turn at the end of each round
+    if group is not None and repeat is not None:  # the task would give up its turn after each round
         raise ValueError(
-            "a task of a group does not repeat: let one that repeats, without a group, create a task of the group at "
-            "each occurrence, by ctx.create(..., group=...)"
+            "a task of a group cannot repeat: let a repeating task without a group create a task in the group at each "
+            "occurrence, with ctx.create(..., group=...)"
         )
     return checked
 
 
 def check_duration(name: str, duration: object) -> timedelta:
-    """Return a duration above zero."""
+    """Return a duration, which must be above zero."""
     if not isinstance(duration, timedelta):
         raise TypeError(f"{name} must be a timedelta, not {shown(duration)}: write timedelta(seconds=...)")
     if not timedelta(0) < duration <= LONGEST:
@@ -112,12 +112,12 @@ def check_duration(name: str, duration: object) -> timedelta:
 
 
 def is_async(function: object) -> bool:
-    """Return whether a function is an `async def`, or an object that is called as one."""
+    """Return whether a function is an `async def`, or an object with an async `__call__`."""
     return callable(function) and any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
 
 
 def check_function(function: object, *, may_be_async: bool = False) -> None:
-    """Refuse what cannot be called, or would return before its work is done."""
+    """Refuse an object that is not callable, or that would return before its work is done."""
     if not callable(function):
         raise TypeError(f"this takes a function of the context, not {shown(function)}")
     for called in (function, type(function).__call__):
@@ -139,11 +139,11 @@ def check_function(function: object, *, may_be_async: bool = False) -> None:
 
 
 def check_parameters(function: Callable[..., object], *names: str, may_be_async: bool = False) -> None:
-    """Refuse a function that cannot be called with these arguments; what has no signature passes."""
+    """Refuse a function that does not accept these arguments. A function without a signature passes."""
     check_function(function, may_be_async=may_be_async)
     try:
-        signature = inspect.signature(function, follow_wrapped=False)  # a decorator may add arguments of its own
-    except ValueError:  # some functions that are written in C have no signature
+        signature = inspect.signature(function, follow_wrapped=False)  # a decorator may add its own arguments
+    except ValueError:  # some functions written in C do not have one
         return
     try:
         signature.bind(*names)
@@ -153,7 +153,7 @@ def check_parameters(function: Callable[..., object], *names: str, may_be_async:
 
 
 def check_function_of_context(function: Any, *, may_be_async: bool = False) -> None:
-    """Refuse what cannot be called with the context alone, before a task is claimed for it."""
+    """Refuse a function that cannot be called with only the context, before a task is claimed for it."""
     check_function(function, may_be_async=may_be_async)
     code = getattr(function, "__code__", None)
     if code is None or (code.co_argcount, code.co_kwonlyargcount) != (1, 0) or inspect.ismethod(function):
@@ -161,9 +161,9 @@ def check_function_of_context(function: Any, *, may_be_async: bool = False) -> N
 
 
 def named_as(public: str) -> Callable[[C], C]:
-    """Let Python's errors about the arguments of a class's methods name a class that users know, or what they call it.
+    """Let Python's own errors about arguments use a class's public name.
 
-    They would say "SyncStep.ignore() missing 1 required keyword-only argument".
+    Otherwise they would say "SyncStep.ignore() missing 1 required keyword-only argument".
     """
 
     def rename(kind: C) -> C:
@@ -179,9 +179,9 @@ def named_as(public: str) -> Callable[[C], C]:
 
 
 def written_as(example: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Let Python's error about the arguments of a call end with an example; `{0}` is what is called.
+    """Add an example to Python's own errors about wrong arguments. `{0}` stands for the called object.
 
-    That error has no frame of the function, which has not begun.
+    The traceback of such an error lacks the function, because it never started.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -191,7 +191,7 @@ def written_as(example: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
                 return function(*args, **options)
             except TypeError as error:
                 if error.__traceback__ and error.__traceback__.tb_next is None:
-                    known = _options_of(function) if "unexpected keyword" in str(error) else ""
+                    known = _list_options(function) if "unexpected keyword" in str(error) else ""
                     error.args = (f"{error}; write {example.format(*args)}{known}",)
                 raise
 
@@ -200,20 +200,20 @@ def written_as(example: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     return decorate
 
 
-def _options_of(function: Callable[..., object]) -> str:
+def _list_options(function: Callable[..., object]) -> str:
     parameters = inspect.signature(function).parameters.values()
     return ", with any of " + ", ".join(each.name for each in parameters if each.kind is each.KEYWORD_ONLY)
 
 
 def check_flags(**flags: object) -> None:
-    """Refuse each flag, by its name, that is neither True nor False."""
+    """Refuse any flag that is not True or False."""
     for name, flag in flags.items():
         if not isinstance(flag, bool):
             raise TypeError(f"{name} must be True or False, not {shown(flag)}")
 
 
 def check_limit(name: str, limit: object) -> int | None:
-    """Return a whole number from 1, or None."""
+    """Return a whole number of at least 1, or None."""
     if limit is None:
         return None
     if type(limit) is not int:
@@ -224,23 +224,23 @@ def check_limit(name: str, limit: object) -> int | None:
 
 
 def check_threads(threads: object, name: str = "threads") -> int:
-    """Return the number of threads, or of what is called `name`, from 1."""
+    """Return the number of threads, which must be at least 1. `name` is the parameter that the error mentions."""
     if type(threads) is not int or threads < 1:
         raise ValueError(f"{name} must be a whole number from 1, not {shown(threads)}")
     return threads
 
 
 def shown(value: object) -> str:
-    """Return a value as an error shows it: truncated if it is long, and even if its `repr` raises."""
+    """Return a value as text for an error message. The text is truncated. This never raises."""
     try:
         text = repr(value)
-    except Exception:  # noqa: BLE001 - the error to come is about the value, not about its repr
+    except Exception:  # noqa: BLE001 - the error is about the value, not about its repr
         return f"a {type(value).__name__}"
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a hint at the closest known name, or nothing."""
+    """Return a hint at the closest known name, or an empty text."""
     import difflib  # noqa: PLC0415 - only errors need it, and a cold start pays for every import
 
     near = difflib.get_close_matches(name, list(known), n=1)
@@ -248,7 +248,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def check_rate(name: str, rate: object) -> float | None:
-    """Return a number of starts per second, or None."""
+    """Return the allowed starts per second, or None."""
     if rate is None:
         return None
     if isinstance(rate, bool) or not isinstance(rate, int | float):
@@ -259,14 +259,14 @@ def check_rate(name: str, rate: object) -> float | None:
 
 
 def check_reason(reason: object) -> str:
-    """Return the reason of a command; it may be empty, but not left out."""
+    """Return the reason for a command, which may be an empty text."""
     if not isinstance(reason, str):
         raise TypeError(f"the reason must be text, not {shown(reason)}")
     return reason
 
 
 def check_name(name: str, given: object) -> str | None:
-    """Return the name of a person or a worker, or None; a ValueError for an empty one, which would name nobody."""
+    """Return a worker's or person's name, or None. An empty name is refused."""
     if given is None:
         return None
     if not isinstance(given, str):
@@ -277,7 +277,7 @@ def check_name(name: str, given: object) -> str | None:
 
 
 def check_text(name: str, text: object) -> str:
-    """Return the text; an empty one for None."""
+    """Return the text, or an empty one for None."""
     if text is None:
         return ""
     if not isinstance(text, str):

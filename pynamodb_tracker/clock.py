@@ -1,4 +1,4 @@
-"""The one clock of the library: every stored time comes from `now`, and tests stop it."""
+"""The library's only clock. Every stored time comes from `now`, so tests can stop the time."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import time
 from datetime import UTC, datetime, timedelta
 
 NEVER = datetime.max.replace(tzinfo=UTC)
-"""The due time of a task that only another task's end makes due."""
+"""The due time of a task that waits for another task to end."""
 
 LATEST = NEVER - timedelta(seconds=1)
-"""The latest due time of all other tasks."""
+"""The latest due time for all other tasks."""
 
 _GLANCE = 0.005
 """Seconds between two checks of a stopped clock."""
@@ -25,15 +25,15 @@ class Clock:
         return datetime.now(UTC)
 
     def seconds_until(self, time: datetime) -> float:
-        """Return how long a request may take before that time; below zero after it."""
+        """Return the seconds until that time, or a negative number if it has passed."""
         return (time - self.now()).total_seconds()
 
     def sleep(self, seconds: float) -> None:
-        """Wait for real."""
+        """Sleep in real time."""
         time.sleep(seconds)
 
     def wait(self, event: threading.Event, seconds: float) -> bool:
-        """Wait until the event is set, at most that long, and return whether it is."""
+        """Wait up to `seconds` for the event, and return whether it is set."""
         return event.wait(min(seconds, threading.TIMEOUT_MAX))
 
     def sleep_unless(self, stopped: threading.Event, seconds: float) -> bool:
@@ -41,7 +41,7 @@ class Clock:
         return stopped.wait(min(seconds, threading.TIMEOUT_MAX))
 
     async def sleep_async(self, seconds: float) -> None:
-        """Wait for real, on an event loop."""
+        """Sleep on an event loop, in real time."""
         import asyncio  # noqa: PLC0415 - few programs need it
 
         await asyncio.sleep(min(seconds, threading.TIMEOUT_MAX))
@@ -50,7 +50,7 @@ class Clock:
 
 
 class StoppedClock(Clock):
-    """A clock that moves only when `advance` is called, or by sleeping, which takes no time."""
+    """A clock that moves only when you call `advance`, or when the library sleeps, which takes no real time."""
 
     def __init__(self, at: datetime | None = None) -> None:
         if not isinstance(at, datetime | None):
@@ -64,26 +64,26 @@ class StoppedClock(Clock):
         """Return the time that the clock shows."""
         return self._now
 
-    def seconds_until(self, time: datetime) -> float:  # noqa: ARG002 - the time is never reached
-        """Return infinity: this clock does not move during a request."""
+    def seconds_until(self, time: datetime) -> float:  # noqa: ARG002 - a stopped clock never reaches any time
+        """Return infinity, because this clock does not move during a request."""
         return math.inf
 
     def advance(self, by: timedelta) -> None:
-        """Move the clock forward; a negative duration sets it back, which happens to real clocks, too."""
+        """Move the clock forward, or back if the duration is negative."""
         if not isinstance(by, timedelta):
             raise TypeError(f"a clock advances by a timedelta, not {by!r}: write timedelta(seconds=...)")
         with self._lock:
             self._now += by
 
     def sleep(self, seconds: float) -> None:
-        """Move forward by `seconds` at once."""
+        """Move forward by `seconds` immediately."""
         self.advance(timedelta(seconds=seconds))
 
     def wait(self, event: threading.Event, seconds: float) -> bool:
-        """Wait until the event is set or the clock has moved forward by `seconds`; return whether it is set."""
+        """Wait until the event is set, or the clock has moved by `seconds`. Return whether the event is set."""
         end = self.now() + timedelta(seconds=seconds)
         while self.now() < end:
-            if event.wait(_GLANCE):  # nothing wakes up both when an event is set and when the clock is moved
+            if event.wait(_GLANCE):  # no primitive waits for the event and for `advance`
                 return True
         return event.is_set()
 
@@ -94,18 +94,18 @@ class StoppedClock(Clock):
         return stopped.is_set()
 
     async def sleep_async(self, seconds: float) -> None:
-        """Move forward by `seconds` at once; other tasks of the event loop have a turn."""
+        """Move forward by `seconds` immediately, and let other asyncio tasks run."""
         import asyncio  # noqa: PLC0415 - as above
 
         self.sleep(seconds)
         await asyncio.sleep(0)
 
     async def wait_async(self, seconds: float) -> None:
-        """Wait, on an event loop, until the clock has moved forward by `seconds`."""
+        """Wait on an event loop until the clock has moved forward by `seconds`."""
         import asyncio  # noqa: PLC0415 - as above
 
         end = self.now() + timedelta(seconds=seconds)
-        while self.now() < end:  # noqa: ASYNC110 - nothing tells it that the clock was moved
+        while self.now() < end:  # noqa: ASYNC110 - `advance` notifies nobody
             await asyncio.sleep(_GLANCE)
 
 
@@ -114,29 +114,29 @@ _clock = _SYSTEM
 
 
 def use(clock: Clock) -> Clock:
-    """Make `clock` the library's clock for the whole process, and return the one that was in use."""
+    """Replace the clock for the whole process, and return the previous one."""
     global _clock
     before, _clock = _clock, clock
     return before
 
 
 def now() -> datetime:
-    """Return the time now; read once per transition, so that all times of a transition agree."""
+    """Return the current time in UTC. A transition reads it once, so all times that it stores agree."""
     return datetime.now(UTC) if _clock is _SYSTEM else _clock.now()
 
 
 def seconds_until(time: datetime) -> float:
-    """Return how long a request may take before that time, in seconds; infinity if the clock is stopped."""
+    """Return the seconds until that time, or infinity if the clock is stopped."""
     return (time - datetime.now(UTC)).total_seconds() if _clock is _SYSTEM else _clock.seconds_until(time)
 
 
 def sleep(seconds: float) -> None:
-    """Wait between two tries."""
+    """Sleep for that many seconds, or move a stopped clock."""
     _clock.sleep(seconds)
 
 
 def wait(event: threading.Event, seconds: float) -> bool:
-    """Wait until the event is set, at most that long, and return whether it is."""
+    """Wait up to `seconds` for the event, and return whether it is set."""
     return _clock.wait(event, seconds)
 
 
@@ -146,17 +146,17 @@ def sleep_unless(stopped: threading.Event, seconds: float) -> bool:
 
 
 async def sleep_async(seconds: float) -> None:
-    """Wait on an event loop."""
+    """Sleep on an event loop, or move a stopped clock."""
     await _clock.sleep_async(seconds)
 
 
 async def wait_async(seconds: float) -> None:
-    """Wait, on an event loop, until the clock has moved forward by `seconds`."""
+    """Wait on an event loop until the clock has moved forward by `seconds`."""
     await _clock.wait_async(seconds)
 
 
 def parse(text: str) -> datetime:
-    """Return a time in ISO 8601; a ValueError for one without an offset from UTC."""
+    """Return a time in ISO 8601. Text without an offset from UTC raises a ValueError."""
     time = datetime.fromisoformat(text)
     if time.tzinfo is None:
         raise ValueError(f"{text!r} has no offset from UTC")
@@ -164,7 +164,7 @@ def parse(text: str) -> datetime:
 
 
 def read(text: str) -> datetime | None:
-    """Return a stored time, or None for text that is no aware time."""
+    """Return a stored time, or None if the text is not an aware time."""
     try:
         return parse(text)
     except ValueError:
@@ -172,12 +172,12 @@ def read(text: str) -> datetime | None:
 
 
 def in_words(time: datetime) -> str:
-    """Return a time for people, in UTC and whole seconds."""
+    """Return a time as people read it, in UTC and whole seconds."""
     return f"{time.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def stamp(time: datetime) -> str:
-    """Return the stored form of an aware time: UTC, 31 characters whose order is the order of time."""
+    """Return a time as it is stored: 31 characters in UTC, which sort chronologically."""
     if time.tzinfo is not UTC:
         time = time.astimezone(UTC)
     date = f"{time.year:04}-{time.month:02}-{time.day:02}"  # twice as fast as isoformat, and each run needs several

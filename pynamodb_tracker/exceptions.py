@@ -1,22 +1,22 @@
-"""Everything that the library raises, in one tree.
+"""All exceptions that the library raises, in one tree.
 
 TrackerError
-├── DefinitionError             a use case or a step is declared wrongly; raised when the class is created
+├── DefinitionError             a class declares a use case or a step incorrectly
 ├── TaskAlreadyExistsError      create: the task exists
-├── SignalAlreadyReceivedError    send: the task has another signal of that name
+├── SignalAlreadyReceivedError    send: the task has another signal with that name
 ├── LockLostError               the row proves that this run no longer holds the lock
 ├── ValueNotStorableError       a value cannot be stored (also a ValueError)
 ├── TaskNotStartableError       a claim, a reopen, an ignore or a delete was refused
-│   ├── TaskNotFoundError       there is no such task
-│   ├── TaskNotReadyError       it is not due yet, or an earlier step is not done
-│   ├── TaskLockedError         another worker holds it
+│   ├── TaskNotFoundError       the task does not exist
+│   ├── TaskNotReadyError       the task is not due yet, or an earlier step is not done
+│   ├── TaskLockedError         another worker holds the lock
 │   ├── TaskAlreadySucceededError   this step is done
 │   ├── PayloadMismatchError    the step was started with another payload before
-│   ├── TaskIgnoredError        it is ignored, and waits for a person
-│   ├── StepPausedError         the step is paused for everybody
-│   └── TaskFormatError         a later version of the library wrote it
-├── GiveUp                      raised by the user's block: ignore the task at once
-└── RetryLater                  raised by the user's block: fail this attempt, start the next one after a delay
+│   ├── TaskIgnoredError        the task is ignored until somebody reopens it
+│   ├── StepPausedError         the step is paused for all workers
+│   └── TaskFormatError         a later version of the library wrote the row
+├── GiveUp                      raise it in a block to ignore the task immediately
+└── RetryLater                  raise it in a block to fail this attempt and retry after a delay
 
 Wrong arguments raise a ValueError or a TypeError, before any request. Failed requests raise PynamoDB's own errors.
 """
@@ -47,14 +47,14 @@ __all__ = [
 ]
 
 INSTALLABLE = "PATH-OF-THE-CLONE"
-"""What pip installs, in messages and on pages; "pynamodb-tracker" once the package index has it."""
+"""The argument of `pip install` in messages and on pages. It becomes "pynamodb-tracker" with the first release."""
 
 
 if TYPE_CHECKING:
     from typing import Protocol
 
     class FoundTask(Protocol):
-        """The row of a task as an error found it: an instance of your class, so `isinstance` gives you all of it."""
+        """The task's row when the error was raised: an instance of your class, so `isinstance` narrows its type."""
 
         task_id: str
         use_case_id: str
@@ -76,19 +76,19 @@ if TYPE_CHECKING:
 
 
 TROUBLESHOOT = "https://pynamodb-tracker.github.io/pynamodb-tracker/how-to/troubleshoot/"
-"""The page that says for each common error what it means, and what to do."""
+"""The page that explains each common error and what to do about it."""
 
 
 def address_of(error: type[TrackerError]) -> str:
-    """Return the note that each error of a class with an entry has."""
+    """Return the note with the address that explains this class of errors."""
     return f"See {TROUBLESHOOT}#{error.entry}"
 
 
 class TrackerError(Exception):
-    """The base class of all errors of the library; a note has the address of what to do about it, if there is one."""
+    """The base class for all errors in this library. A note links to the page that explains the error."""
 
     entry: ClassVar[str] = ""
-    """The part of the page *Troubleshoot* about errors of this class."""
+    """The section about this class on the page *Troubleshoot*."""
 
     def __init__(self, *args: object) -> None:
         super().__init__(*args)
@@ -97,13 +97,13 @@ class TrackerError(Exception):
 
 
 class DefinitionError(TrackerError):
-    """A class declares a use case, a step or an attribute in a way that cannot work; the message says what to write."""
+    """A class declares a use case, a step or an attribute that cannot work. The message says what to write."""
 
     entry = "a-class-cannot-be-defined"
 
 
 class TaskError(TrackerError):
-    """An error about the task `task_id`; `task` is its row as it was found, if one was read."""
+    """An error about the task `task_id`. If its row was read, `task` contains it."""
 
     def __init__(self, message: str, *, task_id: str = "", task: FoundTask | None = None) -> None:
         super().__init__(message)
@@ -112,11 +112,11 @@ class TaskError(TrackerError):
 
 
 class TaskAlreadyExistsError(TaskError):
-    """`create` found a task with this id in the use case, and did not change it."""
+    """`create` found a task with this id, and did not change it."""
 
 
 class SignalAlreadyReceivedError(TaskError):
-    """The task has got another signal of that name in this round: `signal`, with its `value`, `by` and `time`."""
+    """The task has already received another signal with that name: `signal`, with its `value`, `by` and `time`."""
 
     def __init__(self, message: str, *, task_id: str = "", task: FoundTask | None = None, signal: Any = None) -> None:
         super().__init__(message, task_id=task_id, task=task)
@@ -124,13 +124,13 @@ class SignalAlreadyReceivedError(TaskError):
 
 
 class LockLostError(TaskError):
-    """The row proves that another worker or a person took over the task: nothing was recorded for this run since."""
+    """Another worker or a person has taken over the task. Nothing that this run did since then was recorded."""
 
     entry = "locklosterror"
 
 
 class ValueNotStorableError(TaskError, ValueError):
-    """A value cannot be stored; `attribute` is its name and `size` its size in bytes, if that is the reason."""
+    """A value cannot be stored. `attribute` is its name. If it is too large, `size` is its size in bytes."""
 
     entry = "a-value-cannot-be-stored"
 
@@ -148,55 +148,55 @@ class ValueNotStorableError(TaskError, ValueError):
         self.size = size
 
     def name_task(self, task_id: str) -> None:
-        """Say which task the value was for, unless the error does already."""
+        """Add the task id to the message, unless it is already there."""
         if not self.task_id:
             self.task_id = task_id
-            self.args = (f"{self}; the task is {task_id!r}",)
+            self.args = (f"{self} (task {task_id!r})",)
 
 
 class TaskNotStartableError(TaskError):
     """The task could not be started or changed.
 
-    This base class itself is raised with `detailed_error=False`, and if responses take longer than `lock_for`.
+    This base class itself is raised with `detailed_error=False`, and when responses take longer than `lock_for`.
     """
 
     entry = "a-task-does-not-start"
 
     skipped_occurrence = False
-    """Whether this call found that no attempt was left for the occurrence of a task that repeats, and recorded that."""
+    """Whether a repeating task had no attempts left for this occurrence. The call has recorded that."""
 
 
 class TaskNotFoundError(TaskNotStartableError):
-    """There is no task with this id in the use case."""
+    """The use case has no task with this id."""
 
 
 class TaskNotReadyError(TaskNotStartableError):
-    """The task is not due yet, or one of its earlier steps is not done."""
+    """The task is not due yet, or an earlier step is not done."""
 
 
 class TaskLockedError(TaskNotStartableError):
-    """Another worker holds the task: `task.worker` until `task.lock_expire_time`."""
+    """Another worker, `task.worker`, holds the lock until `task.lock_expire_time`."""
 
 
 class TaskAlreadySucceededError(TaskNotStartableError):
-    """This step of the task is done."""
+    """The task has already completed this step."""
 
     skipped = False
-    """Whether a run has chosen a later step, or the end, so that this step is not to run."""
+    """Whether an earlier run skipped this step: it went to a later one, or to the end."""
 
 
 class PayloadMismatchError(TaskNotStartableError):
-    """The step was started with another payload before (`must_match` of `start`), so this is another call."""
+    """The step was first started with another payload (`start(must_match=...)`), so this is a different call."""
 
     entry = ""
 
 
 class TaskIgnoredError(TaskNotStartableError):
-    """The task is ignored, by a person, by GiveUp or after its last attempt, and waits for a `reopen`."""
+    """The task is ignored until somebody reopens it. A person, GiveUp or its last attempt ended it."""
 
 
 class StepPausedError(TaskNotStartableError):
-    """The step is paused `until` then, or until somebody resumes it if that is None; the task stays as it is."""
+    """The step is paused until `until`, or until somebody resumes it if that is None. The task is unchanged."""
 
     def __init__(
         self, message: str, *, task_id: str = "", task: FoundTask | None = None, until: datetime | None = None
@@ -225,11 +225,11 @@ REASONS: dict[
     TaskIgnoredError: "ignored",
     StepPausedError: "paused",
 }
-"""Why a task was not started, in the word that logs and metrics have for it."""
+"""Why a task was not started, in the words of logs and metrics."""
 
 
-class GiveUp(TrackerError):  # noqa: N818 - an instruction of the user's block, not an error of the library
-    """Raise it in the block to ignore the task at once, whether attempts are left or not; its message is the reason.
+class GiveUp(TrackerError):  # noqa: N818 - users raise it as an instruction, it does not report an error
+    """Raise it in the block to ignore the task immediately, even if attempts are left. Its message is the reason.
 
     Examples:
         >>> with Order.ship.start("o-2", skip_error=True):
@@ -237,10 +237,14 @@ class GiveUp(TrackerError):  # noqa: N818 - an instruction of the user's block, 
     """
 
 
-class RetryLater(TrackerError):  # noqa: N818 - an instruction of the user's block, not an error of the library
-    """Raise it in the block to fail this attempt; the next one starts no earlier than `delay` from now.
+class RetryLater(TrackerError):  # noqa: N818 - users raise it as an instruction, it does not report an error
+    """Raise it in the block to fail this attempt and retry after a delay.
 
-    With `use_attempt=False`, it uses up no attempt, up to 1,000 times until the step succeeds or is reopened.
+    Args:
+        delay: The next attempt starts after this delay at the earliest.
+        message: The reason, which is stored as the attempt's error.
+        use_attempt: If False, this failure does not count as an attempt. This can happen up to 1,000 times, until the
+            step succeeds or is reopened.
 
     Examples:
         >>> with Order.ship.start("o-2", skip_error=True):

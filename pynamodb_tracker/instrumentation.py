@@ -1,7 +1,7 @@
-"""Hooks: code of yours, or of a monitoring library, that is called when tasks are created, run and refused.
+"""Hooks: your own code, or a monitoring library, that is called when tasks are created, run and refused.
 
-A hook is registered for the whole process, by a call: nothing is observed because a package can be imported. Without
-hooks, a run and a creation look once at an empty tuple.
+You register a hook for the whole process. Importing a package never does that. Without hooks, a run costs one look at
+an empty tuple.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ log = logging.getLogger("pynamodb_tracker")
 
 
 class RunDetails:
-    """One run of a step of a task, as hooks see it; `outcome`, `duration` and `error` are set once it has ended."""
+    """A run, as hooks see it. `outcome`, `duration` and `error` are set when it has ended."""
 
     __slots__ = (
-        "__weakref__",  # hooks may keep something for each run that has not ended
+        "__weakref__",  # hooks may remember runs that have not ended
         "attempt",
         "duration",
         "error",
@@ -42,32 +42,32 @@ class RunDetails:
     def __init__(self, use_case_id: str, step: str, task_id: str, start_time: datetime) -> None:
         self.use_case_id = use_case_id
         self.step = step
-        """The name of the step."""
+        """The step's name."""
         self.task_id = task_id
         self.start_time = start_time
         """When the task was claimed, before the request was sent."""
         self.task: Any = None
-        """The row, which the block may change; None if the claim was refused."""
+        """The row, which the block may change, or None if the claim was refused."""
         self.attempt: int | None = None
-        """Which attempt of the step it is, from 1; None if the claim was refused."""
+        """The number of this attempt, from 1, or None if the claim was refused."""
         self.fence: int | None = None
-        """Which claim of the task it is, from 1; None if the claim was refused."""
+        """The number of this claim, from 1, or None if the claim was refused."""
         self.took_over = False
-        """Whether the run before it did not end: its worker died, or lost the lock."""
+        """Whether the previous run never ended, because its worker died or lost the lock."""
         self.outcome: Literal["succeeded", "failed", "ignored", "released", "refused"] | None = None
-        """What is on record; refused: the task was not started, or its end could not be recorded."""
+        """The recorded outcome. "refused" means that the task did not start, or its outcome could not be recorded."""
         self.skipped_occurrence = False
-        """Whether the task repeats, and no attempt is left for this occurrence: it waits for the next one."""
+        """Whether a repeating task has no attempts left for this occurrence, and waits for the next one."""
         self.postponed = False
-        """Whether it failed by RetryLater(..., use_attempt=False), and its attempt does not count."""
+        """Whether the attempt failed with RetryLater(..., use_attempt=False), so it does not count."""
         self.error: BaseException | None = None
-        """Why the task was not started, what the block raised, or why its end could not be recorded."""
+        """The refusal, the block's exception, or the error that prevented recording the outcome."""
         self.duration = timedelta(0)
-        """How long it took, including the requests at its start and its end."""
+        """How long the run took, including its first and last request."""
 
     @property
     def log_fields(self) -> dict[str, object]:
-        """What every log record about the run has as `extra`."""
+        """Return the `extra` of all log records about this run."""
         return log_fields(self.use_case_id, self.step, self.task_id, self.attempt, self.fence)
 
     def __repr__(self) -> str:
@@ -75,10 +75,10 @@ class RunDetails:
 
 
 class Hook:
-    """Called when tasks are created, run and refused: override the methods that you need, and register an instance.
+    """Called when tasks are created, run and refused. Override the methods that you need, and register an instance.
 
-    An Exception that a method raises is logged, and changes nothing for the task. Methods are called by the thread that
-    does the work, so they have to be quick, and those of one hook may be called at the same time.
+    Methods must be quick, because they run in the worker's thread, and several threads may call them at the same time.
+    If a method raises an Exception, it is logged, and the task is not affected.
 
     Examples:
         >>> class Printer(Hook):
@@ -87,31 +87,31 @@ class Hook:
     """
 
     def on_create(self, use_case_id: str, task_id: str) -> Mapping[str, str] | None:
-        """Return entries for the `trace` of a task that is about to be created; None for none.
+        """Return entries for a new task's `trace`, or None.
 
-        If its creator gives one of them, that has priority, and none of these is stored. Nor are they if they do not
-        fit into the 512 bytes of a trace, which is logged.
+        None of them is stored if `create` already got one of the same names, or if they exceed the trace's 512 bytes.
+        The latter is logged.
         """
 
     def on_start(self, run: RunDetails) -> AbstractContextManager[object] | None:
-        """Return what to enter around the block of a task that was claimed; None for nothing.
+        """Return a context manager to enter around the block, or None.
 
-        It is entered before the block, and left once its end is recorded, in the context of the block, so that it may
+        It is entered before the block and left after the outcome is recorded. It runs in the block's context, so it may
         set context variables. It cannot suppress an exception.
         """
 
     def on_end(self, run: RunDetails) -> None:
-        """Take note of the end of a run, before what `on_start` returned is left; called once for each start.
+        """Handle a run that has ended. It is called once per start, before leaving the context manager from `on_start`.
 
-        If a worker releases the task while the block still runs, it is called in another thread than the block's, and
-        may come after the block has been left.
+        If a worker releases the task while the block is still running, this is called in a thread other than the
+        block's, perhaps after the block has ended.
         """
 
     def on_refuse(self, run: RunDetails) -> None:
-        """Take note of a task that was not started; the `error` of the run says why."""
+        """Handle a task that was not started. `run.error` says why."""
 
     def on_lock_lost(self, run: RunDetails, error: Exception) -> None:
-        """Take note that the lock of a run is lost, as the row has shown to a heartbeat or a write; called once."""
+        """Handle a lost lock, which a heartbeat or a write has discovered. It is called once per run."""
 
 
 _METHODS = ("on_create", "on_start", "on_end", "on_refuse", "on_lock_lost")
@@ -121,31 +121,35 @@ _NOT_PLAIN = CO_COROUTINE | CO_GENERATOR | CO_ASYNC_GENERATOR
 _guard = threading.Lock()
 
 hooks: tuple[Hook, ...] = ()
-"""Those that are registered; replaced as a whole, never changed: a run keeps those with which it began."""
+"""The registered hooks. The tuple is replaced and never changed, so each run keeps the hooks that it began with."""
 
 
 def add_hook(hook: Hook) -> Callable[[], None]:
-    """Call the hook for everything that happens in this process from now on; what is returned removes it.
+    """Call the hook from now on, for all tasks in this process. Runs that have already begun are not affected.
 
-    Runs that have begun by then are not affected. The same hook can be added once: ValueError. TypeError if one of its
-    methods is async, or a generator.
+    Returns:
+        A function that removes the hook.
+
+    Raises:
+        ValueError: The hook was already added.
+        TypeError: One of its methods is async, or a generator.
 
     Examples:
         >>> remove = add_hook(Hook())
         >>> remove()
     """
-    global hooks  # noqa: PLW0603 - one list of hooks for the whole process
+    global hooks  # noqa: PLW0603 - the whole process shares the hooks
     if not isinstance(hook, Hook):
         raise TypeError(f"add_hook takes an instance of a subclass of Hook, not {hook!r}")
     for name in _METHODS:
         if getattr(getattr(getattr(hook, name), "__code__", None), "co_flags", 0) & _NOT_PLAIN:
             raise TypeError(
-                f"{name} of {hook!r} is an async or generator function, whose body would not run: write a plain "
+                f"{name} of {hook!r} is an async or generator function, which would not run: write a plain "
                 "function, and add @contextmanager to an on_start that yields"
             )
     with _guard:
         if any(each is hook for each in hooks):
-            raise ValueError(f"{hook!r} was added before: remove it first")
+            raise ValueError(f"{hook!r} was already added: remove it first")
         hooks = (*hooks, hook)
 
     def remove() -> None:
@@ -163,12 +167,12 @@ def log_fields(
     attempt: int | None = None,
     fence: int | None = None,
 ) -> dict[str, object]:
-    """Return the `extra` of a log record: the same fields wherever it comes from; None for what is not known."""
+    """Return the `extra` for log records. All records have these fields, and None stands for an unknown value."""
     return {"use_case_id": use_case_id, "step": step, "task_id": task_id, "attempt": attempt, "fence": fence}
 
 
 def notify(hook: Hook, method: str, run: RunDetails, *args: object) -> None:
-    """Call a method of a hook about a run; an Exception is logged."""
+    """Call a hook's method about a run, and log any Exception."""
     try:
         getattr(hook, method)(run, *args)
     except Exception:
@@ -176,16 +180,16 @@ def notify(hook: Hook, method: str, run: RunDetails, *args: object) -> None:
 
 
 def trace_of(use_case_id: str, task_id: str, given: Collection[str]) -> dict[str, str]:
-    """Return the entries that hooks have for the trace of a new task, whose creator gives those of these names.
+    """Return the hooks' entries for a new task's trace. `given` contains the names that `create` already got.
 
-    The entries of a hook belong together, as a traceparent and its tracestate do: if one is given, none of them counts.
+    A hook's entries belong together, like a traceparent and its tracestate. If one is given, all of them are dropped.
     """
     entries: dict[str, str] = {}
     for hook in hooks:
         try:
             own = _checked_entries(hook.on_create(use_case_id, task_id))
         except Exception:
-            text = "on_create of the hook %r raised, and nothing of it is stored"
+            text = "on_create of the hook %r raised, so none of its entries are stored"
             log.exception(text, hook, extra=log_fields(use_case_id, task_id=task_id))
             continue
         if not any(name in given for name in own):
@@ -194,7 +198,7 @@ def trace_of(use_case_id: str, task_id: str, given: Collection[str]) -> dict[str
 
 
 def _checked_entries(given: object) -> dict[str, str]:
-    """Return what an `on_create` has returned, as a dictionary; TypeError for what cannot be stored."""
+    """Return the entries from an `on_create` as a dictionary, or raise a TypeError if they are not text."""
     if given is None:
         return {}
     if isinstance(given, Mapping):

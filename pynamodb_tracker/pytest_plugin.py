@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 def pytest_collection_finish() -> None:
-    """Close what modules have opened with `open_local_table`: tests begin with empty tables."""
+    """Close tables that modules have opened with `open_local_table`, so that tests begin with empty ones."""
     if tables := sys.modules.get("pynamodb_tracker.testing.tables"):
         tables.close_local_tables()
 
 
 @pytest.fixture
 def local_table() -> Iterator[LocalTable]:
-    """Call it with a table or a use case: until the test ends, the table is in memory, on moto."""
+    """Call it with a table or a use case to have its table in memory, on moto, until the test ends."""
     from pynamodb_tracker import testing  # noqa: PLC0415 - only tests that ask for it pay the import
 
     with ExitStack() as stack:
@@ -39,7 +39,7 @@ def local_table() -> Iterator[LocalTable]:
 
 @pytest.fixture
 def local_server() -> Iterator[LocalServer]:
-    """Call it with a table or a use case: until the test ends, a server has the table for all processes."""
+    """Call it with a table or a use case to have its table on a server for all processes, until the test ends."""
     from pynamodb_tracker import testing  # noqa: PLC0415 - only tests that ask for it pay the import
 
     with ExitStack() as stack:
@@ -54,7 +54,7 @@ def local_server() -> Iterator[LocalServer]:
 
 @pytest.fixture
 def stopped_clock() -> Iterator[StoppedClock]:
-    """Stop the library's clock until the test ends: `stopped_clock.advance(timedelta(...))` moves it."""
+    """Stop the library's clock until the test ends. Move it with `stopped_clock.advance(timedelta(...))`."""
     from pynamodb_tracker import testing  # noqa: PLC0415 - only tests that ask for it pay the import
 
     with testing.stopped_clock() as clock:

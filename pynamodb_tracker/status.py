@@ -1,4 +1,4 @@
-"""The statuses of a task, and the integer code that each status of each step is stored as."""
+"""Task statuses, and the integer codes that are stored for them."""
 
 from __future__ import annotations
 
@@ -6,35 +6,35 @@ from collections.abc import Iterable
 from enum import StrEnum
 
 LOWEST, HIGHEST, SPACING = 1, 990, 5
-"""Numbers of steps are whole, within these bounds, and this far apart: four codes, and one in reserve."""
+"""Step numbers are whole, between these bounds, and this far apart. A step uses four codes and reserves one."""
 
 END = 1000
-"""The code of a task whose last step succeeded."""
+"""The code after the last step has succeeded."""
 
 
 class Status(StrEnum):
-    """The status of a step of a task. The transitions between them: see docs/explanation/states.md.
+    """The status of a step. docs/explanation/states.md lists the transitions.
 
     Examples:
         >>> assert Order.ship.failed.status is Status.FAILED
     """
 
     PENDING = "pending"
-    """Waits for its first attempt, or for the next one after a release or a reopen; left by a claim or an ignore."""
+    """Waiting for its first attempt, or for the next one after a release or reopen. A claim or an ignore ends it."""
     IN_PROGRESS = "in_progress"
-    """A worker holds the lock; left by that worker or, once the lock has expired, by the next claim or an ignore."""
+    """A worker holds the lock. That worker ends it, or an ignore, or the next claim after the lock has expired."""
     FAILED = "failed"
-    """The last attempt failed and another one is allowed; left by a claim, a reopen or an ignore."""
+    """The last attempt failed, and the task may be retried. A claim, a reopen or an ignore ends it."""
     SUCCEEDED = "succeeded"
-    """Done; if there is a next step, this is the same state as pending of that one."""
+    """Done. If there is a next step, the task is pending there, which is the same state."""
     IGNORED = "ignored"
-    """Not tried any more: by a person, GiveUp or the last attempt; left by a reopen, or a claim with `also_from`."""
+    """A person, GiveUp or the last failure ended the task. A reopen, or a claim with `also_from`, continues it."""
 
     def __eq__(self, other: object) -> bool:
-        """Compare with another status, or its text; TypeError for a number, because `task.status` is a code."""
+        """Compare with another status or its text. A number is a TypeError, because `task.status` is a code."""
         if isinstance(other, int) and not isinstance(other, bool):
             raise TypeError(
-                f"{other} is the code of a state, which is never equal to Status.{self.name}: compare "
+                f"{other} is a state's code, which never equals Status.{self.name}: compare "
                 f"task.state.status with Status.{self.name}, or task.state with a state such as Order.ship.{self}"
             )
         return str.__eq__(self, other)
@@ -46,7 +46,7 @@ class Status(StrEnum):
 
 
 class Codes:
-    """The codes of a step: its number, and the three that follow; `succeeded` belongs to what comes next."""
+    """A step's codes: its number and the three that follow. `succeeded` is the next step's number, or the end."""
 
     def __init__(
         self, use_case_id: str, step: str, pending: int, succeeded: int, *, branch: bool = False, done_from: int = END
@@ -56,30 +56,30 @@ class Codes:
         self.pending = pending
         self.succeeded = succeeded
         self.done_from = min(done_from, succeeded)
-        """The lowest code of a task that this step is behind: the number of the next step, also of a branch."""
+        """The lowest code that proves this step is done: the next step's number, even if that is a branch."""
         self.branch = branch
-        """Whether only a run that chooses it leads to the step."""
+        """Whether a task gets to this step only if a run chooses it."""
         self.in_progress = pending + 1
         """The code while a worker holds the lock."""
         self.failed = pending + 2
-        """The code after an attempt that failed."""
+        """The code after a failed attempt."""
         self.ignored = pending + 3
-        """The code of an ignored task."""
+        """The code after the task was ignored."""
         self.own = {
             self.pending: Status.PENDING,
             self.in_progress: Status.IN_PROGRESS,
             self.failed: Status.FAILED,
             self.ignored: Status.IGNORED,
         }
-        """The four codes that only this step has."""
+        """The four codes that belong only to this step."""
 
     def code(self, status: Status) -> int:
-        """Return the code of `status` at this step."""
+        """Return this step's code for a status."""
         return self.succeeded if status is Status.SUCCEEDED else next(c for c, s in self.own.items() if s is status)
 
 
 def name_of(code: int, steps: Iterable[Codes]) -> str:
-    """Return a state in words, such as `ship pending`; `unknown 25` for a code that no step declares."""
+    """Return a state's name, such as `ship pending`, or `unknown 25` if no step has that code."""
     for codes in steps:
         if code in codes.own:
             return f"{codes.step} {codes.own[code]}"

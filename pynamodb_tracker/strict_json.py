@@ -1,4 +1,4 @@
-"""JSON that every other program can read: without NaN and infinity, and not nested deeper than any Python can walk.
+"""JSON that every program can read: without NaN and infinity, and with limited nesting.
 
 https://datatracker.ietf.org/doc/html/rfc8259#section-6
 """
@@ -10,17 +10,17 @@ import math
 from typing import Any
 
 MAX_DEPTH = 200
-"""How many lists and dictionaries may be nested in each other where a value is stored as JSON. Python stops at its own
-limit, which depends on its version, and on how deep the stack is when it reads."""
+"""How deep lists and dictionaries may be nested in a JSON value. Python's own limit varies with its version and with
+the depth of the call stack."""
 
 
 def dumps(value: object, **options: Any) -> str:
-    """Return the text of a value; a ValueError if it has a NaN or an infinity. Options are those of `json.dumps`."""
+    """Serialize a value with the options of `json.dumps`. NaN and infinity raise a ValueError."""
     return json.dumps(value, allow_nan=False, **options)
 
 
 def is_too_deep(value: object, text: str) -> bool:
-    """Return whether a value, whose text this is, has more than 200 levels of lists and dictionaries."""
+    """Return whether the value, serialized as `text`, is nested deeper than 200 levels."""
     if text.count("[") + text.count("{") <= MAX_DEPTH:
         return False
     level = [value] if isinstance(value, dict | list | tuple) else []
@@ -31,14 +31,14 @@ def is_too_deep(value: object, text: str) -> bool:
 
 
 def too_deep(name: str) -> ValueError:
-    """Return the error for a value that is nested too deep."""
+    """Return the error for a value that is nested too deeply."""
     return ValueError(f"{name} is nested more than {MAX_DEPTH} levels deep")
 
 
 def marked(value: Any) -> Any:
-    """Return the value with text in place of numbers that JSON does not have: "<NaN>", "<Infinity>", "<-Infinity>".
+    """Return the value with "<NaN>", "<Infinity>" or "<-Infinity>" instead of numbers that JSON does not support.
 
-    Other programs may have stored such numbers: Python's own `json` writes them.
+    Python's `json` writes such numbers, so another program may have stored them.
     """
     if isinstance(value, dict):
         return {name: marked(each) for name, each in value.items()}

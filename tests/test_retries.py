@@ -174,7 +174,7 @@ def test_items_that_come_one_by_one_are_all_read_soon_and_that_is_logged_once(
     assert len(found) == 30
     assert stopped_clock.now() - begun <= timedelta(seconds=30 * 0.05)
     assert [text for text in caplog.messages if "small pieces" in text] == [
-        "the table jobs returns BatchGetItem in small pieces: 24 keys are left after 6 requests"
+        "the table jobs returns BatchGetItem in small pieces: 24 keys remain after 6 requests"
     ]
 
 
@@ -182,7 +182,7 @@ def test_items_that_come_one_by_one_are_all_read_soon_and_that_is_logged_once(
 def test_keys_that_are_never_processed_are_an_error(network: Network) -> None:
     network.rule = in_pieces(0)
 
-    with pytest.raises(GetError, match="2 keys were left unprocessed"):
+    with pytest.raises(GetError, match="2 keys were not processed"):
         list(get_items(JobTask.tracker.connection(), [Job.tracker.key("a"), Job.tracker.key("b")]))
 
 
@@ -191,7 +191,7 @@ def test_small_pieces_end_at_the_deadline(network: Network, stopped_clock: Stopp
     network.rule, deadline = in_pieces(1), stopped_clock.now() + timedelta(seconds=1.1)
     keys = [Job.tracker.key(f"k-{number}") for number in range(100)]
 
-    with ending_by(deadline), pytest.raises(GetError, match="left unprocessed"):
+    with ending_by(deadline), pytest.raises(GetError, match="were not processed"):
         list(get_items(JobTask.tracker.connection(), keys))
 
     assert stopped_clock.now() <= deadline

@@ -62,7 +62,7 @@ MISTAKES: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: Order.shipp, AttributeError, "Order has no step or attribute 'shipp'; did you mean 'ship'?"),  # type: ignore[attr-defined]
     (lambda: Order.ship.done, AttributeError, "ship has no 'done'; its states are pending, in_progress, failed,"),  # type: ignore[attr-defined]
     (lambda: Order.ship.pendin, AttributeError, "ship has no 'pendin'; its states are .* did you mean 'pending'"),  # type: ignore[attr-defined]
-    (lambda: Order.create("o-9", amount="x"), ValueNotStorableError, "the task is 'o-9'"),
+    (lambda: Order.create("o-9", amount="x"), ValueNotStorableError, "task 'o-9'"),
     (lambda: Order.ship.ignore("o-9"), TypeError, r"^BoundStep.ignore\(\).*; write Order\.ship\.ignore\("),  # type: ignore[call-arg]
     (lambda: Order.cancel("o-9"), TypeError, r"^Task.cancel\(\) .*; write Order\.cancel\("),  # type: ignore[call-arg]
     (Order.create, TypeError, r"^Task.create\(\) .*'task_id'; write Order\.create\(\"o-1\"\)$"),  # type: ignore[list-item]

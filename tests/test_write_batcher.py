@@ -270,8 +270,8 @@ def test_a_request_that_is_not_allowed_or_known_is_sent_once_with_one_warning(
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        ({"Error": {"Code": "ValidationError", "Message": "no"}}, "is answered with ValidationError, without the item"),
-        ({"Error": {"Code": "ConditionalCheckFailed"}}, "answered with ConditionalCheckFailed, without the item"),
+        ({"Error": {"Code": "ValidationError", "Message": "no"}}, "got the response ValidationError without the item"),
+        ({"Error": {"Code": "ConditionalCheckFailed"}}, "the response ConditionalCheckFailed without the item"),
     ],
 )
 def test_a_probe_that_is_refused_in_another_way_is_given_up_with_one_warning(
@@ -333,7 +333,7 @@ def test_an_engine_that_ignores_conditions_gets_single_requests(
     engine.answer = ignoring
     Threads(engine, 2).send(write("a"), write("b"))
     assert engine.sent == [("BatchExecuteStatement", 1), ("UpdateItem", 0), ("UpdateItem", 0)]
-    assert "ignores the conditions" in caplog.text
+    assert "ignores statement conditions" in caplog.text
 
 
 def test_an_emulator_that_raises_gets_single_requests(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,10 +1,10 @@
-// Reads tasks without the library, and asks a queue to start one. Node 18 or later, no packages; with the AWS SDK, its
-// clients replace `call`. What is read here is what the page of the table promises to other programs.
+// Reads tasks without the library, and asks a queue to start one. It needs Node 18 or later, but no packages. With the
+// AWS SDK, its clients replace `call`. The page about the table promises these attributes to other programs.
 import { createHash, createHmac } from "node:crypto";
 
 const LATEST_FORMAT = 1; // `v` of the rows that this program knows
 
-/** A task by its key, strongly consistent; undefined if there is none. `useCase` is the stored name. */
+/** Returns a task by its key, strongly consistent, or undefined. `useCase` is the stored name. */
 export async function getTask(table, useCase, taskId) {
   const Key = { task_id: { S: taskId }, use_case_id: { S: useCase } };
   const { Item } = await call("dynamodb", "DynamoDB_20120810.GetItem", { TableName: table, Key, ConsistentRead: true });
@@ -14,7 +14,7 @@ export async function getTask(table, useCase, taskId) {
   return { ...entry(Item), data: JSON.parse(Item.data?.S ?? "{}") };
 }
 
-/** All tasks in a state, by its code, in the order of `due_time` within a shard; eventually consistent. */
+/** Yields all tasks in a state, given its code, ordered by `due_time` within a shard. Eventually consistent. */
 export async function* listState(table, useCase, code, shards = 1) {
   for (let shard = 0; shard < shards; shard++) {
     const query = {
@@ -31,7 +31,7 @@ export async function* listState(table, useCase, code, shards = 1) {
   }
 }
 
-/** Ask the handler of a step to run a task; `handles(..., create_if_missing=True)` creates it if it is new. */
+/** Asks a step's handler to run a task. `handles(..., create_if_missing=True)` creates it if it is new. */
 export async function startTask(queueUrl, taskId) {
   const MessageBody = JSON.stringify({ task_id: taskId });
   await call("sqs", "AmazonSQS.SendMessage", { QueueUrl: queueUrl, MessageBody });
@@ -47,7 +47,7 @@ function entry(item) {
   };
 }
 
-/** Send a request that is signed with the credentials of the environment; throws what AWS answers to a wrong one. */
+/** Sends a request, signed with the credentials in the environment. Throws AWS's error response. */
 async function call(service, target, input) {
   const env = process.env;
   const region = env.AWS_REGION;
@@ -69,9 +69,9 @@ async function call(service, target, input) {
   headers.authorization =
     `AWS4-HMAC-SHA256 Credential=${credential}, SignedHeaders=${names}, Signature=${signature}`;
 
-  const answer = await fetch(endpoint, { method: "POST", headers, body });
-  const text = await answer.text();
-  if (!answer.ok) throw new Error(`${target}: ${answer.status} ${text}`);
+  const response = await fetch(endpoint, { method: "POST", headers, body });
+  const text = await response.text();
+  if (!response.ok) throw new Error(`${target}: ${response.status} ${text}`);
   return JSON.parse(text);
 }
 

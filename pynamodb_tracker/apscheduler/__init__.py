@@ -1,4 +1,4 @@
-"""A job store for APScheduler 3.11 that several schedulers can share; it needs the extra `apscheduler`."""
+"""A job store for APScheduler 3.11 that several schedulers can share. It needs the extra `apscheduler`."""
 
 from pynamodb_tracker.exceptions import INSTALLABLE
 

@@ -1,20 +1,20 @@
-"""The items of a job store, one per job and one per due time, with their requests and claims.
+"""Stores jobs: one item per job, one per due time, and claims on the latter.
 
 | hash key `task_id` | range key `use_case_id`                 | attributes                        |
 |--------------------|-----------------------------------------|-----------------------------------|
 | apscheduler#STORE  | #aps#job#JOB_ID                         | `state`, `next`, `write`, `piece` |
 | apscheduler#STORE  | #aps#due#MICROSECONDS#JOB_ID, 18 digits | `owner`, `until`, `piece`         |
 
-The job item decides. A due item exists as long as the job has a `next` time. Each write puts a new token into `write`,
-and replaces the job only if nobody has written it since. `piece` hides the items from `scan`, `query` and `count` of
-tasks, and without a `status_key` no index has them. No task's range key begins with "#", because no use case has an
-empty name.
+The job item is decisive. A due item exists while the job has a `next` time. Each write puts a new token into `write`,
+and only replaces a job that nobody has written since. `piece` hides the items from `scan`, `query` and `count` of
+tasks, and without a `status_key` they are in no index. A task's range key cannot begin with "#", because use cases have
+names.
 
-The scheduler whose claim is on the due item runs the job:
+A job is run by the scheduler that has claimed its due item:
 
 A  claims for lock_for |-- submits the job -- moves its due item to the next time --|
-B                      |-- finds the claim, and counts the job as due after its end --|
-B, if A has died       |-- waits for the end of the claim and clock_margin -- claims it, and runs that time --|
+B                      |-- finds the claim, and treats the job as due when it ends --|
+B, if A has died       |-- waits until the claim and clock_margin are over -- claims it, and runs that time --|
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ JOB, DUE = "#aps#job#", "#aps#due#"
 STATE, NEXT, WRITE, OWNER, UNTIL = "state", "next", "write", "owner", "until"
 
 _LONGEST_JOB_ID = 990
-"""Bytes; a range key has up to 1024 of them: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html"""
+"""In bytes. A range key has up to 1024: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html"""
 
 MOST_REMOVED = 50
-"""Jobs in one transaction. Each has up to two items, and a transaction has up to 100.
+"""Jobs per transaction. Each has up to two items, and a transaction up to 100.
 https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html"""
 
 TRIES = 8
-"""How often we try to change a job that others change, too."""
+"""How often to try changing a job that others change, too."""
 
 _PAGE = 25
-"""Due items per response when we look for the next due time. That is mostly enough, and costs one read unit."""
+"""Due items per response when looking for the next due time. This is usually enough, and costs one read unit."""
 _PAGE_UNTIL = 100
-"""Due items per response when we look for due jobs."""
+"""Due items per response when looking for due jobs."""
 
 _DIGITS = 18
 _EPOCH = datetime(1, 1, 1, tzinfo=UTC)
@@ -64,40 +64,39 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def micros(time: datetime) -> int:
-    """Return a time as whole microseconds since the year 1, which keep any datetime exactly."""
+    """Return a time as whole microseconds since the year 1, which represent every datetime exactly."""
     return (time.astimezone(UTC) - _EPOCH) // _MICROSECOND
 
 
 def time_of(stored: int) -> datetime:
-    """Return the UTC time of a number of microseconds."""
+    """Return the UTC time for a number of microseconds."""
     return _EPOCH + stored * _MICROSECOND
 
 
 _LATEST = micros(datetime.max.replace(tzinfo=UTC))
 _LATEST_CLAIM = micros(datetime(9999, 1, 1, tzinfo=UTC))
-"""No claim ends later, so there is always a time at which it has expired."""
+"""The latest end of a claim, so that there is always a time after it."""
 
 
 def _check_job_id(job_id: str) -> str:
-    """Return the job id, or raise a ValueError if it does not fit into a key."""
     if len(check_key("job id", job_id).encode()) > _LONGEST_JOB_ID:
         raise ValueError(f"a job id has at most {_LONGEST_JOB_ID} bytes: {job_id[:40]!r}")
     return job_id
 
 
 def _due_key(time: int, job_id: str = "") -> str:
-    """Return the range key of a due item. Without a job, it sorts before all due items of that time."""
+    """Return a due item's range key. Without a job, it sorts before all due items with that time."""
     return f"{DUE}{time:0{_DIGITS}}{'#' if job_id else ''}{job_id}"
 
 
 @dataclass(frozen=True, slots=True)
 class JobItem:
-    """A job in the table."""
+    """A job as it is stored."""
 
     job_id: str
     state: bytes
-    next: int | None  # the next run, or None while it is paused
-    write: str  # the token of the last write
+    next: int | None  # the next run, or None while the job is paused
+    write: str  # the last write's token
 
     @classmethod
     def new(cls, job_id: str, state: bytes, next_run_time: datetime | None) -> Self:
@@ -107,11 +106,11 @@ class JobItem:
 
     @classmethod
     def load(cls, item: Item) -> Self:
-        """Return the job of an item. Damaged attributes read as empty, so the job then fails to load."""
+        """Return the job from its item. Damaged attributes become empty, so the job will fail to load."""
         return cls(
             job_id=item["use_case_id"]["S"].removeprefix(JOB),
             state=bytes(item.get(STATE, {}).get("B", b"")),
-            next=_whole(item.get(NEXT, {}).get("N", "")),
+            next=_parse_micros(item.get(NEXT, {}).get("N", "")),
             write=item.get(WRITE, {}).get("S", ""),
         )
 
@@ -123,43 +122,42 @@ class JobItem:
 
 @dataclass(frozen=True, slots=True)
 class DueItem:
-    """A time at which a job is due, and who has claimed it, if anyone."""
+    """A due time of a job, and who has claimed it."""
 
     job_id: str
     time: int
     owner: str | None = None
     until: int = 0
-    """When the claim expires, by its owner's clock. The owner read that clock before it sent the claim."""
+    """When the claim expires by its owner's clock, which was read before sending the claim."""
 
     @classmethod
     def load(cls, item: Item) -> Self | None:
-        """Return the due time of an item, or None if this package did not write it."""
+        """Return the due time from its item, or None if this package did not write it."""
         key = item["use_case_id"]["S"].removeprefix(DUE)
-        time = _whole(key[:_DIGITS])
+        time = _parse_micros(key[:_DIGITS])
         if time is None:
             return None
         return cls(
             key[_DIGITS + 1 :],
             time,
             item.get(OWNER, {}).get("S"),
-            _whole(item.get(UNTIL, {}).get("N", ""), _LATEST_CLAIM) or 0,
+            _parse_micros(item.get(UNTIL, {}).get("N", ""), _LATEST_CLAIM) or 0,
         )
 
     @property
     def expire_time(self) -> datetime:
-        """When another scheduler may take the job over, by the owner's clock."""
+        """When another scheduler may take over the job, by the owner's clock."""
         return time_of(self.until)
 
 
-def _whole(text: str, most: int = _LATEST) -> int | None:
-    """Return the number of microseconds in a text, or None if it is not a time or too late."""
+def _parse_micros(text: str, most: int = _LATEST) -> int | None:
     return int(text) if text.isdecimal() and int(text) <= most else None
 
 
 def tries(until: datetime | None = None) -> Iterator[None]:
-    """Yield once per try of a change that may meet other changes. Stop early if the next try would be after `until`.
+    """Yield once per try of a change that may collide with others. Stop early if the next try would be after `until`.
 
-    From the second retry on, pause before each, because all processes of a deployment may replace a job at once.
+    There is a pause before all retries but the first, because a deployment's processes may replace a job together.
     """
     yield
     for retry in range(TRIES - 1):
@@ -169,7 +167,7 @@ def tries(until: datetime | None = None) -> Iterator[None]:
 
 
 class JobTable:
-    """The items of one store. All reads are strongly consistent; temporary failures are retried.
+    """One store's items. All reads are strongly consistent, and temporary failures are retried.
 
     It needs these permissions on the table: BatchGetItem, ConditionCheckItem, DeleteItem, GetItem, PutItem, Query and
     UpdateItem.
@@ -184,28 +182,28 @@ class JobTable:
         return self._model.tracker.connection()
 
     def job(self, job_id: str) -> JobItem | None:
-        """Return a job, or None. An id that does not fit into a key belongs to another store."""
+        """Return a job, or None. An id that is too long for a key belongs to another store."""
         try:
             _check_job_id(job_id)
         except ValueError:
             return None
-        request = {"Key": self._key_of(job_id), "ConsistentRead": True}
+        request = {"Key": self._job_key(job_id), "ConsistentRead": True}
         item = send(self._connection, "GetItem", request).get("Item")
         return None if item is None else JobItem.load(item)
 
     def jobs(self, job_ids: Iterable[str]) -> dict[str, JobItem]:
-        """Return the jobs that exist, by id."""
-        keys = [self._key_of(job_id) for job_id in dict.fromkeys(job_ids)]  # DynamoDB refuses a key that is given twice
+        """Return the existing jobs by id."""
+        keys = [self._job_key(job_id) for job_id in dict.fromkeys(job_ids)]  # DynamoDB refuses duplicate keys
         found = map(JobItem.load, get_items(self._connection, keys))
         return {job.job_id: job for job in found}
 
     def every_job(self, *, whole: bool = True) -> Iterator[JobItem]:
-        """Yield all jobs in the order of their ids, without their state unless they must be `whole`."""
+        """Yield all jobs ordered by id, without their state unless `whole`."""
         attributes = None if whole else ["use_case_id", NEXT, WRITE]
         return map(JobItem.load, self._query(TaskRow.use_case_id.startswith(JOB), attributes_to_get=attributes))
 
     def due_items(self, until: int | None = None) -> Iterator[DueItem]:
-        """Yield due items in order, up to a time if one is given."""
+        """Yield due items in order, up to a time if given."""
         if until is None:
             found = self._query(TaskRow.use_case_id.startswith(DUE), limit=_PAGE)
         else:
@@ -213,25 +211,25 @@ class JobTable:
         return filter(None, map(DueItem.load, found))
 
     def add(self, job: JobItem) -> bool:
-        """Put a job and its due item. Return False if there is a job with its id."""
-        return self._write([self._put(self._key_of(job.job_id), job.dump(), IF_ABSENT), *self._due_puts(job)])
+        """Put a job and its due item. Return False if the id exists."""
+        return self._write([self._put(self._job_key(job.job_id), job.dump(), IF_ABSENT), *self._due_puts(job)])
 
     def replace(self, before: JobItem, after: JobItem, until: datetime | None = None) -> bool:
-        """Replace a job and move its due item. Return False if somebody has changed it. Retry until `until`."""
-        writes = [self._put(self._key_of(after.job_id), after.dump(), _unchanged(before))]
+        """Replace a job and move its due item, with retries until `until`. Return False if somebody has changed it."""
+        writes = [self._put(self._job_key(after.job_id), after.dump(), _unchanged_condition(before))]
         if before.next != after.next:
             writes += [*self._due_deletes(before), *self._due_puts(after)]
         return self._write(writes, until)
 
     def remove(self, jobs: Sequence[JobItem], until: datetime | None = None) -> bool:
-        """Delete up to 50 jobs with their due items. Return False if somebody has changed one of them."""
-        deletes = [self._delete(self._key_of(job.job_id), _unchanged(job)) for job in jobs]
+        """Delete up to 50 jobs and their due items. Return False if somebody has changed one of them."""
+        deletes = [self._delete(self._job_key(job.job_id), _unchanged_condition(job)) for job in jobs]
         return self._write([*deletes, *(delete for job in jobs for delete in self._due_deletes(job))], until)
 
     def drop(self, due: DueItem) -> None:
         """Delete a due item, unless its job is due at that time."""
         check = {
-            **self._of_table(self._key_of(due.job_id)),
+            **self._table_and_key(self._job_key(due.job_id)),
             "ConditionExpression": "attribute_not_exists(#next) OR #next <> :time",
             "ExpressionAttributeNames": {"#next": NEXT},
             "ExpressionAttributeValues": {":time": {"N": str(due.time)}},
@@ -239,9 +237,9 @@ class JobTable:
         self._write([{"ConditionCheck": check}, self._delete(self._key(_due_key(due.time, due.job_id)))])
 
     def claim(self, due: DueItem, owner: str, until: int, *, expired_before: int) -> bool:
-        """Claim a due item without a claim, or with an expired one. Return False if somebody else has claimed it.
+        """Claim a due item that is free, or has an expired claim. Return False if somebody else was first.
 
-        An owner may claim its own item again, but a late copy of the request does not shorten the claim.
+        An owner may claim its own item again. A late copy of a request does not shorten the claim.
         """
         return self._update(
             due,
@@ -252,7 +250,7 @@ class JobTable:
         )
 
     def give_back(self, claim: DueItem) -> None:
-        """Remove a claim, if it is still this one."""
+        """Remove this claim, unless it was replaced."""
         values: Item = {":owner": {"S": claim.owner}, ":until": {"N": str(claim.until)}}
         self._update(claim, "REMOVE #owner, #until", "#owner = :owner AND #until = :until", values)
 
@@ -281,7 +279,7 @@ class JobTable:
 
     def _update(self, due: DueItem, update: str, condition: str, values: Item) -> bool:
         request = {
-            **self._of_table(self._key(_due_key(due.time, due.job_id))),
+            **self._table_and_key(self._key(_due_key(due.time, due.job_id))),
             "UpdateExpression": update,
             "ConditionExpression": condition,
             "ExpressionAttributeNames": {"#owner": OWNER, "#until": UNTIL},
@@ -301,29 +299,29 @@ class JobTable:
         return {"Put": {"TableName": self._connection.table_name, "Item": {**key, **attributes}, **condition}}
 
     def _delete(self, key: Item, condition: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
-        return {"Delete": {**self._of_table(key), **condition}}
+        return {"Delete": {**self._table_and_key(key), **condition}}
 
-    def _of_table(self, key: Item) -> dict[str, Any]:
+    def _table_and_key(self, key: Item) -> dict[str, Any]:
         return {"TableName": self._connection.table_name, "Key": key}
 
-    def _key_of(self, job_id: str) -> Item:
+    def _job_key(self, job_id: str) -> Item:
         return self._key(JOB + job_id)
 
     def _key(self, range_key: str) -> Item:
         return {"task_id": {"S": self._hash_key}, "use_case_id": {"S": range_key}}
 
 
-def _unchanged(job: JobItem) -> dict[str, Any]:
-    """Return the condition that nobody has written the job since. No two writes have the same token."""
+def _unchanged_condition(job: JobItem) -> dict[str, Any]:
+    """Return the condition that nobody has written the job since. Each write has its own token."""
     condition: dict[str, Any] = {"ExpressionAttributeNames": {"#write": WRITE}}
-    if not job.write:  # somebody else has put the item
+    if not job.write:  # another program has put the item
         return {**condition, "ConditionExpression": "attribute_exists(task_id) AND attribute_not_exists(#write)"}
     values = {":write": {"S": job.write}}
     return {**condition, "ConditionExpression": "#write = :write", "ExpressionAttributeValues": values}
 
 
 class Claims:
-    """The claims of one job store in this process."""
+    """This process's claims on one store."""
 
     def __init__(self, table: JobTable, lock_for: timedelta, margin: timedelta) -> None:
         self._table = table
@@ -337,11 +335,11 @@ class Claims:
         return due.owner in {None, self.owner} or self.free_from(due) <= now
 
     def free_from(self, due: DueItem) -> datetime:
-        """Return when another scheduler's claim has certainly expired. Clocks differ by up to `Meta.clock_margin`."""
+        """Return when another scheduler's claim has certainly expired, given that clocks differ by `clock_margin`."""
         return time_of(due.until + 1) + self._margin
 
     def claim(self, due: DueItem) -> DueItem | None:
-        """Return a due item with the claim of this process, or None if another scheduler was first."""
+        """Return the due item with this process's claim, or None if another scheduler was first."""
         now = clock.now()
         mine = replace(due, owner=self.owner, until=micros(now + self._lock_for))
         is_claimed = self._table.claim(due, self.owner, mine.until, expired_before=micros(now - self._margin))
@@ -349,7 +347,7 @@ class Claims:
 
     @property
     def owner(self) -> str:
-        """Who claims in this process. A forked process has its own, even if the store was made before the fork."""
+        """The name of this process in claims. It changes after a fork, even if the store was made before."""
         if self._process != os.getpid():
             self._process, self._owner = os.getpid(), f"{this_worker()}:{secrets.token_hex(8)}"
         return self._owner

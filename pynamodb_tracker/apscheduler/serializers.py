@@ -1,4 +1,4 @@
-"""Serializers of job states: as a pickle or as JSON, and either of them signed."""
+"""Serializes job states as pickles or as JSON, optionally signed."""
 
 from __future__ import annotations
 
@@ -15,59 +15,63 @@ from pynamodb_tracker import strict_json
 from pynamodb_tracker.apscheduler.triggers import stored_time, stored_trigger, time_of, trigger_of
 
 _MAC = 32
-"""Bytes of an HMAC-SHA256."""
+"""The length of an HMAC-SHA256 in bytes."""
 
 _SHORTEST_KEY = 32
-"""Bytes: a key shorter than the hash weakens it (https://datatracker.ietf.org/doc/html/rfc2104#section-3)."""
+"""In bytes. A key shorter than the hash weakens it (https://datatracker.ietf.org/doc/html/rfc2104#section-3)."""
 
 _PLAIN = (str, bool, int, float, type(None))
 
 
 class JobKey(NamedTuple):
-    """Which job the bytes belong to: no two jobs of a table have the same key."""
+    """Identifies the job to which the bytes belong, within the table."""
 
     store: str
     job_id: str
 
 
 class Serializer(Protocol):
-    """Turns the state that `Job.__getstate__` returns into bytes and back."""
+    """Converts the state from `Job.__getstate__` to bytes and back."""
 
     def dumps(self, state: dict[str, Any], key: JobKey) -> bytes:
         """Return the state as bytes. Raise a TypeError or a ValueError if it could not be read back."""
         ...
 
     def loads(self, stored: bytes, key: JobKey) -> dict[str, Any]:
-        """Return the state. An exception marks the job as unloadable in this process, and leaves it in the table."""
+        """Return the state. An exception marks the job as unloadable in this process. It stays in the table."""
         ...
 
 
 class PickleSerializer:
     """Pickles jobs with any arguments, as APScheduler itself does.
 
-    Anyone who may write to the table can run code in every scheduler: https://docs.python.org/3/library/pickle.html
+    Anyone who may write to the table can run code in all schedulers: https://docs.python.org/3/library/pickle.html
 
     Examples:
         >>> serializer = PickleSerializer()
     """
 
-    def dumps(self, state: dict[str, Any], key: JobKey) -> bytes:  # noqa: ARG002 - a pickle is the same for every job
+    def dumps(self, state: dict[str, Any], key: JobKey) -> bytes:  # noqa: ARG002 - a pickle does not depend on the key
         """Return the pickled state."""
         return pickle.dumps(state, pickle.HIGHEST_PROTOCOL)
 
     def loads(self, stored: bytes, key: JobKey) -> dict[str, Any]:  # noqa: ARG002 - as above
         """Return the state from its pickle."""
-        state: dict[str, Any] = pickle.loads(stored)  # noqa: S301 - documented above
+        state: dict[str, Any] = pickle.loads(stored)  # noqa: S301 - the class documents the risk
         return state
 
 
 class Signed:
-    """Signs the bytes of another serializer: `Signed(PickleSerializer(), key)` loads only jobs that it has signed.
+    """Adds signatures to another serializer. `Signed(PickleSerializer(), key)` loads only jobs that it has signed.
 
-    Each key has 32 random bytes or more. The first key signs, and all keys verify. To replace a key, put the new one
-    first, and drop the old one once every job has been written again. The signature covers the store, the job's id and
-    the bytes, and is checked before anything is deserialized. It does not encrypt, and does not detect that somebody
-    put back an older version of the same job.
+    A signature covers the store, the job id and the bytes, and is checked before deserializing. It neither encrypts nor
+    detects that somebody has restored an older version of the same job.
+
+    Args:
+        serializer: Converts the jobs.
+        key: Signs the jobs, and verifies them. At least 32 random bytes.
+        older_keys: Only verify. To replace a key, put the new one first, and drop the old one once every job has been
+            written again.
 
     Examples:
         >>> serializer = Signed(JSONSerializer(allow=["shop.jobs"]), secrets.token_bytes(32))
@@ -82,34 +86,35 @@ class Signed:
         self._serializer, self._keys = serializer, keys
 
     def dumps(self, state: dict[str, Any], key: JobKey) -> bytes:
-        """Return the signature by the first key, and the job."""
+        """Return the first key's signature, followed by the job."""
         content = self._serializer.dumps(state, key)
-        return _mac(self._keys[0], key, content) + content
+        return _compute_mac(self._keys[0], key, content) + content
 
     def loads(self, stored: bytes, key: JobKey) -> dict[str, Any]:
         """Verify the signature, then load the job. Raise a ValueError if none of the keys has signed it."""
         mac, content = stored[:_MAC], stored[_MAC:]
-        if not any(hmac.compare_digest(mac, _mac(each, key, content)) for each in self._keys):
+        if not any(hmac.compare_digest(mac, _compute_mac(each, key, content)) for each in self._keys):
             raise ValueError(
-                f"job {key.job_id!r} was not signed with any of the keys, or was changed or moved afterwards"
+                f"job {key.job_id!r} was not signed with any of these keys, or was changed or moved afterwards"
             )
         return self._serializer.loads(content, key)
 
 
-def _mac(secret: bytes, key: JobKey, content: bytes) -> bytes:
+def _compute_mac(secret: bytes, key: JobKey, content: bytes) -> bytes:
     signed = b""
     for part in (b"pynamodb_tracker.apscheduler", key.store.encode(), key.job_id.encode(), content):
-        signed += len(part).to_bytes(8, "big") + part  # so that no two jobs are signed as the same bytes
+        signed += len(part).to_bytes(8, "big") + part  # so that different jobs never give the same bytes
     return hmac.digest(secret, signed, "sha256")
 
 
 class JSONSerializer:
-    """Stores jobs as JSON, with the triggers of APScheduler, and calls only functions of the modules in `allow`.
+    """Stores jobs as JSON, with APScheduler's triggers, and only calls functions from the modules in `allow`.
 
-    JSON alone would not protect you: a job names its function as text, and `os:system` is a function, too. That is why
-    `allow` is required. `"shop.jobs"` allows functions that are defined in it and in modules below it, but none that it
-    imports from elsewhere. Arguments are text, numbers, booleans, None, and lists and dicts of them. Others raise a
-    TypeError when the job is added. Time zones need a name that `zoneinfo.ZoneInfo` takes.
+    JSON alone would not protect you: a job names its function as text, and `os:system` is one, too. `"shop.jobs"`
+    allows functions that are defined in this module or in modules below it, but not functions that it imports.
+
+    Arguments may be text, numbers, booleans, None, and lists and dicts of these. Others raise a TypeError when the job
+    is added. Time zones need a name for `zoneinfo.ZoneInfo`.
 
     Examples:
         >>> serializer = JSONSerializer(allow=["shop.jobs"])
@@ -122,7 +127,7 @@ class JSONSerializer:
         self._allow: tuple[str, ...] = modules
 
     def dumps(self, state: dict[str, Any], key: JobKey) -> bytes:  # noqa: ARG002 - the same for every job
-        """Return the job as JSON. Raise ValueError for its function, TypeError for a trigger or an argument."""
+        """Return the job as JSON. Raise ValueError for its function, TypeError for its trigger or an argument."""
         self._check(state["func"])
         args, kwargs = list(state["args"]), dict(state["kwargs"])
         _check_plain("args", args)
@@ -146,9 +151,9 @@ class JSONSerializer:
         return {**state, "args": tuple(state["args"]), "trigger": trigger, "next_run_time": next_run_time}
 
     def _check(self, reference: str) -> None:
-        """Refuse a function of another module, even if an allowed module imports it.
+        """Refuse a function from another module, even if an allowed module imports it.
 
-        Also refuse `__wrapped__` and the like, which would bypass the decorators of a function.
+        Also refuse `__wrapped__` and the like, which would bypass a function's decorators.
         """
         module, _, path = reference.partition(":")
         if self._allows(module) and not any(name.startswith("__") for name in path.split(".")):
@@ -156,24 +161,24 @@ class JSONSerializer:
             if isinstance(defined_in, str) and self._allows(defined_in):
                 return
         allowed = ", ".join(self._allow)
-        raise ValueError(f"{reference!r} is not a function that is defined in one of the allowed modules: {allowed}")
+        raise ValueError(f"{reference!r} is not a function defined in one of the allowed modules: {allowed}")
 
     def _allows(self, module: str) -> bool:
         return any(f"{module}.".startswith(f"{each}.") for each in self._allow)
 
 
 def _check_plain(where: str, value: object) -> None:
-    """Raise TypeError unless JSON gives back the same value, of the same types."""
+    """Raise TypeError unless JSON returns the same value with the same types."""
     if type(value) is list:
         for number, each in enumerate(value):
             _check_plain(f"{where}[{number}]", each)
     elif type(value) is dict:
         for name, each in value.items():
             if type(name) is not str:
-                raise TypeError(f"the key {name!r} of {where} is not text, and JSON has no other keys")
+                raise TypeError(f"the key {name!r} of {where} is not text, which JSON needs")
             _check_plain(f"{where}[{name!r}]", each)
     elif type(value) not in _PLAIN or (type(value) is float and not math.isfinite(value)):
         raise TypeError(
-            f"{where} is a {type(value).__name__} that JSON would not give back as it is: use text, finite numbers, "
-            "booleans, None, lists and dicts; instead of an object, pass the key by which the job finds it"
+            f"{where} is a {type(value).__name__}, which JSON does not preserve: use text, finite numbers, booleans, "
+            "None, lists and dicts. Instead of an object, pass the key with which the job finds it"
         )

@@ -1,4 +1,4 @@
-"""The job store: APScheduler's interface, on the table of the tracker."""
+"""The job store: APScheduler's interface on your tracker table."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ from pynamodb_tracker.arguments import check_duration, check_key, shown
 from pynamodb_tracker.task.task import Task
 
 _MOST_CLAIMED = 50
-"""Jobs that one look claims, few enough that the loop reaches each before its claim ends. The others remain due."""
+"""Jobs to claim per look. They are so few that the loop gets to each before its claim ends. Others remain due."""
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is untyped
-    """Keeps the jobs of APScheduler in the table of your tasks, where several schedulers may share them.
+    """Keeps APScheduler's jobs in the table with your tasks. Several schedulers may share it.
 
     Args:
-        table: A class of that table, or a reference to one, such as "shop.tasks:AppTask".
-        store: The name of the store. Stores with different names share no jobs.
+        table: A class with that table, or a reference to one, such as "shop.tasks:AppTask".
+        store: The store's name. Stores with different names do not share jobs.
         serializer: The default is PickleSerializer(), with which anyone who may write to the table can run code in
-            every scheduler.
-        lock_for: How long a scheduler claims a job before it runs it. If it dies, another one runs the job after that.
-        look_every: The longest time until a scheduler finds a job that another process has added.
+            all schedulers.
+        lock_for: How long a scheduler claims a job. If it dies, another one runs the job after that time.
+        look_every: How long it may take until a scheduler finds a job that another process has added.
 
     Raises:
         ValueError, TypeError: The settings cannot work.
@@ -62,18 +62,18 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         look_every: timedelta = timedelta(seconds=30),
     ) -> None:
         super().__init__()
-        model = _task_class(table)
+        model = _check_table(table)
         self._name = f"{model.__name__}, store={check_key('name of a store', store)!r}"
         self._lock_for = check_duration("lock_for", lock_for)
         self._look_every = check_duration("look_every", look_every)
         self._margin = model.tracker.margin
         self._table = JobTable(model, store)
-        self._codec = JobCodec(_serializer(serializer), store)
+        self._codec = JobCodec(_check_serializer(serializer), store)
         self._claims = Claims(self._table, self._lock_for, self._margin)
         self._firings = Firings(self._table, self._codec, self._lock_for / 6)
         self._unloadable = UnloadableJobs()
         self._stray: set[DueItem] = set()
-        """Due items of the last look whose jobs are gone, or due at other times. If one stays, a person left it."""
+        """Due items from the last look that do not match a job. Any that stays is a leftover."""
         self._is_shut_down = False
 
     def start(self, scheduler: Any, alias: str) -> None:
@@ -85,19 +85,19 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         grace = getattr(scheduler, "_job_defaults", {}).get("misfire_grace_time")
         if isinstance(grace, int) and grace <= (self._lock_for + self._margin).total_seconds():
             self._logger.warning(
-                "misfire_grace_time is %s s by default: the run of a scheduler that dies is taken over after %s, and "
-                "counts as missed then; set it to None, or to more, in job_defaults or for each job",
+                "misfire_grace_time is %s s by default, but if a scheduler dies, its run is taken over after %s and "
+                "would count as missed. Set it to None or to more, in job_defaults or per job",
                 grace,
                 self._lock_for + self._margin,
             )
 
     def shutdown(self) -> None:
-        """Give back claims of jobs that were not submitted, and claim no more: the executors have shut down before."""
+        """Give back claims on jobs that were not submitted, and stop claiming. The executors have already shut down."""
         self._is_shut_down = True
         self._firings.give_back()
 
     def unloadable(self) -> dict[str, Exception]:
-        """Return the jobs that cannot be loaded or run in this process, with the errors, by id. Sends no request.
+        """Return the errors of jobs that cannot be loaded or run in this process, by id. Sends no request.
 
         Examples:
             >>> assert DynamoDBJobStore(AppTask).unloadable() == {}
@@ -105,24 +105,24 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         return self._unloadable.errors
 
     def lookup_job(self, job_id: str) -> Job | None:
-        """Return a job, or None. Raise an error if it exists and cannot be loaded here."""
+        """Return a job, or None. Raise an error if it exists but cannot be loaded here."""
         item = self._table.job(job_id)
         return None if item is None else self._codec.load(item)
 
     def get_due_jobs(self, now: datetime) -> list[Job]:
-        """Claim the jobs that are due, up to 50, and return them in the order of their times."""
+        """Claim up to 50 due jobs, and return them in the order of their times."""
         if self._is_shut_down or is_exiting():
             return []
         self._firings.begin_look()
         found: list[Job] = []
-        for due, item in self._due_for_this(micros(now)):
+        for due, item in self._find_due(micros(now)):
             try:
-                job = self._claimed(due, item)
+                job = self._claim_job(due, item)
             except Exception:
                 if not found:
                     raise
-                self._logger.warning("Not all due jobs could be claimed", exc_info=True)
-                break  # those that are claimed run now
+                self._logger.warning("Some due jobs could not be claimed", exc_info=True)
+                break  # run the claimed ones now
             if job is not None:
                 found.append(job)
         return found
@@ -130,19 +130,19 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
     def get_next_run_time(self) -> datetime | None:
         """Return when to look next: at the next due time, or when another scheduler's claim ends.
 
-        While a scheduler runs, that is at most `look_every` from now, because others may add jobs.
+        While a scheduler runs, this is at most `look_every` from now, because others may add jobs.
         """
         now = clock.now()
-        # If the end of a claimed job is not in the table yet, look well before the claim expires.
+        # If a claimed job's next time is not stored yet, look well before the claim expires.
         pause = min(self._look_every, self._lock_for / 4) if self._firings.owed else self._look_every
         latest = None if self._scheduler is None else now + pause
         try:
-            first = None if is_exiting() else self._first_time(now)
+            first = None if is_exiting() else self._find_first_time(now)
         except Exception:
             if latest is None:
                 raise
-            # The loop calls this without a guard: anything that is raised would end it.
-            self._logger.warning("The next run time cannot be read; looking again at %s", latest, exc_info=True)
+            # The loop does not catch errors from this call: any would end it.
+            self._logger.warning("Cannot read the next run time. Looking again at %s", latest, exc_info=True)
             return latest
         return min((time for time in (first, latest) if time is not None), default=None)
 
@@ -150,7 +150,7 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         """Return the jobs that can be loaded here, in the order of their times. Paused jobs come last."""
         items = list(self._table.every_job())
         self._unloadable.keep({item.job_id for item in items})
-        jobs = filter(None, map(self._loaded, items))
+        jobs = filter(None, map(self._load_job, items))
         return sorted(jobs, key=lambda job: (job.next_run_time or _NEVER, job.next_run_time is None, job.id))
 
     def add_job(self, job: Job) -> None:
@@ -158,23 +158,24 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         item = self._codec.dump(job)
         if not self._table.add(item):
             stored = self._table.job(job.id)
-            if stored is None or stored.write != item.write:  # else the request was repeated, and met its own success
+            if stored is None or stored.write != item.write:  # otherwise a repeated request met its own success
                 raise ConflictingIdError(job.id)
 
     def update_job(self, job: Job) -> None:
-        """Replace the job with the same id, or raise a JobLookupError if there is none.
+        """Replace the job with the same id, or raise a JobLookupError.
 
-        If somebody else has changed it since it was read, both changes are kept. For the same value, the later one is.
+        If somebody else has changed it since it was read, both changes are kept. For the same value, the later one
+        wins.
         """
         if isinstance(job, StoredJob) and job.claim is not None:
             self._firings.end(job, job.claim, job.next_run_time)
-            job.claim = None  # later changes are no part of this run
+            job.claim = None  # later changes do not belong to this run
         else:
             self._replace(job)
         self._unloadable.forget(job.id)
 
     def remove_job(self, job_id: str) -> None:
-        """Remove a job, or raise a JobLookupError if there is none."""
+        """Remove a job, or raise a JobLookupError."""
         job = self._firings.current(job_id)
         if job is not None and job.claim is not None:
             self._firings.end(job, job.claim, None)
@@ -183,7 +184,7 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         self._unloadable.forget(job_id)
 
     def remove_all_jobs(self) -> None:
-        """Remove all jobs of this store, up to 50 per request."""
+        """Remove all jobs in this store, up to 50 per request."""
         jobs = self._table.every_job(whole=False)
         while chunk := list(islice(jobs, MOST_REMOVED)):
             if not self._table.remove(chunk):  # somebody has changed one of them
@@ -196,14 +197,14 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
     def __repr__(self) -> str:
         return f"<{type(self).__name__} ({self._name})>"
 
-    def _due_for_this(self, until: int) -> list[tuple[DueItem, JobItem]]:
-        """Return the due items that this scheduler may claim, with their jobs, even those that have failed to load."""
-        candidates = self._candidates(until)
+    def _find_due(self, until: int) -> list[tuple[DueItem, JobItem]]:
+        """Return the due items that this scheduler may claim with their jobs, including jobs that failed to load."""
+        candidates = self._find_candidates(until)
         jobs = self._table.jobs(due.job_id for due in candidates)
         found, stray = list[tuple[DueItem, JobItem]](), set[DueItem]()
         for due in candidates:
             job = jobs.get(due.job_id)
-            if job is None or job.next != due.time:  # mostly, another scheduler has just moved the job on
+            if job is None or job.next != due.time:  # usually, another scheduler has just moved the job
                 stray.add(due)
             else:
                 found.append((due, job))
@@ -212,8 +213,8 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         self._stray = stray
         return found
 
-    def _candidates(self, until: int) -> list[DueItem]:
-        """Return the first due items that this scheduler may claim. Jobs that cannot be loaded count separately."""
+    def _find_candidates(self, until: int) -> list[DueItem]:
+        """Return the first due items that this scheduler may claim. Jobs that failed to load are counted separately."""
         now = clock.now()
         due, resting = list[DueItem](), list[DueItem]()
         for each in self._table.due_items(until):
@@ -226,29 +227,28 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
                 break
         return sorted([*due, *resting], key=lambda each: (each.time, each.job_id))
 
-    def _claimed(self, due: DueItem, item: JobItem) -> StoredJob | None:
-        """Load and claim a job, or return None."""
+    def _claim_job(self, due: DueItem, item: JobItem) -> StoredJob | None:
         if self._unloadable.is_unchanged(item):
             return None
-        job = self._loaded(item, runnable=True)
+        job = self._load_job(item, runnable=True)
         if job is None or (claim := self._claims.claim(due)) is None:
             return None
         job.claim = claim
         self._firings.begin(job)
         return job
 
-    def _loaded(self, item: JobItem, *, runnable: bool = False) -> StoredJob | None:
-        """Return the job, or None if it cannot be loaded, or must be `runnable` and has no executor or next time here.
+    def _load_job(self, item: JobItem, *, runnable: bool = False) -> StoredJob | None:
+        """Return the job, or None if it cannot be loaded. A `runnable` one also needs its executor and next time here.
 
-        Other processes may have its code during a deployment, so the job stays in the table.
+        During a deployment, other processes may have its code, so the job stays in the table.
         """
         try:
             job = self._codec.load(item)
             if runnable and self._scheduler is not None:
-                # The loop removes a job whose executor it does not find.
+                # The loop would remove a job without an executor.
                 self._scheduler._lookup_executor(job.executor)  # noqa: SLF001 - there is no public way
             if runnable:
-                # What a trigger raises there would end the loop: its class may have changed since it was pickled.
+                # An error from the trigger would end the loop. Its class may have changed since it was pickled.
                 job.trigger.get_next_fire_time(job.next_run_time, clock.now())
         except Exception as error:
             if self._unloadable.record(item, error):
@@ -258,8 +258,7 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
             self._unloadable.forget(item.job_id)
         return job
 
-    def _first_time(self, now: datetime) -> datetime | None:
-        """Return when this scheduler may next have something to do."""
+    def _find_first_time(self, now: datetime) -> datetime | None:
         first: datetime | None = None
         for due in self._table.due_items():
             time = time_of(due.time)
@@ -273,29 +272,29 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         return first
 
     def _replace(self, job: Job) -> None:
-        before = job.item if isinstance(job, StoredJob) else self._existing(job.id)
+        before = job.item if isinstance(job, StoredJob) else self._get_existing(job.id)
         for _ in tries():
             after = self._codec.dump(job)
             if self._table.replace(before, after):
                 break
-            before = self._existing(job.id)
-            if before.write == after.write:  # the request was repeated, and met its own success
+            before = self._get_existing(job.id)
+            if before.write == after.write:  # a repeated request met its own success
                 break
             if isinstance(job, StoredJob):
                 job.rebase(self._codec.load(before))
         else:
-            raise RuntimeError(f"job {job.id!r} was not updated: it was changed {TRIES} times meanwhile")
+            raise RuntimeError(f"job {job.id!r} was not updated, because it was changed {TRIES} times in the meantime")
         if isinstance(job, StoredJob):
             job.remember(after)
 
-    def _existing(self, job_id: str) -> JobItem:
+    def _get_existing(self, job_id: str) -> JobItem:
         item = self._table.job(job_id)
         if item is None:
             raise JobLookupError(job_id)
         return item
 
     def _remove(self, job_id: str, *, is_known: bool = True) -> None:
-        """Remove the current job. If it is gone after a first try, the first try has removed it."""
+        """Remove the current job. If it is gone after the first try, that try has removed it."""
         for _ in tries():
             item = self._table.job(job_id)
             if item is None:
@@ -305,11 +304,10 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
             if self._table.remove([item]):
                 return
             is_known = False
-        raise RuntimeError(f"job {job_id!r} was not removed: it was changed {TRIES} times meanwhile")
+        raise RuntimeError(f"job {job_id!r} was not removed, because it was changed {TRIES} times in the meantime")
 
 
-def _task_class(table: object) -> type[Task]:
-    """Return the class of a table, or raise a TypeError."""
+def _check_table(table: object) -> type[Task]:
     found: object = table if isinstance(table, str) and ":" not in table else maybe_ref(table)
     if not (isinstance(found, type) and issubclass(found, Task) and found.tracker.has_table):
         raise TypeError(
@@ -319,10 +317,9 @@ def _task_class(table: object) -> type[Task]:
     return found
 
 
-def _serializer(given: object) -> Any:
-    """Return the serializer, by default PickleSerializer(), or raise a TypeError."""
+def _check_serializer(given: object) -> Any:
     if given is None:
         return PickleSerializer()
     if isinstance(given, type) or not all(callable(getattr(given, name, None)) for name in ("dumps", "loads")):
-        raise TypeError(f"serializer must be one with dumps and loads, not {shown(given)}: write PickleSerializer()")
+        raise TypeError(f"serializer must have dumps and loads, not {shown(given)}: write PickleSerializer()")
     return given

@@ -1,4 +1,4 @@
-"""Jobs that were read from the store: their changes since then, their claims, and jobs that cannot be loaded."""
+"""Jobs from the store: their local changes, their claims, and jobs that cannot be loaded."""
 
 from __future__ import annotations
 
@@ -20,88 +20,88 @@ _FIELDS = (
     *("trigger", "executor", "func", "func_ref", "args", "kwargs", "name"),
     *("misfire_grace_time", "coalesce", "max_instances", "next_run_time"),
 )
-"""What `Job.modify` may change."""
+"""The attributes that `Job.modify` may change."""
 
 _LONGEST_KEY = 2048 + 1024
 
 _REST = timedelta(minutes=10)
-"""How long we do not retry a job. A deployment that brings its code replaces this process anyway."""
+"""How long to wait before retrying a job. A deployment with its code replaces this process anyway."""
 
 _EXITING = (("concurrent.futures.thread", "_shutdown"), ("concurrent.futures.process", "_global_shutdown"))
 
 
 def is_exiting() -> bool:
-    """Return whether the program has ended and its pools take no more jobs.
+    """Return whether the program is exiting, so that its pools no longer accept jobs.
 
     A scheduler that was not shut down still runs its thread. It would submit jobs without effect and store their next
-    times, so that nobody runs them. Python has no public sign of this.
+    times, so nobody would run them. Python does not show this state publicly.
     """
     return any(getattr(sys.modules.get(module), flag, False) for module, flag in _EXITING)
 
 
 class StoredJob(Job):  # type: ignore[misc]  # APScheduler is untyped
-    """A job that knows which item it was read from."""
+    """A job that remembers the item from which it was read."""
 
     __slots__ = ("_read", "claim", "item", "run_times")
 
     item: JobItem
-    """The job in the table, as far as this process knows."""
+    """The job's item, as far as this process knows."""
     claim: DueItem | None
-    """The claim of this process, if it read the job to run it."""
+    """This process's claim, if it read the job to run it."""
     run_times: list[datetime]
-    """The times for which the loop submits the job. Empty before that."""
+    """The times for which the loop has submitted the job. Empty before that."""
     _read: dict[str, Any]
 
     @classmethod
     def restore(cls, item: JobItem, state: dict[str, Any]) -> StoredJob:
-        """Return the job. Raise an error if its code is missing, or if the state belongs to another item."""
+        """Return the job. Raise an error if its code is missing, or if the state does not belong to the item."""
         job = cls.__new__(cls)
         job.__setstate__(state)
         if job.id != item.job_id:
-            raise ValueError(f"the item of job {item.job_id!r} has the state of {job.id!r}")
+            raise ValueError(f"the item of job {item.job_id!r} contains the state of {job.id!r}")
         if item.next != (None if job.next_run_time is None else micros(job.next_run_time)):
-            raise ValueError(f"the item of job {item.job_id!r} is due at another time than its state says")
+            raise ValueError(f"the item of job {item.job_id!r} is due at a different time than its state")
         job.claim, job.run_times = None, []
         job.remember(item)
         return job
 
     def remember(self, item: JobItem) -> None:
-        """Remember that this item has the job's current values."""
+        """Remember that this item contains the job's current values."""
         self.item = item
         self._read = {name: getattr(self, name) for name in _FIELDS}
 
     def rebase(self, current: StoredJob) -> None:
-        """Take over values that others have stored, except for those that were changed here."""
+        """Adopt values that others have stored, except for locally changed ones."""
         for name in _FIELDS:
             if getattr(self, name) is self._read[name]:
                 setattr(self, name, getattr(current, name))
         self.item, self._read = current.item, current._read
 
     def _get_run_times(self, now: Any) -> list[Any]:
-        """Return the times to run now. There are none after the claim has expired: another scheduler may run the job.
+        """Return the times to run now. After the claim has expired, there are none: another scheduler may run the job.
 
-        A scheduler's loop calls this right before it submits the job, and skips a job without run times.
+        The loop calls this right before it submits the job, and skips a job without run times.
         """
         if self.claim is not None and is_exiting():
             return []
         if self.claim is not None and clock.now() >= self.claim.expire_time:
             logging.getLogger(f"apscheduler.jobstores.{self._jobstore_alias}").warning(
-                "The claim of job %r expired at %s, before it was submitted: it is claimed again, or runs elsewhere",
+                "The claim of job %r expired at %s, before it was submitted. It is claimed again, or runs elsewhere",
                 self.id,
                 self.claim.expire_time,
             )
-            self.claim = None  # or a removal by a coroutine, in the thread of the loop, would be taken for the loop's
+            self.claim = None  # so that a removal by a coroutine in the loop's thread is not mistaken for the loop's
             return []
         self.run_times = super()._get_run_times(now)
         return self.run_times
 
     def __reduce__(self) -> Any:
-        """Pickle as APScheduler's own class, so that processes of an executor do not need this one."""
+        """Pickle as APScheduler's own class, because an executor's processes may not have this one."""
         return object.__new__, (Job,), self.__getstate__()
 
 
 class JobCodec:
-    """Serializes the jobs of one store, and restores them for a scheduler."""
+    """Serializes one store's jobs, and restores them for a scheduler."""
 
     def __init__(self, serializer: Serializer, store: str) -> None:
         self._serializer = serializer
@@ -110,25 +110,25 @@ class JobCodec:
         self._alias: str | None = None
 
     def bind(self, scheduler: Any, alias: str | None) -> None:
-        """Restore jobs for this scheduler, which calls the store by that alias."""
+        """Restore jobs for this scheduler, which knows the store by that alias."""
         self._scheduler, self._alias = scheduler, alias
 
     def dump(self, job: Job) -> JobItem:
-        """Return an item for the next write of the job. Raise a ValueError if it is too large."""
+        """Return an item for the job's next write. Raise a ValueError if it is too large."""
         state = self._serializer.dumps(job.__getstate__(), JobKey(self._store, job.id))
         item = JobItem.new(job.id, state, job.next_run_time)
         if (size := item_size(item.dump()) + _LONGEST_KEY) > MAX_ITEM_BYTES:
             raise ValueError(
-                f"job {job.id!r} takes about {size:,} bytes, and an item has at most {MAX_ITEM_BYTES:,}: give it the "
-                "key of its data as an argument, not the data"
+                f"job {job.id!r} takes about {size:,} bytes, but an item holds {MAX_ITEM_BYTES:,}: pass the key of its "
+                "data as an argument instead of the data"
             )
         return item
 
     def load(self, item: JobItem) -> StoredJob:
-        """Return the job of an item. Errors of the serializer or of the job's code propagate."""
+        """Return the job from its item. Errors from the serializer or the job's code propagate."""
         state = self._serializer.loads(item.state, JobKey(self._store, item.job_id))
         job = StoredJob.restore(item, state)
-        job._scheduler, job._jobstore_alias = self._scheduler, self._alias  # noqa: SLF001 - as the job store has to
+        job._scheduler, job._jobstore_alias = self._scheduler, self._alias  # noqa: SLF001 - job stores have to set them
         return job
 
 
@@ -140,7 +140,7 @@ class _Failure:
 
 
 class UnloadableJobs:
-    """The jobs that this process could not load, and why. They stay in the table: others may have their code."""
+    """Jobs that this process could not load, and why. They stay in the table, because others may have their code."""
 
     def __init__(self) -> None:
         self._failures: dict[str, _Failure] = {}
@@ -162,14 +162,14 @@ class UnloadableJobs:
         return failure is not None and clock.now() < failure.until
 
     def is_unchanged(self, item: JobItem) -> bool:
-        """Return whether the job rests, and nobody has written it since it failed to load."""
+        """Return whether the job failed to load recently, and nobody has written it since."""
         return self.rests(item.job_id) and self._failures[item.job_id].write == item.write
 
     def forget(self, job_id: str) -> None:
-        """Forget a job that could be loaded, was replaced, or is gone."""
+        """Forget a job that was loaded, replaced or removed."""
         self._failures.pop(job_id, None)
 
     def keep(self, job_ids: AbstractSet[str]) -> None:
-        """Forget all but these jobs."""
+        """Forget all other jobs."""
         for job_id in self._failures.keys() - job_ids:
             self.forget(job_id)

@@ -1,4 +1,4 @@
-"""APScheduler's own triggers and their times as JSON."""
+"""Converts APScheduler's own triggers and their times to JSON and back."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _KINDS: dict[str, type[BaseTrigger]] = {
     "and": AndTrigger,
     "or": OrTrigger,
 }
-"""By APScheduler's own alias for each."""
+"""APScheduler's aliases for its triggers."""
 
 
 def stored_trigger(trigger: BaseTrigger) -> dict[str, Any]:
-    """Return a trigger as JSON values, or raise a TypeError if it is not APScheduler's own."""
+    """Return a trigger as JSON values, or raise a TypeError if it is not one of APScheduler's own."""
     kind = next((kind for kind, of in _KINDS.items() if of is type(trigger)), None)
     if kind is None:
         raise TypeError(
-            f"{type(trigger).__name__} is not a trigger of APScheduler, so JSON cannot express it: use one of "
+            f"{type(trigger).__name__} is not one of APScheduler's triggers, so JSON cannot express it: use one of "
             f"{', '.join(_KINDS)}, or Signed(PickleSerializer(), key)"
         )
     state = dict(trigger.__getstate__())
@@ -39,13 +39,13 @@ def stored_trigger(trigger: BaseTrigger) -> dict[str, Any]:
         state["triggers"] = [stored_trigger(each) for each in trigger.triggers]
     if "fields" in state:
         state["fields"] = {field.name: str(field) for field in trigger.fields if not field.is_default}
-    return {"kind": kind, **{name: _stored(value) for name, value in state.items()}}
+    return {"kind": kind, **{name: _encode(value) for name, value in state.items()}}
 
 
 def trigger_of(stored: Mapping[str, Any]) -> BaseTrigger:
-    """Return the trigger, which fires at the same times as the stored one."""
+    """Return a trigger that fires at the same times as the stored one."""
     kind = _KINDS[stored["kind"]]
-    state = {name: _value(value) for name, value in stored.items() if name != "kind"}
+    state = {name: _decode(value) for name, value in stored.items() if name != "kind"}
     if "fields" in state:
         state["fields"] = CronTrigger(**stored["fields"], timezone=UTC).fields
     trigger: BaseTrigger = object.__new__(kind)
@@ -63,15 +63,15 @@ def stored_time(time: datetime | None) -> dict[str, Any] | None:
         return None
     if time.tzinfo is None:
         raise TypeError(f"{time!r} has no time zone")
-    return {"time": time.astimezone(UTC).isoformat(), **_stored_zone(time.tzinfo)}
+    return {"time": time.astimezone(UTC).isoformat(), **_encode_zone(time.tzinfo)}
 
 
 def time_of(stored: Mapping[str, Any] | None) -> datetime | None:
     """Return the time in its zone."""
-    return None if stored is None else datetime.fromisoformat(stored["time"]).astimezone(_zone(stored["zone"]))
+    return None if stored is None else datetime.fromisoformat(stored["time"]).astimezone(_decode_zone(stored["zone"]))
 
 
-def _stored(value: object) -> object:
+def _encode(value: object) -> object:
     match value:
         case datetime():
             return stored_time(value)
@@ -80,12 +80,12 @@ def _stored(value: object) -> object:
         case timedelta():
             return {"days": value.days, "seconds": value.seconds, "microseconds": value.microseconds}
         case tzinfo():
-            return _stored_zone(value)
+            return _encode_zone(value)
         case _:
             return value
 
 
-def _value(stored: Any) -> object:
+def _decode(stored: Any) -> object:
     match stored:
         case {"time": _}:
             return time_of(stored)
@@ -94,16 +94,16 @@ def _value(stored: Any) -> object:
         case {"days": _, "seconds": _, "microseconds": _}:
             return timedelta(**stored)
         case {"zone": name}:
-            return _zone(name)
+            return _decode_zone(name)
         case _:
             return stored
 
 
-def _stored_zone(zone: tzinfo) -> dict[str, str | float]:
+def _encode_zone(zone: tzinfo) -> dict[str, str | float]:
     """Return the zone's name, because its rules may change, or else its fixed offset in seconds."""
-    name = getattr(zone, "key", None) or getattr(zone, "zone", None)  # of zoneinfo, and of pytz
+    name = getattr(zone, "key", None) or getattr(zone, "zone", None)  # for zoneinfo and pytz
     if name is not None:
-        with suppress(ValueError, ZoneInfoNotFoundError):  # tzlocal calls a zone that it read from a file "local"
+        with suppress(ValueError, ZoneInfoNotFoundError):  # tzlocal calls a zone "local" if it comes from a file
             ZoneInfo(name)
             return {"zone": name}
     offset = zone.utcoffset(None) if name is None else None
@@ -112,5 +112,5 @@ def _stored_zone(zone: tzinfo) -> dict[str, str | float]:
     return {"zone": offset.total_seconds()}
 
 
-def _zone(name: str | float) -> tzinfo:
+def _decode_zone(name: str | float) -> tzinfo:
     return ZoneInfo(name) if isinstance(name, str) else timezone(timedelta(seconds=name))

@@ -1,1 +1,1 @@
-"""The items of a use case beside its tasks: pauses and step numbers, counts of transitions, and concurrency limits."""
+"""Items of a use case beside its tasks: pauses, step numbers, counts of transitions, and concurrency limits."""

@@ -1,9 +1,9 @@
-"""Counts of transitions (`count_transitions=True`): how many tasks came, and how their runs ended, by step and hour.
+"""Counts transitions (`count_transitions=True`): how many tasks arrived, and how their runs ended, per step and hour.
 
-Each process counts for itself and adds its numbers to one item per hour: after 60 transitions, or at the first one that
-comes 10 minutes later. In Lambda, it also sends the first transition of an environment, which may get no other. Unsent
-numbers are lost when a process ends or a request takes more than half a second. So the numbers are approximate. They
-are too high by at most a repeated request.
+Each process adds its numbers to one item per hour: after 60 transitions, or at the first one that is 10 minutes later.
+In Lambda, an environment sends its first transition immediately, because there may not be a second one. Unsent numbers
+are lost when the process ends, or when a request takes more than half a second. A repeated request may count twice. The
+numbers are therefore approximate.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from pynamodb_tracker.model.row import TaskRow
 log = logging.getLogger("pynamodb_tracker")
 
 CREATED = "created"
-"""Counted for a new task. A run counts by outcome and step number, such as `succeeded#200`."""
+"""Counts new tasks. A run is counted by its outcome and step number, such as `succeeded#200`."""
 
 LEFT, CAME = "left", "came"
-"""Counted additionally, with both step numbers, for a success that does not lead to the next step."""
+"""Additional counts, with both step numbers, for a success that does not lead to the next step."""
 
 _MOST, _LONGEST = 60, timedelta(minutes=10)
-"""How many transitions are sent at once, and how long the first one waits for another."""
+"""How many transitions are sent together, and how long the first one may wait for others."""
 _WITHIN = timedelta(seconds=0.5)
 _KEPT = timedelta(days=30)
 _HOUR = timedelta(hours=1)
@@ -45,12 +45,10 @@ _DENIED = ("AccessDenied", "AccessDeniedException")
 
 
 class _Counts:
-    """The unsent counts of a use case."""
-
     def __init__(self, table: TableConnection) -> None:
         self.table = table
         self.is_off = False
-        """Whether the process lacks permission and has stopped sending."""
+        """Whether the process has stopped sending because it lacks permission."""
         self._numbers: dict[datetime, Counter[str]] = {}
         self._gathered = 0
         self._since: datetime | None = None
@@ -58,7 +56,7 @@ class _Counts:
         self._guard = threading.Lock()
 
     def add(self, names: Iterable[str]) -> dict[datetime, Counter[str]]:
-        """Count a transition. Returns the counts to send now, by hour, usually none."""
+        """Count a transition. Return the counts to send now, by hour, usually none."""
         now = clock.now()
         hour = now.replace(minute=0, second=0, microsecond=0)
         with self._guard:
@@ -78,14 +76,14 @@ _guard = threading.Lock()
 
 @in_forked_process
 def _forget() -> None:
-    """Start from zero in a forked process. The parent sends its own counts."""
-    global _guard  # noqa: PLW0603 - one for the process
+    """Start from zero in a forked process, because the parent sends its own counts."""
+    global _guard  # noqa: PLW0603 - one per process
     _guard = threading.Lock()
     _counts.clear()
 
 
 def count(model: type[TaskRow], *names: str) -> None:
-    """Count a transition by all of these names, and perhaps send the counts. Never raises."""
+    """Count a transition under each of these names, and send the counts if it is time. This never raises."""
     try:
         table = model.tracker.connection()
         with _guard:
@@ -100,7 +98,7 @@ def count(model: type[TaskRow], *names: str) -> None:
 
 
 def _send(model: type[TaskRow], counts: _Counts, hour: datetime, numbers: Counter[str]) -> None:
-    """Add to the item of an hour. There is one attempt."""
+    """Add the numbers to the hour's item, with a single attempt."""
     if counts.is_off:
         return
     names, now = list(enumerate(numbers)), clock.now()
@@ -122,26 +120,26 @@ def _send(model: type[TaskRow], counts: _Counts, hour: datetime, numbers: Counte
         if error.response["Error"]["Code"] not in _DENIED:
             raise
         counts.is_off = True
-        text = "the flow of %s is not counted any more by this process, which may not write it: %s"
+        text = "this process stops counting the flow of %s, because it may not write it: %s"
         log.warning(text, model.__name__, error, extra=log_fields(model.tracker.use_case.name))
 
 
 def _key(model: type[TaskRow], hour: datetime) -> Item:
-    """Return the key of an hour's item. No task has it, because use case names contain no `#`."""
+    """Return an hour's key. No task can have it, because use case names contain no `#`."""
     name = model.tracker.use_case.name
     return item_key(f"{name}#flow", f"#flow#{hour:%Y%m%d%H}")
 
 
 @dataclass(frozen=True, slots=True)
 class Hour:
-    """The counts of an hour by name, empty if nobody counted."""
+    """One hour's counts by name, empty if nothing was counted."""
 
     begin: datetime
     numbers: dict[str, int]
 
 
 def read(model: type[TaskRow], hours: int = 24) -> Sequence[Hour]:
-    """Return the counts of the last hours, oldest first. Takes one read unit per existing item."""
+    """Return the counts for the last hours, oldest first. This takes one read unit per existing item."""
     last = clock.now().replace(minute=0, second=0, microsecond=0)
     begins = [last - _HOUR * at for at in reversed(range(hours))]
     keys = [_key(model, begin) for begin in begins]

@@ -1,16 +1,17 @@
-"""The control item of a use case: the pauses of its steps, and the numbers that its steps are stored with.
+"""A use case's control item: paused steps, and the numbers under which steps are stored.
 
 paused#200   {token, until, reason, by, time}; without `until`, the step was resumed
 steps        JSON: {"200": ["ship"]}, the names that each number has had
 
-Each command of a person has a token, so a late copy of an earlier command cannot undo it. The later `until` wins:
+Each command has a token, so a late copy of an earlier command cannot undo it. The later `until` wins:
 
-    pause    IF  no pause yet, or its token < :token and (it has no `until`, or that is earlier)
-    keep     IF  token = :seen          the existing pause lasts longer: only the token is raised
+    pause    IF  no pause yet, or its token < :token and (it has no `until`, or an earlier one)
+    keep     IF  token = :seen          the existing pause lasts longer: only raise its token
     resume   IF  no pause yet, or its token < :token
 
-A number keeps all names that it had. If a name appears at another number, the step was renumbered, and tasks stored at
-the old number would be at another step. A new name at a known number is a rename, unless there are new numbers, too.
+A number keeps all its names. If a known name appears under another number, the step was renumbered, and tasks stored
+under the old number would change their step. A new name under a known number is a rename, unless there are also new
+numbers.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from pynamodb_tracker.writes.lock import new_token
 log = logging.getLogger("pynamodb_tracker")
 
 Names = dict[int, list[str]]
-"""The names of each number, oldest first."""
+"""The names of each step number, oldest first."""
 
 _STEPS = "steps"
 _PAUSED = "paused#"
@@ -58,10 +59,10 @@ _SHORTER = (
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A pause of a step. Workers, batches and handlers do not start its tasks."""
+    """A paused step. Workers, batches and handlers do not start its tasks."""
 
     step: str
-    """The name of the step, or its number if this program does not declare it."""
+    """The step's name, or its number if this program does not declare it."""
     number: int
     until: datetime | None
     """None if the pause lasts until somebody resumes the step."""
@@ -73,22 +74,22 @@ class Pause:
 
     @property
     def is_in_force(self) -> bool:
-        """Whether the pause still lasts."""
+        """Whether the pause has not ended yet."""
         return self.until is None or clock.now() < self.until
 
     def __str__(self) -> str:
         until = "until it is resumed" if self.until is None else f"until {clock.in_words(self.until)}"
         text = f"{self.step} is paused {until}, by {self.by}: {self.reason}"
-        return " ".join(text.split())  # one line, as logs and terminals need it
+        return " ".join(text.split())  # logs and terminals need one line
 
 
 class Control(NamedTuple):
-    """A control item."""
+    """A control item's contents."""
 
     pauses: dict[int, Pause]
-    """The last pause of each step number, unless it was resumed. It may be over."""
+    """The last pause per step number, unless the step was resumed. It may have ended."""
     steps: str | None
-    """The recorded names in stored form, if any."""
+    """The recorded names as they are stored, if any."""
 
     @property
     def names(self) -> Names:
@@ -97,47 +98,47 @@ class Control(NamedTuple):
 
 
 def _key(model: type[TaskRow]) -> Item:
-    """Return the stored key of the control item. No task has it, because use case names contain no `#`."""
+    """Return the control item's key. No task can have it, because use case names contain no `#`."""
     return item_key(model.tracker.use_case.name, _RANGE_KEY)
 
 
-def _check(model: type[TaskRow]) -> None:
+def _check_pausable(model: type[TaskRow]) -> None:
     use_case = model.tracker.use_case
     if not use_case.pausable:
         raise TrackerError(
             f"the steps of {model.__name__} cannot be paused: write use_case_id = UseCase({use_case.name!r}, "
-            "pausable=True), and deploy that to all that run its tasks"
+            "pausable=True), and deploy that to all programs that run its tasks"
         )
 
 
 def read(model: type[TaskRow], *, within: timedelta | None = None) -> Control:
-    """Read the control item, strongly consistent. Raises TrackerError if it is damaged. Takes one read unit."""
-    _check(model)
+    """Read the control item, strongly consistent, for one read unit. A damaged item raises TrackerError."""
+    _check_pausable(model)
     until = None if within is None else clock.now() + within
     request = {"Key": _key(model), "ConsistentRead": True}
     item: Item = send(model.tracker.connection(), "GetItem", request, until=until).get("Item") or {}
     try:
         stored = {name: value[MAP] for name, value in item.items() if name.startswith(_PAUSED)}
         numbers = {int(name.removeprefix(_PAUSED)): each for name, each in stored.items() if "until" in each}
-        pauses = {number: _pause_in(model, number, each) for number, each in numbers.items()}
+        pauses = {number: _parse_pause(model, number, each) for number, each in numbers.items()}
         control = Control(pauses, item[_STEPS][STRING] if _STEPS in item else None)
         _ = control.names
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise _damaged(model, repr(error)) from error
+        raise _damage_error(model, repr(error)) from error
     return control
 
 
 def in_force(model: type[TaskRow]) -> list[Pause]:
-    """Return the current pauses in the order of the steps."""
+    """Return the current pauses, ordered by step number."""
     return [pause for _, pause in sorted(read(model).pauses.items()) if pause.is_in_force]
 
 
-def _damaged(model: type[TaskRow], why: str) -> TrackerError:
+def _damage_error(model: type[TaskRow], why: str) -> TrackerError:
     name = model.tracker.use_case.name
     return TrackerError(f"cannot read the control item of {name!r}: another program has changed it: {why}")
 
 
-def _pause_in(model: type[TaskRow], number: int, stored: Mapping[str, Any]) -> Pause:
+def _parse_pause(model: type[TaskRow], number: int, stored: Mapping[str, Any]) -> Pause:
     text = {name: value[STRING] for name, value in stored.items()}
     step = next((codes.step for codes in model.tracker.steps if codes.pending == number), str(number))
     until, time = clock.parse(text["until"]), clock.parse(text["time"])
@@ -145,25 +146,25 @@ def _pause_in(model: type[TaskRow], number: int, stored: Mapping[str, Any]) -> P
 
 
 def pause(model: type[TaskRow], number: int, until: datetime | None, reason: str, by: str | None) -> Pause:
-    """Pause a step. Returns the new pause, or the existing one if that lasts longer."""
+    """Pause a step. Return the new pause, or the existing one if that lasts longer."""
     if len(reason) > _LONGEST_REASON:
-        raise ValueError(f"the reason of a pause has at most {_LONGEST_REASON:,} characters, not {len(reason):,}")
-    stored = {"until": clock.stamp(until or clock.NEVER), "reason": clean(reason), **_signed(by)}
-    return _pause_in(model, number, _carry_out(model, number, stored, _SHORTER))
+        raise ValueError(f"the reason for a pause has at most {_LONGEST_REASON:,} characters, not {len(reason):,}")
+    stored = {"until": clock.stamp(until or clock.NEVER), "reason": clean(reason), **_sign(by)}
+    return _parse_pause(model, number, _send_command(model, number, stored, _SHORTER))
 
 
 def resume(model: type[TaskRow], number: int, by: str | None) -> None:
-    """Resume a step, paused or not. A late copy of an earlier pause then has no effect."""
-    _carry_out(model, number, _signed(by), _EARLIER)
+    """Resume a step. Late copies of an earlier pause no longer have any effect."""
+    _send_command(model, number, _sign(by), _EARLIER)
 
 
-def _signed(by: str | None) -> dict[str, str]:
+def _sign(by: str | None) -> dict[str, str]:
     return {"by": clean(by or this_worker()), "time": clock.stamp(clock.now())}
 
 
-def _carry_out(model: type[TaskRow], number: int, stored: dict[str, str], condition: str) -> dict[str, Any]:
-    """Send a pause or a resume until it is known to be applied. Returns the step's attribute."""
-    _check(model)
+def _send_command(model: type[TaskRow], number: int, stored: dict[str, str], condition: str) -> dict[str, Any]:
+    """Send a pause or a resume until we know that it was applied. Return the step's attribute."""
+    _check_pausable(model)
     attribute, token = f"{_PAUSED}{number}", new_token()
     for _ in range(_TRIES):
         wanted = {name: {STRING: value} for name, value in {**stored, "token": token}.items()}
@@ -173,14 +174,14 @@ def _carry_out(model: type[TaskRow], number: int, stored: dict[str, str], condit
             return wanted
         seen = found.get("token", {}).get(STRING, "")
         if TOKEN.fullmatch(seen) is None:
-            raise _damaged(model, f"{attribute} has no token, but {shown(seen)}; remove that attribute")
+            raise _damage_error(model, f"{attribute} has {shown(seen)} for a token: remove that attribute")
         if seen > token:
             token = new_token(above=seen)
             continue
         values = {"token": wanted["token"], "seen": {STRING: seen}}
         if _send(model, attribute, _KEEP, "#pause.#token = :seen", values) is None:
-            return found  # the existing pause lasts longer, or it is this one, and its response was lost
-    raise TrackerError(f"the pause of a step of {model.__name__} changed {_TRIES} times in the meantime: try again")
+            return found  # the existing pause lasts longer, or it is this one and the response was lost
+    raise TrackerError(f"the pause in {model.__name__} changed {_TRIES} times in the meantime: try again")
 
 
 def _send(
@@ -211,36 +212,36 @@ def forget(model: type[TaskRow]) -> None:
 
 
 def compare(model: type[TaskRow], control: Control) -> None:
-    """Compare a class's steps with the recorded ones, and record new names and numbers with one request.
+    """Compare the class's steps with the recorded ones, and record new names and numbers.
 
-    Raises DefinitionError if a step was renumbered.
+    A renumbered step raises DefinitionError.
     """
 
     def added(known: Names) -> Names:
         refuse_moved(model, known)
-        return known | {n: list(dict.fromkeys([*known.get(n, ()), name])) for n, name in _declared(model).items()}
+        return known | {n: list(dict.fromkeys([*known.get(n, ()), name])) for n, name in _declared_names(model).items()}
 
-    _write(model, added, control)
+    _write_names(model, added, control)
 
 
 def accept(model: type[TaskRow]) -> None:
-    """Record the steps as the class declares them. Numbers that it does not declare keep their other names."""
+    """Record the class's steps as they are. Numbers that it does not declare keep their other names."""
 
     def replaced(known: Names) -> Names:
-        declared = _declared(model)
+        declared = _declared_names(model)
         others = {number: [x for x in names if x not in declared.values()] for number, names in known.items()}
         return {n: names for n, names in others.items() if names} | {n: [name] for n, name in declared.items()}
 
-    _write(model, replaced, read(model))
+    _write_names(model, replaced, read(model))
 
 
-def _declared(model: type[TaskRow]) -> dict[int, str]:
+def _declared_names(model: type[TaskRow]) -> dict[int, str]:
     return {codes.pending: codes.step for codes in model.tracker.steps}
 
 
 def refuse_moved(model: type[TaskRow], known: Names) -> None:
     """Raise a DefinitionError with the right numbers if the class has renumbered a step."""
-    declared, name = _declared(model), model.__name__
+    declared, name = _declared_names(model), model.__name__
     steps = set(declared.values())
     moved = {n: step for n, names in known.items() for step in names if step in steps - {declared.get(n)}}
     renamed = {n: step for n, step in declared.items() if n in known and step not in known[n]}
@@ -251,13 +252,13 @@ def refuse_moved(model: type[TaskRow], known: Names) -> None:
     given = ", ".join(f"{step} = Step({number})" for number, step in sorted(back.items()))
     what = "other numbers" if moved else f"other names, together with new numbers ({', '.join(map(str, new))}),"
     raise DefinitionError(
-        f"{name} declares {what} for steps that tasks are stored with: give back {given}; number a new step between "
-        "its neighbours, and rename a step in a deployment of its own. If no task is stored at these steps, "
+        f"{name} declares {what} for steps that have stored tasks: give back {given}. Number a new step between "
+        "its neighbours, and rename a step in a separate deployment. If no task is stored at these steps, "
         f"pynamodb-tracker steps --accept records the numbers of {name} as they are"
     )
 
 
-def _write(model: type[TaskRow], change: Callable[[Names], Names], control: Control) -> None:
+def _write_names(model: type[TaskRow], change: Callable[[Names], Names], control: Control) -> None:
     """Change the recorded names. If another program changes them at the same time, read them and try again."""
     for _ in range(_TRIES):
         wanted = change(control.names)
@@ -265,7 +266,7 @@ def _write(model: type[TaskRow], change: Callable[[Names], Names], control: Cont
             return
         text = strict_json.dumps({str(number): wanted[number] for number in sorted(wanted)})
         if _has_written(model, control.steps, text):
-            text = "recorded the numbers of the steps of %s: %s"
+            text = "recorded the step numbers of %s: %s"
             log.info(text, model.__name__, wanted, extra=log_fields(model.tracker.use_case.name))
             return
         control = read(model)
@@ -283,6 +284,6 @@ def _has_written(model: type[TaskRow], seen: str | None, wanted: str) -> bool:
     }
     try:
         send(model.tracker.connection(), "UpdateItem", request)
-    except Refused:  # or an earlier copy of the request was applied, which the next read shows
+    except Refused:  # perhaps an earlier copy of this request was applied, which the next read shows
         return False
     return True

@@ -1,6 +1,6 @@
-"""A limit on how many tasks run at once in all programs. Its slots are items of the table.
+"""A limit on how many tasks run at once in all programs. Its slots are items in the table.
 
-    bank#07, #limit   {lock, lock_expire_time, worker, wanted}; without `lock_expire_time`, nobody has the slot
+    bank#07, #limit   {lock, lock_expire_time, worker, wanted}; without `lock_expire_time`, the slot is free
 
 The writes to a slot, and their conditions:
 
@@ -9,8 +9,8 @@ The writes to a slot, and their conditions:
     give back   IF  lock = :token
     ask for it  IF  lock = :seen, and there is a lock_expire_time
 
-The tokens of a slot only grow, and stay when it is given back. That way, late copies of writes are refused. A late take
-has no later token. For the other writes, somebody else has taken the slot in the meantime, or nobody has it.
+A slot's tokens only grow, and a free slot keeps its last one. That way, late copies of writes are refused: a late take
+does not have a later token. Any other late write finds that the slot is free, or that somebody else has taken it.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.writes.lock import new_token
 
 LIFETIME = timedelta(seconds=30)
-"""How long a slot is held without a renewal. After that and the margin, others may take a dead holder's slot."""
+"""How long a slot is held without being renewed. After that and the margin, others may take it."""
 
 _WITHIN = timedelta(seconds=3)
-"""How long a renewal may take with its retries. Other slots wait for it."""
+"""How long a renewal may take, including retries. Other slots wait for it."""
 
 _RANGE_KEY = "#limit"
 _LONGEST_NAME = 255
@@ -51,14 +51,14 @@ STILL_TAKEN = "#lock = :token AND attribute_exists(#until)"
 
 @dataclass(frozen=True, slots=True)
 class ConcurrencyLimit:
-    """A limit on how many tasks run at the same time, shared by all steps that use it and all programs that run them.
+    """A limit on how many tasks run at the same time. All steps that use it and all programs share it.
 
     Workers, `run_all`, `arun_all` and `retry_handler` take one of the slots before they start a task. `start`, `run`
     and `handles` ignore the limit. The slots of a worker that died are free again after 30 seconds plus the clock
     margin.
 
     Args:
-        name: Text of 1 to 255 bytes without `#`. A name is one limit for all use cases of a table.
+        name: Text of 1 to 255 bytes without `#`. All use cases in a table share the limit with this name.
         slots: How many tasks may run at the same time, from 1 to 1,000. Any deployment may change it.
 
     Raises:
@@ -72,7 +72,7 @@ class ConcurrencyLimit:
     slots: int
 
     def __post_init__(self) -> None:
-        """Check the name and the number."""
+        """Check both arguments."""
         name: object = self.name
         if not isinstance(name, str) or "#" in name or not 1 <= len(name.encode(errors="replace")) <= _LONGEST_NAME:
             limits = f"text of 1 to {_LONGEST_NAME} bytes without '#'"
@@ -91,13 +91,13 @@ class StoredSlot:
 
     number: int
     lock: str = ""
-    """The token of the last take."""
+    """The token of the last worker that took it."""
     until: datetime | None = None
-    """When it expires. None if nobody has it."""
+    """When it expires, or None if it is free."""
     is_wanted: bool = False
-    """Whether somebody waits for it."""
+    """Whether somebody is waiting for it."""
     is_damaged: bool = False
-    """Whether another program has changed it, so that nobody can take it."""
+    """Whether another program has changed it so that nobody can take it."""
 
     @classmethod
     def read(cls, number: int, item: Item) -> StoredSlot:
@@ -108,7 +108,7 @@ class StoredSlot:
         return cls(number, lock, until, "wanted" in item, is_damaged)
 
     def is_free(self, margin: timedelta) -> bool:
-        """Return whether it can be taken now, by this process's clock."""
+        """Return whether it can be taken now, according to this process's clock."""
         return not self.is_damaged and (self.until is None or self.until < clock.now() - margin)
 
 
@@ -118,7 +118,7 @@ class Taken(Exception):  # noqa: N818 - a response, not an error
 
 @dataclass(frozen=True, slots=True)
 class SlotTable:
-    """The requests for the slots of one limit in one table. Each write takes one write unit."""
+    """Requests for the slots of one limit in one table. Each write takes one write unit."""
 
     table: TableConnection
     name: str
@@ -129,11 +129,11 @@ class SlotTable:
         """Take a slot. Raises `Taken` if somebody else has it."""
         token = new_token()
         for _ in range(_TRIES):
-            now = clock.now()  # before the request is sent, so that others do not see an earlier end
+            now = clock.now()  # before sending the request, so that others do not expect an earlier end
             values = {"token": token, "until": clock.stamp(now + LIFETIME), "expired": clock.stamp(now - self.margin)}
             update = "SET #lock = :token, #until = :until, #worker = :worker, #mark = :mark REMOVE #wanted"
             values |= {"worker": this_worker(), "mark": self.name}
-            found = self._sent(number, update, f"{NEVER_TWICE} AND {FREE}", values)
+            found = self._send_update(number, update, f"{NEVER_TWICE} AND {FREE}", values)
             if found.lock == token:  # also if an earlier copy of the request was applied
                 return found
             if not found.is_free(self.margin):
@@ -145,22 +145,22 @@ class SlotTable:
         """Renew a slot. Raises `Taken` if somebody else has it."""
         now = clock.now()
         values = {"token": token, "until": clock.stamp(now + LIFETIME)}
-        found = self._sent(number, "SET #until = :until", f"{MINE} AND {LATER}", values, until=now + _WITHIN)
+        found = self._send_update(number, "SET #until = :until", f"{MINE} AND {LATER}", values, until=now + _WITHIN)
         if found.lock != token or found.until is None:
             raise Taken
         return found
 
     def give_back(self, number: int, token: str) -> None:
-        """Give a slot back, unless somebody else has it already."""
-        self._sent(number, "REMOVE #until, #worker, #wanted", MINE, {"token": token})
+        """Give a slot back, unless somebody else already has it."""
+        self._send_update(number, "REMOVE #until, #worker, #wanted", MINE, {"token": token})
 
     def ask_for(self, seen: StoredSlot) -> None:
-        """Tell the holder of a slot that somebody waits."""
+        """Tell the slot's holder that somebody is waiting."""
         values = {"token": seen.lock, "wanted": clock.stamp(clock.now())}
-        self._sent(seen.number, "SET #wanted = :wanted", STILL_TAKEN, values)
+        self._send_update(seen.number, "SET #wanted = :wanted", STILL_TAKEN, values)
 
     def read(self, numbers: Iterable[int]) -> Iterator[StoredSlot]:
-        """Read slots, eventually consistent, for half a read unit each. One request reads 100 slots."""
+        """Read slots, eventually consistent, for half a read unit each. One request reads 100."""
         wanted = {f"{self.name}#{number:02}": number for number in numbers}
         keys = [self._key(number) for number in wanted.values()]
         for item in get_items(self.table, keys, consistent=False):
@@ -168,16 +168,16 @@ class SlotTable:
         yield from map(StoredSlot, wanted.values())
 
     def key_text(self, number: int) -> str:
-        """Return the key of a slot's item for people."""
+        """Return a slot's key as people read it."""
         return f"{self.name}#{number:02}, {_RANGE_KEY}"
 
     def _key(self, number: int) -> Item:
         return item_key(f"{self.name}#{number:02}", _RANGE_KEY)
 
-    def _sent(
+    def _send_update(
         self, number: int, update: str, condition: str, values: dict[str, str], *, until: datetime | None = None
     ) -> StoredSlot:
-        """Send an update. Returns the updated slot or, if the update was refused, the slot as it is."""
+        """Send an update. Return the updated slot or, if the update was refused, the slot as it is."""
         names = {"lock": "lock", "until": "lock_expire_time", "worker": "worker", "wanted": "wanted", "mark": GROUP_OF}
         text = f"{update} {condition}"
         request = {

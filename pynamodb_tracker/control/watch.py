@@ -1,7 +1,7 @@
-"""The control items as this process knows them. It reads each at most once in five seconds.
+"""Caches each control item for five seconds.
 
-A known pause lasts until its end, even while the table does not respond. If the first read fails, work continues, with
-one warning.
+A known pause holds until it ends, even while the table does not respond. If the first read fails, work continues with a
+warning.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from pynamodb_tracker.model.row import TaskRow
 log = logging.getLogger("pynamodb_tracker")
 
 INTERVAL = timedelta(seconds=5)
-"""Between two reads, by the time of day, which continues while a Lambda environment is frozen."""
+"""Measured by the time of day, which continues while a Lambda environment is frozen."""
 
 _WITHIN = timedelta(seconds=2)
-"""How long a read may take with its retries."""
+"""How long a read may take, including retries."""
 
 
 class _Known:
@@ -44,16 +44,16 @@ class _Known:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether it was read lately. Setting the clock back does not lengthen that."""
+        """Whether it was read recently. Setting the clock back does not prolong that."""
         return self.last_read is not None and self.last_read <= clock.now() < self.last_read + INTERVAL
 
     def refresh(self, model: type[TaskRow]) -> None:
-        """Read the item if that is due. Other threads wait for the read."""
+        """Read the item unless it is fresh. Other threads wait for the read."""
         if self.is_fresh or not self.guard.acquire(timeout=_WITHIN.total_seconds()):
             return
         try:
             if not self.is_fresh:
-                begun = clock.now()  # a pause that is made during the read may be missing
+                begun = clock.now()  # the read may miss a pause that is added in the meantime
                 try:
                     self._read(model)
                 finally:
@@ -72,8 +72,8 @@ class _Known:
             self.mistake = str(error)
         except (PynamoDBException, TrackerError) as error:
             if not self.is_warned:
-                held = "pauses are not known, and work goes on" if self.pauses is None else "known pauses hold"
-                text = "the control item of %s cannot be read, or its steps not be recorded; %s: %s"
+                held = "pauses are unknown, and work continues" if self.pauses is None else "known pauses hold"
+                text = "cannot read the control item of %s, or cannot record its steps (%s): %s"
                 log.warning(text, model.__name__, held, error, extra=log_fields(model.tracker.use_case.name))
             self.is_warned = True
 
@@ -84,16 +84,16 @@ _guard = threading.Lock()
 
 @in_forked_process
 def _forget() -> None:
-    """Use new locks in a forked process, because a thread of its parent may hold the old ones."""
-    global _guard  # noqa: PLW0603 - one for the process
+    """Use new locks in a forked process, because a thread in its parent may hold the old ones."""
+    global _guard  # noqa: PLW0603 - one per process
     _guard = threading.Lock()
     _known.clear()
 
 
 def pause_of(model: type[TaskRow], number: int) -> Pause | None:
-    """Return the current pause of a step, as this process knows it.
+    """Return a step's current pause, as far as this process knows it.
 
-    Raises DefinitionError if tasks are stored with other step numbers.
+    If tasks are stored with other step numbers, this raises DefinitionError.
     """
     table = model.tracker.connection()
     with _guard:

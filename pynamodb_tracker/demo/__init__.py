@@ -7,13 +7,13 @@ from multiprocessing import parent_process
 
 _log = logging.getLogger("pynamodb_tracker")
 
-if parent_process() is not None:  # a worker process of the demo, which shows failures and deaths itself
+if parent_process() is not None:  # in a worker process
     _log.addHandler(logging.NullHandler())
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Print nothing of the library's log, because the demo shows failures and deaths itself."""
+    """Suppress the library's log, because the demo itself shows failures and deaths."""
     handler = logging.NullHandler()
     _log.addHandler(handler)
     try:
@@ -23,4 +23,4 @@ def quiet() -> Iterator[None]:
 
 
 class DemoError(Exception):
-    """The demo cannot run. The message has a line for each reason."""
+    """The demo cannot run. The message has one line per reason."""

@@ -1,7 +1,7 @@
 """The scene `kill`: a worker is killed with SIGKILL while it charges a card, and another one takes over.
 
-It happens twice with a queue and a status column, and once with this library. Processes, requests and the kill
-are real. The table is in memory, in this process, behind a server on the loopback interface.
+It happens twice with a queue and a status column, and once with this library. Processes, requests and the kill are
+real. The table is in memory, behind a server on the loopback interface.
 """
 
 import threading
@@ -30,11 +30,11 @@ from pynamodb_tracker.testing import local_table
 from pynamodb_tracker.worker.shutdown import blocked
 
 _LONGEST = 30
-"""Seconds after which a worker has failed if it has not charged or ended."""
+"""Seconds after which a worker has failed unless it has charged or ended."""
 
 
 class Payment(DemoTask):
-    """A payment that this library tracks."""
+    """A payment tracked by this library."""
 
     use_case_id = UseCase("payment")
 
@@ -42,7 +42,7 @@ class Payment(DemoTask):
 
 
 class RowByHand(Model):
-    """A payment with a status column, beside a queue."""
+    """A payment with a status column."""
 
     class Meta(DemoTask.Meta):
         """Another table on the same server."""
@@ -54,12 +54,12 @@ class RowByHand(Model):
 
 
 def charge_by_hand(url: str, order_id: str) -> None:
-    """Charge the order that the queue delivers, even if it is in progress: the worker before may have died."""
+    """Charge the delivered order, even if it is in progress, because the previous worker may have died."""
     _charge_unless(url, order_id, {"paid"})
 
 
 def charge_carefully(url: str, order_id: str) -> None:
-    """Charge the order unless it is in progress: the worker before may still be running."""
+    """Charge the order unless it is in progress, because the previous worker may still be running."""
     _charge_unless(url, order_id, {"paid", "in progress"})
 
 
@@ -73,7 +73,7 @@ def _charge_unless(url: str, order_id: str, statuses: set[str]) -> None:
 
 
 def run_step(url: str, order_id: str) -> None:
-    """Run the step of a payment."""
+    """Run the payment's step."""
 
     def charge(ctx: ExecutionContext[Payment]) -> None:
         _send_charge(url, order_id, ctx.idempotency_key)
@@ -93,17 +93,17 @@ WORK: Mapping[str, Callable[[str, str], None]] = {
     "careful": charge_carefully,
     "tracked": run_step,
 }
-"""What the worker of an order does, by the order's id."""
+"""What the worker does with each order, by order id."""
 
 
 class Gateway:
-    """The payment system. It charges once per key."""
+    """The payment system, which charges once per key."""
 
     def __init__(self) -> None:
         self.charges: defaultdict[str, set[str]] = defaultdict(set)
-        """The keys of the charges, by order."""
+        """The charges' keys by order."""
         self.first_charges = threading.Semaphore(0)
-        """Released at the first charge of each order."""
+        """Released by each order's first charge."""
 
     def charge(self, order_id: str, key: str) -> bool:
         """Charge the card unless the key is known. Return whether this is the order's first charge."""
@@ -116,22 +116,22 @@ class Gateway:
 
 @contextmanager
 def serving(gateway: Gateway) -> Iterator[str]:
-    """Serve the payment system, and DynamoDB on moto, to other processes of this machine. Yield the address."""
+    """Serve the payment system and DynamoDB on moto to other processes on this machine. Yield the address."""
     one_at_a_time = threading.Lock()
 
     class Handler(BaseHTTPRequestHandler):
         def handle(self) -> None:
-            with suppress(ConnectionError):  # the worker was killed, or has sent a slow request again
+            with suppress(ConnectionError):  # the worker was killed, or has repeated a slow request
                 super().handle()
 
         def do_POST(self) -> None:
             status, body = 200, self.rfile.read(int(self.headers.get("Content-Length", 0)))
             if self.path.startswith("/charge/"):
                 if gateway.charge(*self.path.split("/")[2:]):
-                    self.rfile.read(1)  # returns when the worker is killed, which never gets a response
+                    self.rfile.read(1)  # blocks until the worker is killed, so it never gets a response
             else:
                 sent = {name: value for name, value in self.headers.items() if name.lower() != "host"}
-                with one_at_a_time:  # moto responds to what requests sends to AWS
+                with one_at_a_time:  # moto intercepts requests to AWS
                     found = requests.post("https://dynamodb.us-east-1.amazonaws.com/", body, headers=sent, timeout=9)
                 status, body = found.status_code, found.content
             self.send_response(status)
@@ -154,7 +154,7 @@ def serving(gateway: Gateway) -> Iterator[str]:
 def run(console: Console, stopped: threading.Event | None = None) -> bool:
     """Run the scene, print what happens, and return whether this library charged once and finished.
 
-    DemoError says why it cannot run. KeyboardInterrupt leaves soon after `stopped` is set.
+    If it cannot run, this raises DemoError. After `stopped` is set, it soon raises KeyboardInterrupt.
     """
     gateway, stopped = Gateway(), stopped or threading.Event()
     with quiet(), local_table(DemoTask), serving(gateway) as url:
@@ -162,7 +162,7 @@ def run(console: Console, stopped: threading.Event | None = None) -> bool:
         for order_id in ("by-hand", "careful"):
             RowByHand(order_id, status="new").save()
         Payment.create("tracked")
-        say(console, "Three worker processes, each with an order of its own, are killed while they charge the card.")
+        say(console, "Three worker processes, each with its own order, are killed while they charge the card.")
         _kill_in_the_middle(url, gateway)
         say(console, f"The lock and the visibility timeout end after {LOCK.seconds} s. Then other workers take over.")
         if stopped.wait((LOCK + MARGIN).total_seconds()):
@@ -182,7 +182,7 @@ def _start_workers(url: str) -> list[SpawnProcess]:
         get_context("spawn").Process(target=work, args=(url, order_id), daemon=True) for order_id, work in WORK.items()
     ]
     resource_tracker.ensure_running()  # otherwise the first start would unblock signals
-    with blocked("SIGINT"):  # Ctrl-C in a terminal reaches all processes, and the demo ends its workers itself
+    with blocked("SIGINT"):  # Ctrl-C in a terminal gets to all processes, but the demo itself ends its workers
         for worker in workers:
             worker.start()
     return workers

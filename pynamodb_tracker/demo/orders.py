@@ -1,4 +1,4 @@
-"""The orders of the demo, generated or read from a CSV file: what happens to each of them, and where it must end."""
+"""The demo's orders, generated or from a CSV file: what happens to each of them, and where it must end."""
 
 import csv
 import random
@@ -16,7 +16,7 @@ from pynamodb_tracker.status import Status
 MAX_ATTEMPTS = 4
 
 STEPS = ("confirm_payment", "ship", "deliver")
-"""The steps of the pipeline, in order. Each records one event of the order."""
+"""The pipeline's steps in order. Each one records an event in the order's life."""
 
 STATUSES: Mapping[str, int] = {
     "created": 0,
@@ -28,21 +28,21 @@ STATUSES: Mapping[str, int] = {
     "canceled": 0,
     "unavailable": 0,
 }
-"""How many events have certainly happened, by the status of an order."""
+"""How many events have certainly happened, by order status."""
 
 CALLED_OFF = ("canceled", "unavailable")
-"""One of the steps gives up on orders with these statuses."""
+"""The statuses for which one of the steps gives up."""
 
 
 class Accident(StrEnum):
     """What may happen to an attempt."""
 
     FAILURE = "failure"
-    """The outside service does not do its work this time."""
+    """The outside service fails this time."""
     REFUSAL = "refusal"
-    """The outside service refuses, and will refuse tomorrow, too."""
+    """The outside service refuses for good."""
     DEATH = "death"
-    """The worker dies after its work is done and before the success is recorded."""
+    """The worker dies after doing its work, but before the success is recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +53,16 @@ class PlacedOrder:
     status: str
     """One of `STATUSES`."""
     times: Mapping[str, datetime] = field(default_factory=dict)
-    """When the event of each step happened, by step, if the file says so."""
+    """When each step's event happened, if the file says so."""
     accidents: dict[str, list[Accident]] = field(default_factory=dict)
-    """What happens to the first attempts, by step."""
+    """What happens to the first attempts at each step."""
 
     @property
     def end(self) -> tuple[str, Status]:
         """The step and the status in which the pipeline must leave the order.
 
-        A delivered order succeeds at the last step. An order that was called off is ignored at the first step whose
-        event had not happened by then. Any other order waits at the first step whose event has not happened yet.
+        A delivered order succeeds at the last step. A called-off order is ignored at its first step without an event.
+        Any other order waits there.
         """
         for step, accidents in self.accidents.items():
             if Accident.REFUSAL in accidents or len(accidents) == MAX_ATTEMPTS:
@@ -74,13 +74,13 @@ class PlacedOrder:
 
     @property
     def steps_started(self) -> tuple[str, ...]:
-        """The steps that workers must start. Orders that wait in the end are created there, and never started."""
+        """The steps that workers must start. An order that must wait is created in that state, and never started."""
         step, status = self.end
         return () if status is Status.PENDING else STEPS[: STEPS.index(step) + 1]
 
 
 def called_off_at(status: str, times: Collection[str]) -> str | None:
-    """Return the step that gives up on a called-off order: the first one that had not happened, or the last one."""
+    """Return the step that gives up on a called-off order: the first one without an event, or the last one."""
     return STEPS[min(_count_events(status, times), len(STEPS) - 1)] if status in CALLED_OFF else None
 
 
@@ -96,11 +96,11 @@ _TROUBLES: tuple[tuple[float, str, dict[str, list[Accident]]], ...] = (
     (0.005, "delivered", {"ship": [Accident.DEATH] * MAX_ATTEMPTS}),
     (0.02, "delivered", {"deliver": [Accident.REFUSAL]}),
 )
-"""Shares of generated orders that cannot succeed, with their status and what happens to them."""
+"""Generated orders that cannot succeed: their share, their status, and what happens to them."""
 
 
 def generate_orders(count: int) -> list[PlacedOrder]:
-    """Return that many orders, the same ones each time, with each trouble at least once if there is room."""
+    """Return that many orders, always the same, with each trouble at least once if there is room."""
     kinds = [each[1:] for each in _TROUBLES for _ in range(max(1, round(each[0] * count)))][: count // 2]
     kinds += [("delivered", {})] * (count - len(kinds))
     random.Random("orders").shuffle(kinds)  # noqa: S311 - a demo has no secrets
@@ -113,11 +113,11 @@ def generate_orders(count: int) -> list[PlacedOrder]:
 _CHANCE_OF_FAILURE = {"confirm_payment": 0.10, "ship": 0.02, "deliver": 0.02}
 _SHARE_OF_DEATHS, _MOST_DEATHS = 0.01, 6
 _MOST_FAILURES = MAX_ATTEMPTS - 2
-"""Failures in a row before a success. One attempt is left for a worker that is late on a busy machine."""
+"""Failures in a row before a success. This leaves one attempt for a worker that is late on a busy machine."""
 
 
 def draw_accidents(orders: Collection[PlacedOrder]) -> None:
-    """Add accidents, the same ones each time, to runs that succeed later: at least one death and one failure."""
+    """Add accidents, always the same, to runs that succeed later: at least one death and one failure."""
     chance = random.Random("accidents")  # noqa: S311 - a demo has no secrets
     runs = [(order, step) for order in orders for step in order.steps_started if order.end != (step, Status.IGNORED)]
     chance.shuffle(runs)
@@ -139,7 +139,7 @@ _TIMES = {
     "order_delivered_customer_date": "deliver",
     "order_estimated_delivery_date": None,
 }
-"""The columns with a time, and the step whose event happened then."""
+"""The time columns, and the steps whose events they record."""
 
 _REQUIRED = ("order_id", "order_status")
 _COLUMNS = (*_REQUIRED, "customer_id", *_TIMES)
@@ -148,10 +148,10 @@ _MOST_PROBLEMS = 20
 
 
 def read_orders(path: Path) -> list[PlacedOrder]:
-    """Return the orders of a CSV file in UTF-8. DemoError has the first problem of each line.
+    """Return the orders from a CSV file in UTF-8. DemoError lists the first problem on each line.
 
-    The first line names the columns. Only `order_id` and `order_status` are required. A time is written as
-    `M/D/YYYY H:MM` or in ISO 8601, and is empty if its event never happened.
+    The first line names the columns. Only `order_id` and `order_status` are required. A time is `M/D/YYYY H:MM` or in
+    ISO 8601, and is empty if the event never happened.
     """
     orders: dict[str, PlacedOrder] = {}
     problems: list[str] = []
@@ -159,18 +159,18 @@ def read_orders(path: Path) -> list[PlacedOrder]:
         with path.open(encoding="utf-8-sig", newline="") as file:
             rows = csv.DictReader(file, strict=True)
             for name in rows.fieldnames or ():
-                _check("column", name, _COLUMNS)
+                _check_name("column", name, _COLUMNS)
             if missing := [name for name in _REQUIRED if name not in (rows.fieldnames or ())]:
                 raise DemoError(f"{path}: the column {missing[0]!r} is missing")
             for row in rows:
                 try:
-                    order = _order(row, orders)
+                    order = _parse_order(row, orders)
                     orders[order.order_id] = order
                 except ValueError as error:
                     problems.append(f"{path}:{rows.line_num}: {error}")
     except OSError as error:
         raise DemoError(f"{path}: {error.strerror}") from None
-    except (ValueError, csv.Error) as error:  # a wrong header, bytes that are not UTF-8, or a quote that never ends
+    except (ValueError, csv.Error) as error:  # a wrong header, bytes that are not UTF-8, or an open quote
         raise DemoError(f"{path}: {error}") from None
     if len(problems) > _MOST_PROBLEMS:
         problems[_MOST_PROBLEMS:] = [f"{path}: and {len(problems) - _MOST_PROBLEMS} more"]
@@ -179,30 +179,28 @@ def read_orders(path: Path) -> list[PlacedOrder]:
     return list(orders.values())
 
 
-def _order(row: Mapping[str, str | None], known: Collection[str]) -> PlacedOrder:
-    """Return the order of a line. ValueError says what is wrong with it, or that its id is known already."""
+def _parse_order(row: Mapping[str, str | None], known: Collection[str]) -> PlacedOrder:
     if None in row or None in row.values():
-        raise ValueError("the number of fields is not that of the header")
+        raise ValueError("the line and the header have different numbers of fields")
     found = {str(name): str(value).strip() for name, value in row.items()}
     order_id, status = check_task_id(found["order_id"]), found["order_status"].lower()
     if order_id in known:
         raise ValueError(f"order_id {order_id!r} occurs twice")
-    _check("order_status", status, STATUSES)
-    times = {column: _time(column, found[column]) for column in _TIMES if found.get(column)}
+    _check_name("order_status", status, STATUSES)
+    times = {column: _parse_time(column, found[column]) for column in _TIMES if found.get(column)}
     return PlacedOrder(order_id, status, {step: times[name] for name, step in _TIMES.items() if step and name in times})
 
 
-def _time(column: str, text: str) -> datetime:
+def _parse_time(column: str, text: str) -> datetime:
     with suppress(ValueError):
         return datetime.fromisoformat(text)
     for form in _FORMATS:
         with suppress(ValueError):
-            return datetime.strptime(text, form)  # noqa: DTZ007 - the files name no zone, and no two times are compared
+            return datetime.strptime(text, form)  # noqa: DTZ007 - the files have no time zones, and nothing compares times
     raise ValueError(f"{column} {text!r} is not a date. Write M/D/YYYY H:MM, month first, or YYYY-MM-DD HH:MM:SS.")
 
 
-def _check(what: str, name: str, known: Collection[str]) -> None:
-    """Raise ValueError if a name is not known."""
+def _check_name(what: str, name: str, known: Collection[str]) -> None:
     if name not in known:
         hint = did_you_mean(name, known) or f". Write one of {', '.join(known)}."
         raise ValueError(f"unknown {what} {name!r}{hint}")

@@ -1,4 +1,4 @@
-"""The pipeline of the demo: its table, a use case with three steps, and the function that does them."""
+"""The demo's pipeline: its table, a use case with three steps, and the function that works on them."""
 
 import os
 from datetime import timedelta
@@ -13,7 +13,7 @@ LOCK = timedelta(seconds=2)
 MARGIN = timedelta(milliseconds=250)
 
 WAITING = timedelta(days=1)
-"""When an order is due whose next event has not happened yet: long after the demo has ended."""
+"""How long an order waits if its next event has not happened yet: until long after the demo."""
 
 
 class OutsideError(Exception):
@@ -21,7 +21,7 @@ class OutsideError(Exception):
 
 
 class RefusedError(OutsideError):
-    """It will not do it tomorrow either: the card is declined, or the address does not exist."""
+    """It never will: the card is declined, or the address does not exist."""
 
 
 class WorkerDiedError(Exception):
@@ -29,7 +29,7 @@ class WorkerDiedError(Exception):
 
 
 class DemoTask(Task):
-    """The table of the demo."""
+    """The demo's table."""
 
     class Meta:
         """In memory, or on a server that the environment or `host` names."""
@@ -37,7 +37,7 @@ class DemoTask(Task):
         table_name = "pynamodb-tracker-demo"
         region = "us-east-1"
         host: str | None = None
-        clock_margin = MARGIN  # all workers read the clock of one machine
+        clock_margin = MARGIN  # all workers share one machine's clock
 
 
 _SETTINGS: dict[str, Any] = {
@@ -46,7 +46,7 @@ _SETTINGS: dict[str, Any] = {
     "retry_delay": timedelta(seconds=1),
     "give_up_on": (RefusedError,),
 }
-"""Locks and pauses are short because somebody is watching. Give a real step minutes."""
+"""Locks and pauses are short because somebody is watching. Give real steps minutes."""
 
 
 class Order(DemoTask):
@@ -72,7 +72,7 @@ def end_state(order: PlacedOrder) -> State[Order]:
 
 
 def row_of(order: PlacedOrder) -> dict[str, Any]:
-    """Return the arguments of `Order.create_many` for an order. An order that waits in the end is created so."""
+    """Return the arguments of `Order.create_many` for an order. If it must wait, it is created in that state."""
     data: dict[str, Any] = {"accidents": order.accidents} if order.accidents else {}
     if order.times:
         data["times"] = {step: time.isoformat() for step, time in order.times.items()}
@@ -82,14 +82,14 @@ def row_of(order: PlacedOrder) -> dict[str, Any]:
 
 
 def accident_of(order: Order, attempt: int) -> Accident | None:
-    """Return what happens to an attempt at the step that the order is in."""
+    """Return what happens to an attempt at the order's current step."""
     accidents = order.data.get("accidents", {}).get(order.state.step, [])
     return Accident(accidents[attempt - 1]) if attempt <= len(accidents) else None
 
 
 _RESULTS = {"confirm_payment": "receipt", "ship": "tracking_no", "deliver": "signature"}
 _FAILURES = {
-    "confirm_payment": "the payment gateway did not answer in time",
+    "confirm_payment": "the payment gateway did not respond in time",
     "ship": "the carrier came without a van",
     "deliver": "nobody was at home",
 }
@@ -97,7 +97,7 @@ _REFUSALS = {"confirm_payment": "the card was declined", "deliver": "nobody know
 
 
 def work(ctx: ExecutionContext[Order]) -> None:
-    """Do the step that the order is in. WorkerDiedError stands for the death of the worker."""
+    """Do the order's current step. WorkerDiedError stands for the worker's death."""
     order, step = ctx.task, ctx.task.state.step
     accident = accident_of(order, ctx.attempt)
     if accident is Accident.FAILURE:
@@ -106,13 +106,13 @@ def work(ctx: ExecutionContext[Order]) -> None:
         raise RefusedError(_REFUSALS[step])
     if called_off_at(order.order_status, order.data.get("times", {})) == step:
         raise GiveUp(order.order_status)
-    order.data[_RESULTS[step]] = ctx.idempotency_key  # another attempt has the same effect
+    order.data[_RESULTS[step]] = ctx.idempotency_key  # the same for each attempt
     if accident is Accident.DEATH:
         raise WorkerDiedError
 
 
 def work_or_die(ctx: ExecutionContext[Order]) -> None:
-    """Do the step in a worker process. A death ends the process like a power cut: no `finally` runs."""
+    """Do the step in a worker process. A death is like a power cut: no `finally` runs."""
     try:
         work(ctx)
     except WorkerDiedError:

@@ -25,29 +25,30 @@ WORKERS = 4
 """Threads in memory, processes on a server."""
 
 _ROUND = pipeline.LOCK + 2 * pipeline.MARGIN
-"""How far the stopped clock moves after a round: every lock and every pause ends within that."""
+"""How far the stopped clock moves after a round. All locks and pauses are shorter."""
 
 _WAVES = 12
-"""Rounds in which orders come, in memory: as in a real shop, some are shipped while others are placed."""
+"""In how many rounds orders are placed, in memory. As in a real shop, some are shipped while others are placed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the user asked for."""
+    """The user's options."""
 
     orders: Path | None = None
-    """A file of orders. Without one, they are generated."""
+    """A file with orders. Without one, they are generated."""
     count: int = 100
     server: bool = False
-    """Whether to run on a server of its own instead of in memory."""
+    """Whether to run on a local server instead of in memory."""
     beside: Callable[[], AbstractContextManager[object]] = nullcontext
-    """Entered as soon as the table is there, and left before it is gone."""
+    """Entered as soon as the table exists, and left before it is gone."""
 
 
 def run(options: Options, console: Console, stopped: threading.Event | None = None) -> bool:
-    """Run the scene, print what became of the orders, and return whether all of them ended where they should.
+    """Run the scene, print a summary, and return whether all orders ended where they should.
 
-    DemoError and LocalServerError say why it cannot run. KeyboardInterrupt leaves soon after `stopped` is set.
+    If it cannot run, this raises DemoError or LocalServerError. After `stopped` is set, it soon raises
+    KeyboardInterrupt.
     """
     orders = read_orders(options.orders) if options.orders else generate_orders(options.count)
     draw_accidents(orders)
@@ -107,13 +108,12 @@ class _Session:
         running.result()
 
     def _place(self, orders: Sequence[PlacedOrder]) -> None:
-        """Create the tasks of these orders."""
         Order.create_many(map(pipeline.row_of, orders), threads=WORKERS)
 
     def _is_settled(self) -> bool:
-        """Show how far the orders are, and return whether all are placed and none is left for a worker to start.
+        """Show the progress, and return whether all orders are placed and none is left for a worker to start.
 
-        Orders move while they are counted. If one is missed, the total is too low, or another one was counted twice,
+        Orders move while they are counted. If one is missed, the total is too low, or another order was counted twice,
         at least once before its end.
         """
         self._check_stopped()
@@ -132,9 +132,9 @@ def _count_unfinished(counts: Mapping[State[Order], int]) -> int:
 
 
 def _let_workers_die(step: BoundStep[Order]) -> None:
-    """Leave tasks like a worker that is killed in the middle: claimed, and never ended.
+    """Leave tasks like a killed worker does: claimed, but never ended.
 
-    A thread cannot be killed, and a block that ends is always recorded. So these blocks are entered and never left.
+    A thread cannot be killed, and the end of a block is always recorded. So these blocks are entered and never left.
     """
     for order in step.due():
         if pipeline.accident_of(order, order.attempt + 1) is Accident.DEATH:

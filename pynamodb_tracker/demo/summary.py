@@ -14,7 +14,7 @@ from pynamodb_tracker.demo.orders import PlacedOrder
 from pynamodb_tracker.demo.pipeline import PIPELINE, Order, end_state
 
 _LINE_EVERY = 5.0
-"""Seconds between two lines where there is no terminal."""
+"""Seconds between two lines of progress without a terminal."""
 
 _MOST_DIFFERENCES = 10
 
@@ -25,7 +25,7 @@ def say(console: Console, text: str) -> None:
 
 
 class Screen:
-    """How far each step is: a bar per step at a terminal, a line now and then elsewhere."""
+    """Shows each step's progress: as a bar at a terminal, and in a line now and then elsewhere."""
 
     def __init__(self, console: Console, expected: Mapping[State[Order], int]) -> None:
         self._console = console
@@ -37,7 +37,7 @@ class Screen:
         self._next_line = time.monotonic() + _LINE_EVERY
 
     def show(self, counts: Mapping[State[Order], int]) -> None:
-        """Show how far the orders are, by how many are in each state."""
+        """Show the progress, given how many orders are in each state."""
         done = _progress(counts)
         notes = {step.name: _note(counts[step.failed], counts[step.in_progress]) for step in PIPELINE}
         for bar in self.live.tasks:
@@ -48,7 +48,7 @@ class Screen:
 
 
 def _progress(counts: Mapping[State[Order], int]) -> dict[str, int]:
-    """Return how many orders are placed, and how many each step has done or given up on."""
+    """Return how many orders are placed, and how many each step has finished or given up."""
     done = {"place": sum(counts.values())}
     for step in PIPELINE:
         ends = [state for state in counts if state == step.ignored or state.code >= step.succeeded.code]
@@ -61,7 +61,7 @@ def _note(failed: int, running: int) -> str:
 
 
 def print_summary(console: Console, orders: Sequence[PlacedOrder], took: float) -> bool:
-    """Print what became of the orders and what it took, and return whether all ended where they should."""
+    """Print where the orders ended and how many runs it took. Return whether all ended where they should."""
     rows = {row.task_id: row for state in Order.counts() for row in state.query()}
     _print_states(console, Counter(row.state for row in rows.values()), Counter(map(end_state, orders)))
     _print_ignored(console, rows.values())
@@ -94,7 +94,7 @@ def _print_ignored(console: Console, rows: Iterable[Order]) -> None:
 
 
 def _print_runs(console: Console, orders: Sequence[PlacedOrder], rows: Collection[Order], took: float) -> None:
-    """Print how many runs there were, by the fences of the rows: each claim has its own."""
+    """Print how many runs there were. Each claim has its own fence, so the rows' fences add up to that."""
     runs, first = sum(row.fence for row in rows), sum(len(order.steps_started) for order in orders)
     died = sum(len(row.unfinished or ()) for row in rows)
     last = sum(row.fence in (row.unfinished or ()) for row in rows)

@@ -1,4 +1,4 @@
-"""The doctor: compares a table with its class, and explains the differences."""
+"""The doctor compares a table with its class, and explains the differences."""
 
 from pynamodb_tracker.doctor import schema, settings
 from pynamodb_tracker.doctor.description import Finding, NotExaminedError, Severity, describe
@@ -20,10 +20,10 @@ _CHECKS = (
 
 
 def examine(model: type[Task]) -> list[Finding]:
-    """Check the table of this class with three requests, and return the findings, the worst first.
+    """Check this class's table with three requests, and return the findings, the worst first.
 
-    This reads settings, not tasks. It also reads one item per use case with `pausable=True`, and the slots of limits. A
-    setting that DynamoDB does not return, or that the caller may not read, is a finding, too.
+    This reads settings, one item per use case with `pausable=True`, and the limits' slots, but no tasks. Settings that
+    DynamoDB does not return, or that the caller may not read, are findings, too.
 
     Raises:
         NotExaminedError: The table does not exist, or DynamoDB does not respond.
@@ -37,5 +37,5 @@ def examine(model: type[Task]) -> list[Finding]:
 
 
 def use_cases(model: type[Task]) -> list[str]:
-    """Return the names of this table's imported use cases, with which the table is compared."""
+    """Return the names of the imported use cases, with which the table is compared."""
     return sorted(each.__name__ for each in model.tracker.table.use_cases.values())

@@ -17,19 +17,19 @@ Response = Mapping[str, Any]
 
 
 class Severity(StrEnum):
-    """How much a finding matters, the worst first."""
+    """How serious a finding is, the worst first."""
 
     WRONG = "wrong"
-    """The tracker or a part of it does not work."""
+    """The tracker does not work, or a part of it."""
     DANGER = "danger"
-    """It works, but a guarantee does not hold."""
+    """It works, but something that it guarantees may not hold."""
     ADVICE = "advice"
-    """It works, but it could be better, or it could not be checked."""
+    """It works, but could work better, or could not be checked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A difference between a table and its class, or a setting that could be better, explained to people."""
+    """A difference between a table and its class, or a setting that could be better."""
 
     severity: Severity
     subject: str
@@ -41,7 +41,7 @@ class Finding:
 
 
 class NotExaminedError(Exception):
-    """A table cannot be examined. The message is one line with the reason and the remedy."""
+    """The table cannot be examined. The message gives the reason and the remedy in one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Unknown:
     """A setting that DynamoDB does not return, or not to this caller."""
 
     why: str = "the server does not return it"
-    """The default is for an emulator without the setting."""
+    """The default is for emulators without the setting."""
     to_do: str = "Check the table on AWS."
 
     def __str__(self) -> str:
@@ -77,7 +77,6 @@ class Description:
     @property
     def schema(self) -> Any:
         """The schema that `create_table` would request."""
-        """The schema that `create_table` would request."""
         return self.declared.owner._get_schema()  # noqa: SLF001 - PynamoDB sends the same
 
     @property
@@ -99,18 +98,18 @@ class Description:
 
     @property
     def other_regions(self) -> list[str]:
-        """Other regions of the global table, including witnesses."""
+        """The global table's other regions, including witnesses."""
         places = [*self.table.get("Replicas", ()), *self.table.get("GlobalTableWitnesses", ())]
         return sorted(place["RegionName"] for place in places if place["RegionName"] != self.region)
 
     @property
     def is_strongly_consistent(self) -> bool:
-        """Whether this is a strongly consistent global table. The default is eventual consistency."""
+        """Whether this is a strongly consistent global table, not an eventually consistent one."""
         return bool(self.other_regions) and self.table.get("MultiRegionConsistency") == "STRONG"
 
 
 def describe(declared: Table) -> Description:
-    """Describe the table, with three requests. Raise NotExaminedError if that is not possible."""
+    """Describe the table with three requests, or raise NotExaminedError."""
     name, owner = declared.owner.Meta.table_name, declared.owner.__name__
     where = f"table {name!r}"
     try:
@@ -140,13 +139,12 @@ def describe(declared: Table) -> Description:
 
 
 def _describe_optional(client: Any, action: str, name: str, member: str) -> Response | Unknown:
-    """Return a part of the response, or Unknown if the server does not support the request or does not allow it."""
     try:
         response: Response = getattr(client, xform_name(action))(TableName=name)[member]
     except ClientError as error:
         if code_of(error) == "UnknownOperationException":
             return Unknown()
-        return Unknown(_message(error), f"Allow dynamodb:{action} to the role that runs this check.")
+        return Unknown(_message(error), f"Grant dynamodb:{action} to the role that runs this check.")
     return response
 
 

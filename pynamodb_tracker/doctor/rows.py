@@ -1,4 +1,4 @@
-"""Checks of rows: damaged ones, and tasks that wait for deleted ones."""
+"""Checks rows: finds damaged ones, and tasks that wait for deleted ones."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -21,43 +21,43 @@ from pynamodb_tracker.task.find_by import find_bys
 from pynamodb_tracker.task.task import Task
 
 _KEPT = ("task_id", "use_case_id", "creation", "round", "blockers", "turn_due_time")
-"""Attributes of a waiting task that are kept until the scan has read the others."""
+"""Attributes of a waiting task to keep while scanning the rest."""
 
 _NAMED = 5
-"""Tasks that a finding names."""
+"""How many tasks a finding names."""
 
 _DAMAGED_NAMED = 20
-"""Damaged tasks that a finding names. A person must look at each."""
+"""How many damaged tasks a finding names. A person must look at each."""
 
 _WAITING_FOR_NOBODY = Finding(
     Severity.DANGER,
     "tasks that wait for others",
     "waiting for more tasks than there are",
     "as many tasks refer to a task as it waits for",
-    "They never become due: tasks that they wait for were deleted by other means than delete_task.",
+    "They never become due, because tasks that they wait for were deleted without delete_task.",
     "Ignore each of them, and start it from that state, as in Report.collect.run(task_id, "
-    "also_from=(Report.collect.ignored,)); or delete it.",
+    "also_from=(Report.collect.ignored,)), or delete it.",
 )
 _STANDING_STILL = Finding(
     Severity.DANGER,
     "groups",
-    "standing still, because the task that has the turn has ended or is gone",
-    "the end of each task hands on its turn",
-    "The tasks that wait in them never become due: a row was deleted by other means than delete_task.",
-    "Hand on the turn: call Order.group(name).repair(), or pynamodb-tracker group NAME --repair.",
+    "stuck, because the task whose turn it is has ended or is gone",
+    "each task passes on its turn when it ends",
+    "The tasks that wait in them never become due, because a row was deleted without delete_task.",
+    "Pass on the turn: call Order.group(name).repair(), or pynamodb-tracker group NAME --repair.",
 )
 _AWAITING_WHAT_NOBODY_DECLARES = Finding(
     Severity.DANGER,
     "tasks that await signals",
     "awaiting signals that no class declares",
-    "a Signal of that stored name",
-    "Nobody can send such a signal: without a limit, they never become due.",
-    'Declare it again, as in paid = Signal("paid"), or run each of them by also_from, which awaits no more.',
+    "a Signal with that stored name",
+    "Nobody can send such a signal, so without a time limit, they never become due.",
+    'Declare it again, as in paid = Signal("paid"), or run each of them with also_from, which waits for no signals.',
 )
 
 
 def examine_rows(model: type[Task]) -> list[Finding]:
-    """Check the tasks of all use cases in the table of this class, and return the findings.
+    """Check all tasks in this class's table, and return the findings.
 
     This scans the whole table with strong consistency, at one read unit per 4 KB. It reads a task again if it seems to
     wait for a task that does not exist.
@@ -67,7 +67,7 @@ def examine_rows(model: type[Task]) -> list[Finding]:
     groups: dict[tuple[type[TaskRow], str], TaskRow] = {}
     damaged, unknown = defaultdict[str, list[str]](list), list[str]()
     for row in map(readable, model.scan(consistent_read=True)):
-        for name, why in _damages_of(row):
+        for name, why in _find_damages(row):
             damaged[name].append(f"{row.use_case_id} {row.task_id!r} ({why})")
         if row.parent:
             children[row.parent] += 1
@@ -76,7 +76,7 @@ def examine_rows(model: type[Task]) -> list[Finding]:
             parked.append(readable(load(type(row), {name: stored[name] for name in _KEPT if name in stored})))
             if row.turn_due_time and row.group and row._bound_steps:
                 groups.setdefault((type(row), row.group), row)
-        if names := _undeclared(row):
+        if names := _undeclared_signals(row):
             unknown.append(f"{row.use_case_id} {row.task_id!r} ({', '.join(sorted(names))})")
     parked = [row for row in parked if children[reference_to(row)] < awaited_tasks(row) and _is_unchanged(row)]
     still = [f"{model.__name__}.group({name!r})" for model, name in groups if needs_repair(model, name)]
@@ -85,12 +85,12 @@ def examine_rows(model: type[Task]) -> list[Finding]:
         (_STANDING_STILL, still),
         (_AWAITING_WHAT_NOBODY_DECLARES, unknown),
     )
-    findings = [_damaged(name, found) for name, found in sorted(damaged.items())]
-    return findings + [replace(each, found=f"{each.found}: {_listed(names)}") for each, names in in_need if names]
+    findings = [_damage_finding(name, found) for name, found in sorted(damaged.items())]
+    return findings + [replace(each, found=f"{each.found}: {_list_names(names)}") for each, names in in_need if names]
 
 
 def examine_before_index(model: type[Task]) -> list[Finding]:
-    """Check that a live table can get the index of a FindBy: a row with an invalid value could not be written any more.
+    """Check whether a live table can get the index of a FindBy. A row with an invalid value could no longer be written.
 
     This scans the whole table with strong consistency, at one read unit per 4 KB.
     """
@@ -109,20 +109,20 @@ def examine_before_index(model: type[Task]) -> list[Finding]:
         Finding(
             Severity.DANGER,
             f"values of {name}",
-            _listed(found, _DAMAGED_NAMED),
+            _list_names(found, _DAMAGED_NAMED),
             f"text of 1 to {MAX_KEY_BYTES:,} bytes, or no {name}",
-            "Once the index is there, DynamoDB refuses every write of such a row that leaves it in, also a claim.",
-            f"Deploy the class with FindBy({name}), so that no more are written, and correct these rows, for example "
-            f"with task.update([Order.{name}.remove()]), before you add the index.",
+            "With the index, DynamoDB refuses every write to such a row that keeps the value, including claims.",
+            f"Before you add the index, deploy the class with FindBy({name}) to prevent more such rows, and correct "
+            f"these, for example with task.update([Order.{name}.remove()]).",
         )
         for name, found in wrong.items()
     ]
 
 
-def _damages_of(row: TaskRow) -> Iterator[tuple[str, object]]:
-    """Yield the stored name of each attribute that cannot be read, is missing or is wrong, and the reason.
+def _find_damages(row: TaskRow) -> Iterator[tuple[str, object]]:
+    """Yield the stored name of each attribute that is unreadable, missing or wrong, and the reason.
 
-    Rows of use cases that are not imported, and rows of a later version of the library, are not checked.
+    It skips rows of use cases that are not imported, and rows that a later version of the library has written.
     """
     if not row._bound_steps or has_later_format(row):
         return
@@ -143,30 +143,30 @@ def _damages_of(row: TaskRow) -> Iterator[tuple[str, object]]:
     if row.status != END and not any(row.status in codes.own for codes in row.tracker.steps):
         yield "status", f"no step of {type(row).__name__} declares {row.status}"
     elif "status_key" in row.attribute_values and row.status_key not in row.tracker.use_case.status_keys(row.status):
-        yield "status_key", f"{row.status_key!r} is not the one of {row.tracker.name_of(row.status)}"
+        yield "status_key", f"{row.status_key!r} does not belong to {row.tracker.name_of(row.status)}"
 
 
-def _damaged(name: str, found: Sequence[str]) -> Finding:
+def _damage_finding(name: str, found: Sequence[str]) -> Finding:
     return Finding(
         Severity.DANGER,
         f"damaged tasks: {name}",
-        _listed(found, _DAMAGED_NAMED),
+        _list_names(found, _DAMAGED_NAMED),
         f"{name} as the class declares it, and as the tracker writes it",
-        "No worker can run such a task, no query finds it in its state, or its block cannot use the attribute. Other "
-        "tasks are not affected.",
+        "No worker can run such a task, queries do not find it in its state, or its block cannot use the attribute. "
+        "Other tasks are not affected.",
         "Declare the attribute as it is stored, deploy the version that declares the status, or correct the row in the "
-        "console: the tracker neither changes nor deletes a row whose own attributes are damaged.",
+        "console. The tracker neither changes nor deletes a row if its own attributes are damaged.",
     )
 
 
-def _undeclared(row: TaskRow) -> set[str]:
+def _undeclared_signals(row: TaskRow) -> set[str]:
     if not row._bound_steps or has_later_format(row):
         return set()
     return {*(row.awaited_signals or ())} - {each.stored_name for each in signals_in(type(row))}
 
 
 def _is_unchanged(row: TaskRow) -> bool:
-    """Return whether a task still waits for as many tasks. A child that was created since has changed the number."""
+    """Return whether a task still waits for as many tasks. New children change that number."""
     try:
         now = readable(type(row).get(row.task_id, row.use_case_id, consistent_read=True))
     except type(row).DoesNotExist:
@@ -174,6 +174,6 @@ def _is_unchanged(row: TaskRow) -> bool:
     return (now.blockers, round_of(now)) == (row.blockers, round_of(row))
 
 
-def _listed(names: Sequence[str], most: int = _NAMED) -> str:
+def _list_names(names: Sequence[str], most: int = _NAMED) -> str:
     first = ", ".join(names[:most])
     return f"{first} and {len(names) - most:,} more" if len(names) > most else first

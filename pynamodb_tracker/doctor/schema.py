@@ -1,6 +1,6 @@
-"""Checks of keys, declared indexes and the types of key attributes.
+"""Checks keys, declared indexes, and the types of key attributes.
 
-Of indexes that the class does not declare, only the key types are checked.
+It checks only the key types of indexes that the class does not declare.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,11 +17,11 @@ _NEEDED = {
     "update_time": "Without update_time, counts fails, and so do query, page and count with since or until, and count "
     "of an ended state with keep_for.",
 }
-"""What fails if the status index lacks an attribute. The library reads no other attributes from it."""
+"""What fails if the status index lacks an attribute. The library reads no others from it."""
 
 _WHOLE_ROW = (
-    "Each change of status writes the whole row into the index as well: for a row of 20 KB, a task of one step "
-    "takes 160 write units instead of 65."
+    "Each change of status also writes the whole row to the index: with a row of 20 KB, a task with one step takes 160 "
+    "write units instead of 65."
 )
 
 _INDEX_STATES = {
@@ -32,7 +32,7 @@ _INDEX_STATES = {
 
 
 def check_keys(description: Description) -> Iterator[Finding]:
-    """Yield keys of the table that have another name or type."""
+    """Yield table keys with another name or type."""
     found = keys_in_words(description.table["KeySchema"], types_of(description.table["AttributeDefinitions"]))
     expected = keys_in_words(description.schema["key_schema"], types_of(description.schema["attribute_definitions"]))
     for subject, key in expected.items():
@@ -43,15 +43,15 @@ def check_keys(description: Description) -> Iterator[Finding]:
                 found[subject],
                 key,
                 "DynamoDB refuses the tracker's requests.",
-                f"The key of a table cannot be changed: give {description.owner}.Meta another table_name, and call "
+                f"A table's key cannot be changed: give {description.owner}.Meta another table_name, and call "
                 "create_table(wait=True).",
             )
 
 
 def check_attribute_types(description: Description) -> Iterator[Finding]:
-    """Yield attributes that the model stores with another type than the key of an undeclared index has.
+    """Yield attributes whose stored type differs from the key type of an undeclared index.
 
-    DynamoDB refuses to write such a row:
+    DynamoDB refuses to write such rows:
     https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html#GSI.Writes
     """
     types = types_of(description.table["AttributeDefinitions"])
@@ -69,23 +69,23 @@ def check_attribute_types(description: Description) -> Iterator[Finding]:
                     f"attribute {name}",
                     f"{types[name]}, as a key of {' and '.join(keyed)}",
                     f"{stored}, as {model.__name__} stores it",
-                    "DynamoDB refuses every write of a task that has this attribute.",
-                    "The key of an index cannot be changed: delete the index, or create it again with this type.",
+                    "DynamoDB refuses every write to a task that has this attribute.",
+                    "An index's key cannot be changed: delete the index, or create it again with this type.",
                 )
 
 
 def check_indexes(description: Description) -> Iterator[Finding]:
-    """Yield the differences in each declared index."""
+    """Yield the differences for each declared index."""
     expected = types_of(description.schema["attribute_definitions"])
     types = types_of(description.table["AttributeDefinitions"])
     for declared in description.declared_indexes:
         name = declared["index_name"]
         keys = keys_in_words(declared["key_schema"], expected)
         if index := description.indexes.get(name):
-            state = index.get("IndexStatus", "ACTIVE")  # local indexes have none
+            state = index.get("IndexStatus", "ACTIVE")  # local indexes do not have a status
             if state in _INDEX_STATES:
                 meaning, to_do = _INDEX_STATES[state]
-                meaning = meaning.format(readers=_readers(name))
+                meaning = meaning.format(readers=_reading_calls(name))
                 yield Finding(Severity.WRONG, f"index {name}", state, "ACTIVE", meaning, to_do)
             yield from _check_index_keys(name, keys_in_words(index["KeySchema"], types), keys)
             yield from _check_projection(name, index["Projection"], declared["projection"])
@@ -96,41 +96,41 @@ def check_indexes(description: Description) -> Iterator[Finding]:
                 "none",
                 f"hash key {keys['hash key']}, range key {keys['range key']}, projection "
                 f"{_projection_text(declared['projection'])}",
-                f"Without it, {_readers(name)} fail; start and run still work.",
+                f"Without it, {_reading_calls(name)} fail. start and run still work.",
                 _how_to_add(name, description),
             )
 
 
 def _check_index_keys(name: str, found: Mapping[str, str], expected: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield keys with another name, which makes queries fail, or another type, which makes writes fail.
+    """Yield index keys with another name, which makes queries fail, or another type, which makes writes fail.
 
     https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html#GSI.Writes
     """
     for subject, key in expected.items():
         if found[subject] != key:
             if found[subject].partition(" (")[0] == key.partition(" (")[0]:
-                meaning = "DynamoDB refuses every write of a task that has this attribute."
+                meaning = "DynamoDB refuses every write to a task that has this attribute."
             else:
-                meaning = f"{_readers(name).capitalize()} fail."
+                meaning = f"{_reading_calls(name).capitalize()} fail."
             yield Finding(Severity.WRONG, f"{subject} of {name}", found[subject], key, meaning, _how_to_replace(name))
 
 
 def _check_projection(name: str, found: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield a projection that lacks attributes, or has too many, which costs more.
+    """Yield a projection that lacks attributes, or has more than needed, which costs more.
 
-    A write to an index costs by the size of its entry, and twice as much if it moves the entry:
+    An index write costs by the size of the entry, and twice that if it moves the entry:
     https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html#GSI.ThroughputConsiderations.Writes
     """
-    missing, extra = _missing(expected, found), _missing(found, expected)
+    missing, extra = _missing_attributes(expected, found), _missing_attributes(found, expected)
     breaking = [each for each in missing if name == _STATUS_INDEX and each in _NEEDED]
     others = [each for each in missing if each not in breaking]
     meanings = [_NEEDED[each] for each in breaking]
     if others:
-        meanings.append(f"Code that reads the index itself does not find {', '.join(others)}.")
+        meanings.append(f"Your own code that reads the index does not find {', '.join(others)}.")
     if extra == ["the whole row"] and name == _STATUS_INDEX:
         meanings.append(_WHOLE_ROW)
     elif extra:
-        meanings.append(f"It also has {', '.join(extra)}, which every write to the index pays for.")
+        meanings.append(f"It also has {', '.join(extra)}, which makes every write to the index more expensive.")
     if meanings:
         is_advice = not missing or (name == _STATUS_INDEX and not breaking)
         yield Finding(
@@ -143,8 +143,7 @@ def _check_projection(name: str, found: Mapping[str, Any], expected: Mapping[str
         )
 
 
-def _missing(needed: Mapping[str, Any], there: Mapping[str, Any]) -> list[str]:
-    """Return the attributes that the projection `there` lacks."""
+def _missing_attributes(needed: Mapping[str, Any], there: Mapping[str, Any]) -> list[str]:
     if there["ProjectionType"] == "ALL":
         return []
     if needed["ProjectionType"] == "ALL":
@@ -156,25 +155,25 @@ def _projection_text(projection: Mapping[str, Any]) -> str:
     return " ".join([projection["ProjectionType"], ", ".join(projection.get("NonKeyAttributes", ()))]).strip()
 
 
-def _readers(name: str) -> str:
+def _reading_calls(name: str) -> str:
     return "query, page, count, counts, due and run_all" if name == _STATUS_INDEX else "queries of it"
 
 
 def _how_to_add(name: str, description: Description) -> str:
-    """Return how to add an index. A local one is created with its table: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/LSI.html."""
+    """Return how to add an index. Local ones cannot be added: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/LSI.html."""
     if name in {index["index_name"] for index in description.schema["local_secondary_indexes"]}:
         return (
             f"A local index can only be created with its table: give {description.owner}.Meta another table_name, or "
             "remove the index from the class."
         )
-    return "Add it in the table's template or with UpdateTable; create_table does not change an existing table."
+    return "Add it in the table's template or with UpdateTable. create_table does not change an existing table."
 
 
 def _how_to_replace(name: str) -> str:
     """Return how to replace an index: https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_UpdateGlobalSecondaryIndexAction.html."""
     return (
         "An index cannot be changed: delete it and create it again. Until it is ACTIVE again, "
-        f"{_readers(name)} fail; start and run still work."
+        f"{_reading_calls(name)} fail. start and run still work."
     )
 
 

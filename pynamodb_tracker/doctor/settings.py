@@ -1,4 +1,4 @@
-"""Checks of settings: the table's status, time to live, replicas, protection against mistakes, and capacity."""
+"""Checks settings: table status, time to live, replicas, backups, deletion protection, capacity, pauses and limits."""
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
@@ -20,7 +20,7 @@ from pynamodb_tracker.model.row import StatusIndex, TaskRow
 _CHECK_AGAIN = "Wait, and check again when it is ACTIVE."
 
 _STATES = {
-    "UPDATING": ("Its settings are being changed. It can be used meanwhile.", _CHECK_AGAIN),
+    "UPDATING": ("Its settings are being changed. You can use it in the meantime.", _CHECK_AGAIN),
     "CREATING": ("Requests fail until it is ACTIVE.", _CHECK_AGAIN),
     "DELETING": ("It is being deleted, with all its tasks.", "If that was a mistake, restore it from a backup."),
     "INACCESSIBLE_ENCRYPTION_CREDENTIALS": (
@@ -37,19 +37,19 @@ _STATES = {
 _EXPIRE_TIME = TaskRow.expire_time.attr_name
 
 _TABLE_UNITS, _INDEX_UNITS = map(int, write_units(Load(rate=1)))
-"""Write units for creating and running a task of one step, in the table and in the index, for a row up to 1 KB."""
+"""Write units in table and index for creating a task with one step and running it, with a row up to 1 KB."""
 _LOW_RATE = 10
 """Tasks per second. A limit that allows fewer is a finding."""
 _NO_LIMIT = -1
 _ATTEMPTS_TRIED = 1000
-"""Most attempts for which the doctor calls a `retry_delay`."""
+"""For how many attempts the doctor calls a `retry_delay`."""
 _FORGOTTEN = timedelta(days=1)
 _SLOTS_ABOVE = 100
-"""How many slots above a limit are read, to find out whether it was lowered everywhere."""
+"""How many slots above a limit to read, to see whether it was lowered everywhere."""
 
 
 def check_status(description: Description) -> Iterator[Finding]:
-    """Yield a status in which requests fail, or may soon fail."""
+    """Yield a status in which requests fail or may soon fail."""
     status = description.table["TableStatus"]
     if status != "ACTIVE":
         severity = Severity.ADVICE if status == "UPDATING" else Severity.WRONG
@@ -58,11 +58,11 @@ def check_status(description: Description) -> Iterator[Finding]:
 
 
 def check_retry_delays(description: Description) -> Iterator[Finding]:
-    """Yield functions for `retry_delay` that fail for one of the attempts."""
+    """Yield `retry_delay` functions that fail for an attempt."""
     for model in description.models[1:]:
         for step in model._bound_steps.values():
             retry_delay = step._definition.declared.retry_delay
-            if callable(retry_delay) and (problem := _problem_of_delay(retry_delay, step.max_attempts)):
+            if callable(retry_delay) and (problem := _find_delay_problem(retry_delay, step.max_attempts)):
                 yield Finding(
                     Severity.DANGER,
                     f"retry_delay of {model.__name__}.{step}",
@@ -73,12 +73,12 @@ def check_retry_delays(description: Description) -> Iterator[Finding]:
                 )
 
 
-def _problem_of_delay(retry_delay: Callable[[int], object], max_attempts: int) -> str:
-    """Return what a function does instead of returning a pause; nothing if it returns one for each attempt."""
+def _find_delay_problem(retry_delay: Callable[[int], object], max_attempts: int) -> str:
+    """Return how the function fails, or an empty text if it returns a delay for each attempt."""
     for attempt in range(1, min(max_attempts, _ATTEMPTS_TRIED) + 1):
         try:
             delay = retry_delay(attempt)
-        except Exception as error:  # noqa: BLE001 - the user's function raises what it will
+        except Exception as error:  # noqa: BLE001 - a user's function may raise anything
             return f"retry_delay({attempt}) raises {error!r}"
         if not is_delay(delay):
             return f"retry_delay({attempt}) returns {shown(delay)}"
@@ -86,7 +86,7 @@ def _problem_of_delay(retry_delay: Callable[[int], object], max_attempts: int) -
 
 
 def check_pauses(description: Description) -> Iterator[Finding]:
-    """Yield pauses that somebody may have forgotten, or that a restore has brought back. One read per use case."""
+    """Yield pauses that somebody may have forgotten, or that a restore brought back. One read unit per use case."""
     for model in description.models[1:]:
         for pause in in_force(model) if model.tracker.use_case.pausable else ():
             if pause.time < clock.now() - _FORGOTTEN:
@@ -94,24 +94,24 @@ def check_pauses(description: Description) -> Iterator[Finding]:
                     Severity.ADVICE,
                     f"pause of {model.__name__}.{pause.step}",
                     str(pause),
-                    "no pause that is older than a day",
-                    "No worker, batch or handler starts a task of this step.",
+                    "no pause older than a day",
+                    "Workers, batches and handlers do not start tasks of this step.",
                     f"Resume it: pynamodb-tracker resume {pause.step} --use-case {model.tracker.use_case.name}",
                 )
 
 
 def check_limits(description: Description) -> Iterator[Finding]:
-    """Yield limits that do not hold, or have blocked slots. Half a read unit per slot, for the limit plus 100."""
+    """Yield limits that do not hold, or have blocked slots. Each slot, and 100 more, cost half a read unit."""
     models = description.models[1:]
     found = {limit.name: (model, limit) for model in models for limit in limits_of(model)}
     for name, (model, limit) in sorted(found.items()):
         numbers = {each.slots for of in models for each in limits_of(of) if each.name == name}
         most = max(numbers)
         if len(numbers) > 1:
-            yield _of_limit(
+            yield _limit_finding(
                 name,
                 f"limits of {' and '.join(map(str, sorted(numbers)))}",
-                "one number in all steps",
+                "the same number in all steps",
                 f"Up to {most:,} tasks run at once, because the steps with the highest number take that many slots.",
                 f"Share one limit: bank = ConcurrencyLimit({name!r}, ...), and concurrency_limit=bank.",
             )
@@ -119,42 +119,42 @@ def check_limits(description: Description) -> Iterator[Finding]:
         slots = sorted(table.read(range(min(most + _SLOTS_ABOVE, MOST_SLOTS))), key=attrgetter("number"))
         lost = [each for each in slots[:most] if each.is_damaged or (each.until is not None and each.until > soon)]
         if lost:
-            yield _of_limit(
+            yield _limit_finding(
                 name,
-                f"{len(lost):,} of {most:,} slots cannot be taken, the item {table.key_text(lost[0].number)} first",
+                f"{len(lost):,} of {most:,} slots cannot be taken, such as {table.key_text(lost[0].number)}",
                 f"tokens, and times at most {LIFETIME.seconds} seconds from now",
-                "That many fewer tasks run at once: another program has changed these items, or the clock of a worker "
-                "is ahead.",
+                "That many fewer tasks run at once. Another program has changed these items, or a worker's clock is "
+                "ahead.",
                 "Set that clock, and delete the items in the console.",
             )
         if above := sum(not each.is_free(timedelta(0)) for each in slots[most:]):
-            yield _of_limit(
+            yield _limit_finding(
                 name,
                 f"{above:,} slots above {most:,} are taken",
                 f"at most {most:,}",
-                "More tasks run at once: a program that is not up to date has a higher limit.",
+                "More tasks run at once, because a program that is not up to date has a higher limit.",
                 "Deploy the lower number to all workers, and check again.",
             )
 
 
-def _of_limit(name: str, found: str, expected: str, meaning: str, to_do: str) -> Finding:
+def _limit_finding(name: str, found: str, expected: str, meaning: str, to_do: str) -> Finding:
     return Finding(Severity.DANGER, f"limit {name}", found, expected, meaning, to_do)
 
 
 def check_time_to_live(description: Description) -> Iterator[Finding]:
     """Yield time to live that is off, uses another attribute, or is unknown.
 
-    A strongly consistent global table does not have it:
+    Strongly consistent global tables do not support it:
     https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/globaltables-CoreConcepts.html
     """
     kept = ", ".join(model.__name__ for model in description.models[1:] if model.tracker.use_case.has_expiry)
     if kept:
         effect = (
-            f"Without it, tasks of {kept} that have ended are not deleted in time: queries and counts hide them, but "
-            "they stay in the table."
+            f"Without it, ended tasks of {kept} are not deleted in time. Queries and counts hide them, but they stay "
+            "in the table."
         )
     else:
-        effect = "No imported use case has keep_for or keep_ignored_for, so this makes no difference yet."
+        effect = "No imported use case has keep_for or keep_ignored_for, so this does not matter yet."
     subject, expected, actual = "time to live", f"on, by {_EXPIRE_TIME}", description.time_to_live
     turn_on = f"{description.owner}.update_ttl(ignore_update_ttl_errors=False)"
     if description.is_strongly_consistent:
@@ -197,12 +197,11 @@ def _is_number(description: Description, name: str) -> bool:
 
 
 def check_replicas(description: Description) -> Iterator[Finding]:
-    """Yield the consequences of replicas for locks.
+    """Yield what replicas mean for locks.
 
-    Eventually consistent replicas check a condition against their own region's copy, and the last write wins. Strongly
-    consistent ones check it against the latest version:
-    https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/V2globaltables_HowItWorks.html. They support
-    neither time to live nor transactions:
+    An eventually consistent replica checks conditions against its own copy, and the last write wins. A strongly
+    consistent one checks them against the latest version, but supports neither time to live nor transactions:
+    https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/V2globaltables_HowItWorks.html and
     https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/globaltables-CoreConcepts.html
     """
     if not description.other_regions:
@@ -226,9 +225,9 @@ def check_replicas(description: Description) -> Iterator[Finding]:
             "replicas",
             f"{regions}, eventually consistent",
             "none, or strongly consistent ones",
-            "Each region checks conditions against its own copy: workers in two of them can hold the lock of one task "
+            "Each region checks conditions against its own copy. Workers in two regions can hold the same task's lock "
             "at the same time, and the later write replaces the earlier one.",
-            "Let workers and people write in one region only. The consistency of a table cannot be changed: a strongly "
+            "Let workers and people write in one region only. A table's consistency cannot be changed: a strongly "
             "consistent one is a new table.",
         )
 
@@ -241,7 +240,7 @@ def check_backups(description: Description) -> Iterator[Finding]:
     is_on = description.backups
     if not isinstance(is_on, Unknown):
         is_on = is_on.get("PointInTimeRecoveryDescription", {}).get("PointInTimeRecoveryStatus") == "ENABLED"
-    meaning = "Without it, tasks that are deleted or overwritten by mistake cannot be restored."
+    meaning = "Without it, you cannot restore tasks that are deleted or overwritten by mistake."
     yield from _check_is_on("point-in-time recovery", is_on, "UpdateContinuousBackups", meaning)
 
 
@@ -251,7 +250,7 @@ def check_deletion_protection(description: Description) -> Iterator[Finding]:
     https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/WorkingWithTables.Basics.html#WorkingWithTables.Basics.DeletionProtection
     """
     is_on = description.table.get("DeletionProtectionEnabled", Unknown())
-    meaning = "Without it, a single DeleteTable request of a script or a template deletes all tasks."
+    meaning = "Without it, a single DeleteTable request from a script or a template deletes all tasks."
     yield from _check_is_on("deletion protection", is_on, "UpdateTable", meaning)
 
 
@@ -264,7 +263,7 @@ def _check_is_on(subject: str, is_on: object, request: str, meaning: str) -> Ite
 
 
 def check_capacity(description: Description) -> Iterator[Finding]:
-    """Yield a limit that only a few tasks per second reach. An index with too few units throttles its table, too.
+    """Yield a capacity limit of a few tasks per second. An index with too few units throttles its table, too.
 
     https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html#GSI.ThroughputConsiderations.Writes
     """
@@ -284,15 +283,14 @@ def check_capacity(description: Description) -> Iterator[Finding]:
             "write capacity",
             f"{'on demand, at most ' if on_demand else 'provisioned, '}{' and '.join(limits)} units per second",
             "on demand without a limit, or more units",
-            f"Creating a task and running one step of it takes {_TABLE_UNITS} units of the table and {_INDEX_UNITS} of "
-            f"the index, for a row up to 1 KB. The limit allows {rate or 'less than one'} per second{scaling}; "
+            f"Creating a task and running one step takes {_TABLE_UNITS} units in the table and {_INDEX_UNITS} in the "
+            f"index, with a row up to 1 KB. The limit allows {rate or 'less than one'} per second{scaling}, and "
             "DynamoDB throttles the rest.",
-            "Switch the table to on demand with UpdateTable, or raise the limits of the table and the index.",
+            "Switch the table to on demand with UpdateTable, or raise both limits.",
         )
 
 
 def _write_units(described: Mapping[str, Any], *, on_demand: bool) -> int | None:
-    """Return the limit of write units per second, or None if there is none."""
     if on_demand:
         units = described.get("OnDemandThroughput", {}).get("MaxWriteRequestUnits", _NO_LIMIT)
     else:

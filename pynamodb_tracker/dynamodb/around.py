@@ -1,4 +1,4 @@
-"""Context managers made of generators, which leave the exception of their block as it is."""
+"""Context managers from generators that do not touch their block's exception."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ P = ParamSpec("P")
 
 
 def around(steps: Callable[P, Iterator[None]]) -> Callable[P, AbstractContextManager[None]]:
-    """Make a context manager from a generator that yields once, as contextlib does, but leave the exception alone.
+    """Make a context manager from a generator that yields once, like contextlib, but leave the exception alone.
 
-    contextlib sets its traceback. If the exception cannot be changed, as a frozen dataclass, that raises another error.
+    contextlib sets the exception's traceback. For an immutable exception, such as a frozen dataclass, that raises
+    another error.
     """
 
     @wraps(steps)

@@ -1,10 +1,10 @@
-"""BatchExecuteStatement: up to 25 writes in one request, each applied or refused by its own condition.
+"""BatchExecuteStatement: up to 25 writes in one request, each with its own condition.
 
 https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchExecuteStatement.html
 
-A probe comes before the first batch: an update that changes nothing, under a condition that never holds. If the engine
-does not refuse it and return the item, the client sends its writes one by one. An emulator may not know the request, or
-may ignore conditions, and a policy may not allow it.
+The first batch is preceded by a probe: an update with a condition that never holds. If the engine does not refuse it
+and return the item, writes are sent one by one. An emulator may not know the request or may ignore conditions, and a
+policy may deny it.
 """
 
 from __future__ import annotations
@@ -56,20 +56,20 @@ _CODES = {
     "ThrottlingError": "ThrottlingException",
     "TransactionConflict": "TransactionConflictException",
 }
-"""The codes of statement errors, and the codes of single requests that differ from them."""
+"""Statement error codes, and their equivalents for single requests."""
 
 _VERBS = {"UpdateItem": "Update", "PutItem": "Insert", "DeleteItem": "Delete"}
-"""Operations that statements can express, and their names in IAM:
+"""Operations that statements can express, and their IAM names:
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ql-iam.html"""
 
 _UNKNOWN = {"UnknownOperation", "UnknownOperationException"}
 _INVALID, _INVALID_STATEMENT = "ValidationException", "ValidationError"
 _UNHEARD = "InternalServerError"
-"""The code for a write that may have been applied. It is sent again: its conditions and its row show the outcome."""
+"""The error code for a write that may have been applied. Retrying it shows the outcome, thanks to its condition."""
 
 
 class BatchedWrite:
-    """A write that may be sent together with others. Its response or error looks like a single request's."""
+    """A write that may share a request with others. Its response or error looks like a single request's."""
 
     def __init__(self, table: TableConnection, operation: str, request: dict[str, Any], until: datetime | None) -> None:
         self.shared = table.connection
@@ -81,12 +81,12 @@ class BatchedWrite:
         self.alone = False
         self.response: dict[str, Any] | None = None
         self.error: Exception | None = None
-        self._refused_with: str | None = None  # the error code of its batch
+        self._refused_with: str | None = None  # its batch's error code
         self._is_lost = False  # whether its batch may have been applied
 
     @property
     def can_be_batched(self) -> bool:
-        """Whether it can be sent together with others, as far as we know."""
+        """Whether the write may be part of a batch, as far as we know."""
         return self.statement is not None and not _support(self.shared).is_off_for(self.operation)
 
     @property
@@ -95,18 +95,18 @@ class BatchedWrite:
         return self.response is not None or self.error is not None
 
     def send_alone(self) -> dict[str, Any]:
-        """Send it as a single request."""
+        """Send the write as a single request."""
         try:
             return self.connection.dispatch(self.operation, self.request)
         except (BotoCoreError, ClientError) as error:
-            if code_of(error) == self._refused_with:  # so the batch was rightly refused
+            if code_of(error) == self._refused_with:  # so the batch was refused for a good reason
                 _support(self.shared).note_understood()
             if self._is_lost:
                 note_lost(error, is_lost=True)
             raise
 
     def result(self) -> dict[str, Any]:
-        """Return the response, or raise the error. Send the write now if it goes alone."""
+        """Return the response, or raise the error. Send the write now if it was kept out of its batch."""
         if self.alone:
             return self.send_alone()
         if self.error is not None:
@@ -116,11 +116,11 @@ class BatchedWrite:
         return self.response
 
     def _with_item_met(self, error: Exception) -> Exception:
-        """Add the existing item to the error of a put that asks for it, because no statement returns that."""
+        """Add the existing item to the error of a put, because INSERT statements do not return it."""
         asks = self.operation == "PutItem" and "ReturnValuesOnConditionCheckFailure" in self.request
         if not (asks and is_condition_failure(error)) or item_met(error) is not None:
             return error
-        with suppress(BotoCoreError, ClientError):  # the refusal says more than why the item cannot be read
+        with suppress(BotoCoreError, ClientError):  # then the refusal itself is the better error
             error = ClientError({**response_of(error), ITEM: self._read()}, self.operation)
         return error
 
@@ -129,11 +129,11 @@ class BatchedWrite:
         return self.connection.dispatch("GetItem", read).get(ITEM)
 
     def go_alone(self, code: str, *, is_lost: bool) -> None:
-        """Let it be sent alone, because the batch was refused with that code. An earlier try may have been applied."""
+        """Send the write alone, because its batch was refused with this code."""
         self.alone, self._refused_with, self._is_lost = True, code, is_lost
 
     def take(self, response: Mapping[str, Any], repeats: int) -> None:
-        """Take the response for its statement. `repeats` is how often the SDK repeated the request."""
+        """Take the response for this statement. `repeats` says how often the SDK repeated the request."""
         error = response.get("Error")
         if error is None and ITEM not in response and RETURN_VALUES in self.request:
             _support(self.shared).turn_off("the engine returns no rows for statements")
@@ -146,34 +146,34 @@ class BatchedWrite:
         if code in DENIED:
             _support(self.shared).note_denied(self.operation, message)
             self.go_alone(code, is_lost=repeats > 0)
-        elif code == _INVALID_STATEMENT:  # the single request may be valid, or gets a better message
+        elif code == _INVALID_STATEMENT:  # alone, the write may be valid, or gets a better message
             self.go_alone(_INVALID, is_lost=repeats > 0)
         else:
             self.error = _error(self.operation, _CODES.get(code, code), message, item=error.get(ITEM), repeats=repeats)
 
 
 class _Support:
-    """Whether the engine of a client takes several statements and respects their conditions."""
+    """Whether an engine supports batches and respects their conditions."""
 
     def __init__(self) -> None:
         self._together: dict[str, bool] = {}
-        """By operation: True once the engine has refused a probe. False means that its writes are always sent alone."""
+        """True once the engine has refused an operation's probe. False if its writes must be sent alone."""
         self._unclear = 0
         self._guard = threading.Lock()
         self._turning_off = threading.Lock()
 
     def is_off_for(self, operation: str) -> bool:
-        """Return whether writes of that kind are sent one by one."""
+        """Return whether this operation must be sent one by one."""
         return self._together.get(operation) is False
 
     def covers(self, operation: str) -> bool:
-        """Return whether writes of that kind can be sent together with others."""
+        """Return whether this operation may be batched."""
         return self._together.get(operation, False)
 
     def find_out(self, write: BatchedWrite) -> None:
-        """Find out whether writes like this one are covered.
+        """Probe whether writes like this one can be batched.
 
-        It does not wait for another thread that does so, because that may take longer than a lock lasts.
+        If another thread is already doing so, this returns immediately, because waiting might outlast a lock.
         """
         if write.operation not in self._together and self._guard.acquire(blocking=False):
             try:
@@ -182,21 +182,21 @@ class _Support:
                 self._guard.release()
 
     def note_understood(self) -> None:
-        """Note that the engine understood a request."""
+        """Reset the count of unclear responses."""
         self._unclear = 0
 
     def note_unclear(self, why: str) -> None:
-        """Note a response that does not show whether the engine supports batches."""
+        """Count a response that does not show whether the engine supports batches."""
         self._unclear += 1
         if self._unclear >= _MOST_UNCLEAR:
             self.turn_off(why)
 
     def note_denied(self, operation: str, message: str) -> None:
-        """Note that a policy denies the statements of one operation."""
+        """Stop batching an operation because a policy denies its statements."""
         self.turn_off(f"allow dynamodb:PartiQL{_VERBS[operation]} to save requests: {message}", operations={operation})
 
     def turn_off(self, why: str, level: int = logging.WARNING, operations: Iterable[str] = _VERBS) -> None:
-        """Send these writes one by one from now on, and log the reason once."""
+        """Send these operations one by one from now on. Log the reason once."""
         with self._turning_off:
             if all(map(self.is_off_for, operations)):
                 return
@@ -204,51 +204,50 @@ class _Support:
         log.log(level, "writes are sent one by one, not up to %d in a request: %s", MOST, why)
 
     def _probe(self, write: BatchedWrite) -> None:
-        if write.operation == "PutItem":  # once the item exists, the engine has to refuse the statement
+        if write.operation == "PutItem":  # put the item first, so that the engine must refuse the statement
             try:
                 write.response = write.connection.dispatch(write.operation, write.request)
             except (BotoCoreError, ClientError) as error:
                 write.error = error
             else:
-                self._ask(write, write.operation, write.statement)
+                self._send_probe(write, write.operation, write.statement)
             return
-        # First a statement that does no harm if it is applied.
-        self._ask(write, "UpdateItem", partiql.impossible("UpdateItem", write.request))
+        # Begin with a statement that does no harm if it is applied.
+        self._send_probe(write, "UpdateItem", partiql.impossible("UpdateItem", write.request))
         if write.operation == "DeleteItem" and "UpdateItem" in self._together:
-            self._ask(write, "DeleteItem", partiql.impossible("DeleteItem", write.request))
+            self._send_probe(write, "DeleteItem", partiql.impossible("DeleteItem", write.request))
 
-    def _ask(self, write: BatchedWrite, operation: str, probe: partiql.Statement | None) -> None:
-        """Send a statement that has to be refused, and judge the response."""
+    def _send_probe(self, write: BatchedWrite, operation: str, probe: partiql.Statement | None) -> None:
         if probe is None or operation in self._together:
             return
         try:
             response = write.connection.dispatch("BatchExecuteStatement", {"Statements": [probe.as_entry()]})
-        except Exception as error:  # noqa: BLE001 - an emulator within this process may raise anything
+        except Exception as error:  # noqa: BLE001 - an emulator in this process may raise anything
             raised = error.__cause__ if isinstance(error, UnexpectedSdkError) and may_be_applied(error) else error
             if isinstance(raised, BotoCoreError | ClientError):
                 self.note_refused(raised, operation)
             else:
                 said = f"{type(raised).__name__} {raised}".rstrip()
-                why = f"an emulator within this process does not know such statements ({said})"
-                self.turn_off(why, logging.INFO)  # its requests cost nothing
+                why = f"an emulator in this process does not know such statements ({said})"
+                self.turn_off(why, logging.INFO)  # its requests are free
             return
         response = response["Responses"][0]
         refusal: Mapping[str, Any] = response.get("Error", {})
         code = refusal.get("Code")
         if not refusal and operation == "DeleteItem" and ITEM not in response:
-            self.note_unclear("the item that was to be deleted is gone, which no statement is refused for")
+            self.note_unclear("the item to delete is gone, so the engine does not refuse the statement")
         elif not refusal:
-            self.turn_off("the engine ignores the conditions of statements")
+            self.turn_off("the engine ignores statement conditions")
         elif code == "DuplicateItem" or (code == "ConditionalCheckFailed" and ITEM in refusal):
             self._together.setdefault(operation, True)
             self.note_understood()
         elif code in DENIED:
             self.note_denied(operation, refusal.get("Message", ""))
         else:
-            self.note_unclear(f"a statement that has to be refused is answered with {code}, without the item")
+            self.note_unclear(f"a statement that must be refused got the response {code} without the item")
 
     def note_refused(self, error: Exception, *operations: str) -> None:
-        """Note that the engine has refused a whole request."""
+        """Judge a refusal that concerns a whole request."""
         code = code_of(error)
         if code in DENIED:
             for operation in operations:
@@ -270,16 +269,17 @@ def _support(connection: Connection) -> _Support:
 
 @in_forked_process
 def _forget() -> None:
-    """Find everything out again in a forked process: a thread of its parent may have held a lock."""
+    """Start over in a forked process, because a thread in its parent may have held a lock."""
     global _known, _guard
     _known, _guard = WeakKeyDictionary(), threading.Lock()
 
 
 def execute(writes: Sequence[BatchedWrite]) -> None:
-    """Send writes of one connection to different rows in one request, as far as that is possible.
+    """Send writes of one connection to different rows, in one request if possible.
 
-    The connection depends on the time left, so a lock that is about to expire shortens no other write's timeouts.
-    Afterwards each write has a response, an error, or goes alone. A write with none of these may have been applied.
+    Afterwards each write has a response, has an error, or goes alone. A write with none of these may have been applied.
+    Writes share a connection only if they have a similar time left, so a lock that is about to expire does not shorten
+    the timeouts of other writes.
     """
     support = _support(writes[0].shared)
     together = list[BatchedWrite]()
@@ -290,10 +290,10 @@ def execute(writes: Sequence[BatchedWrite]) -> None:
     for write in writes:
         write.alone = write not in together and not write.has_result
     if together:
-        _send(together, support)
+        _send_batch(together, support)
 
 
-def _send(writes: Sequence[BatchedWrite], support: _Support) -> None:
+def _send_batch(writes: Sequence[BatchedWrite], support: _Support) -> None:
     entries = [write.statement.as_entry() for write in writes if write.statement is not None]
     try:
         response = writes[0].connection.dispatch("BatchExecuteStatement", {"Statements": entries})

@@ -1,4 +1,4 @@
-"""The connection of a table: one botocore client for all its use cases, and retries that end at a deadline."""
+"""A table's connection: one botocore client for all its use cases, with retries that end at a deadline."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from pynamodb_tracker.dynamodb.retries import (
 log = logging.getLogger("pynamodb_tracker")
 
 Item = dict[str, dict[str, Any]]
-"""An item, or a part of one, in the form of DynamoDB's API."""
+"""An item, or a part of one, in DynamoDB's wire format."""
 
 R = TypeVar("R")
 
@@ -62,9 +62,9 @@ _ERRORS: dict[str, tuple[type[PynamoDBConnectionError], str]] = {
 }
 
 _TRIES_OF_SDK = {"legacy": 10, "standard": 4, "adaptive": 4}
-"""The SDK's default number of tries in each retry mode."""
+"""The SDK's default number of tries per retry mode."""
 
-_LONGEST_EXPONENT = 30  # limit for the SDK's pauses, which would overflow with a thousand tries
+_LONGEST_EXPONENT = 30  # keeps the SDK's pauses from overflowing with a thousand tries
 
 _shared: ContextVar[Batcher | None] = ContextVar("pynamodb_tracker_batcher", default=None)
 
@@ -72,10 +72,10 @@ MOST_KEYS = 100
 """https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html"""
 
 
-class Refused(Exception):  # noqa: N818 - not an error: a condition did not hold, and transitions decide what follows
+class Refused(Exception):  # noqa: N818 - an expected outcome that transitions handle, not an error
     """The condition of a write did not hold.
 
-    `repeated` is True if the SDK or this library sent the request more than once. `item` is the item that failed the
+    `repeated` says whether the SDK or this library sent the request more than once. `item` is the item that failed the
     condition, if the request asked for it.
     """
 
@@ -86,16 +86,16 @@ class Refused(Exception):  # noqa: N818 - not an error: a condition did not hold
 
 
 class MissingTableError(PynamoDBConnectionError, TableDoesNotExist):
-    """PynamoDB's `TableDoesNotExist`, with a message that says where, and what to do."""
+    """PynamoDB's `TableDoesNotExist`, with a message that says where the table is missing and how to fix it."""
 
     def __init__(self, message: str, cause: Exception | None = None) -> None:
         PynamoDBException.__init__(self, message, cause)
 
 
 def endpoint_of(client: botocore.client.BaseClient) -> str:
-    """Return the URL to which a client sends its requests.
+    """Return the URL that a client sends its requests to.
 
-    An account may have its own endpoint. Once botocore has credentials, it chooses one for each request.
+    An account may have its own endpoint. With credentials, botocore chooses the endpoint per request.
     """
     try:
         url = urlsplit(client.generate_presigned_url("describe_limits"))
@@ -105,13 +105,13 @@ def endpoint_of(client: botocore.client.BaseClient) -> str:
 
 
 def missing_table(table: TableConnection, cause: Exception | None) -> MissingTableError:
-    """Return the error for a request to a table that does not exist."""
+    """Return the error for a missing table."""
     client = table.connection.client
     where = f"{client.meta.region_name} ({endpoint_of(client)})"
     error = MissingTableError(
         f"the table {table.table_name!r} does not exist in {where}, or is not active yet: call "
         "create_table(wait=True) on its class, deploy its template, or correct table_name and region in its Meta, or "
-        "the account of the credentials",
+        "use credentials for another account",
         cause,
     )
     error.__cause__ = cause
@@ -119,7 +119,7 @@ def missing_table(table: TableConnection, cause: Exception | None) -> MissingTab
 
 
 class Batcher(Protocol):
-    """Sends the writes of several threads together."""
+    """Combines writes from several threads."""
 
     def dispatch(
         self, table: TableConnection, operation: str, request: dict[str, Any], until: datetime | None
@@ -132,10 +132,10 @@ def send(
 ) -> dict[str, Any]:
     """Send a request through PynamoDB's connection. Raise Refused, or PynamoDB's error for the operation.
 
-    `until` is when the lock on the row expires. A later response is worthless. Temporary failures are retried with full
-    jitter: throttling, server errors, and a TransactionConflict, which says nothing about the condition
+    `until` is when the row's lock expires. A later response is worthless. Temporary failures are retried with full
+    jitter: throttling, server errors, and TransactionConflict, which says nothing about the condition
     (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis.html). Within `Persisting`, every
-    failure is retried unless the response proves that this cannot help.
+    failure is retried unless the response proves that retrying cannot help.
     """
     tries, repeated = Tries(until), False
     batcher = None if operation == "GetItem" else _shared.get()
@@ -161,7 +161,7 @@ def send(
 
 @around
 def sharing_requests(batcher: Batcher | None) -> Iterator[None]:
-    """Send the writes of this block together with other threads."""
+    """Combine the writes in this block with those from other threads."""
     before = _shared.set(batcher)
     try:
         yield
@@ -170,12 +170,12 @@ def sharing_requests(batcher: Batcher | None) -> Iterator[None]:
 
 
 def shares_requests() -> bool:
-    """Return whether writes are sent together with other threads, where statements can express them."""
+    """Return whether writes are combined with other threads, where statements can express them."""
     return _shared.get() is not None
 
 
 def connection_until(table: TableConnection, until: datetime | None) -> Connection:
-    """Return a connection that ends a request at that time, or soon after."""
+    """Return a connection with timeouts that end a request at that time, or soon after."""
     connection, end = table.connection, deadline()
     if until is None or not isinstance(connection, SharedConnection):
         return connection
@@ -186,7 +186,7 @@ def connection_until(table: TableConnection, until: datetime | None) -> Connecti
 
 
 def read(table: TableConnection, request: Callable[[TableConnection], R]) -> R:
-    """Make a read, and retry it as `send` does."""
+    """Read from the table, with the same retries as `send`."""
     tries = Tries()
     while True:
         end = latest_response(None)
@@ -209,7 +209,7 @@ def read(table: TableConnection, request: Callable[[TableConnection], R]) -> R:
 def pages(
     table: TableConnection, query: Callable[..., dict[str, Any]], *args: Any, start: Any = None, **options: Any
 ) -> Iterator[dict[str, Any]]:
-    """Yield the responses of a query or a scan. Each page is requested when it is needed."""
+    """Yield a query's or scan's pages, requesting each when it is needed."""
     while True:
         response = read_page(table, query, *args, start=start, **options)
         yield response
@@ -221,12 +221,12 @@ def pages(
 def read_page(
     table: TableConnection, query: Callable[..., dict[str, Any]], *args: Any, start: Any = None, **options: Any
 ) -> dict[str, Any]:
-    """Return one response of a query or a scan, from `start` on."""
+    """Return one page, beginning at `start`."""
     return read(table, methodcaller(query.__name__, *args, exclusive_start_key=start, **options))
 
 
 def get_items(table: TableConnection, keys: Sequence[Item], *, consistent: bool = True) -> Iterator[Item]:
-    """Read items by key, strongly consistent by default. Request unprocessed keys again.
+    """Read items by key, and request unprocessed keys again.
 
     A response without any item counts as throttled. Raises GetError if the remaining keys cannot be read.
     """
@@ -242,10 +242,10 @@ def get_items(table: TableConnection, keys: Sequence[Item], *, consistent: bool 
             if not left:
                 break
             if requests == TRIES:
-                text = "the table %s returns BatchGetItem in small pieces: %d keys are left after %d requests"
+                text = "the table %s returns BatchGetItem in small pieces: %d keys remain after %d requests"
                 log.warning(text, table.table_name, len(left), requests)
-            message = f"{len(left)} keys were left unprocessed, as they are while the table is throttled"
-            code = "ProvisionedThroughputExceededException"  # as a single request would get
+            message = f"{len(left)} keys were not processed, which happens while the table is throttled"
+            code = "ProvisionedThroughputExceededException"  # the code that a single request would get
             error = ClientError({"Error": {"Code": code, "Message": message}}, "BatchGetItem")
             if len(left) < before:
                 tries = Tries()
@@ -261,9 +261,9 @@ def _plain_key(key: Item) -> dict[str, Any]:
 
 
 def _set_user_agent(session: botocore.session.Session) -> None:
-    """Give the clients of a session a fixed user agent, because botocore otherwise builds it twice per request.
+    """Give a session's clients a fixed user agent, because botocore otherwise builds it twice per request.
 
-    It keeps the application's name from `AWS_SDK_UA_APP_ID`.
+    It includes the application's name from `AWS_SDK_UA_APP_ID`.
     """
     known = session.get_default_client_config()
     if known is not None and known.user_agent:
@@ -275,15 +275,15 @@ def _set_user_agent(session: botocore.session.Session) -> None:
 
 
 class _Flight(threading.local):
-    """The current request of a thread: watches each try of the SDK, because its error describes only the last one."""
+    """A thread's current request. It watches all the SDK's tries, because the SDK's error describes only the last."""
 
     def __init__(self) -> None:
         self._client: object = None
-        self._is_sent = False  # whether a try was sent that has no response yet
-        self._is_lost = False  # whether a try lost its response, so that it may have been applied
+        self._is_sent = False  # whether a try was sent and is waiting for its response
+        self._is_lost = False  # whether a try lost its response and may have been applied
 
     def watched(self, client: Any) -> Any:
-        """Watch the tries of a client, and return it."""
+        """Watch the client's tries, and return the client."""
         if client is not self._client:
             events = client.meta.events
             events.register_last("before-send.dynamodb", self._note_sent, "pynamodb_tracker before-send")
@@ -296,7 +296,7 @@ class _Flight(threading.local):
         self._is_sent = self._is_lost = False
 
     def end(self, error: Exception) -> None:
-        """Note on the error of the request whether one of its tries may have been applied."""
+        """Note on the request's error whether any try may have been applied."""
         error_codes.note_lost(error, is_lost=self._is_sent or self._is_lost)
 
     def _note_sent(self, **_: object) -> None:
@@ -305,9 +305,9 @@ class _Flight(threading.local):
     def _note_outcome(
         self, response: Any = None, caught_exception: Exception | None = None, **_: object
     ) -> bool | None:
-        """Note the outcome of a try. Return False to keep the SDK from retrying it, otherwise None.
+        """Note a try's outcome. Return False to keep the SDK from retrying, otherwise None.
 
-        The SDK knows no deadline. If a response has x-amz-retry-after, the SDK pauses up to 5 seconds longer.
+        The SDK does not know our deadline. If a response has x-amz-retry-after, it pauses up to 5 seconds longer.
         """
         self._is_sent, asks_for_pause = False, False
         if caught_exception is not None:
@@ -319,14 +319,14 @@ class _Flight(threading.local):
 
 
 class SharedConnection(Connection):
-    """PynamoDB's connection. It builds its client once, even if several threads ask for it at the same time.
+    """PynamoDB's connection, with a client that is built only once, even if several threads need it at the same time.
 
     A client's timeouts are fixed. Shortly before a lock expires, requests therefore use another connection with the
-    same settings and shorter timeouts. Its client is built when it is first needed.
+    same settings and shorter timeouts.
 
-    The body under the lock `building` is on the line of its `with`. Python visits that line again to release the lock.
-    If a trace function raised an exception there, the lock would stay locked, and every thread would wait for it. Since
-    3.12, Python also visits the line again after an `or`.
+    The body under the lock `building` is on the same line as its `with`. Python visits that line again to release the
+    lock. If a trace function raised there, the lock would stay locked, and every thread would wait for it. Since 3.12,
+    Python also visits the line again after an `or`.
     """
 
     def __init__(self, *, like: SharedConnection | None = None, **settings: Any) -> None:
@@ -336,23 +336,23 @@ class SharedConnection(Connection):
         self._session: botocore.session.Session | None = like.session if like else None
         self._rungs: tuple[list[_Rung], list[_Rung]] | None = None
         self.longest = math.inf
-        """Seconds that a request can take with the SDK's retries. Infinity until that is known."""
+        """Seconds that a request can take including the SDK's retries, or infinity until that is known."""
         self._flight = _Flight()
         _connections.add(self)
 
     @property
     def session(self) -> botocore.session.Session:
-        """Return the session that all clients of the table share. A second client then takes 3 ms instead of 70."""
-        with self.building: return self._same_session()  # fmt: skip  # noqa: E701 - see the class
+        """Return the table's shared session. With it, a second client takes 3 ms instead of 70."""
+        with self.building: return self._load_session()  # fmt: skip  # noqa: E701 - see the class
 
     @property
     def client(self) -> botocore.client.BaseClient:
-        """Return the one botocore client of this connection."""
+        """Return this connection's only botocore client."""
         try:
             with self.building: return self._flight.watched(super().client)  # fmt: skip  # noqa: E701 - see the class
         except BotoCoreError as error:
-            if not error_codes.advise(error, self._described):
-                error.args = (f"{self._described}: {error}",)
+            if not error_codes.advise(error, self._description):
+                error.args = (f"{self._description}: {error}",)
             raise error.with_traceback(None) from None
 
     def _make_api_call(self, operation_name: str, operation_kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -362,15 +362,15 @@ class SharedConnection(Connection):
         except ClientError as error:
             self._flight.end(error)
             if "TransactItems" not in operation_kwargs and error_codes.is_of_another_schema(error):
-                error_codes.advise(error, f"{self._described} at {endpoint_of(self.client)}")
+                error_codes.advise(error, f"{self._description} at {endpoint_of(self.client)}")
             raise
         except BotoCoreError as error:
-            if self._client is None:  # it cannot be built
+            if self._client is None:  # building it has failed
                 raise
             self._flight.end(error)
             contacted = error.kwargs.get("endpoint_url") or self.client.meta.endpoint_url
-            if error_codes.advise(error, f"{self._described} at {str(contacted).rstrip('/')}"):
-                raise error.with_traceback(None) from None  # 60 lines of the SDK would add nothing
+            if error_codes.advise(error, f"{self._description} at {str(contacted).rstrip('/')}"):
+                raise error.with_traceback(None) from None  # 60 lines from inside the SDK would add nothing
             raise
         except Exception as error:
             if self._client is None or not error_codes.is_of_sdk(error):
@@ -380,13 +380,13 @@ class SharedConnection(Connection):
             raise unexpected from error
 
     @property
-    def _described(self) -> str:
+    def _description(self) -> str:
         return f"table {next(iter(self._tables))}"
 
     def create_table(self, table_name: str, *args: Any, **options: Any) -> dict[str, Any]:
-        """Create a table. A global index without provisioned units gets as many as the table.
+        """Create a table. A global index without its own throughput gets the table's.
 
-        An existing table is not changed: another program, or an earlier copy of the request, has created it.
+        If the table exists, another program or an earlier copy of the request has created it, and this does nothing.
         """
         names = {"ReadCapacityUnits": "read_capacity_units", "WriteCapacityUnits": "write_capacity_units"}
         units = {name: options.get(option) for name, option in names.items()}
@@ -400,7 +400,7 @@ class SharedConnection(Connection):
             return {}
 
     def update_time_to_live(self, table_name: str, ttl_attribute_name: str) -> dict[str, Any]:
-        """Switch time to live on, unless another program has just done so."""
+        """Enable time to live, unless another program has just done so."""
         try:
             return super().update_time_to_live(table_name, ttl_attribute_name)
         except TableError as error:
@@ -413,16 +413,16 @@ class SharedConnection(Connection):
             return {}
 
     def prepare(self) -> None:
-        """Build the clients now, and everything that the first request and the first refusal would build."""
+        """Build the clients now, and everything else that the first request or refusal would have to build."""
         self._build_rungs()
-        self.client.meta.service_model.shape_for_error_code("ConditionalCheckFailedException")  # it indexes all errors
+        self.client.meta.service_model.shape_for_error_code("ConditionalCheckFailedException")  # indexes all errors
         "localhost".encode("idna")  # as urllib3 does with each host, which imports large tables
 
     def within(self, seconds: float, strictly: float = math.inf) -> SharedConnection:
-        """Return a connection that ends a request in that time, the SDK's retries included.
+        """Return a connection that ends a request in that many seconds, including the SDK's retries.
 
-        Return this connection if there is enough time, and the one with the shortest timeouts if none is quick enough.
-        `strictly` also counts the SDK's pauses after throttling, with fewer tries.
+        If none is quick enough, return the quickest. `strictly` also counts the SDK's pauses after throttling, and
+        allows connections with fewer tries.
         """
         slower, fewer = self._rungs or self._build_rungs()
         for longest, pauses, connection in slower:
@@ -433,10 +433,10 @@ class SharedConnection(Connection):
         return next((found for longest, pauses, found in fewer if strictly >= longest + pauses), fewer[-1][2])
 
     def _build_rungs(self) -> tuple[list[_Rung], list[_Rung]]:
-        """Return this connection and others, each with half the timeouts. Then others with fewer tries."""
-        with self.building: return self._same_rungs()  # fmt: skip  # noqa: E701 - see the class
+        """Return connections with ever shorter timeouts, starting with this one, and connections with fewer tries."""
+        with self.building: return self._load_rungs()  # fmt: skip  # noqa: E701 - see the class
 
-    def _same_session(self) -> botocore.session.Session:
+    def _load_session(self) -> botocore.session.Session:
         if self._session:
             return self._session
         session = super().session
@@ -444,37 +444,37 @@ class SharedConnection(Connection):
         self._session = session
         return session
 
-    def _same_rungs(self) -> tuple[list[_Rung], list[_Rung]]:
+    def _load_rungs(self) -> tuple[list[_Rung], list[_Rung]]:
         if self._rungs:
             return self._rungs
         config = self.client.meta.config
         tries = config.retries.get("total_max_attempts") or _TRIES_OF_SDK[config.retries["mode"]]
         connect, read = config.connect_timeout, config.read_timeout
-        slower, fewer = [_rung(tries, connect, read, self)], list[_Rung]()
+        slower, fewer = [_build_rung(tries, connect, read, self)], list[_Rung]()
         while max(connect, read) >= 2 * SHORTEST_TIMEOUT:
             connect, read = (min(each, max(each / 2, SHORTEST_TIMEOUT)) for each in (connect, read))
-            slower.append(_rung(tries, connect, read, self._like(connect, read)))
+            slower.append(_build_rung(tries, connect, read, self._copy_with(connect, read)))
         while tries > 1:
             tries //= 2
             retries = {"total_max_attempts": tries, "mode": config.retries["mode"]}
-            fewer.append(_rung(tries, connect, read, self._like(connect, read, retry_configuration=retries)))
+            fewer.append(_build_rung(tries, connect, read, self._copy_with(connect, read, retry_configuration=retries)))
         self._rungs, (self.longest, *_) = (slower, fewer), slower[0]
         return self._rungs
 
     def forget_client(self) -> None:
-        """Build another client when a forked process needs it.
+        """Discard the client in a forked process.
 
-        It could read a response to its parent on a shared socket, and would wait forever for a lock that a thread of
-        its parent held.
+        On a shared socket it could read a response to its parent. It could also wait forever for a lock that a thread
+        in its parent held.
         """
         self.building, self._local = threading.RLock(), threading.local()
         self._client = self._rungs = self._session = None
         self._flight, self.longest = _Flight(), math.inf
 
-    def _like(self, connect: float, read: float, **settings: Any) -> SharedConnection:
+    def _copy_with(self, connect: float, read: float, **settings: Any) -> SharedConnection:
         timeouts = {"connect_timeout_seconds": connect, "read_timeout_seconds": read}
         found = type(self)(like=self, **{**self._settings, **timeouts, **settings})
-        found._tables = self._tables  # noqa: SLF001 - what PynamoDB knows of the tables is the same
+        found._tables = self._tables  # noqa: SLF001 - PynamoDB's knowledge about the tables is the same
         return found
 
 
@@ -482,7 +482,7 @@ _Rung = tuple[float, float, SharedConnection]
 """Seconds that a request can take, seconds that the SDK pauses after throttling, and the connection."""
 
 
-def _rung(tries: int, connect: float, read: float, connection: SharedConnection) -> _Rung:
+def _build_rung(tries: int, connect: float, read: float, connection: SharedConnection) -> _Rung:
     pauses = 2.0 ** min(tries - 1, _LONGEST_EXPONENT) - 1  # up to 1, 2, 4 seconds and so on
     return tries * (connect + read), pauses, connection
 

@@ -1,4 +1,4 @@
-"""Classifies failed requests: temporary, perhaps applied, invalid values, or wrong settings."""
+"""Classifies failed requests: temporary failures, lost responses, invalid values and wrong settings."""
 
 from __future__ import annotations
 
@@ -57,26 +57,26 @@ _PROOFS = {
     "UnknownOperationException",
     *_INVALID,
 }
-"""Responses after which the same request can never be applied. Any other error may pass, because the claim succeeded a
-moment ago with the same rights and settings."""
+"""Responses which prove that the request can never be applied. All other errors may be temporary, because the claim
+has just succeeded with the same permissions and settings."""
 
 _PROOFS_OF_REASONS = {"ConditionalCheckFailed", "DuplicateItem", "ItemCollectionSizeLimitExceeded", "ValidationError"}
-"""Cancellation reasons after which a transaction can never be applied."""
+"""Cancellation reasons which prove that a transaction can never be applied."""
 
 _CONFLICTS = {"TransactionConflict", "TransactionConflictException", "TransactionInProgressException"}
 
 _NO_CONNECTION = re.compile(
     "CERTIFICATE_VERIFY_FAILED|NewConnectionError|Tunnel connection failed|Unable to connect to proxy"
 )
-"""Parts of proxy and TLS errors which show that there was no connection, so nothing was sent."""
+"""Parts of proxy and TLS errors which show that nothing was sent, because the connection failed."""
 
 _DENIED = re.compile(r"perform: dynamodb:(\w+) on resource: \S+?:table/([\w.-]+)")
-"""The operation and the table in an IAM message."""
+"""Finds operation and table in an IAM message."""
 
 DENIED = {"AccessDenied", "AccessDeniedException"}
 
 Writes = Sequence[Mapping[str, Any]]
-"""Writes of a transaction in the form of DynamoDB's API."""
+"""A transaction's writes in DynamoDB's wire format."""
 
 _LOST = "pynamodb_tracker_lost"
 
@@ -91,32 +91,32 @@ _OF_ANOTHER_SCHEMA = (
     "Query condition missed key schema element",
     "number of query conditions",  # more than the index has key attributes
     "Condition parameter type does not match schema type",
-    "does not project",  # an attribute of a filter
+    "does not project",  # an attribute in a filter
 )
-"""Parts of DynamoDB's messages about keys and indexes that the table lacks."""
+"""Parts of DynamoDB's messages about missing keys and indexes."""
 
 
 def is_temporary(error: PynamoDBException) -> bool:
-    """Return whether the same request may succeed later: it was throttled, got no response, or met a server error.
+    """Return whether the same request may succeed later: it was throttled, lost its response, or met a server error.
 
-    This includes transactions that were cancelled only for conflicts or throttling.
+    A transaction that was cancelled only by conflicts or throttling is temporary, too.
     """
-    reasons = _reasons(error.cause)
+    reasons = _cancellation_reasons(error.cause)
     was_cancelled_for_now = bool(reasons) and reasons <= _TEMPORARY_REASONS
     return was_cancelled_for_now or is_retryable_response(error.cause) or got_no_response(error.cause)
 
 
 class UnexpectedSdkError(BotoCoreError):  # type: ignore[misc]  # it has no types
-    """An exception that the SDK let through, such as a FileNotFoundError from a provider of credentials."""
+    """Any other exception from within the SDK, such as a FileNotFoundError from a credential provider."""
 
     fmt = "{kind}: {message}"
 
 
 def is_of_sdk(error: Exception) -> bool:
-    """Return whether an exception that left the SDK is about the request, and did not come from elsewhere.
+    """Return whether an exception that left the SDK is about the request.
 
-    A signal handler or another thread usually stops the program with its own exception class. Otherwise the traceback
-    contains the handler, which was called with the interrupted frame. A mistake in a program is not about the request.
+    A signal handler or another thread usually stops a program with its own exception class. Otherwise the traceback
+    contains the handler, whose arguments include the interrupted frame. Programming errors are not about the request.
     """
     if isinstance(error, _MISTAKES) or type(error).__module__ not in _OF_PROVIDERS:
         return False
@@ -125,36 +125,36 @@ def is_of_sdk(error: Exception) -> bool:
 
 
 def _has_argument(frame: FrameType, argument: object) -> bool:
-    values = frame.f_locals.values()  # which may contain a tuple: `*args`
+    values = frame.f_locals.values()  # may contain `*args`, a tuple
     return any(each is argument for value in values for each in (value if type(value) is tuple else (value,)))
 
 
 _MISTAKES = (ArithmeticError, AssertionError, AttributeError, MemoryError, NameError, RecursionError, TypeError)
-"""Errors of wrong code, such as a hook of the SDK. Missing credentials do not raise them."""
+"""Programming errors, for example in an SDK hook. Missing credentials never raise these."""
 
 _OF_PROVIDERS = {"builtins", "configparser", "json.decoder", "socket", "ssl", "subprocess", "urllib.error"}
-"""Modules of exceptions that credential providers let through."""
+"""Modules whose exceptions credential providers let through."""
 
 
-def _reasons(error: Exception | None) -> set[str]:
+def _cancellation_reasons(error: Exception | None) -> set[str]:
     return {reason.code for reason in getattr(error, "cancellation_reasons", ()) if reason is not None}
 
 
 def is_conflict(error: Exception) -> bool:
-    """Return whether the request met another write. That is harmless, and passes at once."""
-    return bool(_CONFLICTS & ({code_of(error)} | _reasons(error)))
+    """Return whether the request collided with another write, which is harmless and soon over."""
+    return bool(_CONFLICTS & ({code_of(error)} | _cancellation_reasons(error)))
 
 
 def is_proof(error: Exception) -> bool:
     """Return whether the response proves that the request can never be applied."""
     is_refused = code_of(error) in _PROOFS or isinstance(error, ParamValidationError)
-    return is_refused or not _PROOFS_OF_REASONS.isdisjoint(_reasons(error))
+    return is_refused or not _PROOFS_OF_REASONS.isdisjoint(_cancellation_reasons(error))
 
 
 def is_denied(error: Exception, theirs: Writes, own: Writes) -> bool:
-    """Return whether a policy denies one of `theirs` in a transaction, and none of the `own` writes.
+    """Return whether a policy denies one of `theirs` in a transaction, and none of `own`.
 
-    The message names the operation and the table. Without these, any of `theirs` may be denied.
+    If the message does not name operation and table, any of `theirs` may be the denied one.
     """
     if code_of(error) not in DENIED:
         return False
@@ -170,26 +170,26 @@ def is_denied(error: Exception, theirs: Writes, own: Writes) -> bool:
 
 
 def is_unheard(error: PynamoDBException) -> bool:
-    """Return whether the request may have been applied although no response said so."""
+    """Return whether the request may have been applied although no response confirmed it."""
     return error.cause is not None and may_be_applied(error.cause)
 
 
 def may_be_applied(error: Exception) -> bool:
-    """Return whether a try lost its response, so that the request may have been applied.
+    """Return whether any try lost its response, so that the request may have been applied.
 
-    Without a connection, or without a signature, nothing was sent.
+    Without a connection or a signature, nothing was sent.
     """
     known: bool | None = getattr(error, _LOST, None)
     return (is_lost(error) or was_repeated(error)) if known is None else known
 
 
 def note_lost(error: Exception, *, is_lost: bool) -> None:
-    """Note on the error of a request whether one of its tries may have been applied."""
+    """Note on a request's error whether any try may have been applied."""
     setattr(error, _LOST, is_lost)
 
 
 def is_lost(error: Exception) -> bool:
-    """Return whether this one try may have been applied."""
+    """Return whether this single try may have been applied."""
     if isinstance(error, ClientError):
         return is_server_error(error)
     if isinstance(error, EndpointConnectionError | ConnectTimeoutError):
@@ -200,29 +200,29 @@ def is_lost(error: Exception) -> bool:
 
 
 def is_invalid(error: PynamoDBException) -> bool:
-    """Return whether DynamoDB found the values themselves invalid."""
-    if isinstance(error, TransactWriteError) and "ValidationError" in _reasons(error):
+    """Return whether DynamoDB rejected the values themselves."""
+    if isinstance(error, TransactWriteError) and "ValidationError" in _cancellation_reasons(error):
         return True
     cause = error.cause
     return cause is not None and (code_of(cause) in _INVALID or isinstance(cause, ParamValidationError))
 
 
 def is_missing_table(error: Exception | None) -> bool:
-    """Return whether the table does not exist, or is not active yet. moto says the same about a missing index."""
+    """Return whether the table does not exist or is not active yet. moto uses the same code for a missing index."""
     if error is None or code_of(error) != "ResourceNotFoundException":
         return False
     return "Invalid index" not in str(response_of(error).get("Error", {}).get("Message"))
 
 
 def is_of_another_schema(error: ClientError) -> bool:
-    """Return whether the table lacks a key or an index that the request uses."""
+    """Return whether the request uses a key or an index that the table lacks."""
     response = error.response.get("Error", {})
     is_about_tables = response.get("Code") in ("ValidationException", "ResourceNotFoundException")  # the latter by moto
     return is_about_tables and any(part in str(response.get("Message")) for part in _OF_ANOTHER_SCHEMA)
 
 
 def is_condition_failure(error: Exception) -> bool:
-    """Return whether the condition of a write did not hold."""
+    """Return whether a write's condition did not hold."""
     return code_of(error) == "ConditionalCheckFailedException"
 
 
@@ -232,8 +232,8 @@ def item_met(error: Exception) -> dict[str, Any] | None:
 
 
 def is_server_error(error: Exception) -> bool:
-    """Return whether the server failed, perhaps after it had applied the request."""
-    return _metadata(error, "HTTPStatusCode") >= SERVER_ERROR
+    """Return whether the server failed. It may have applied the request before."""
+    return _response_metadata(error, "HTTPStatusCode") >= SERVER_ERROR
 
 
 def is_retryable_response(error: Exception | None) -> bool:
@@ -242,32 +242,32 @@ def is_retryable_response(error: Exception | None) -> bool:
 
 
 def got_no_response(error: Exception | None) -> bool:
-    """Return whether there was no response, after all retries of the SDK."""
+    """Return whether a response was missing, even after the SDK's retries."""
     return isinstance(error, HTTPClientError | NoConnectionError)
 
 
 def response_of(error: Exception) -> Mapping[str, Any]:
-    """Return the response in botocore's error, which PynamoDB's error has as its cause."""
+    """Return the response from botocore's error, which is the cause of PynamoDB's."""
     original = error.__cause__ if isinstance(error.__cause__, ClientError) else error
     return getattr(original, "response", None) or {}  # botocore's error of a broken connection has None
 
 
 def code_of(error: Exception) -> str:
-    """Return DynamoDB's error code, or "None" if there was no response."""
+    """Return DynamoDB's error code, or "None" without a response."""
     return str(response_of(error).get("Error", {}).get("Code"))
 
 
 def was_repeated(error: Exception) -> bool:
     """Return whether the request was sent more than once, so that an earlier copy may have been applied."""
-    return getattr(error, _LOST, False) or _metadata(error, "RetryAttempts") > 0
+    return getattr(error, _LOST, False) or _response_metadata(error, "RetryAttempts") > 0
 
 
-def _metadata(error: Exception, name: str) -> int:
+def _response_metadata(error: Exception, name: str) -> int:
     return int(response_of(error).get("ResponseMetadata", {}).get(name, 0))
 
 
 def advise(error: BotoCoreError | ClientError, where: str) -> bool:
-    """Add the table and some advice to the message of an error. Return False if settings did not cause it.
+    """Add the table and some advice to an error's message. Return False if settings did not cause the error.
 
     The error keeps its type, because programs catch it, and retries depend on it.
     """
@@ -275,24 +275,25 @@ def advise(error: BotoCoreError | ClientError, where: str) -> bool:
         if not is_of_another_schema(error):
             return False
         response = error.response["Error"]
-        text = f"{where} is not as its class declares it: pynamodb-tracker doctor says what differs, and what to do"
-        response["Message"] = f"{response['Message']}; {text}"
-        error.args = (f"{error}; {text}",)
+        text = f"{where} does not match its class: run pynamodb-tracker doctor to see the differences"
+        response["Message"] = f"{response['Message']} ({text})"
+        error.args = (f"{error} ({text})",)
         return True
     if isinstance(error, NoRegionError):
         text = "no region: set it in the Meta of the table's class, or set AWS_DEFAULT_REGION"
     elif isinstance(error, NoCredentialsError):
         text = "no credentials: set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
     elif isinstance(error, EndpointConnectionError | ConnectTimeoutError):
-        text = f"cannot connect{_reason(error)}: check host and region in its Meta, AWS_ENDPOINT_URL, and the network"
+        text = (
+            f"cannot connect{_os_reason(error)}: check host and region in its Meta, AWS_ENDPOINT_URL, and the network"
+        )
     else:
         return False
     error.args = (f"{where}: {text}",)
     return True
 
 
-def _reason(error: BaseException) -> str:
-    """Return the operating system's reason why a connection failed, if it has one."""
+def _os_reason(error: BaseException) -> str:
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, OSError) and cause.strerror:

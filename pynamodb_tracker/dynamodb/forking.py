@@ -1,4 +1,4 @@
-"""Functions that reset state in a forked process, because a thread of its parent may have held a lock."""
+"""Resets state in forked processes, because a thread in the parent may have held a lock."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 def in_forked_process(reset: Callable[[], None]) -> Callable[[], None]:
-    """Call this function in each process that is forked from this one, before its own code runs."""
+    """Call this function in each forked process, before its own code runs."""
     if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
         os.register_at_fork(after_in_child=reset)
     return reset

@@ -30,23 +30,23 @@ MAX_KEY_BYTES = 1024
 _KEY = "pynamodb_tracker_key"
 
 _ENTRY: Mapping[str, Callable[[Any], object]] = {STRING_SET: str, NUMBER_SET: Decimal, BINARY_SET: bytes}
-"""How entries of a set are converted for comparison."""
+"""How to convert set entries before comparing them."""
 SETS = frozenset(_ENTRY)
 MAX_DIGITS = 38
 FOR_DECIMALS = "; for a Decimal, declare a DecimalAttribute() of pynamodb_tracker, or store its text"
-_MOST_LEVELS = 31  # of nested maps and lists: DynamoDB allows 32 levels, and counts the innermost values as one
-_LONGEST_NAME = 65_535  # bytes in the name of a map entry
-_EXACT = Context(prec=10_000, traps=[])  # rounds no number
+_MOST_LEVELS = 31  # of nested maps and lists: DynamoDB allows 32, and counts the innermost values as one
+_LONGEST_NAME = 65_535  # bytes in a map entry's name
+_EXACT = Context(prec=10_000, traps=[])  # never rounds
 _HIGHEST_EXPONENT, _LOWEST_EXPONENT = 125, -130
 
 
 def mark_as_key(attribute: Attribute[Any]) -> None:
-    """Mark an attribute as the hash key of a FindBy index."""
+    """Mark an attribute as a FindBy's hash key."""
     vars(attribute)[_KEY] = True
 
 
 def is_key(attribute: Attribute[Any]) -> bool:
-    """Return whether an attribute is the key of a FindBy. DynamoDB refuses updates of rows in which it is empty."""
+    """Return whether an attribute is a FindBy's key. DynamoDB refuses rows in which it is empty."""
     return _KEY in vars(attribute)
 
 
@@ -59,11 +59,13 @@ def check(owner: str, name: str, attribute: Attribute[Any], value: dict[str, Any
                 attribute=name,
             )
         return
-    for problem in chain(_problems(value), _key_problems(value) if is_key(attribute) else ()):  # only the first is safe
+    for problem in chain(
+        _value_problems(value), _key_problems(value) if is_key(attribute) else ()
+    ):  # report the first only
         raise ValueNotStorableError(f"{owner}.{name} cannot be stored: {problem}", attribute=name)
 
 
-def _problems(value: Mapping[str, Any], level: int = 0) -> Iterator[str]:
+def _value_problems(value: Mapping[str, Any], level: int = 0) -> Iterator[str]:
     ((kind, content),) = value.items()
     if kind in (LIST, MAP) and level == _MOST_LEVELS:
         yield f"it is nested deeper than the {_MOST_LEVELS + 1} levels that DynamoDB allows"
@@ -75,11 +77,11 @@ def _problems(value: Mapping[str, Any], level: int = 0) -> Iterator[str]:
         yield f"{content!r} is not bytes"
     elif kind == LIST:
         for entry in content:
-            yield from _problems(entry, level + 1)
+            yield from _value_problems(entry, level + 1)
     elif kind == MAP:
         for name, entry in content.items():
             yield from _name_problems(name)
-            yield from _problems(entry, level + 1)
+            yield from _value_problems(entry, level + 1)
     elif kind in SETS:
         yield from _set_problems(kind, content)
 
@@ -87,12 +89,12 @@ def _problems(value: Mapping[str, Any], level: int = 0) -> Iterator[str]:
 def _key_problems(value: Mapping[str, Any]) -> Iterator[str]:
     size = value_size(value)
     if not 1 <= size <= MAX_KEY_BYTES:
-        yield f"tasks are found by it, so it has 1 to {MAX_KEY_BYTES:,} bytes, or is removed; this has {size:,}"
+        yield f"a FindBy key has 1 to {MAX_KEY_BYTES:,} bytes, or is removed, but this has {size:,}"
 
 
 def _set_problems(kind: str, content: Sequence[Any]) -> Iterator[str]:
     for entry in content:
-        yield from _problems({kind[0]: entry})
+        yield from _value_problems({kind[0]: entry})
     if len(set(map(_ENTRY[kind], content))) < len(content):
         yield "an entry of the set occurs twice"
 
@@ -131,29 +133,29 @@ def number_problems(content: object) -> Iterator[str]:
 
 
 def without_zeros(number: Decimal) -> Decimal:
-    """Return an equal number without trailing zeros, whatever the decimal context is. Zero is 0."""
+    """Return an equal number without trailing zeros, independent of the decimal context. Zero becomes 0."""
     return number.normalize(_EXACT) if number else Decimal()
 
 
 def item_size(item: Mapping[str, Mapping[str, Any]]) -> int:
-    """Return the size of an item in bytes with its attribute names, exact to a byte per number."""
+    """Return an item's size including attribute names, in bytes. Numbers are exact to one byte each."""
     total = 0
     for name, value in item.items():
         ((kind, content),) = value.items()
-        # Most attributes are text, and a call for each of them would take most of the time.
+        # Most attributes are text. Calling a function for each is slow.
         total += len(name.encode()) + (len(content.encode()) if kind == STRING else value_size(value))
     return total
 
 
 def value_size(value: Mapping[str, Any]) -> int:
-    """Return the size of a stored value in bytes.
+    """Return a stored value's size in bytes.
 
     See https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html.
     """
     ((kind, content),) = value.items()
     if kind in (BOOLEAN, NULL):
         return 1
-    if kind == NUMBER:  # a byte for two significant digits, one or two more, and one for a minus
+    if kind == NUMBER:  # a byte per two significant digits, one or two more, and one for a minus sign
         digits = str(content).upper().partition("E")[0].replace(".", "").strip("-0")
         return len(digits) // 2 + 2 + str(content).startswith("-")
     if kind == LIST:

@@ -1,6 +1,6 @@
-"""Translates writes from the expressions of UpdateItem, PutItem and DeleteItem to PartiQL statements.
+"""Translates expressions for UpdateItem, PutItem and DeleteItem into PartiQL statements.
 
-A `BatchExecuteStatement` has up to 25 of them, each with its own condition and response
+A `BatchExecuteStatement` takes up to 25 of them, each with its own condition and response
 (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ql-reference.multiplestatements.batching.html).
 """
 
@@ -26,39 +26,39 @@ from pynamodb.expressions.update import Action, RemoveAction, SetAction
 _KEY = ("task_id", "use_case_id")
 
 IF_ABSENT = {CONDITION_EXPRESSION: "attribute_not_exists (#0)", EXPRESSION_ATTRIBUTE_NAMES: {"#0": _KEY[0]}}
-"""The condition of a put that replaces nothing."""
+"""The condition of a put that must not replace an item."""
 
-_LONGEST = 8_000  # characters of a statement: DynamoDB refuses more than 8,192
-_MOST_TEXTS = 512  # cached translations: a step has about twenty, and one more for each set of changes
+_LONGEST = 8_000  # characters per statement, where DynamoDB's limit is 8,192
+_MOST_TEXTS = 512  # cached translations: a step has about twenty, plus one for each set of changes
 
 _TESTS = {"attribute_exists": "IS NOT MISSING", "attribute_not_exists": "IS MISSING"}
-"""PynamoDB's tests of an attribute in PartiQL."""
+"""PynamoDB's attribute tests, in PartiQL."""
 
 _SUMS = ("{0} + {1}", "{0} - {1}")
 
 _SUMMANDS = frozenset({"attempt", "fence"})
-"""Attributes that may be part of a sum. All examples in AWS's documentation have a bare name there. We have not tried a
-quoted one on AWS. A bare name must not be a keyword of PartiQL or one of DynamoDB's reserved words
+"""Attributes that a sum may contain. AWS's documentation only shows unquoted names there, and we have not tried
+quoted ones on AWS. An unquoted name must not be a PartiQL keyword or a reserved word
 (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ReservedWords.html)."""
 
 _QUOTE = "'"
 
 Typed = Mapping[str, Any]
-"""A value in the form of DynamoDB's API, `{"S": "text"}`."""
+"""A value in DynamoDB's wire format, such as `{"S": "text"}`."""
 
 
 class Rendered(str):
-    """An expression that PynamoDB has rendered, with its source, from which a statement is rendered."""
+    """An expression rendered by PynamoDB, together with the objects that it was rendered from."""
 
     __slots__ = ("source", "values")
 
     source: Condition | Sequence[Action]
     values: Mapping[str, Typed]
-    """The values of the source by their placeholders in the expression."""
+    """The values by their placeholders in the expression."""
 
     @classmethod
     def of(cls, text: str, source: Condition | Sequence[Action], values: Mapping[str, Typed]) -> Rendered:
-        """Return the text with its source."""
+        """Attach the source to the rendered text."""
         rendered = cls(text)
         rendered.source, rendered.values = source, values
         return rendered
@@ -71,31 +71,31 @@ class Statement(NamedTuple):
     parameters: list[Typed]
 
     def as_entry(self) -> dict[str, Any]:
-        """Return the entry of the request. A refusal returns the row, which DynamoDB does not charge for."""
+        """Return the request's entry. A refusal returns the row, for which DynamoDB does not charge."""
         on_failure = {"ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
         return {"Statement": self.text, "Parameters": self.parameters, **on_failure}
 
 
 _Text = tuple[str, list[str]]
-"""A translated expression, and the placeholders of its parameters in their order."""
+"""A translated expression, and its parameters' placeholders in order."""
 
 _texts: dict[tuple[object, ...], _Text | None] = {}
 
 
 def statement(operation: str, request: Mapping[str, Any]) -> Statement | None:
-    """Return the write as one statement, or None if PartiQL cannot express it, or not briefly enough."""
+    """Return the write as a statement, or None if PartiQL cannot express it, or only in too long a text."""
     is_put = operation == "PutItem"
     attributes: Mapping[str, Typed] = request[ITEM if is_put else KEY]
     update, condition = request.get(UPDATE_EXPRESSION), request.get(CONDITION_EXPRESSION)
     is_rendered = isinstance(condition, Rendered) and (update is None or isinstance(update, Rendered))
-    if not (IF_ABSENT.items() <= request.items() if is_put else is_rendered):  # an INSERT never replaces an item
+    if not (IF_ABSENT.items() <= request.items() if is_put else is_rendered):  # INSERT never replaces an item
         return None
     names = request.get(EXPRESSION_ATTRIBUTE_NAMES, {}).values()
     shape = (operation, request[TABLE_NAME], update, condition, request.get(RETURN_VALUES), *attributes, *names)
     if shape not in _texts:
         if len(_texts) >= _MOST_TEXTS:
             _texts.clear()
-        _texts[shape] = _inserted(request) if is_put else _translated(operation, request)
+        _texts[shape] = _translate_put(request) if is_put else _translate(operation, request)
     found = _texts.get(shape)
     if found is None:
         return None
@@ -109,14 +109,14 @@ def item_key(request: Mapping[str, Any]) -> Mapping[str, Typed]:
 
 
 def key_of(request: Mapping[str, Any]) -> tuple[object, ...]:
-    """Return the table and key of the written item. A batch may contain each item only once."""
+    """Return the table and key of the written item. A batch may contain each only once."""
     return request[TABLE_NAME], *(each for value in item_key(request).values() for each in value.items())
 
 
 def impossible(operation: str, request: Mapping[str, Any]) -> Statement | None:
-    """Return a statement for this write whose condition never holds.
+    """Return a harmless statement for this write whose condition never holds.
 
-    If it is applied nevertheless, an update changes nothing, and a delete returns the item.
+    If the engine applies it anyway, an update changes nothing, and a delete returns the item.
     """
     condition = request[CONDITION_EXPRESSION]
     never = And(condition.source, Path([next(iter(request[KEY]))]).does_not_exist())
@@ -127,37 +127,37 @@ def impossible(operation: str, request: Mapping[str, Any]) -> Statement | None:
     return statement(operation, {**probe, RETURN_VALUES: "ALL_OLD"})
 
 
-class _Inexpressible(Exception):  # noqa: N818 - no error: the write is sent alone
-    """Raised for an expression that this module cannot translate, such as if_not_exists."""
+class _Inexpressible(Exception):  # noqa: N818 - not an error: the write is sent alone
+    """PartiQL lacks an equivalent for the expression, such as if_not_exists."""
 
 
 class _Writer:
-    """Translates one expression, and collects the placeholders of its parameters."""
+    """Translates one expression, and collects its parameters' placeholders."""
 
     def __init__(self, expression: Rendered | None) -> None:
         self.places: list[str] = []
         self._values = {} if expression is None else expression.values
 
     def changes(self, actions: Sequence[Action]) -> str:
-        """Return a clause for each action. Assignments come first, as in an update expression."""
+        """Return a clause per action, assignments first, as in an update expression."""
         clauses = []
         for action in sorted(actions, key=lambda each: isinstance(each, RemoveAction)):
             if isinstance(action, RemoveAction):
-                clauses.append(f"REMOVE {self._operand(action.values[0])}")
+                clauses.append(f"REMOVE {self._render_operand(action.values[0])}")
             elif isinstance(action, SetAction):
-                clauses.append(f"SET {' = '.join(map(self._operand, action.values))}")
+                clauses.append(f"SET {' = '.join(map(self._render_operand, action.values))}")
             else:
                 raise _Inexpressible
         return " ".join(clauses)
 
     def condition(self, condition: Condition) -> str:
-        """Return a condition with the conditions in it."""
+        """Translate a condition, including nested ones."""
         operator, values = condition.operator, condition.values
         if operator in ("AND", "OR"):
             return f"({f' {operator} '.join(map(self.condition, values))})"
         if operator == "NOT":
             return f"(NOT {self.condition(values[0])})"
-        first, *others = map(self._operand, values)
+        first, *others = map(self._render_operand, values)
         if operator in _TESTS:
             return f"{first} {_TESTS[operator]}"
         if operator == "IN":
@@ -166,26 +166,26 @@ class _Writer:
             return f"{first} {operator} {others[0]}"
         raise _Inexpressible
 
-    def _operand(self, operand: Any) -> str:
+    def _render_operand(self, operand: Any) -> str:
         if isinstance(operand, Path):
-            return ".".join(map(_segment, operand.path))
+            return ".".join(map(_render_segment, operand.path))
         if isinstance(operand, Value):
-            self.places.append(self._place_of(operand.value))
+            self.places.append(self._find_place(operand.value))
             return "?"
         if operand.format_string in _SUMS:
-            return str(operand.format_string.format(*map(self._summand, operand.values)))
+            return str(operand.format_string.format(*map(self._render_summand, operand.values)))
         raise _Inexpressible
 
-    def _summand(self, operand: Any) -> str:
+    def _render_summand(self, operand: Any) -> str:
         if not isinstance(operand, Path):
-            return self._operand(operand)
+            return self._render_operand(operand)
         (name,) = operand.path if len(operand.path) == 1 else ("",)
         if name not in _SUMMANDS:
             raise _Inexpressible
         return str(name)
 
-    def _place_of(self, value: Typed) -> str:
-        """Return the placeholder of a value. A text may equal the name of a slot, which has another type."""
+    def _find_place(self, value: Typed) -> str:
+        """Return a value's placeholder. A plain text may equal the name of a Slot, which is a type of text, too."""
         ((kind, content),) = value.items()
         for place, other in self._values.items():
             ((other_kind, other_content),) = other.items()
@@ -194,42 +194,41 @@ class _Writer:
         raise _Inexpressible
 
 
-def _segment(segment: str) -> str:
-    """Return a part of a path: a name, perhaps with element numbers."""
+def _render_segment(segment: str) -> str:
     name, bracket, elements = segment.partition("[")
     if not _can_be_named(name):
         raise _Inexpressible
-    return f"{_quoted(name)}{bracket}{elements}"
+    return f"{_quote(name)}{bracket}{elements}"
 
 
-def _translated(operation: str, request: Mapping[str, Any]) -> _Text | None:
+def _translate(operation: str, request: Mapping[str, Any]) -> _Text | None:
     update: Rendered | None = request.get(UPDATE_EXPRESSION)
     condition: Rendered = request[CONDITION_EXPRESSION]
-    table, changed, guarded = _quoted(request[TABLE_NAME]), _Writer(update), _Writer(condition)
+    table, changed, guarded = _quote(request[TABLE_NAME]), _Writer(update), _Writer(condition)
     try:
         changes = "" if update is None else changed.changes(cast("Sequence[Action]", update.source))
         guard = guarded.condition(cast("Condition", condition.source))
     except _Inexpressible:
         return None
     verb = f"UPDATE {table} {changes}" if operation == "UpdateItem" else f"DELETE FROM {table}"  # noqa: S608 - names are quoted, and values are parameters
-    key = " AND ".join(f"{_quoted(name)} = ?" for name in request[KEY])
+    key = " AND ".join(f"{_quote(name)} = ?" for name in request[KEY])
     returned = request.get(RETURN_VALUES)
     returning = f" RETURNING {returned.replace('_', ' ')} *" if returned else ""
     text = f"{verb} WHERE {key} AND {guard}{returning}"
     return None if len(text) > _LONGEST else (text, [*changed.places, *request[KEY], *guarded.places])
 
 
-def _inserted(request: Mapping[str, Any]) -> _Text | None:
+def _translate_put(request: Mapping[str, Any]) -> _Text | None:
     attributes = ", ".join(f"'{name.replace(_QUOTE, 2 * _QUOTE)}': ?" for name in request[ITEM])
-    text = f"INSERT INTO {_quoted(request[TABLE_NAME])} VALUE {{{attributes}}}"
+    text = f"INSERT INTO {_quote(request[TABLE_NAME])} VALUE {{{attributes}}}"
     is_possible = len(text) <= _LONGEST and all(map(_can_be_named, request[ITEM]))
     return (text, list(request[ITEM])) if is_possible else None
 
 
 def _can_be_named(name: str) -> bool:
-    """Return whether a statement can name an attribute. The engine takes some names for placeholders, even quoted."""
+    """Return whether a statement can name an attribute. The engine mistakes some names for placeholders."""
     return not name.startswith(("#", ":"))
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'

@@ -1,14 +1,14 @@
-"""Whether a request is sent again: the only place that sleeps because a request has failed, or was refused.
+"""Decides whether a request is sent again. No other module sleeps because a request failed or was refused.
 
-Whatever comes first ends the tries:
+Retries end at the first of these:
 
-    the lock       `until`, given by the caller, or else the lock of `persist`: a later response is worthless
-    the deadline   `ending_by`: half a second before a Lambda invocation ends, or as a caller has set it
-    the stop       `stopped_by`: a grace time is over, a second interrupt, a cancelled asyncio task
-    the number     TRIES, and at once after a permanent error; not within `persist`
+    the lock       expires. The caller gives `until`, or `persist` knows the lock. A later response is worthless
+    the deadline   from `ending_by`: half a second before a Lambda invocation ends, or as a caller has set it
+    the stop       from `stopped_by`: a grace time is over, a second interrupt, a cancelled asyncio task
+    the number     TRIES, or one try after a permanent error, except within `persist`
 
-`persist` is for what a run writes once its work is done. A claim or a query that fails costs nothing, so it gives
-up early. An end that is not recorded costs the work.
+`persist` is for writes after the work is done: without a record, the work is lost. A failed claim or query costs
+nothing, so it gives up early.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ log = logging.getLogger("pynamodb_tracker")
 V = TypeVar("V")
 
 TRIES = 6
-"""How often a request is sent if its failures are temporary; each time, the SDK retries as the user configured it."""
+"""How often a request is sent while its failures are temporary. Each time, the SDK also retries as configured."""
 
 SHORTEST_TIMEOUT = 0.5
-"""Seconds; no timeout is shorter, because an end is worth one real try even after its lock has expired."""
+"""The shortest timeout in seconds. Recording an outcome is worth one real try even after its lock has expired."""
 
 _SHORTEST_REQUEST = 2 * SHORTEST_TIMEOUT
-"""Seconds that a request takes when nothing responds: time to connect, and time to read."""
+"""Seconds that a request takes when nothing responds: the time to connect plus the time to read."""
 
 _GLANCE = 0.25
-"""Seconds after which a pause looks whether it was stopped."""
+"""Seconds between two looks at the stop during a pause."""
 
 _deadline: ContextVar[datetime | None] = ContextVar("pynamodb_tracker_deadline", default=None)
 _stops: ContextVar[tuple[list[threading.Event], ...]] = ContextVar("pynamodb_tracker_stops", default=())
-"""A list with its event for each block that is running. It is empty after the block, for copies of the context, too."""
+"""A list with an event for each running block. The list is emptied after the block, also for copies of the context."""
 _persisting: ContextVar[Persisting | None] = ContextVar("pynamodb_tracker_persisting", default=None)
 
 
 @around
-def _setting(variable: ContextVar[V], value: V) -> Iterator[None]:
+def _set_variable(variable: ContextVar[V], value: V) -> Iterator[None]:
     token = variable.set(value)
     try:
         yield
@@ -60,24 +60,24 @@ def _setting(variable: ContextVar[V], value: V) -> Iterator[None]:
 
 
 def ending_by(time: datetime | None) -> AbstractContextManager[None]:
-    """Let requests that are sent in this block end by that time, or by an earlier one of the block around it."""
+    """Let this block's requests end by that time, or by an outer block's if that is earlier."""
     before = _deadline.get()
-    return _setting(_deadline, before if time is None else min(time, before or time))
+    return _set_variable(_deadline, before if time is None else min(time, before or time))
 
 
 def ending_with(time: datetime | None) -> AbstractContextManager[None]:
-    """Let requests that are sent in this block end by that time, whatever the block around it says.
+    """Let this block's requests end by that time, whatever an outer block says.
 
-    For an invocation: an exception that arrives at any line may have left the deadline of an earlier one behind.
+    Invocations use this, because an exception that arrived at any line may have left an earlier deadline behind.
     """
-    return _setting(_deadline, time or _deadline.get())
+    return _set_variable(_deadline, time or _deadline.get())
 
 
 @around
 def stopped_by(event: threading.Event) -> Iterator[None]:
-    """Send nothing again in this block, and take no other item in `in_threads`, once the event is set.
+    """Once the event is set, retry nothing in this block, and stop taking items in `in_threads`.
 
-    What the block has started in a copy of its context, such as a thread, is not stopped after the block.
+    Threads that the block has started in a copy of its context are not stopped after the block.
     """
     stop, before = [event], _stops.get()
     try:
@@ -89,17 +89,17 @@ def stopped_by(event: threading.Event) -> Iterator[None]:
 
 
 def not_persisting() -> AbstractContextManager[None]:
-    """Send the requests of this block as outside of `persist`: nothing is lost without them."""
-    return _setting(_persisting, None)
+    """Send this block's requests as if outside `persist`, because the run can do without them."""
+    return _set_variable(_persisting, None)
 
 
 def deadline() -> datetime | None:
-    """Return the time of `ending_by`."""
+    """Return the deadline from `ending_by`."""
     return _deadline.get()
 
 
 def is_stopped() -> bool:
-    """Return whether an event of `stopped_by` is set."""
+    """Return whether a `stopped_by` event is set."""
     return any(event.is_set() for stop in _stops.get() for event in stop)
 
 
@@ -109,7 +109,7 @@ def may_be_stopped() -> bool:
 
 
 def latest_response(until: datetime | None) -> datetime | None:
-    """Return after when a response is worthless: at that time, or when the lock expires, or at the deadline."""
+    """Return when a response becomes worthless: at that time, when the lock expires, or at the deadline."""
     persisting, end = _persisting.get(), _deadline.get()
     if until is None and persisting is not None:
         until = persisting.lock.expire_time
@@ -124,10 +124,16 @@ def slept_before_retry(
     longest: float = 5.0,
     takes: float = _SHORTEST_REQUEST,
 ) -> bool:
-    """Sleep before a request is sent again, and return True; return False if one of the ends comes first.
+    """Sleep before a retry and return True, or return False if retrying must end.
 
-    The retries are numbered from 0. `base` and `longest` are as for `jittered_pause`. `takes` are the seconds that the
-    request needs before the end. A pause that is too long for that is shortened, so that the last try is a late one.
+    A pause that would leave too little time for the request is shortened, so that the last try is a late one.
+
+    Args:
+        retry: The number of this retry, from 0.
+        until: When the lock expires.
+        base: As for `jittered_pause`.
+        longest: As for `jittered_pause`.
+        takes: Seconds that the request needs.
     """
     pause, end = jittered_pause(retry, base=base, longest=longest), latest_response(until)
     if end is not None:
@@ -146,53 +152,52 @@ def slept_before_retry(
 
 
 def _has_time(seconds: float) -> bool:
-    """Return whether so much time is left before the deadline."""
     end = _deadline.get()
     return end is None or clock.now() + timedelta(seconds=seconds) <= end
 
 
 def check_time() -> None:
-    """Raise NotSentError if the run has given up a request because of the deadline: this one may get no response."""
+    """Raise NotSentError if the run has already given up a request for lack of time, and this one has too little."""
     persisting = _persisting.get()
     if persisting is not None and persisting.lock.is_out_of_time and not _has_time(_SHORTEST_REQUEST):
         raise NotSentError
 
 
 class NotSentError(BotoCoreError):  # type: ignore[misc]  # it has no types
-    """There is no time left for a request, or nobody waits for it any more."""
+    """Too little time was left for a request, or nobody is waiting for it."""
 
     fmt = "not sent: no time is left, or the call was stopped"
 
 
 class Lock(Protocol):
-    """The lock of a run; a heartbeat may extend it in the meantime."""
+    """A run's lock, which a heartbeat may extend at any time."""
 
     @property
     def expire_time(self) -> datetime:
-        """When it expires, as known by now."""
+        """When it expires, as far as we know."""
         ...
 
     is_out_of_time: bool
-    """Whether a request of the run was given up because of the deadline."""
+    """Whether the run gave up a request because of the deadline."""
 
     @property
     def log_fields(self) -> Mapping[str, object]:
-        """The extra fields of log records about the run."""
+        """The extra fields for log records about the run."""
         ...
 
 
 class Persisting:
-    """How the requests of a run are sent that are worth more than one try, and what is logged about that."""
+    """Sends a run's important requests, and logs how that goes."""
 
     def __init__(self, lock: Lock, what: str) -> None:
         self.lock = lock
-        """The lock of the run."""
+        """The run's lock."""
         self._what = what
         self._failures = 0
         self._is_logged = False
 
     def call(self, function: Callable[[], V]) -> V:
-        """Call a function whose requests are sent like this; to be called in a context of its own."""
+        """Call a function whose requests must be applied. Do so in a separate context."""
         _persisting.set(self)
         result = function()
         if self._is_logged:
@@ -201,26 +206,26 @@ class Persisting:
         return result
 
     def note(self, error: Exception) -> None:
-        """Log the first failure; a conflict with another write is none."""
+        """Log the first failure, unless it is a conflict with another write."""
         self._failures += 1
         if not self._is_logged and not is_conflict(error):
             self._is_logged = True
-            text = "%s of %s could not be recorded yet, and is sent again until %s at the latest: %s"
+            text = "%s of %s could not be recorded yet, and will be retried until %s at the latest: %s"
             log.warning(text, self._what, self.lock, latest_response(None), error, extra=self.lock.log_fields)
 
 
 def persist(lock: Lock, function: Callable[[], V], what: str = "the end") -> V:
-    """Call a function, and send its requests until they are applied, or a response proves that they never can be.
+    """Call a function, and retry its requests until they are applied, or a response proves that they never can be.
 
     Only the lock, the deadline and the stop end that. The first failure is logged as a warning, and success after it at
-    level INFO. The function is called in a copy of this context: an exception that arrives at any line, such as that of
-    a signal handler, cannot leave anything of it behind.
+    level INFO. The function runs in a copy of this context, so that an exception from a signal handler cannot leave
+    anything of it behind.
     """
     return copy_context().run(Persisting(lock, what).call, function)
 
 
 def send_once(function: Callable[[], V]) -> V:
-    """Call a function, and send nothing again that it sends; in a copy of this context, as `persist` does."""
+    """Call a function without retrying its requests, in a copy of this context like `persist`."""
     stop = threading.Event()
     stop.set()
     context = copy_context()
@@ -229,7 +234,7 @@ def send_once(function: Callable[[], V]) -> V:
 
 
 def is_persisting() -> bool:
-    """Return whether requests are sent until they are applied."""
+    """Return whether requests are retried until they are applied."""
     return _persisting.get() is not None
 
 
@@ -242,14 +247,14 @@ class Tries:
         self.until = until
         self.number = 0
         self.is_lost = False
-        """Whether one of them may have been applied, because its response was lost."""
+        """Whether any try may have been applied, because its response was lost."""
         self.is_temporary = False
-        """Whether the last failure may pass."""
+        """Whether the last failure was temporary."""
 
     def failed(self, error: Exception, *, is_temporary: bool | None = None, is_final: bool | None = None) -> bool:
-        """Sleep and return True if the request is to be sent again after this error of the SDK.
+        """Sleep and return True if the request should be retried after this SDK error, or return False.
 
-        Otherwise return False. `is_temporary` is what decides outside of `persist`, `is_final` within.
+        `is_temporary` overrides the decision outside `persist`, `is_final` the one within.
         """
         self.is_lost = self.is_lost or may_be_applied(error)
         persisting = _persisting.get()

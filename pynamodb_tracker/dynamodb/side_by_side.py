@@ -1,4 +1,4 @@
-"""Several requests at the same time, such as one to each shard of a state."""
+"""Sends several requests at the same time, such as one per shard."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import TypeVar
 Q = TypeVar("Q")
 R = TypeVar("R")
 
-_THREADS = 8  # few, because the program needs most of the client's connections itself
+_THREADS = 8  # few, because the program needs most of the client's connections
 
 
 def side_by_side(ask: Callable[[Q], R], questions: Iterable[Q]) -> list[R]:
-    """Call the function on each question, here and on a few threads in this context. Return the responses in order.
+    """Call the function with each question, here and on a few threads in this context. Return the responses in order.
 
-    If a call raises, no other question is asked, and the error is raised once the running calls have ended.
+    After an error, no more questions are asked. It is raised once the running calls have ended.
     """
     left = list(enumerate(questions))[::-1]
     responses: dict[int, R] = {}
@@ -39,14 +39,14 @@ def side_by_side(ask: Callable[[Q], R], questions: Iterable[Q]) -> list[R]:
             thread = threading.Thread(target=copy_context().run, args=(ask_all,), name="pynamodb_tracker")
             try:
                 thread.start()
-            except RuntimeError:  # the interpreter ends, or the system has no more threads: this one asks the rest
+            except RuntimeError:  # the interpreter is shutting down, or the system is out of threads
                 break
             started.append(thread)
         ask_all()
         for thread in started:
             thread.join()
     finally:
-        left.clear()  # Ctrl-C waits for nothing
+        left.clear()  # so that Ctrl-C ends the threads soon
     for error in sorted(errors, key=lambda error: isinstance(error, Exception)):
-        raise error  # Ctrl-C first, before any other failure
+        raise error  # Ctrl-C before any other failure
     return [responses[number] for number in range(len(responses))]

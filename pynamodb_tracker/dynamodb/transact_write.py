@@ -15,20 +15,20 @@ from pynamodb_tracker.dynamodb.connection import connection_until
 from pynamodb_tracker.dynamodb.error_codes import is_conflict, is_denied, is_proof, is_temporary, note_lost
 from pynamodb_tracker.dynamodb.retries import Tries, check_time, latest_response
 
-# Reasons why DynamoDB cancels a transaction: a condition did not hold, or another write was on one of its items.
+# Reasons for cancellation: a condition did not hold, or another write was using one of the items.
 REFUSED = "ConditionalCheckFailed"
 CONFLICT = "TransactionConflict"
 
 
 class Unapplied:
-    """A transaction that was not applied, according to its last response."""
+    """The outcome of a transaction that was not applied, according to its last response."""
 
     __slots__ = ("error", "is_temporary", "refused", "unheard")  # no dataclass: building one takes time at a cold start
 
     def __init__(self, error: TransactWriteError, *, refused: bool, unheard: bool, is_temporary: bool) -> None:
         self.error = error
-        self.refused = refused  # the condition of the first write failed
-        self.unheard = unheard  # a try got no response, so it may have been applied, or may still be
+        self.refused = refused  # the first write's condition failed
+        self.unheard = unheard  # a response was lost, so the transaction may have been applied, or may still be
         self.is_temporary = is_temporary  # more time might have helped
 
 
@@ -39,11 +39,16 @@ def transact_write(
     until: datetime | None = None,
     theirs: Sequence[Mapping[str, Any]] = (),
 ) -> Unapplied | None:
-    """Send a transaction, and retry it as `send` does. Return None once it is applied.
+    """Send a transaction, with the same retries as `send`. Return None if it was applied.
 
-    `theirs` are the writes that a policy may deny although it allows the others: the user's, or optional ones. All
-    tries have the same token, so a try with a lost response is not applied twice within ten minutes:
+    All tries share a token, so after a lost response, DynamoDB does not apply it twice within ten minutes:
     https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html
+
+    Args:
+        table: The connection's table.
+        writes: The writes in DynamoDB's wire format.
+        until: When the lock expires.
+        theirs: Writes that a policy may deny while it allows the others: the user's own, or optional ones.
     """
     request = {"TransactItems": list(writes), "ClientRequestToken": os.urandom(16).hex()}
     tries, unheard = Tries(until), False
@@ -56,7 +61,7 @@ def transact_write(
             error = TransactWriteError(f"Failed to write transaction items: {cause}", cause)
             error.__cause__ = cause
             refused = [reason.code if reason else None for reason in error.cancellation_reasons][:1] == [REFUSED]
-            unheard |= is_conflict(cause)  # perhaps with an earlier copy of itself
+            unheard |= is_conflict(cause)  # perhaps with its own earlier copy
             is_final = is_proof(cause) or is_denied(cause, theirs, [write for write in writes if write not in theirs])
             if not tries.failed(cause, is_temporary=is_temporary(error) and not refused, is_final=is_final):
                 note_lost(cause, is_lost=tries.is_lost)

@@ -1,7 +1,6 @@
-"""Sends the writes of several threads in one request, if they are sent at about the same time.
+"""Combines writes from several threads into one request if they are sent at about the same time.
 
-Each thread sends its own write, and gets its own response. It waits a few milliseconds for other threads that are about
-to send.
+Each thread sends its own write and gets its own response, after waiting a few milliseconds for other threads.
 
     thread 1: claim a  --+                                 +--  a is claimed
     thread 2: claim b  --+--  one request, three responses  --+--  refused, with the row as it is
@@ -24,31 +23,31 @@ from pynamodb_tracker.dynamodb.batch_execute import MOST, BatchedWrite, execute
 from pynamodb_tracker.dynamodb.connection import sharing_requests
 
 _LONGEST_WAIT = 0.005  # seconds that a write waits for other threads
-_LOOK_EVERY = 1.0  # seconds after which a waiting thread checks whether its leader was interrupted
+_LOOK_EVERY = 1.0  # seconds between checks whether the leader was interrupted
 
 _LEAD, _GO, _ANSWERED = "lead", "go", "answered"
-"""Messages to a waiting thread: send the waiting writes, stop waiting for others, your write has its response."""
+"""Messages to a waiting thread: send the waiting writes, stop waiting for other threads, your response is here."""
 
 
 def batcher_for(threads: int) -> WriteBatcher | None:
-    """Return a batcher for that many threads, or None for one thread."""
+    """Return a batcher, or None for a single thread."""
     return None if threads == 1 else WriteBatcher()
 
 
 class WriteBatcher:
-    """Collects the writes of several threads."""
+    """Collects writes from several threads."""
 
     def __init__(self) -> None:
         self._process = os.getpid()
         self._guard = threading.Lock()
-        self._senders = 0  # threads that are about to send a write, or that wait for a response
+        self._senders = 0  # threads that are about to send a write or are waiting for a response
         self._waiting: list[_Waiting] = []
         self._leader: _Waiting | None = None  # its thread sends the next request
         self._in_flight = set[_Waiting]()
 
     @around
     def sending(self) -> Iterator[None]:
-        """Send the writes of this block together with other threads, which wait for them."""
+        """Combine this block's writes with those of other threads, which wait for them."""
         self.add_senders(1)
         try:
             with sharing_requests(self):
@@ -58,7 +57,7 @@ class WriteBatcher:
 
     @around
     def pausing(self) -> Iterator[None]:
-        """Within `sending`, send the writes of this block alone, so that no other thread waits for them."""
+        """Within `sending`, send this block's writes alone, so that no other thread waits for them."""
         self.add_senders(-1)
         try:
             with sharing_requests(None):
@@ -67,7 +66,7 @@ class WriteBatcher:
             self.add_senders(1)
 
     def add_senders(self, number: int) -> None:
-        """Add to the number of threads that are about to send writes."""
+        """Change the number of threads that are about to send writes."""
         if self._is_forked:
             return
         with self._guard:
@@ -76,15 +75,15 @@ class WriteBatcher:
 
     @property
     def _is_forked(self) -> bool:
-        """Whether this process was forked, so that a thread of its parent may hold the mutex."""
+        """Whether this process was forked. A thread in its parent may have held the mutex."""
         return self._process != os.getpid()
 
     def dispatch(
         self, table: TableConnection, operation: str, request: dict[str, Any], until: datetime | None
     ) -> dict[str, Any]:
-        """Send a write, perhaps together with others, and return its response. Raise the SDK's error.
+        """Send a write, perhaps with others, and return its response. Raise the SDK's error.
 
-        `until` is when the lock on the row expires.
+        `until` is when the row's lock expires.
         """
         write = BatchedWrite(table, operation, request, until)
         if self._is_forked or not write.can_be_batched:
@@ -99,7 +98,7 @@ class WriteBatcher:
         return write.result()
 
     def _wait(self, waiting: _Waiting) -> None:
-        """Wait for the response. Send the waiting writes when it is this thread's turn."""
+        """Wait for the response. When it is this thread's turn, send the waiting writes."""
         with self._guard:
             self._waiting.append(waiting)
             if self._leader is None:
@@ -130,7 +129,7 @@ class WriteBatcher:
             self._leader.inbox.put(_LEAD)
 
     def _lead(self, leader: _Waiting) -> None:
-        """Send the waiting writes, and wake their threads, which send a write again if it has no response."""
+        """Send the waiting writes, and wake their threads. They resend a write without a response."""
         taken: list[_Waiting] = []
         try:
             self._take(leader, taken)
@@ -143,7 +142,7 @@ class WriteBatcher:
                 each.inbox.put(_ANSWERED)
 
     def _take(self, leader: _Waiting, taken: list[_Waiting]) -> None:
-        """Take the writes that fit into the leader's request, each row once. The first of the others leads next."""
+        """Take the writes that fit into the leader's request, one per row. The first remaining thread leads next."""
         with self._guard:
             keys, left, fitting = set[object](), list[_Waiting](), list[_Waiting]()
             for each in self._waiting:
@@ -159,7 +158,7 @@ class WriteBatcher:
             self._lead_next()
 
     def _forget_absent(self) -> None:
-        """Forget the writes of interrupted threads, and finish their work. These writes may have been sent.
+        """Forget the writes of interrupted threads, which may have been sent, and let the others continue.
 
         Another thread can raise an exception here at any line, even in a `finally` clause.
         """
@@ -171,7 +170,7 @@ class WriteBatcher:
 
 
 class _Waiting:
-    """A write whose thread waits for its response."""
+    """A write whose thread is waiting for its response."""
 
     __slots__ = ("inbox", "is_answered", "leader", "present", "write")
 
@@ -180,16 +179,16 @@ class _Waiting:
         self.inbox: SimpleQueue[str] = SimpleQueue()
         self.leader: _Waiting | None = None  # its thread sends this write
         self.present = threading.Lock()
-        """Its thread holds it while it waits. The `with` statement releases it, whatever is raised, and where."""
+        """The thread holds it while it waits. The `with` statement releases it after any exception."""
         self.is_answered = False
 
     @property
     def is_abandoned(self) -> bool:
-        """Whether the thread that should send it was interrupted."""
+        """Whether the thread that was to send this write was interrupted."""
         return self.leader is not None and not self.leader.present.locked()
 
     def next_message(self, seconds: float) -> str | None:
-        """Return the next message to its thread, or None if none arrives in time."""
+        """Return the thread's next message, or None if there is none in time."""
         try:
             return self.inbox.get(timeout=seconds)
         except Empty:

@@ -1,4 +1,4 @@
-"""The changes that a block made to a row, found by comparing it with the stored row, and checked before sending."""
+"""Finds a block's changes to a row, and checks them before sending."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pynamodb_tracker.model.serialization import rewritten, same, serialized
 T = TypeVar("T", bound=TaskRow)
 
 Changes = Mapping[str, tuple[Attribute[Any], dict[str, Any] | None]]
-"""The user's changed attributes by name, each with its stored form. None removes it."""
+"""The user's changed attributes by name, each with its stored form. None removes the attribute."""
 
 _UNCHANGING = frozenset({bool, bytes, datetime, Decimal, float, int, str})
 """Types of immutable values."""
@@ -34,15 +34,15 @@ MAX_AT_ONCE = 3_800_000
 allows 4 MB."""
 
 _TRACKER_BYTES = 3000
-"""Room for the keys, times and short failures that a transition writes."""
+"""Room for the keys, times and short failures that a transition adds."""
 
 _ASSIGNMENT_BYTES = 19
-"""In most regions, AWS also limits what one UpdateItem assigns to the size of an item, and counts 19 more bytes per
-attribute. AWS does not document this limit. It was measured."""
+"""In most regions, AWS also limits the values assigned by an UpdateItem to an item's size, and counts 19 more bytes per
+attribute. This limit is measured, not documented."""
 
 
 def changes_of(row: TaskRow) -> Changes:
-    """Return the user's attributes that differ from the stored row. A ValueNotStorableError names the attribute."""
+    """Return the user's attributes that differ from the stored row."""
     before, values = row._row_state.stored, row.attribute_values
     item, claimed = row._row_state.claimed or ({}, {})
     unreadable = unreadable_in(row) if isinstance(values, ValuesWithUnreadable) else ()
@@ -51,7 +51,7 @@ def changes_of(row: TaskRow) -> Changes:
         old = before.get(attribute.attr_name)
         if isinstance(attribute, DataAttribute):
             if not attribute.is_untouched(row):
-                new = serialized(row, name, attribute)  # once: large data takes most of the time of a run
+                new = serialized(row, name, attribute)  # only once, because large data is slow
                 if new is None and old is not None:
                     new = EMPTY_DATA
                 if not attribute.is_same(row, old, new):
@@ -59,7 +59,7 @@ def changes_of(row: TaskRow) -> Changes:
             continue
         value = dict.get(values, name)
         if name in unreadable or (old is None and value is None):
-            continue  # nothing was assigned, or None to an attribute without a value
+            continue  # without a value before and after
         if type(value) in _UNCHANGING and value is claimed.get(name) and old is item.get(attribute.attr_name):
             continue
         new = serialized(row, name, attribute, loaded=before, complete=False)
@@ -71,7 +71,7 @@ def changes_of(row: TaskRow) -> Changes:
 
 
 def mark_saved(row: TaskRow, changes: Changes, sent: Changes) -> None:
-    """Apply the sent changes to the stored row, with which the next `changes_of` compares."""
+    """Apply sent changes to the stored row, so that the next `changes_of` compares with it."""
     state = row._row_state
     state.stored = dict(state.stored)
     for attribute, value in sent.values():
@@ -85,7 +85,7 @@ def mark_saved(row: TaskRow, changes: Changes, sent: Changes) -> None:
 
 
 def read_again(row: TaskRow, names: Iterable[str]) -> None:
-    """Reset attributes of a row to their stored values. Accessing an unreadable one raises."""
+    """Reset attributes to their stored values. Accessing an unreadable one raises."""
     stored = load(type(row), row._row_state.stored).attribute_values
     values = type(stored)(row.attribute_values)
     for name in names:
@@ -96,7 +96,7 @@ def read_again(row: TaskRow, names: Iterable[str]) -> None:
 
 
 def as_stored(row: T) -> T:
-    """Return a copy of a row without its unsaved changes."""
+    """Return a copy of the row as it is stored."""
     copy = load(type(row), row._row_state.stored)
     values = row.attribute_values
     copy.attribute_values.update({name: values[name] for name in row.tracker_attributes if name in values})
@@ -106,8 +106,8 @@ def as_stored(row: T) -> T:
 def storable_changes(row: TaskRow, result: tuple[Attribute[Any], str | None] | None = None) -> tuple[Changes, bool]:
     """Return the block's changes in stored form, and whether `data` needs overflow chunks.
 
-    `result` has the attribute for the result of a step, and its text. None removes an earlier result. Raises
-    ValueNotStorableError if a value or the row cannot be stored.
+    `result` contains the attribute for the step's result, and its text or None to remove an earlier result. If a value
+    or the row cannot be stored, this raises ValueNotStorableError.
     """
     needs_chunks = False
     try:
@@ -132,11 +132,11 @@ def storable_changes(row: TaskRow, result: tuple[Attribute[Any], str | None] | N
 
 
 def belongs_in_chunks(model: type[TaskRow], task_id: str, data: Mapping[str, Any] | None) -> bool:
-    """Return whether `data`, in stored form, needs overflow chunks. Raises ValueNotStorableError if it is too large."""
+    """Return whether stored `data` needs overflow chunks. If it is too large, raise ValueNotStorableError."""
     size = 0 if data is None else len(data[STRING].encode())
     if size > MAX_BYTES:
         raise ValueNotStorableError(
-            f"data of {model.__name__} {task_id!r} has {size:,} bytes as JSON, and at most {MAX_BYTES:,} are stored: "
+            f"data of {model.__name__} {task_id!r} has {size:,} bytes as JSON, but at most {MAX_BYTES:,} are stored: "
             "put it into an object store, and keep a pointer to it in data",
             task_id=task_id,
             attribute="data",
@@ -177,8 +177,8 @@ def check_row_size(row: TaskRow, new: dict[str, dict[str, Any] | None]) -> None:
         sizes = {name: value_size(value) for name, value in item.items()}
         largest = max(sizes, key=sizes.__getitem__)
         raise ValueNotStorableError(
-            f"{type(row).__name__} {row.task_id!r} would take {total:,} bytes, and a row holds {MAX_ITEM_BYTES:,}: "
-            f"{largest} alone has {sizes[largest]:,}; put it into an object store and keep a pointer to it",
+            f"{type(row).__name__} {row.task_id!r} would take {total:,} bytes, but a row holds {MAX_ITEM_BYTES:,}: "
+            f"put {largest}, which takes {sizes[largest]:,}, into an object store and keep a pointer to it",
             task_id=row.task_id,
             attribute=largest,
             size=sizes[largest],
@@ -186,7 +186,7 @@ def check_row_size(row: TaskRow, new: dict[str, dict[str, Any] | None]) -> None:
 
 
 def raise_if_invalid(row: TaskRow, changes: Changes, error: PynamoDBConnectionError) -> None:
-    """Raise a ValueNotStorableError if DynamoDB refused a request because of its values."""
+    """Raise a ValueNotStorableError if DynamoDB refused the values in a request."""
     if changes and is_invalid(error):
         names = ", ".join(f"{name} ({value_size(value):,} bytes)" for name, (_, value) in changes.items() if value)
         raise ValueNotStorableError(

@@ -1,4 +1,4 @@
-"""Cron expressions of five fields: which minutes of the wall clock they name."""
+"""Parses cron expressions with five fields, and finds their times on the wall clock."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _FIELDS: tuple[tuple[str, int, int, dict[str, int]], ...] = (
 _PART = re.compile(r"(?P<low>\*|\?|\w+)(?:-(?P<high>\w+))?(?:/(?P<step>\d+))?")
 
 _LAST_DAY = 32
-"""Stands for L among the days of a month."""
+"""Stands for L, the last day of a month."""
 
 _SEARCHED_YEARS = 50
-"""29 February falls on each day of the week within 40 years, 2100 included."""
+"""Within 40 years, 29 February falls on each weekday, even around 2100."""
 
 
 class CronExpression:
@@ -49,10 +49,10 @@ class CronExpression:
                 "month and day of week, such as '30 2 * * MON-FRI', or one of " + ", ".join(_SHORT_FORMS)
             )
         self.text = " ".join(fields)
-        """The expression with single spaces, and names in capitals."""
+        """The expression with single spaces and upper-case names."""
         try:
             minutes, hours, self._days, self._months, weekdays = (
-                {number for part in field.split(",") for number in _numbers(part, *about)}
+                {number for part in field.split(",") for number in _parse_part(part, *about)}
                 for field, about in zip(fields, _FIELDS, strict=True)
             )
         except ValueError as error:
@@ -61,29 +61,29 @@ class CronExpression:
         self._weekdays = {(day - 1) % 7 for day in weekdays}
         self._either_day = fields[2][0] not in "*?" and fields[4][0] not in "*?"
 
-    def occurrences(self, anchor: datetime, low: datetime) -> Iterator[tuple[int, datetime]]:  # noqa: ARG002 - as of a recurrence rule
-        """Yield wall-clock times from `low` on, each with 0, because they are not counted. End after 50 years without.
+    def occurrences(self, anchor: datetime, low: datetime) -> Iterator[tuple[int, datetime]]:  # noqa: ARG002 - a recurrence rule needs both
+        """Yield wall-clock times from `low` on, each with 0, because they are not counted. Stop after 50 empty years.
 
-        They do not depend on the anchor. A time that a gap of the clocks moves may even come before it.
+        The anchor does not matter. A time moved by a clock change may even precede it.
         """
         day, earliest, last_year = low.date(), low.time(), low.year + _SEARCHED_YEARS
         while day.year <= last_year:
             if day.month not in self._months:
                 day = (day.replace(day=28) + timedelta(days=4)).replace(day=1)  # the first of the next month
             else:
-                if self._has(day):
+                if self._has_day(day):
                     last_year = day.year + _SEARCHED_YEARS
                     yield from ((0, datetime.combine(day, at)) for at in self._times if at >= earliest)
                 day += timedelta(days=1)
             earliest = time(0)
 
-    def _has(self, day: date) -> bool:
+    def _has_day(self, day: date) -> bool:
         is_last = _LAST_DAY in self._days and day.day == calendar.monthrange(day.year, day.month)[1]
         in_month, in_week = day.day in self._days or is_last, day.weekday() in self._weekdays
         return in_month or in_week if self._either_day else in_month and in_week
 
 
-def _numbers(part: str, name: str, lowest: int, highest: int, names: dict[str, int]) -> range:
+def _parse_part(part: str, name: str, lowest: int, highest: int, names: dict[str, int]) -> range:
     if part == "L" and name == "day of month":
         return range(_LAST_DAY, _LAST_DAY + 1)
     found = _PART.fullmatch(part)
@@ -97,10 +97,10 @@ def _numbers(part: str, name: str, lowest: int, highest: int, names: dict[str, i
             raise ValueError(f"{part!r} is not a valid {name}: a range has two numbers")
         first, last = lowest, highest
     else:
-        first = _number(low, name, lowest, highest, names)
-        last = _number(high, name, lowest, highest, names) if high else highest if step else first
+        first = _parse_number(low, name, lowest, highest, names)
+        last = _parse_number(high, name, lowest, highest, names) if high else highest if step else first
         if last < first and name == "day of week" and last == 0:
-            last = 7  # a range that ends on a Sunday
+            last = 7  # the range ends on a Sunday
     if last < first:
         raise ValueError(f"{part!r} goes backwards for the {name}: write {low}-{highest},{lowest}-{high}")
     if step and int(step) == 0:
@@ -108,7 +108,7 @@ def _numbers(part: str, name: str, lowest: int, highest: int, names: dict[str, i
     return range(first, last + 1, int(step or 1))
 
 
-def _number(text: str, name: str, lowest: int, highest: int, names: dict[str, int]) -> int:
+def _parse_number(text: str, name: str, lowest: int, highest: int, names: dict[str, int]) -> int:
     number = names[text] if text in names else int(text) if text.isdecimal() and text.isascii() else -1
     if not lowest <= number <= highest:
         known = f", or {'/'.join(names)}" if names else ""

@@ -1,4 +1,4 @@
-"""The user's dictionary. It is JSON text in the row or in chunks, and is read and parsed on first access."""
+"""The user's dictionary: JSON text in the row or in chunks, which is read and parsed on first access."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from pynamodb_tracker.model.row_state import Unreadable, raw_value, read_data, u
 from pynamodb_tracker.model.serialization import reads_back, refuse_json
 
 EMPTY_DATA = {STRING: "{}"}
-"""The stored form of an emptied dictionary. A row without `data` never had chunks."""
+"""An emptied dictionary, as it is stored. A row without `data` never had chunks."""
 
 _TRIES = 20
-"""Attempts to serialize a dictionary while another thread changes it."""
+"""How often to serialize a dictionary that another thread is changing."""
 
 _ESCAPE = len(r"\u00e9") - 1
 """How far before a difference an escape may begin."""
@@ -31,9 +31,9 @@ _OF_NUMBERS = "-+.0123456789eE"
 
 
 class LazyData:
-    """A stored dictionary, which is read and parsed on first access.
+    """A stored dictionary that is read and parsed on first access.
 
-    It takes no lock, because reading may run the garbage collector, which may run any code.
+    It does not use a lock, because reading may run the garbage collector, which may run any code.
     """
 
     __slots__ = ("_parsed", "pointer", "text")
@@ -45,11 +45,11 @@ class LazyData:
 
     @property
     def is_touched(self) -> bool:
-        """Whether the dictionary was parsed, so that it may have changed."""
+        """Whether the dictionary was parsed, and may therefore have changed."""
         return bool(self._parsed)
 
     def value(self) -> Any:
-        """Return the dictionary. Concurrent threads get the same object."""
+        """Return the dictionary. All threads get the same object."""
         if not self._parsed:
             parsed = json.loads(self.text or "{}")
             if not isinstance(parsed, dict):
@@ -58,7 +58,7 @@ class LazyData:
         return self._parsed["value"]
 
     def __eq__(self, other: object) -> bool:
-        """Compare both values, without reading overflow chunks."""
+        """Compare both values without reading overflow chunks."""
         if not isinstance(other, LazyData):
             return NotImplemented
         if self.text is None or other.text is None:
@@ -69,11 +69,11 @@ class LazyData:
 
 
 class LeftOut:
-    """Stands for `data` that a query left out."""
+    """Stands for `data` that a query has left out."""
 
 
 class DataAttribute(Attribute[dict[str, Any]]):
-    """The user's dictionary, stored as JSON text or a pointer. An empty one is stored only if it replaces another."""
+    """The user's dictionary, stored as JSON text or a pointer. An empty one is only stored to replace another."""
 
     attr_type = STRING
 
@@ -81,15 +81,15 @@ class DataAttribute(Attribute[dict[str, Any]]):
         super().__init__(null=True)
 
     def __get__(self, instance: Any, owner: Any) -> Any:
-        """Return a row's dictionary. It is always the same object, so nested changes are saved."""
+        """Return a row's dictionary, always the same object, so that nested changes are saved."""
         if instance is None:
             return self
         values = instance.attribute_values
         value = values.get("data")
         if isinstance(value, LeftOut):
-            raise AttributeError(  # noqa: TRY004 - the attribute is not there
+            raise AttributeError(  # noqa: TRY004 - the attribute is absent
                 f"data of {type(instance).__name__} {instance.task_id!r} was left out of this query: read the task "
-                "with get_task, or leave with_data=False out",
+                "with get_task, or remove with_data=False",
                 name="data",
                 obj=instance,
             )
@@ -101,24 +101,24 @@ class DataAttribute(Attribute[dict[str, Any]]):
             except (ValueError, RecursionError) as error:
                 raise unreadable_error(type(instance), instance.task_id, {"data": error}) from error
         if value is None:
-            value = values.setdefault("data", {})  # in one step, so that two threads get the same object
-        if value is None:  # it was assigned
+            value = values.setdefault("data", {})  # atomic, so that two threads get the same object
+        if value is None:  # None was assigned
             value = values["data"] = {}
         return value
 
     def fill(self, instance: Any, text: str) -> None:
-        """Give a row the text of its chunks."""
+        """Give a row the text from its chunks."""
         value = raw_value(instance, "data")
-        if isinstance(value, LazyData):  # unless another thread has assigned something else
+        if isinstance(value, LazyData):  # otherwise, another thread has assigned something
             instance._row_state.data_text = value.text = text
 
     def is_untouched(self, instance: Any) -> bool:
-        """Return whether a row's dictionary was never accessed, so that it cannot have changed."""
-        value = dict.get(instance.attribute_values, "data")  # as it is held in memory: each run asks
+        """Return whether a row's dictionary was never accessed, and is therefore unchanged."""
+        value = dict.get(instance.attribute_values, "data")  # fast, because every run asks
         return isinstance(value, LeftOut | Unreadable) or (isinstance(value, LazyData) and not value.is_touched)
 
     def get_value(self, value: dict[str, Any]) -> Any:
-        """Return the text, or the map of a pointer."""
+        """Return the text or the pointer's map."""
         return value[MAP] if MAP in value else super().get_value(value)
 
     def deserialize(self, value: str | Mapping[str, Any]) -> Any:
@@ -126,24 +126,22 @@ class DataAttribute(Attribute[dict[str, Any]]):
         return LazyData(value) if isinstance(value, str) else LazyData(None, Pointer.loaded(value))
 
     def is_same(self, instance: Any, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> bool:
-        """Return whether the dictionary, as `new`, equals the stored one. Replacing an unread one is a change."""
+        """Return whether the dictionary equals the stored one. Replacing an unread one counts as a change."""
         if old is None or NULL in old or new is None:
             return (old is None or NULL in old) and new is None
         text, new_text = instance._row_state.data_text if MAP in old else old.get(STRING), new[STRING]
         if text is None or text == new_text:
             return text is not None
-        if _differ_in_content(
-            text, new_text
-        ):  # the usual case, without parsing, which takes most of a run's time for large data
+        if _differ_in_content(text, new_text):  # usually settles it without parsing, which is slow for large data
             return False
         try:
             before = json.loads(text)  # another program may have formatted it
         except (ValueError, RecursionError):  # the block has replaced an unreadable value
             return False
-        return bool(before == self.__get__(instance, type(instance))) and _dumped(before) == new_text
+        return bool(before == self.__get__(instance, type(instance))) and _dump(before) == new_text
 
     def serialize(self, value: Any) -> str | None:
-        """Return compact JSON. Raises TypeError or ValueError for an entry that would not read back equal."""
+        """Return compact JSON. A TypeError or ValueError means that it would not read back equal."""
         known = None
         if isinstance(value, LazyData):
             if not value.is_touched and value.text is not None:
@@ -161,34 +159,41 @@ def unread_data(row: AttributeContainer) -> Pointer | None:
 
 
 def to_json(value: object, name: str, known: str | None = None) -> str:
-    """Return a value as JSON that reads back equal, even if another thread changes it at the same time.
+    """Return a value as JSON that reads back equal, even if another thread is changing it.
 
-    `known` is the text that the value was parsed from. It needs no check, and if entries were only added, only they do.
-    A TypeError or a ValueError calls the value `name`.
+    `known` is the text from which the value was parsed. Only entries added to it are checked. Errors call the value
+    `name`.
     """
     text = ""
     for _ in range(_TRIES):
         try:
-            text = _dumped(value)
+            text = _dump(value)
             if text == known or (known and _only_adds(known, text, value)) or reads_back(text, value):
                 return text
             refuse_json(value, name)
         except (TypeError, ValueError, RecursionError) as error:
             refuse_json(value, name)
             raise ValueError(f"{name} cannot be stored as JSON: {error}") from error
-        except RuntimeError:  # it changed while it was iterated over
+        except RuntimeError:  # it changed during iteration
             continue
     if not text or "\\ud" in text:
-        raise ValueError(f"{name} does not read back from JSON as it is")
-    return text  # the value at one moment, without loss
+        raise ValueError(f"{name} does not read back equal from JSON")
+    return text  # the complete value at one moment
 
 
 def bounded_json(
     value: object, name: str, described: str, limit: int, advice: str, *, task_id: str, attribute: str
 ) -> str:
-    """Return a value as JSON of at most `limit` bytes. Raises ValueNotStorableError if that is not possible.
+    """Return a value as JSON of at most `limit` bytes, or raise ValueNotStorableError.
 
-    Errors of the value call it `name`, the exception calls it `described`. It gives `advice` if the value is too large.
+    Args:
+        value: The value.
+        name: The value's name in errors about its contents.
+        described: The value's name in the exception.
+        limit: In bytes.
+        advice: What to do with a value that is too large.
+        task_id: For the exception.
+        attribute: For the exception.
     """
     try:
         text = to_json(value, name)
@@ -196,28 +201,28 @@ def bounded_json(
         problem = f"{described} cannot be stored: {error}"
         raise ValueNotStorableError(problem, task_id=task_id, attribute=attribute) from error
     if (size := len(text.encode())) > limit:
-        problem = f"{described} has {size:,} bytes as JSON, and at most {limit:,} are stored: {advice}"
+        problem = f"{described} has {size:,} bytes as JSON, but at most {limit:,} can be stored: {advice}"
         raise ValueNotStorableError(problem, task_id=task_id, attribute=attribute, size=size)
     return text
 
 
 def _only_adds(known: str, text: str, value: Any) -> bool:
-    """Return whether the text is the known one with more entries at its end, and these read back equal.
+    """Return whether the text only appends entries to the known one, and they read back equal.
 
-    A dictionary keeps its order, so this is the result when a block adds entries.
+    Dictionaries keep their order, so this is usual when a block adds entries.
     """
     if not text.startswith(known[:-1] + ","):
         return False
     added = "{" + text[len(known) :]
     found = json.loads(added)
     last = dict([*value.items()][-len(found) :])
-    return bool(found == last) and _dumped(last) == added and not strict_json.is_too_deep(last, added)
+    return bool(found == last) and _dump(last) == added and not strict_json.is_too_deep(last, added)
 
 
 def _differ_in_content(text: str, other: str) -> bool:
-    """Return whether the first difference of two JSON texts shows that their content differs, not only their format.
+    """Return whether the first difference between two JSON texts concerns content, not only formatting.
 
-    Formats differ in blanks, escapes and numbers. A key that occurs twice counts as content.
+    Formatting includes blanks, escapes and number formats. A duplicate key counts as content.
     """
     at = _first_difference(text, other)
     one, two = text[at : at + 1], other[at : at + 1]
@@ -232,7 +237,7 @@ def _differ_in_content(text: str, other: str) -> bool:
 
 def _first_difference(text: str, other: str) -> int:
     """Return where two texts first differ, or where the shorter one ends."""
-    at, end = 0, min(len(text), len(other))  # a binary search is far faster than comparing single characters
+    at, end = 0, min(len(text), len(other))  # a binary search is much faster than comparing characters
     while at < end:
         middle = (at + end + 1) // 2
         if text.startswith(other[at:middle], at):
@@ -242,8 +247,8 @@ def _first_difference(text: str, other: str) -> int:
     return at
 
 
-def _dumped(value: object) -> str:
-    """Return compact JSON. It escapes text only because of a lone surrogate, which UTF-8 cannot encode."""
+def _dump(value: object) -> str:
+    """Return compact JSON. Text is escaped only if it has a lone surrogate, which UTF-8 cannot encode."""
     text = strict_json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     try:
         text.encode()

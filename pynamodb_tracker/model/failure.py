@@ -1,6 +1,6 @@
-"""Recorded failures, redacted and truncated to a size that always fits.
+"""Recorded failures, redacted and truncated so that they always fit.
 
-Commands leave entries of the same form: who ignored, unlocked or reopened the task, and why.
+Commands record entries in the same form: who ignored, unlocked or reopened the task, and why.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pynamodb_tracker import clock
 log = logging.getLogger("pynamodb_tracker")
 
 ABANDONED = "abandoned"
-"""The type of an entry for an attempt without a result, because its worker died or lost the lock."""
+"""The entry type for an attempt that never ended, because its worker died or lost the lock."""
 
 _ONE_LINE = 200
 _TYPE = 60
@@ -30,41 +30,41 @@ _WORKER = 60
 _MESSAGE = 2000
 _TRACEBACK = 6000
 _LONGEST = 100_000
-"""Characters. A longer text loses its middle before anything else happens to it."""
+"""In characters. A longer text loses its middle before anything else happens to it."""
 _MOST_RELATED = 200
-"""Causes and group members that are formatted with an exception. Each takes some tenths of a millisecond."""
+"""How many causes and group members to format with an exception. Each takes less than a millisecond."""
 _OF_A_GROUP = 3
-"""Exceptions of a group that its message names. The traceback has more of them."""
+"""How many exceptions in a group the message names. The traceback contains more."""
 
-_PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep  # noqa: PTH120 - compared with the names of code objects, which are text
+_PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep  # noqa: PTH120 - code objects have file names as text
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why an attempt did not succeed, or what a person did to the task."""
+    """Why an attempt failed, or what a person did to the task."""
 
     step: str
     """The step's name."""
     attempt: int
-    """The attempt of the step, from 1, or 0 if none was running."""
+    """The step's attempt, from 1, or 0 if none was running."""
     time: datetime
     """When it was recorded."""
     worker: str
     """Who ran the attempt, or who ignored, unlocked or reopened the task."""
     type: str
-    """The exception's class, or `ignored`, `unlocked`, `reopened` or `abandoned` if there was no exception."""
+    """The exception's class, or `ignored`, `unlocked`, `reopened` or `abandoned`."""
     message: str
-    """The exception's message, or a person's reason. At most 2,000 bytes."""
+    """The exception's message or a person's reason, up to 2,000 bytes."""
     traceback: str = ""
-    """The traceback. If it is longer than 6,000 bytes, its middle is left out."""
+    """The traceback, up to 6,000 bytes. A longer one loses its middle."""
     count: int = 1
-    """How many times in a row the task failed like this or was postponed. `time` is the last of them."""
+    """How many times in a row this happened. `time` is the last time."""
 
     def with_texts_of(self, error: BaseException, redact: Callable[[str], str] = str) -> Failure:
-        """Add the message and the traceback of any exception, even if its `str()` raises or returns 400 KB.
+        """Add an exception's message and traceback, even if its `str()` raises or returns 400 KB.
 
-        `redact` gets the texts before they are truncated, so that no part of a secret is left. It gets only the
-        beginning and the end of a text with more than 100,000 characters.
+        `redact` is applied before truncating, so that it sees whole secrets. Of a text with more than 100,000
+        characters, it gets only the beginning and the end.
         """
         return replace(
             self,
@@ -74,23 +74,23 @@ class Failure:
 
     @property
     def one_line(self) -> str:
-        """The type and the message on one line, short enough for the index."""
+        """The type and message on one line, short enough for the index."""
         text = " ".join(self.message.split())
         return cut(f"{self.type}: {text}" if text else self.type, _ONE_LINE)
 
 
 def add_note(error: BaseException, text: str) -> None:
-    """Add a note to the user's exception. One that accepts none, such as a frozen dataclass, stays as it is."""
+    """Add a note to the user's exception, unless it accepts none, such as a frozen dataclass."""
     try:
         BaseException.add_note(error, text)  # its class may override the method
     except KeyboardInterrupt:
         raise
     except BaseException:
-        log.exception("%s takes no note: %s", type(error).__name__, text)
+        log.exception("cannot add a note to %s: %s", type(error).__name__, text)
 
 
 def message_of(error: BaseException) -> str:
-    """Return the message of an exception, its group members and its notes, even if one of them raises."""
+    """Return an exception's message with its group members and notes, even if one of them raises."""
     text = _text_of(error)
     if members := _members_of(error):
         text += ": " + "; ".join(": ".join(filter(None, (type_of(each), _text_of(each)))) for each in members)
@@ -99,12 +99,12 @@ def message_of(error: BaseException) -> str:
 
 
 def type_of(error: BaseException) -> str:
-    """Return the name of an exception's class, on one line, short enough for the row."""
+    """Return an exception's class name on one line, short enough for the row."""
     return cut(" ".join(_text_or_reason("name", lambda: type(error).__name__).split()), _TYPE)
 
 
 def _members_of(error: BaseException) -> Sequence[BaseException]:
-    """Return the first exceptions of a group, because its own message only counts them."""
+    """Return a group's first exceptions, because its own message only counts them."""
     found: list[BaseException] = []
     groups = [error] if issubclass(type(error), BaseExceptionGroup) else []
     while groups and len(found) < _OF_A_GROUP:
@@ -127,31 +127,31 @@ def _notes_of(error: BaseException) -> Sequence[object]:
 
 
 def _text_or_reason(what: str, read: Callable[[], object]) -> str:
-    """Return a text of the user's exception, or why there is none. Only KeyboardInterrupt propagates."""
+    """Return a text from the user's exception, or why there is none. Only KeyboardInterrupt propagates."""
     try:
         text, half = str(read()), _LONGEST // 2
         return clean(text if len(text) <= _LONGEST else f"{text[:half]} ... {text[-half:]}")
     except KeyboardInterrupt:
         raise
-    except BaseException as broken:  # noqa: BLE001 - even a sys.exit() there must not prevent the record
+    except BaseException as broken:  # noqa: BLE001 - even sys.exit() must not prevent the record
         return f"<its {what} raised {type(broken).__name__}>"
 
 
 def _traceback_of(error: BaseException) -> str:
-    """Return the traceback without the type and the message, which are recorded separately."""
+    """Return the traceback without type and message, which are recorded separately."""
 
     def formatted() -> str:
         if _has_many_related(error):
-            frames = "".join(traceback.format_tb(_outside(error.__traceback__), limit=-20))
+            frames = "".join(traceback.format_tb(_without_own_frames(error.__traceback__), limit=-20))
             return f"More than {_MOST_RELATED} causes are left out.\n\nTraceback (most recent call last):\n{frames}"
-        whole = traceback.TracebackException(type(error), error, _outside(error.__traceback__), limit=-20)
+        whole = traceback.TracebackException(type(error), error, _without_own_frames(error.__traceback__), limit=-20)
         return "".join(whole.format()).removesuffix("".join(whole.format_exception_only()))
 
     return _text_or_reason("traceback", formatted)
 
 
 def _has_many_related(error: BaseException) -> bool:
-    """Return whether an exception has too many direct and indirect causes and members to format."""
+    """Return whether an exception has too many causes and members to format, counting indirect ones."""
     found, left = set[int](), [error]
     while left and len(found) <= _MOST_RELATED:
         each = left.pop()
@@ -163,31 +163,30 @@ def _has_many_related(error: BaseException) -> bool:
     return len(found) > _MOST_RELATED
 
 
-def _outside(frames: TracebackType | None) -> TracebackType | None:
-    """Return the traceback from the user's block on, without the library's own frames around it."""
+def _without_own_frames(frames: TracebackType | None) -> TracebackType | None:
     while frames and frames.tb_frame.f_code.co_filename.startswith(_PACKAGE) and frames.tb_next:
         frames = frames.tb_next
     return frames
 
 
 def scrubbed(text: str, redact: Callable[[str], str]) -> str:
-    """Redact a text. If the user's `redact` fails, return nothing of the text, because it may contain a secret."""
+    """Redact a text. If the user's `redact` fails, withhold the text, because it may contain a secret."""
     try:
         left: object = redact(text) if text else text
     except KeyboardInterrupt:
         raise
-    except BaseException as broken:  # noqa: BLE001 - a failure is recorded in any case
+    except BaseException as broken:  # noqa: BLE001 - the failure must be recorded
         return f"<withheld: redact raised {type(broken).__name__}>"
     return clean(left) if isinstance(left, str) else f"<withheld: redact returned a {type(left).__name__}>"
 
 
 def clean(text: str) -> str:
-    """Escape characters that UTF-8 lacks, so that DynamoDB can store the text."""
+    """Escape lone surrogates, which DynamoDB could not store."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def cut(text: str, limit: int) -> str:
-    """Cut the middle of a text so that it has at most `limit` bytes."""
+    """Shorten a text to at most `limit` bytes by cutting out its middle."""
     raw = text.encode()
     if len(raw) <= limit:
         return text
@@ -197,7 +196,7 @@ def cut(text: str, limit: int) -> str:
 
 
 def to_map(failure: Failure) -> dict[str, Any]:
-    """Return the stored form of a failure, a map."""
+    """Return a failure's stored form."""
     entry = {
         "step": {STRING: failure.step},
         "attempt": {NUMBER: str(failure.attempt)},
@@ -214,7 +213,7 @@ def to_map(failure: Failure) -> dict[str, Any]:
 
 
 def from_map(entry: Mapping[str, Any]) -> Failure:
-    """Parse the stored form. Raises ValueError if it cannot be read."""
+    """Parse the stored form, or raise ValueError."""
     found = entry[MAP]
     try:
         count = found.get("count") or found.get("repeats") or {NUMBER: 1}
@@ -229,4 +228,4 @@ def from_map(entry: Mapping[str, Any]) -> Failure:
             int(count[NUMBER]),
         )
     except KeyError as missing:
-        raise ValueError(f"a failure has no {missing}, or it is of another type") from missing
+        raise ValueError(f"a failure has no {missing}, or one of another type") from missing

@@ -1,13 +1,13 @@
-"""The last failures of a task: short entries in the row and, if they do not fit, the complete failures in a log item.
+"""Stores a task's last failures: short entries in the row and, if they do not fit, complete ones in a log item.
 
 Most attempts fail in the same way. A failure with the same frames as an earlier one is stored only in the row, without
-its traceback, so it costs no write of the log item:
+its traceback, and does not write the log item:
 
-    first failure            row: cut, logged = true      log item: whole
-    the same again           row: logged = false, frames  (not written; readers take the traceback from the log item)
-    another kind of failure  row: cut, logged = true      log item: all of them, whole
+  first failure            row: cut, logged = true      log item: complete
+  the same again           row: logged = false, frames  (not written, readers take the traceback from the log item)
+  another kind of failure  row: cut, logged = true      log item: all failures, complete
 
-The log item is written after the status change. A crash in between loses a traceback, but not the entry in the row.
+The log item is written after the status change. A crash in between only loses a traceback.
 """
 
 from __future__ import annotations
@@ -38,44 +38,44 @@ MAX_FAILURES = 10
 """A task keeps its newest failures."""
 
 MAX_BYTES = 500
-"""Bytes of failures in a row. Few, because AWS charges each write of a task for its whole row."""
+"""Bytes of failures in a row. Few, because AWS charges each write for the whole row."""
 
 MAX_BYTES_IF_LOGGED = 350
-"""The same if the log item has all of them, so that failing tasks stay below 1 KB for longer."""
+"""The same with a log item. Even fewer, to keep the row below 1 KB for longer."""
 
 _LOGGED = "logged"
-"""True for the last entry that the log item has. False for later ones, which only the row has."""
+"""True for the last entry that the log item contains, False for later ones."""
 
 _FRAMES = "frames"
-"""Identifies the lines at which an exception was raised. An earlier entry with the same value has the traceback."""
+"""Identifies the lines where an exception was raised. An earlier entry with the same value has the traceback."""
 
 _REPEATS = "repeats"
-"""How many consecutive failures an entry stands for, if there was no room for all."""
+"""How many consecutive failures an entry replaces, if they did not all fit."""
 
 _MESSAGE = 200
 _OLDER_MESSAGE = 40
 _LEAST_TRACEBACK = 60
 _OTHER_BYTES = 50
-"""How much the rest of a row may grow with a failure, without `last_error`."""
+"""How much the row may grow elsewhere with a failure, apart from `last_error`."""
 
 _KB = 1024
 
 _KIND = ("step", "type", _FRAMES)
-"""Failures of one kind have these in common: the same exception, raised at the same lines."""
+"""Failures with the same values here are of one kind: the same exception, raised at the same lines."""
 
 _FRAME = re.compile(r'File "(.*)", line (\d+), in (.*)')
 
 Entry = dict[str, Any]
-"""A failure in its stored form, a map."""
+"""A failure's stored form."""
 
 
 class ErrorsAttribute(Attribute[list[Failure]]):
-    """The last failures of a task, oldest first, as a list of maps."""
+    """A task's last failures, oldest first, as a list of maps."""
 
     attr_type = LIST
 
     def __get__(self, instance: Any, owner: Any) -> Any:
-        """Return the failures of a row. The first access reads the log item, if there is one."""
+        """Return a row's failures. The first access reads the log item, if there is one."""
         if instance is None:
             return self
         if needs_log(instance):
@@ -90,7 +90,7 @@ class ErrorsAttribute(Attribute[list[Failure]]):
     def deserialize(self, value: Sequence[Mapping[str, Any]]) -> list[Failure]:
         """Return the failures."""
         is_logged = any(_LOGGED in entry.get(MAP, ()) for entry in value)
-        return _resolved([from_map(entry) for entry in value], value, [] if is_logged else None)
+        return _add_tracebacks([from_map(entry) for entry in value], value, [] if is_logged else None)
 
 
 def failures_in_row(instance: Any) -> list[Failure]:
@@ -101,21 +101,21 @@ def failures_in_row(instance: Any) -> list[Failure]:
 
 def has_log(instance: Any) -> bool:
     """Return whether the loaded row refers to a log item."""
-    return any(_LOGGED in entry.get(MAP, ()) for entry in _stored(instance))
+    return any(_LOGGED in entry.get(MAP, ()) for entry in _stored_entries(instance))
 
 
 def needs_log(instance: Any) -> bool:
-    """Return whether the failures in memory are truncated and the log item is still to be read."""
+    """Return whether the failures in memory are truncated, and the log item was not read yet."""
     is_whole = instance._row_state.failures_whole or not isinstance(raw_value(instance, "errors"), list)
     return not is_whole and has_log(instance)
 
 
 def fill(instance: Any, item: Item | None) -> None:
-    """Add the failures of the log item to a row. An item that an earlier task with this id left is not used."""
+    """Add the log item's failures to a row. Ignore an item from an earlier task with the same id."""
     logged: list[Failure] = []
     problem: object = "it is missing"
     create_time = raw_value(instance, "create_time")
-    life = life_of(create_time) if isinstance(create_time, datetime) else ""  # not in a part of a row
+    life = life_of(create_time) if isinstance(create_time, datetime) else ""  # absent from a partial row
     try:
         if item is not None and item[VERSION][STRING].startswith(life):
             text = zlib.decompress(item[CHUNK][BINARY])
@@ -123,30 +123,30 @@ def fill(instance: Any, item: Item | None) -> None:
     except Exception as error:  # noqa: BLE001 - another program may have put anything there
         problem = repr(error)
     if problem is not None:
-        warning = "only the newest errors of %s %r are shown, not their log item: %s"
+        warning = "showing only the newest errors of %s %r, because the log item cannot be used: %s"
         fields = log_fields(instance.use_case_id, task_id=instance.task_id)
         log.warning(warning, type(instance).__name__, instance.task_id, problem, extra=fields)
-    known, stored = {_key(failure) for failure in logged}, _stored(instance)
+    known, stored = {_key(failure) for failure in logged}, _stored_entries(instance)
     later = [failure for failure in failures_in_row(instance) if _key(failure) not in known]
     if later:
-        later = _resolved(later, stored, logged)
-        is_merged = any(_REPEATS in entry[MAP] and _key_in(entry) == _text_key(later[0]) for entry in stored)
+        later = _add_tracebacks(later, stored, logged)
+        is_merged = any(_REPEATS in entry[MAP] and _entry_key(entry) == _failure_key(later[0]) for entry in stored)
         logged, later[0] = without_repeated(logged, later[0], count=1 if is_merged else later[0].count)
     instance.attribute_values["errors"] = [*logged, *later][-MAX_FAILURES:]
     instance._row_state.failures_whole = True
 
 
-def _stored(instance: Any) -> list[Entry]:
-    """Return the entries of the loaded row. Another program may have stored other things there."""
+def _stored_entries(instance: Any) -> list[Entry]:
+    """Return the loaded row's entries. Another program may have stored something else there."""
     return [entry for entry in instance._row_state.stored.get("errors", {}).get(LIST, ()) if MAP in entry]
 
 
-def _resolved(
+def _add_tracebacks(
     failures: list[Failure], entries: Sequence[Mapping[str, Any]], whole: Sequence[Failure] | None
 ) -> list[Failure]:
-    """Add the tracebacks that the entries leave out, from the `whole` failures, or from these if it is None."""
+    """Add omitted tracebacks from the `whole` failures, or if that is None, from these failures themselves."""
     frames = {
-        _key_in(entry): _text(entry, _FRAMES)
+        _entry_key(entry): _get_text(entry, _FRAMES)
         for entry in entries
         if _FRAMES in entry.get(MAP, ()) and "traceback" not in entry[MAP]
     }
@@ -154,24 +154,26 @@ def _resolved(
         return failures
     texts = {(each.step, each.type, frames_of(each)): each.traceback for each in (failures if whole is None else whole)}
     texts = {key: text for key, text in texts.items() if text}
-    found = [texts.get((each.step, each.type, frames.get(_text_key(each))), each.traceback) for each in failures]
-    return [  # an unchanged failure stays the same object
+    found = [texts.get((each.step, each.type, frames.get(_failure_key(each))), each.traceback) for each in failures]
+    return [  # keep unchanged failures as the same objects
         each if text is each.traceback else replace(each, traceback=text)
         for each, text in zip(failures, found, strict=True)
     ]
 
 
-def _key_in(entry: Mapping[str, Any]) -> tuple[str, ...]:
-    return (*(_text(entry, name) for name in ("time", "step", "type")), str(entry[MAP].get("attempt", {}).get(NUMBER)))
+def _entry_key(entry: Mapping[str, Any]) -> tuple[str, ...]:
+    return (
+        *(_get_text(entry, name) for name in ("time", "step", "type")),
+        str(entry[MAP].get("attempt", {}).get(NUMBER)),
+    )
 
 
-def _text_key(failure: Failure) -> tuple[str, ...]:
-    """Return what `_key_in` returns for an entry of this failure."""
+def _failure_key(failure: Failure) -> tuple[str, ...]:
     return clock.stamp(failure.time), failure.step, failure.type, str(failure.attempt)
 
 
 def frames_of(failure: Failure) -> str | None:
-    """Return a checksum of the lines in a traceback, without its messages. None without a traceback."""
+    """Return a checksum for the lines in a traceback, or None without a traceback."""
     lines = _FRAME.findall(failure.traceback)
     return f"{zlib.crc32(repr(lines).encode()):08x}" if lines else None
 
@@ -179,32 +181,32 @@ def frames_of(failure: Failure) -> str | None:
 def for_row(
     row: Any, added: Sequence[Failure], *, replaces_last: bool = False, may_log: bool = True
 ) -> tuple[list[Entry], bool]:
-    """Return the entries for the row, and whether the log item has to be written with all failures.
+    """Return the entries for the row, and whether the log item must be written with all failures.
 
     Args:
-        row: The loaded row, or None if there are no earlier failures.
+        row: The loaded row, or None without earlier failures.
         added: The new failures, oldest first.
         replaces_last: Whether the first new failure replaces the row's last one.
         may_log: False to store everything in the row.
     """
-    before = [] if row is None else _stored(row)
+    before = [] if row is None else _stored_entries(row)
     is_logged = row is not None and has_log(row)
     kept = before[:-1] if replaces_last else before
     new: list[Entry] = []
-    for failure in added:  # the log item keeps the traceback of a replaced entry
-        new.append(_entry(failure, [*(before if is_logged else kept), *new], in_row_alone=is_logged))
+    for failure in added:  # the log item keeps a replaced entry's traceback
+        new.append(_build_entry(failure, [*(before if is_logged else kept), *new], in_row_alone=is_logged))
     entries = [*kept, *new][-MAX_FAILURES:]
-    room = 0 if row is None else _room(row, added[-1])
-    if not may_log or (not is_logged and sum(map(_size, entries)) <= max(MAX_BYTES, room)):
+    room = 0 if row is None else _free_bytes(row, added[-1])
+    if not may_log or (not is_logged and sum(map(_entry_size, entries)) <= max(MAX_BYTES, room)):
         return entries, False
-    is_short = all("traceback" not in each[MAP] and len(_text(each, "message")) <= _MESSAGE for each in new)
-    if is_logged and is_short and (fitted := _fitted(entries, room)) is not None:
+    is_short = all("traceback" not in each[MAP] and len(_get_text(each, "message")) <= _MESSAGE for each in new)
+    if is_logged and is_short and (fitted := _fit(entries, room)) is not None:
         return fitted, False
-    return _cut(entries), True
+    return _fit_briefly(entries), True
 
 
-def _entry(failure: Failure, before: Sequence[Entry], *, in_row_alone: bool) -> Entry:
-    """Return the entry of a failure, without its traceback if an entry `before` has the same one."""
+def _build_entry(failure: Failure, before: Sequence[Entry], *, in_row_alone: bool) -> Entry:
+    """Return a failure's entry, without its traceback if an entry `before` has the same one."""
     entry, frames = to_map(failure), frames_of(failure)
     if frames is not None:
         entry[MAP][_FRAMES] = {STRING: frames}
@@ -216,71 +218,74 @@ def _entry(failure: Failure, before: Sequence[Entry], *, in_row_alone: bool) -> 
 
 
 def _is_like(entry: Entry, other: Entry, names: Sequence[str]) -> bool:
-    return _FRAMES in entry[MAP] and all(_text(entry, name) == _text(other, name) for name in names)
+    return _FRAMES in entry[MAP] and all(_get_text(entry, name) == _get_text(other, name) for name in names)
 
 
-def _room(row: Any, last: Failure) -> int:
-    """Return how many bytes of failures fit into the kilobytes that the rest of the row takes, or a few bytes."""
+def _free_bytes(row: Any, last: Failure) -> int:
+    """Return how many bytes of failures fit into the row without costing another write unit, or a minimum."""
     others = {name: value for name, value in row._row_state.stored.items() if name not in ("errors", "last_error")}
     others_bytes = item_size(others) + len(last.one_line.encode()) + _OTHER_BYTES
     return max(MAX_BYTES_IF_LOGGED, -others_bytes % _KB)
 
 
-def _fitted(entries: list[Entry], room: int) -> list[Entry] | None:
-    """Fit the entries into this many bytes: those that only the row has stay whole, others get as short as in `_cut`.
+def _fit(entries: list[Entry], room: int) -> list[Entry] | None:
+    """Fit the entries into this many bytes, or return None.
 
-    Failures with the same message are merged, the oldest first. Returns None if even that takes too much room.
+    Entries that only the row has stay complete, others are shortened. Failures with the same message are merged, the
+    oldest first.
     """
     first = next(at for at in reversed(range(len(entries) + 1)) if at == 0 or _is_in_log(entries[at - 1]))
     first = min([first, *(at for at, each in enumerate(entries) if _LOGGED in each[MAP] and not _is_in_log(each))])
     logged, alone = entries[:first], [{MAP: {**each[MAP], _LOGGED: {BOOLEAN: False}}} for each in entries[first:]]
-    while sum(map(_size, alone)) > room:
+    while sum(map(_entry_size, alone)) > room:
         pairs = range(1, len(alone))
         at = next((at for at in pairs if _is_like(alone[at], alone[at - 1], (*_KIND, "message"))), None)
         if at is None:
             return None
         number = sum(int(each[MAP].get(_REPEATS, {}).get(NUMBER, 1)) for each in alone[at - 1 : at + 1])
         alone[at - 1 : at + 1] = [{MAP: {**alone[at][MAP], _REPEATS: {NUMBER: str(number)}}}]
-    return [*_newest([_shortened(each, _OLDER_MESSAGE) for each in logged], room - sum(map(_size, alone))), *alone]
+    return [
+        *_keep_newest([_shorten(each, _OLDER_MESSAGE) for each in logged], room - sum(map(_entry_size, alone))),
+        *alone,
+    ]
 
 
 def _is_in_log(entry: Entry) -> bool:
     return entry[MAP].get(_LOGGED, {}).get(BOOLEAN) is True
 
 
-def _cut(entries: list[Entry]) -> list[Entry]:
-    """Return the newest entry with a part of its traceback, and as many older ones without as fit."""
+def _fit_briefly(entries: list[Entry]) -> list[Entry]:
+    """Return the newest entry with a truncated traceback, and as many older ones without it as fit."""
     *older, newest = entries
-    entry = _shortened(newest, _MESSAGE)
+    entry = _shorten(newest, _MESSAGE)
     entry[MAP][_LOGGED] = {BOOLEAN: True}
-    room = MAX_BYTES_IF_LOGGED - _size(entry)
-    kept = _newest([_shortened(each, _OLDER_MESSAGE) for each in older], room - _LEAST_TRACEBACK)
-    if text := _text(newest, "traceback"):
-        left = max(room - sum(map(_size, kept)) - len("traceback"), _LEAST_TRACEBACK)
+    room = MAX_BYTES_IF_LOGGED - _entry_size(entry)
+    kept = _keep_newest([_shorten(each, _OLDER_MESSAGE) for each in older], room - _LEAST_TRACEBACK)
+    if text := _get_text(newest, "traceback"):
+        left = max(room - sum(map(_entry_size, kept)) - len("traceback"), _LEAST_TRACEBACK)
         entry[MAP]["traceback"] = {STRING: cut(text, left)}
     return [*kept, entry]
 
 
-def _shortened(entry: Entry, message: int) -> Entry:
-    """Cut the message of an entry to this many bytes, and remove the traceback, which the log item has."""
+def _shorten(entry: Entry, message: int) -> Entry:
+    """Shorten an entry's message to this many bytes, and remove its traceback, which the log item has."""
     left = {name: value for name, value in entry[MAP].items() if name not in ("traceback", _LOGGED)}
-    if text := _text(entry, "message"):
+    if text := _get_text(entry, "message"):
         left["message"] = {STRING: cut(text, message)}
     return {MAP: {**left, **({_LOGGED: {BOOLEAN: True}} if _is_in_log(entry) else {})}}
 
 
-def _newest(entries: list[Entry], room: int) -> list[Entry]:
+def _keep_newest(entries: list[Entry], room: int) -> list[Entry]:
     kept: list[Entry] = []
     for each in reversed(entries):
-        room -= _size(each)
+        room -= _entry_size(each)
         if room < 0:
             break
         kept.insert(0, each)
     return kept
 
 
-def _text(entry: Mapping[str, Any], name: str) -> str:
-    """Return a text of an entry, or an empty one."""
+def _get_text(entry: Mapping[str, Any], name: str) -> str:
     text: object = entry[MAP].get(name, {}).get(STRING, "")
     return text if isinstance(text, str) else ""
 
@@ -302,7 +307,7 @@ def without_repeated(
 
 
 def _reason(failure: Failure) -> tuple[str, str, str]:
-    """Return the reason of a postponement, with as much of the message as a row has."""
+    """Return the reason for a postponement, truncated as in the row."""
     return failure.step, failure.type, cut(failure.message, _MESSAGE)
 
 
@@ -310,5 +315,5 @@ def _key(failure: Failure) -> tuple[object, ...]:
     return failure.time, failure.step, failure.attempt, failure.type, failure.count
 
 
-def _size(entry: Mapping[str, Any]) -> int:
+def _entry_size(entry: Mapping[str, Any]) -> int:
     return sum(len(name) + 2 + value_size(value) for name, value in entry[MAP].items())

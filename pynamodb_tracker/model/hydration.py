@@ -1,4 +1,4 @@
-"""Whole tasks: rows read by key, strongly consistent, with their overflow chunks and log items."""
+"""Reads whole tasks by key, strongly consistent, with their overflow chunks and log items."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from pynamodb_tracker.model.row_state import mark_unreadable
 T = TypeVar("T", bound=TaskRow)
 
 _TRIES = 8
-"""How often a row is read again because its data was written during the read."""
+"""How often to read a row again because its data was written during the read."""
 
 
 def rows(model: type[T], task_ids: Iterable[str]) -> dict[str, T]:
-    """Read rows by task id. `fill` reads their chunks and log items, or the first access."""
+    """Read rows by task id. `fill` reads their chunks and log items, or else the first access does."""
     keys = [model.tracker.key(task_id) for task_id in dict.fromkeys(task_ids)]
     found = (load(model, item) for item in get_items(model.tracker.connection(), keys))
     return {row.task_id: row for row in found}
@@ -33,21 +33,21 @@ def rows_to_show(model: type[T], task_ids: Iterable[str]) -> dict[str, T]:
 
 
 def rows_of_table(model: type[T], keys: Iterable[RowKey]) -> dict[RowKey, T]:
-    """Read rows of any use case in a class's table, each as its use case's class if that is declared."""
+    """Read rows of any use case in a class's table, each as its declared class."""
     distinct = [item_key(*key) for key in dict.fromkeys(keys)]
     return {key_of(item): model.from_raw_data(item) for item in get_items(model.tracker.connection(), distinct)}
 
 
 def fill(model: type[T], found: Mapping[str, T]) -> dict[str, T]:
-    """Read the data and failures of these rows, each row as it was at one moment.
+    """Read these rows' data and failures, so that each row is consistent in itself.
 
-    A row that is written in the meantime is read again, and left out if it is gone. Accessing data with incomplete
-    chunks raises.
+    A row that was written in the meantime is read again, or left out if it is gone. If chunks are incomplete, accessing
+    the data raises.
     """
     whole, left, before = dict(found), dict(found), dict[RowKey, Pointer]()
     for retry in range(_TRIES):
-        wanted = {_key(row): pointer for row in left.values() if (pointer := unread_data(row)) is not None}
-        logs = {_key(row): row for row in left.values() if failure_log.needs_log(row)}
+        wanted = {_row_key(row): pointer for row in left.values() if (pointer := unread_data(row)) is not None}
+        logs = {_row_key(row): row for row in left.values() if failure_log.needs_log(row)}
         keys = [key for row, pointer in wanted.items() for key in chunk_keys(row, pointer)]
         items = by_key(get_items(model.tracker.connection(), [*keys, *map(log_key, logs)]))
         for key, row in logs.items():
@@ -57,7 +57,7 @@ def fill(model: type[T], found: Mapping[str, T]) -> dict[str, T]:
             model.data.fill(left[task_id], text)
         missing = wanted.keys() - texts.keys()
         is_last = retry == _TRIES - 1
-        # No writer changes the chunks that a row points to. If they mismatch the same pointer twice, they are damaged.
+        # Writers do not change chunks that a row points to. If they mismatch the same pointer twice, they are damaged.
         damaged = {key for key in missing if is_last or before.get(key) == wanted[key]}
         moved = {task_id for task_id, _ in missing - damaged}
         if moved and not slept_before_retry(retry):
@@ -74,31 +74,31 @@ def fill(model: type[T], found: Mapping[str, T]) -> dict[str, T]:
 
 
 def fill_each(found: Iterable[T]) -> dict[RowKey, T]:
-    """Fill rows of several use cases. If a row's use case is not imported, its first access reads the rest."""
+    """Fill rows of several use cases. Without its use case's class, a row reads the rest on first access."""
     by_model: dict[type[T], dict[str, T]] = {}
     for row in found:
         by_model.setdefault(type(row), {})[row.task_id] = row
     filled = (fill(model, rows) if model.tracker.has_use_case else rows for model, rows in by_model.items())
-    return {_key(row): row for rows in filled for row in rows.values()}
+    return {_row_key(row): row for rows in filled for row in rows.values()}
 
 
 def _mark_incomplete(row: TaskRow) -> None:
-    """Make every access to a row's data raise, because a chunk is missing, damaged, or has another version."""
+    """Make every access to a row's data raise."""
     expired = has_expired(row)
-    why = f"its time to live ended at {row.expire_time}" if expired else "was a chunk deleted by other means?"
+    why = f"its time to live ended at {row.expire_time}" if expired else "perhaps another program deleted one"
     raised = TaskError(
         f"the data of {type(row).__name__} {row.task_id!r} is incomplete: at least one of its overflow chunks is "
-        f"missing, damaged, or has another version; {why}",
+        f"missing, damaged, or has another version ({why})",
         task_id=row.task_id,
     )
     mark_unreadable(row, "data", raised, LookupError("an overflow chunk is missing"))
 
 
 def leave_out_data(found: Iterable[TaskRow]) -> None:
-    """Mark the data of these rows as left out."""
+    """Mark these rows' data as left out."""
     for row in found:
         row.attribute_values["data"] = LeftOut()
 
 
-def _key(row: TaskRow) -> RowKey:
+def _row_key(row: TaskRow) -> RowKey:
     return row.task_id, row.use_case_id

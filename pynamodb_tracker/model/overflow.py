@@ -1,6 +1,6 @@
-"""Text that is too large for a row is split into overflow chunks, in one of two slots.
+"""Splits text that is too large for a row into overflow chunks, in one of two slots.
 
-The chunks of a task are items with the same hash key. Their range keys begin with the use case and `#`.
+A task's chunks are items with the same hash key. Their range keys begin with the use case and `#`.
 """
 
 from __future__ import annotations
@@ -17,41 +17,41 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item
 
 RowKey = tuple[str, str]
-"""The task id, and the use case of a row or the range key of a chunk."""
+"""A task id with a row's use case or a chunk's range key."""
 
 MAX_BYTES = 10 * 1024 * 1024
-"""The longest text in chunks. An object store is better and cheaper for more."""
+"""The longest text in chunks. For more, an object store is better and cheaper."""
 
 VERSION, CHUNK = "version", "piece"
-"""The stored names of a chunk's attributes, which no row has. Stored names never change, nor do those of a pointer."""
+"""A chunk's stored attribute names, which no row has. Like a pointer's, they never change."""
 
 GROUP_OF = "group_of"
-"""The stored name of an attribute that each record of a group has, and no row: the use case of its tasks."""
+"""Marks a group's records, and contains the tasks' use case. No row has this attribute."""
 
 _CHUNK_BYTES = 295_000
-"""Bytes of content in a chunk. An item holds at most 400 KB, and moto measures binary content in base64."""
+"""Bytes of content per chunk. An item holds 400 KB, and moto measures binary content in base64."""
 
 _MOST_CHUNKS = -(-MAX_BYTES // _CHUNK_BYTES)
 
 
 class Pointer(NamedTuple):
-    """What a row stores instead of the text: where its chunks are, and which version they must have."""
+    """Stored in the row instead of the text: where the chunks are, and which version they must have."""
 
     slot: str
     """`A` or `B`. A writer fills the slot that the row does not point to."""
     version: str
-    """Identifies the write: creation of the task, fence, number within the run."""
+    """Identifies the write: when the task was created, the fence, and a number within the run."""
     chunks: int
     size: int
-    """Bytes of the text."""
+    """The text's length in bytes."""
     compressed: bool
 
     @classmethod
     def loaded(cls, stored: Mapping[str, Any]) -> Pointer:
-        """Parse the stored form. Raises ValueError for more chunks than the longest text has."""
+        """Parse the stored form. Raise ValueError for more chunks than the longest text has."""
         chunks, size = int(stored["pieces"][NUMBER]), int(stored["size"][NUMBER])
         if not 0 <= chunks <= _MOST_CHUNKS:
-            raise ValueError(f"data refers to {chunks:,} overflow chunks, and at most {_MOST_CHUNKS} are ever written")
+            raise ValueError(f"data refers to {chunks:,} overflow chunks, but there are never more than {_MOST_CHUNKS}")
         return cls(stored["slot"][STRING], stored["version"][STRING], chunks, size, stored["packed"][BOOLEAN])
 
     def stored(self) -> dict[str, Any]:
@@ -68,47 +68,47 @@ class Pointer(NamedTuple):
 
 
 def life_of(create_time: datetime) -> str:
-    """Return the prefix of all versions of a task. A task that is deleted and created again gets a later one."""
+    """Return the prefix for a task's versions. A recreated task gets a later one."""
     return clock.stamp(create_time) + "/"
 
 
 def version_of(create_time: datetime, fence: int, number: int) -> str:
-    """Return the version of a write by a run. Versions sort in the order in which lock holders may write."""
+    """Return the version for a run's write. Versions sort in the order in which lock holders may write."""
     return f"{life_of(create_time)}{fence:010d}/{number:06d}"
 
 
 def version_outside_run(create_time: datetime, fence: int, token: str) -> str:
-    """Return the version of a write by a command such as ignore, later than all versions of the last claim."""
+    """Return the version for a command's write, which is later than all versions from the last claim."""
     return f"{life_of(create_time)}{fence:010d}/~{token}"
 
 
 def pointer_in(stored: Item) -> Pointer | None:
-    """Return the pointer that a stored row has instead of its data, or None if there is none that can be read."""
+    """Return a stored row's readable pointer, or None."""
     data = stored.get("data", {})
     try:
         return Pointer.loaded(data[MAP]) if MAP in data else None
-    except Exception:  # noqa: BLE001 - another program may have put anything there, and accessing `data` raises
+    except Exception:  # noqa: BLE001 - another program may have stored anything, and accessing `data` raises
         return None
 
 
 def free_slot(data: Mapping[str, Any] | None) -> str:
-    """Return the slot for the next version, given the stored `data` of the row."""
+    """Return the slot for the next version, given the row's stored `data`."""
     pointer = None if data is None else pointer_in({"data": {**data}})
     return "B" if pointer is not None and pointer.slot == "A" else "A"
 
 
 def split(text: str, slot: str, version: str) -> tuple[Pointer, list[bytes]]:
-    """Return the pointer to the chunks of a text, and the chunks, compressed if that saves at least a tenth."""
+    """Split a text into chunks, compressed if that saves at least a tenth. Return the pointer and the chunks."""
     raw = text.encode()
     small = zlib.compress(raw)
-    compressed = len(small) < len(raw) * 0.9  # less is not worth it
+    compressed = len(small) < len(raw) * 0.9
     content = small if compressed else raw
     chunks = [content[at : at + _CHUNK_BYTES] for at in range(0, len(content), _CHUNK_BYTES)]
     return Pointer(slot, version, len(chunks), len(raw), compressed), chunks
 
 
 def chunk_keys(row: RowKey, pointer: Pointer) -> list[Item]:
-    """Return the stored keys of a pointer's chunks, in order."""
+    """Return a pointer's chunk keys in stored form, in order."""
     return [key_beside(row, f"data#{pointer.slot}#{number}") for number in range(pointer.chunks)]
 
 
@@ -120,12 +120,12 @@ def chunk_items(row: RowKey, token: str, pointer: Pointer, chunks: list[bytes]) 
 
 
 def log_key(row: RowKey) -> Item:
-    """Return the stored key of the log item with a task's failures."""
+    """Return a task's log item key in stored form."""
     return key_beside(row, "errors")
 
 
 def key_beside(row: RowKey, name: str) -> Item:
-    """Return the stored key of an item that belongs to a row. Use case names contain no `#`."""
+    """Return the key in stored form for an item beside a row. Use case names contain no `#`."""
     task_id, use_case = row
     return item_key(task_id, f"{use_case}#{name}")
 
@@ -141,19 +141,19 @@ def item_key(task_id: str, range_key: str) -> Item:
 
 
 def by_key(items: Iterable[Item]) -> dict[RowKey, Item]:
-    """Return items by their keys."""
+    """Return items by key."""
     return {key_of(item): item for item in items}
 
 
 def key_of(item: Item) -> RowKey:
-    """Return the key of an item as text."""
+    """Return an item's key as text."""
     return item["task_id"][STRING], item["use_case_id"][STRING]
 
 
 def texts_in(found: Mapping[RowKey, Item], wanted: Mapping[RowKey, Pointer]) -> dict[RowKey, str]:
-    """Join the chunks that were found. A text is left out if a chunk is missing, unreadable or of another version.
+    """Join the chunks. Leave out a text if a chunk is missing, unreadable, or has another version.
 
-    In the last case, the row was written in the meantime: read it again, and then its chunks by the new pointer.
+    With another version, the row was written in the meantime. Read the row again, and then the chunks it points to.
     """
     texts = {}
     for row, pointer in wanted.items():

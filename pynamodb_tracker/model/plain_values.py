@@ -1,4 +1,4 @@
-"""Tasks as JSON values, for the response of a web service or a Lambda function."""
+"""Converts tasks to JSON values, for the responses of web services and Lambda functions."""
 
 from __future__ import annotations
 
@@ -18,41 +18,40 @@ from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.row_state import raw_value
 
 _TRACKERS = ("attempt", "due_time", "create_time", "update_time")
-"""The tracker's attributes that a caller may see. Workers and errors are not among them."""
+"""The tracker's attributes for callers. Workers and errors are not among them."""
 
 _IF_ANY = ("blockers", "waits_for", "occurrence")
-"""More of them, for tasks that wait for others or repeat."""
+"""Additional ones for tasks that wait for others or repeat."""
 
 
 def plain_task(row: TaskRow) -> dict[str, Any]:
     """Return a task as JSON values, without `data` if the row was read without it."""
     found = {"task_id": row.task_id, "use_case_id": row.use_case_id, "state": str(row.state)}
-    found |= {name: _plain(getattr(row, name)) for name in _TRACKERS}
+    found |= {name: _to_plain(getattr(row, name)) for name in _TRACKERS}
     for name in _IF_ANY:
         if (value := getattr(row, name)) is not None:
-            found[name] = _plain(value)
+            found[name] = _to_plain(value)
     for name, attribute in row.tracker.own_attributes.items():
         if isinstance(raw_value(row, name), LeftOut):
             continue
         value = getattr(row, name)
         try:
-            found[name] = _plain(value)
-        except TypeError:  # a value of the user's own type: its attribute knows how to write it
+            found[name] = _to_plain(value)
+        except TypeError:  # a value of the user's own type, which its attribute can write
             content = attribute.serialize(value)
-            found[name] = json.loads(content) if attribute.attr_type == NUMBER else _plain(content)
+            found[name] = json.loads(content) if attribute.attr_type == NUMBER else _to_plain(content)
     return found
 
 
-def _plain(value: Any) -> Any:
-    """Return a JSON value. Raises TypeError for a value of the user's own type."""
+def _to_plain(value: Any) -> Any:
     if isinstance(value, MapAttribute):
         value = value.attribute_values
     if isinstance(value, Mapping):
-        return {name: _plain(each) for name, each in value.items()}
+        return {name: _to_plain(each) for name, each in value.items()}
     if isinstance(value, set | frozenset):
         value = sorted(value)
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [_to_plain(each) for each in value]
     if isinstance(value, Decimal):
         return f"{value:f}"
     if isinstance(value, datetime):

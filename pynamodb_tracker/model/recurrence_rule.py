@@ -1,4 +1,4 @@
-"""Recurrence rules (RRULE) of RFC 5545. This module checks them, and dateutil computes the occurrences."""
+"""Checks recurrence rules (RRULE) as in RFC 5545. dateutil computes their occurrences."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pynamodb_tracker.arguments import did_you_mean
 _WEEKDAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 
 _DAYS_OF = {"YEARLY": 366, "MONTHLY": 31, "WEEKLY": 7, "DAILY": 1}
-"""How many days, at most, dateutil looks at for one step of each frequency."""
+"""How many days dateutil looks at, at most, for one step with each frequency."""
 
 _LIMITS = {
     "BYMONTH": (1, 12),
@@ -28,36 +28,36 @@ _LIMITS = {
 _KEYS = ("FREQ", "INTERVAL", "COUNT", "UNTIL", "WKST", "BYDAY", *_LIMITS)
 
 _MOST_TIMES = 50_000
-"""How many times dateutil may look at for one step. This takes 5 ms."""
+"""How many times dateutil may look at for one step, which takes 5 ms."""
 
 _BYDAY = re.compile(rf"([+-]?\d{{1,2}})?({'|'.join(_WEEKDAYS)})")
 _UNTIL = re.compile(r"\d{8}T\d{6}Z?")
 _ELSEWHERE = {
     "DTSTART": "pass it as start=",
-    "RDATE": "one rule has no single dates",
-    "EXDATE": "one rule has no exceptions",
-    "EXRULE": "one rule has no exceptions",
+    "RDATE": "a rule cannot contain single dates",
+    "EXDATE": "a rule cannot contain exceptions",
+    "EXRULE": "a rule cannot contain exceptions",
 }
 
 _DAYS_IN_WEEKS = {"BYDAY", "BYMONTHDAY", "BYYEARDAY", "BYWEEKNO"}
-"""Parts that select days of a week."""
+"""The parts that select weekdays."""
 
 _CYCLE, _LAST_YEAR = 400, 9899
-"""After 400 years the calendar repeats, days of the week included."""
+"""The calendar repeats after 400 years, including weekdays."""
 
 
 def with_full_hours(text: str) -> str:
     """Add BYMINUTE=0 and BYSECOND=0 to a rule with BYHOUR or BYMINUTE.
 
-    Without them, a rule without a start would use the minute and second at which a task gets it.
+    Otherwise, a rule without a start would use the minute and second at which a task gets it.
     """
-    text = _bare(text)
+    text = _strip_prefix(text)
     given = {part.strip().partition("=")[0] for part in text.split(";")}
     added = [f"{key}=0" for key in ("BYMINUTE", "BYSECOND") if key not in given]
     return ";".join([text, *added]) if {"BYHOUR", "BYMINUTE"} & given else text
 
 
-def _bare(text: str) -> str:
+def _strip_prefix(text: str) -> str:
     return text.strip().upper().removeprefix("RRULE:").strip(";")
 
 
@@ -65,8 +65,8 @@ class RecurrenceRule:
     """A parsed recurrence rule. Raises ValueError if the text cannot be read."""
 
     def __init__(self, given: str) -> None:
-        self.text = _bare(given)
-        """Without the prefix RRULE:, in capitals."""
+        self.text = _strip_prefix(given)
+        """Upper case, without the prefix RRULE:."""
         try:
             parts = _parts(self.text)
             _check(parts)
@@ -75,18 +75,18 @@ class RecurrenceRule:
             """Aware in UTC, or naive for a wall-clock time."""
         except ValueError as error:
             raise ValueError(f"the rule {given!r} cannot be read: {error}") from None
-        self._parts = {**parts, "BYDAY": _all_numbered(parts)} if "BYDAY" in parts else parts
+        self._parts = {**parts, "BYDAY": _number_all_days(parts)} if "BYDAY" in parts else parts
 
     def occurrences(self, anchor: datetime, low: datetime) -> Iterator[tuple[int, datetime]]:
         """Yield wall-clock times from `low` on. Each comes with the number of occurrences since `anchor`.
 
         The anchor serves as DTSTART: it sets the phase of INTERVAL and supplies missing parts, such as the time of day.
-        dateutil iterates over all occurrences since then, so the anchor is the last occurrence, not the first. It moves
-        by calendar cycles to a late year, because dateutil tries a rule without more occurrences until the year 9999.
+        It is the last occurrence, because dateutil iterates over all occurrences since then. It is moved to a late year
+        by whole calendar cycles, because dateutil searches until the year 9999 after a rule's last occurrence.
         """
-        from dateutil.rrule import rrulestr  # noqa: PLC0415 - it takes long, and few tasks repeat by such a rule
+        from dateutil.rrule import rrulestr  # noqa: PLC0415 - a slow import that few tasks need
 
-        anchor = self._later_anchor(anchor, low)
+        anchor = self._move_anchor(anchor, low)
         shift = (_LAST_YEAR - anchor.year) // _CYCLE * _CYCLE
         first = start = anchor.replace(year=anchor.year + shift)
         parts = self._parts
@@ -101,8 +101,8 @@ class RecurrenceRule:
             if real >= low:
                 yield passed, real
 
-    def _later_anchor(self, anchor: datetime, low: datetime) -> datetime:
-        """Return an anchor of the same phase near `low`. A rule with COUNT keeps its anchor."""
+    def _move_anchor(self, anchor: datetime, low: datetime) -> datetime:
+        """Return an anchor with the same phase near `low`. A rule with COUNT keeps its anchor."""
         days = {"DAILY": 1, "WEEKLY": 7}.get(self._parts["FREQ"])
         if days is None or self.count is not None or low <= anchor:
             return anchor
@@ -157,7 +157,7 @@ def _check(parts: dict[str, str]) -> None:
         times *= len(parts[key].split(",")) if key in parts else 1
     if times > _MOST_TIMES:
         raise ValueError(
-            f"FREQ={frequency} with so many times a day takes long to find the next one: write FREQ=DAILY, or "
+            f"FREQ={frequency} with so many times a day makes it slow to find the next one: write FREQ=DAILY, or "
             "Repeat.every(timedelta(...))"
         )
 
@@ -182,10 +182,10 @@ def _check_day(day: str, frequency: str) -> None:
         raise ValueError(f"BYDAY has {day!r}: a number is for FREQ=MONTHLY and FREQ=YEARLY, and is not 0")
 
 
-def _all_numbered(parts: dict[str, str]) -> str:
-    """Give each day a number if some have one, because dateutil requires days of both kinds to match at once.
+def _number_all_days(parts: dict[str, str]) -> str:
+    """Give each day a number if any has one, because dateutil requires days of both kinds to match together.
 
-    FR without a number is each Friday of the month or, in a yearly rule without months, of the year.
+    FR without a number means each Friday in the month or, in a yearly rule without months, in the year.
     """
     days = parts["BYDAY"].split(",")
     if all(day in _WEEKDAYS for day in days) or not any(day in _WEEKDAYS for day in days):

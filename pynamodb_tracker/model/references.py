@@ -1,4 +1,4 @@
-"""Where a task comes from: references to tasks, and traces."""
+"""References to tasks, and traces, which show where a task comes from."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from pynamodb_tracker.model.schema import SEPARATOR
 log = logging.getLogger("pynamodb_tracker")
 
 MAX_TRACE_BYTES = 512
-"""Bytes of a trace as JSON, without `BY`. Every write of the task is charged for them."""
+"""Bytes of a trace as JSON, without `BY`. Every write to the task pays for them."""
 
 BY = "by"
-"""The entry of a trace that names the run that created the task."""
+"""The trace entry that names the run that created the task."""
 
 _LONGEST_BY = 200
 
 
 class Reference(NamedTuple):
-    """A task in one of its rounds. Deleting and recreating a task begins another round, as does starting it over."""
+    """A task in a certain round. Recreating a task or starting it over begins a new round."""
 
     use_case: str
     round: str
@@ -32,17 +32,17 @@ class Reference(NamedTuple):
 
 
 def round_of(row: TaskRow) -> str:
-    """Return a task's round: the token of the write that started it over, or of its creation. Empty if unreadable."""
+    """Return a task's round: the token from its creation or its last start over. Empty if unreadable."""
     return row.round or row.creation or ""
 
 
 def reference_to(row: TaskRow) -> str:
-    """Return the stored form of a reference to a task in its current round."""
+    """Return a stored reference to a task in its current round."""
     return SEPARATOR.join((row.use_case_id, round_of(row), row.task_id))
 
 
 def parse(text: str) -> Reference:
-    """Parse a stored reference. Use cases and rounds contain no `#`, task ids may."""
+    """Parse a stored reference. Use cases and rounds contain no `#`, but task ids may."""
     try:
         use_case, of, task_id = text.split(SEPARATOR, 2)
     except ValueError:
@@ -53,9 +53,9 @@ def parse(text: str) -> Reference:
 
 
 def trace_text(trace: object, by: str | None = None) -> str:
-    """Return the stored form of a trace, a mapping of text to text with at most 512 bytes as JSON.
+    """Return a trace's stored form. It maps text to text, and has at most 512 bytes as JSON.
 
-    `by` replaces the entry of that name, which does not count toward the limit.
+    `by` replaces the entry with that name, which does not count toward the limit.
     """
     if not isinstance(trace, Mapping) or not all(isinstance(text, str) for entry in trace.items() for text in entry):
         raise TypeError(
@@ -65,7 +65,7 @@ def trace_text(trace: object, by: str | None = None) -> str:
     size = len(_json(entries)) if entries else 0
     if size > MAX_TRACE_BYTES:
         raise ValueError(
-            f"trace has {size:,} bytes as JSON, and at most {MAX_TRACE_BYTES} are stored: leave entries out"
+            f"trace has {size:,} bytes as JSON, but at most {MAX_TRACE_BYTES} can be stored: leave entries out"
         )
     by = by or trace.get(BY)
     return _json({**entries, BY: cut(by, _LONGEST_BY)} if by else entries).decode()
@@ -74,10 +74,10 @@ def trace_text(trace: object, by: str | None = None) -> str:
 def text_of_new_trace(
     model: type[TaskRow], task_id: str, given: Mapping[str, str] | None, creator: TaskRow | None, by: str | None
 ) -> str | None:
-    """Return the stored form of a new task's trace, or None if it has none.
+    """Return a new task's trace in stored form, or None.
 
-    It is the `given` trace, or else the creator's. Hooks add entries but do not replace given ones. If the hooks'
-    entries do not fit, none of them is stored.
+    It is the `given` trace, or else the creator's. Hooks add entries, but do not replace given ones. None of theirs are
+    stored if they do not all fit.
     """
     inherited = (None if creator is None else creator.trace) or {}
     plain = None if given is None and creator is None else trace_text(inherited if given is None else given, by)
@@ -88,7 +88,7 @@ def text_of_new_trace(
         return trace_text({**inherited, **entries} if given is None else {**entries, **given}, by)
     except ValueError as error:
         fields = instrumentation.log_fields(model.tracker.use_case.name, None, task_id)
-        log.warning("entries that hooks add to %s %r are not stored: %s", model.__name__, task_id, error, extra=fields)
+        log.warning("entries from hooks for %s %r are not stored: %s", model.__name__, task_id, error, extra=fields)
         return plain
 
 

@@ -1,7 +1,7 @@
-"""The fingerprint of a step's payload, and the stored result of a step.
+"""Fingerprints of step payloads, and stored step results.
 
-A step has its own attributes for both, `payload#200` and `result#200` for Step(200). Only its claims and successes
-write them. That way, a result stays while later steps run, and renaming a step does not lose it.
+Each step has its own attributes for both, such as `payload#200` and `result#200` for Step(200). Only its claims and
+successes write them, so a result stays while later steps run, and survives renaming the step.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.row_state import unreadable_error
 
 MAX_BYTES = 262_144
-"""The longest result as JSON, equal to the payload limit of Step Functions. Each write of the row is charged for it.
+"""The longest result as JSON, equal to Step Functions' payload limit. Each write to the row pays for it.
 https://docs.aws.amazon.com/step-functions/latest/dg/service-quotas.html"""
 
 _VERSION = "1"
-"""The version of the algorithm. Fingerprints of different versions cannot be compared."""
+"""The algorithm's version. Fingerprints with different versions cannot be compared."""
 
 
 def result_attribute(number: int) -> str:
-    """Return the stored name of a step's result."""
+    """Return the stored name for a step's result."""
     return f"result#{number}"
 
 
 def payload_attribute(number: int) -> str:
-    """Return the stored name of the fingerprint of a step's payload."""
+    """Return the stored name for a step's payload fingerprint."""
     return f"payload#{number}"
 
 
@@ -43,7 +43,7 @@ def is_reserved(stored_name: str) -> bool:
 
 
 def result_text(value: object, task_id: str) -> str | None:
-    """Return a result as JSON, or None for None. Raises ValueNotStorableError if it would not read back equal."""
+    """Return a result as JSON, or None for None. If it would not read back equal, raise ValueNotStorableError."""
     if value is None:
         return None
     described, advice = f"the result of {task_id!r}", "put it into an object store, and return its key"
@@ -51,44 +51,44 @@ def result_text(value: object, task_id: str) -> str | None:
 
 
 def answer_in(row: TaskRow, number: int) -> Any:
-    """Return the stored result of a step, or None."""
+    """Return a step's stored result, or None."""
     name = result_attribute(number)
     value = row._row_state.stored.get(name)
     try:
         return None if value is None else json.loads(value[STRING])
-    except (KeyError, ValueError) as error:  # no text, or no JSON
+    except (KeyError, ValueError) as error:  # it is not text, or not JSON
         raise unreadable_error(type(row), row.task_id, {name: error}) from error
 
 
 def fingerprint(payload: object) -> str:
     """Return a short text that is equal for equal payloads. Key order and number formats do not matter.
 
-    Raises TypeError for a value that is neither JSON nor a Decimal, and ValueError if the nesting is too deep.
+    Raise TypeError for a value that is neither JSON nor a Decimal, and ValueError if it is nested too deeply.
     """
-    text = strict_json.dumps(_canonical(payload, "must_match"), sort_keys=True, separators=(",", ":"))
+    text = strict_json.dumps(_canonicalize(payload, "must_match"), sort_keys=True, separators=(",", ":"))
     return f"{_VERSION}:{hashlib.sha256(text.encode()).hexdigest()[:32]}"
 
 
-def _canonical(value: object, path: str, depth: int = 1) -> object:
+def _canonicalize(value: object, path: str, depth: int = 1) -> object:
     """Write equal numbers in the same way, such as 3, 3.0 and Decimal("3.00")."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return f"s{str.__str__(value)}"  # for a member of an enumeration, its text
+        return f"s{str.__str__(value)}"  # an enum member becomes its text
     if isinstance(value, int | float | Decimal):
-        return f"n{_digits(value)}"
+        return f"n{_format_digits(value)}"
     if isinstance(value, Mapping | list | tuple) and depth > strict_json.MAX_DEPTH:
-        raise ValueError(f"{strict_json.too_deep('must_match')}, or contains itself: give a part of it")
+        raise ValueError(f"{strict_json.too_deep('must_match')}, or contains itself: pass a part of it")
     if isinstance(value, Mapping):
         if wrong := [key for key in value if not isinstance(key, str)]:
             raise TypeError(f"{path} has the key {wrong[0]!r}: keys are strings in JSON")
-        return {key: _canonical(entry, f"{path}[{key!r}]", depth + 1) for key, entry in value.items()}
+        return {key: _canonicalize(entry, f"{path}[{key!r}]", depth + 1) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_canonical(entry, f"{path}[{place}]", depth + 1) for place, entry in enumerate(value)]
+        return [_canonicalize(entry, f"{path}[{place}]", depth + 1) for place, entry in enumerate(value)]
     raise TypeError(f"{path} is a {type(value).__name__}: JSON has text, numbers, booleans, None, lists and dicts")
 
 
-def _digits(number: float | Decimal) -> str:
+def _format_digits(number: float | Decimal) -> str:
     decimal = Decimal(float.__repr__(number)) if isinstance(number, float) else Decimal(number)
     sign, digits, exponent = decimal.as_tuple()
     if not isinstance(exponent, int):

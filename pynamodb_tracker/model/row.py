@@ -1,4 +1,4 @@
-"""The row of a task and its index."""
+"""A task's row, and the index on its status."""
 
 from __future__ import annotations
 
@@ -61,20 +61,20 @@ FORMAT = 1
 """The format of new rows."""
 
 LATEST_FORMAT = 1
-"""The latest format that this version can read and write. Transitions leave rows of a later format alone."""
+"""The latest format that this version can read and write. Transitions refuse rows with a later format."""
 
 keeps_expired: ContextVar[bool] = ContextVar("pynamodb_tracker_keeps_expired", default=False)
-"""Whether an expired row is kept. An event may arrive again after its task has expired, and must not rerun it."""
+"""Whether expired rows still count. An event may arrive again after its task has expired, and must not rerun it."""
 
 OF_ROUND = frozenset({"first_failure", "checkpoints", "skipped_steps", "postpone_count"})
-"""The attributes that belong to a round. Starting the task over removes them."""
+"""Attributes that belong to a round. Starting the task over removes them."""
 
 
 class StatusIndex(GlobalSecondaryIndex["TaskRow"]):  # type: ignore[no-untyped-call]  # PynamoDB's hook is untyped
     """Tasks by use case and state, in the order in which they need attention."""
 
     class Meta:
-        """Small entries: the cost of a status change must not depend on the size of the row."""
+        """Entries are small, so that a status change costs the same for any size of row."""
 
         index_name = "status-index"
         projection = IncludeProjection(["status", "attempt", "create_time", "update_time", "last_error"])
@@ -84,7 +84,7 @@ class StatusIndex(GlobalSecondaryIndex["TaskRow"]):  # type: ignore[no-untyped-c
 
 
 class GroupAttribute(UnicodeAttribute):
-    """The group of a task. Called on a class, as in `Order.group("a")`, it opens a group."""
+    """A task's group. Called on a class, as in `Order.group("a")`, it opens a group."""
 
     model: Any = None
 
@@ -98,97 +98,97 @@ class GroupAttribute(UnicodeAttribute):
 
     def __call__(self, name: str) -> Any:
         """Open the group of this name."""
-        return self.model._open_group(name)  # noqa: SLF001 - Task has this method for this attribute
+        return self.model._open_group(name)  # noqa: SLF001 - Task provides this for the attribute
 
 
 class TaskRow(Model):
     """The attributes of every task. A use case declares `use_case_id` as a UseCase."""
 
     task_id = UnicodeAttribute(hash_key=True)
-    """Unique within its use case: any text of 1 to 1024 bytes."""
+    """Unique within the use case: any text of 1 to 1024 bytes."""
     use_case_id = UnicodeAttribute(range_key=True)
-    """The stored name of the use case."""
+    """The use case's stored name."""
     status = IntegerAttribute()
-    """The code of the state. `state` has it in words."""
+    """The state's code. `state` has it in words."""
     status_key = UnicodeAttribute(null=True)
-    """The hash key of the index: use case, code and shard. None if the task has succeeded and is not indexed."""
+    """The index hash key: use case, code and shard. None if the task has succeeded and is not indexed."""
     due_time = TimeAttribute()
-    """When the row next needs attention: when it may start, when the lock expires as claimed, or when it ended."""
+    """When the task may start, when its claimed lock expires, or when it ended."""
     create_time = TimeAttribute()
     update_time = TimeAttribute()
     """When the status last changed."""
     creation = TokenAttribute()
-    """The token of the create that put the row. A create that is sent twice recognizes its own row."""
+    """The creating request's token. A repeated create recognizes its own row by it."""
     attempt = IntegerAttribute()
-    """Attempts of the current step so far, or 0 after a success."""
+    """Attempts at the current step so far, or 0 after a success."""
     fence = IntegerAttribute()
-    """How often the task was claimed. It only grows, until the task is deleted."""
+    """How often the task was claimed. It only grows until the task is deleted."""
     lock = TokenAttribute(null=True)
-    """The token of the last claim or command. It is never removed."""
+    """The last claim's or command's token. It is never removed."""
     lock_expire_time = TimeAttribute(null=True)
-    """When the lock of the last claim expires, including extensions."""
+    """When the last claim's lock expires, including extensions."""
     worker = cast("Attribute[str | None]", UnicodeAttribute(null=True))
-    """Who claimed last: `host:pid:` and four random letters, or the id of a Lambda request."""
+    """Who claimed last: `host:pid:` and four random letters, or a Lambda request id."""
     unfinished: Coded[list[int]] = Coded(LIST, encode_numbers, decode_numbers, null=False)
-    """Fences of claims that never finished. They show a finish whether it was applied."""
+    """Fences of claims that never finished. From them, a finish can see whether it was applied."""
     release_count = IntegerAttribute(null=True)
-    """How often the task was released without counting the attempt, since its last success or reopen. None for zero."""
+    """Releases that used no attempt, since the last success or reopen. None for zero."""
     postpone_count = IntegerAttribute(null=True)
-    """How often it was postponed without counting the attempt, since its last success or reopen. None for zero."""
+    """Postponements that used no attempt, since the last success or reopen. None for zero."""
     first_failure = UnicodeAttribute(null=True)
-    """When it first failed at a step with `give_up_after`, then the step number and the round."""
+    """When it first failed at a step with `give_up_after`, followed by the step number and the round."""
     saves = IntegerAttribute(null=True)
-    """Number of saves of the current run, so that a late copy of a save does not restore old values."""
+    """How often the current run has saved. Late copies of earlier saves are refused."""
     data = DataAttribute()
     errors = ErrorsAttribute(null=True)
-    """The last failures, oldest first. If the row has no room for them, they come from the log item."""
+    """The last failures, oldest first. If they do not fit into the row, they come from the log item."""
     last_error = cast("Attribute[str | None]", UnicodeAttribute(null=True))
     """The last failure on one line, for the index."""
     cancel_time = cast("Attribute[datetime | None]", TimeAttribute(null=True))
-    """When a person cancelled the task. From then on, only a reopen lets it start again."""
+    """When a person cancelled the task. Only a reopen lets it start again."""
     format_version = IntegerAttribute(attr_name="v")
-    """The format of the row since its creation."""
+    """The row's format since its creation."""
     round = TokenAttribute(null=True)
-    """The token of the write that started the task over. Before that, `creation` identifies the round."""
+    """The token from the last start over. Before that, `creation` identifies the round."""
     checkpoints: Coded[dict[str, str]] = Coded(MAP, encode_parts, decode_parts)
-    """The results that `ctx.checkpoint` has stored in this round."""
+    """Results that `ctx.checkpoint` has stored in this round."""
     skipped_steps: Coded[list[int]] = Coded(LIST, encode_numbers, decode_numbers)
-    """The numbers of the steps that this round has skipped."""
+    """The step numbers that this round has skipped."""
     queued: Coded[PendingRequest | None] = Coded(MAP, PendingRequest.stored, PendingRequest.read)
     """Requests that arrived during a run, merged."""
     request_count = IntegerAttribute(null=True)
-    """How often `create_or_merge` wrote to the row."""
+    """How often `create_or_merge` has written to the row."""
     request_tokens: Coded[list[str]] = Coded(LIST, encode_texts, decode_texts)
-    """The tokens of the last of these writes. If a response is lost, they show whether the write was applied."""
+    """Tokens from the last such writes. After a lost response, they show whether a write was applied."""
     creator = UnicodeAttribute(null=True)
     """The task whose run created this one, and its round."""
     parent = UnicodeAttribute(null=True)
-    """The task that waits for the success of this one, and its round. Removed once the success has counted."""
+    """The task that waits for this one's success, and its round. Removed once the success has counted."""
     blockers = IntegerAttribute(null=True)
-    """How many things block the task: the children it waits for, and its turn in the group. None for zero."""
+    """How many things block the task: children that it waits for, and its turn in the group. None for zero."""
     awaited_signals: Coded[frozenset[str]] = Coded(STRING_SET, sorted, frozenset)
-    """The names of the outside signals that it waits for."""
+    """Names of signals that it waits for."""
     signals: Coded[Mapping[str, ReceivedSignal]] = Coded(MAP, encode_answers, decode_answers)
     """The signals received in this round, by name."""
     child_count = IntegerAttribute(null=True)
-    """How many tasks it has created and waited for. With any, a list of children may be stored beside the row."""
+    """How many tasks it has created and waited for. If any, a list of children may be stored beside the row."""
     wait_until = cast("Attribute[datetime | None]", TimeAttribute(null=True))
-    """When it starts even if some of the children have not succeeded, or signals are missing."""
+    """When it starts even if children have not succeeded or signals are missing."""
     group = GroupAttribute(null=True)
-    """The group. Its tasks run one at a time, in order."""
+    """The group, whose tasks run one at a time, in order."""
     group_number = IntegerAttribute(null=True)
-    """The task's number in the order of its group. A task that is reopened after its end gets a new one."""
+    """The task's number in the group's order. It gets a new one if it is reopened after its end."""
     turn_due_time = cast("Attribute[datetime | None]", TimeAttribute(null=True))
-    """When it may start once it has its turn. Only set while it waits for its turn."""
+    """When it may start once it has its turn. Only set while it waits for that."""
     repeat: Coded[Repeat | None] = Coded(STRING, methodcaller("to_json"), decode_rule)
     occurrence: Coded[datetime | None] = Coded(STRING, datetime.isoformat, clock.parse)
     """The occurrence for which the task is due, in the rule's zone. None after the last one."""
     occurrence_count = IntegerAttribute(null=True)
-    """The number of the occurrence, from 1, if the rule has COUNT."""
+    """The occurrence's number, from 1, if the rule has COUNT."""
     extra_time = cast("Attribute[datetime | None]", TimeAttribute(null=True))
     """When the task runs early, before its occurrence."""
     last_run: Coded[LastRun | None] = Coded(STRING, methodcaller("stored"), decode_last_run)
-    """How the last round of a repeating task ended."""
+    """How a repeating task's last round ended."""
     trace: Coded[dict[str, str] | None] = Coded(STRING, encode_trace, decode_trace)
     """Where the task came from, according to the creator's tracing."""
     expire_time = cast("Attribute[datetime | None]", TTLAttribute(null=True))
@@ -197,13 +197,13 @@ class TaskRow(Model):
     status_index = StatusIndex()
 
     tracker: ClassVar[Schema]
-    """The declaration of the class: its table, its use case and its steps."""
+    """The class's declaration: its table, its use case and its steps."""
     tracker_attributes: ClassVar[frozenset[str]]
-    """The names of the attributes that only transitions write."""
+    """The names of attributes that only transitions write."""
     _bound_steps: ClassVar[Mapping[str, Any]] = {}
-    """The bound steps of a use case, by name."""
+    """The use case's bound steps by name."""
     _states: ClassVar[Mapping[int, Any]] = {}
-    """The states of a use case, by code."""
+    """The use case's states by code."""
     _row_state: RowState = RowState({})
     """Each loaded row has its own in `vars(row)`."""
 
@@ -211,7 +211,7 @@ class TaskRow(Model):
 
         @property
         def state(self) -> object:
-            """The state of the task, as `Task.state` returns it."""
+            """The task's state, as `Task.state` returns it."""
 
     @property
     def waits_for(self) -> str | None:
@@ -237,8 +237,8 @@ class TaskRow(Model):
     def redact(self, text: str) -> str:
         r"""Override this to remove secrets from messages and tracebacks before they are stored in `errors`.
 
-        It gets the whole text, or the beginning and the end of a text with more than 100,000 characters. If it raises,
-        or does not return text, nothing of the text is stored.
+        It gets the whole text, or its beginning and end if that has more than 100,000 characters. If it raises or does
+        not return text, the text is withheld.
 
         Examples:
             >>> def redact(self, text):
@@ -248,22 +248,22 @@ class TaskRow(Model):
 
     @classmethod
     def from_raw_data(cls, data: dict[str, Any]) -> Self:
-        """Return the row as an instance of its use case's class, or of the table's class if there is none."""
+        """Return the row in its use case's class, or else in the table's class."""
         model: type[TaskRow] = cls
-        if "use_case_id" in data:  # otherwise, the caller asked only for some attributes
+        if "use_case_id" in data:  # otherwise, the caller asked for only some attributes
             table = cls.tracker.table
             model = table.use_cases.get(data["use_case_id"]["S"], table.owner)  # type: ignore[assignment]
         row = load(model, data)
-        if row._states and not data.keys() >= _STORED_IN_EVERY_ROW:  # noqa: SLF001 - an item of no use case may be anything
+        if row._states and not data.keys() >= _STORED_IN_EVERY_ROW:  # noqa: SLF001 - only a use case's rows must be complete
             described = f"{model.__name__} {raw_value(row, 'task_id')!r}"
             vars(row)["attribute_values"] = PartialValues(row.attribute_values, described, cls.tracker_attributes)
-        return row  # type: ignore[return-value]  # the row decides which class it is
+        return row  # type: ignore[return-value]  # the row determines its class
 
     def deserialize(self, attribute_values: Item) -> None:
-        """Fill this instance from a stored row in one pass, and keep the row, with which changes are compared.
+        """Fill this instance from a stored row, and keep that to find changes later.
 
-        Accessing an attribute whose stored form does not match its declaration raises a TaskError. That way, one
-        damaged attribute does not hide the task or its other attributes.
+        Accessing an attribute that does not match its declaration raises a TaskError. That way, one damaged attribute
+        does not hide the task or its other attributes.
         """
         values: dict[str, Any] = {}
         vars(self).update(attribute_values=values, _row_state=RowState(attribute_values, closed=self._row_state.closed))
@@ -283,15 +283,14 @@ class TaskRow(Model):
                         attribute.__set__(self, value)
                 elif attribute.default is not None:
                     self._set_default(name, attribute)
-            except Exception as error:  # an attribute of the user may raise anything
+            except Exception as error:  # a user's attribute may raise anything
                 if self._can_be_read(name, stored, attribute):
-                    raise  # it was not the value: a signal handler, for example, raised it here
+                    raise  # the value was not the cause, but for example a signal handler
                 task_id = attribute_values.get("task_id", {}).get("S", "")
                 mark_unreadable(self, name, unreadable_error(type(self), task_id, {name: error}), error)
                 values = self.attribute_values
 
     def _can_be_read(self, name: str, stored: dict[str, Any] | None, attribute: Attribute[Any]) -> bool:
-        """Return whether reading the attribute again works."""
         try:
             if stored is not None:
                 attribute.__set__(self, attribute.deserialize(attribute.get_value(stored)))
@@ -302,7 +301,7 @@ class TaskRow(Model):
         return True
 
     def _set_default(self, name: str, attribute: Attribute[Any]) -> None:
-        """Set a default value. It counts as loaded, because no block assigned it."""
+        """Set a default value. It counts as loaded, because no block has assigned it."""
         attribute.__set__(self, attribute.default() if callable(attribute.default) else attribute.default)
         if (value := serialized(self, name, attribute)) is not None:
             self._row_state.stored = {**self._row_state.stored, attribute.attr_name: value}
@@ -325,7 +324,7 @@ _REQUIRED_WITH = {
     "group": ("group_number",),
     "turn_due_time": ("group", "blockers"),
 }
-"""The attributes that a row has if it has another one."""
+"""Attributes that a row must have if it has another one."""
 
 _REQUIRED_IN_PROGRESS = ("lock", "lock_expire_time")
 _IN_CLAIMED_ROW = frozenset(_REQUIRED).union(_REQUIRED_IN_PROGRESS, ("status_key",))
@@ -342,7 +341,7 @@ def load(model: type[T], item: Item) -> T:
 
 
 class Membership(Enum):
-    """A task's position in its group, if it has one."""
+    """A task's position in its group."""
 
     NONE = "none"
     TURN = "turn"
@@ -350,7 +349,7 @@ class Membership(Enum):
     QUEUE = "queue"
     """It waits for its turn."""
     QUEUE_AND_OTHERS = "queue and others"
-    """It waits for its turn, and for other tasks."""
+    """It waits for its turn and for other tasks."""
     ENDED = "ended"
 
 
@@ -375,20 +374,20 @@ def has_expired(row: TaskRow) -> bool:
 
 
 def may_expire(row: TaskRow) -> bool:
-    """Return whether the use case's time to live applies to a task that ends.
+    """Return whether the use case's time to live applies to an ended task.
 
-    It does not apply to a repeating task, because the next start of a program would create it again, nor to a child,
-    because its parent waits until a person has decided.
+    It does not apply to a repeating task, which a program would create again when it starts, nor to a child, because
+    its parent waits until a person has decided.
     """
     return not {"repeat", "parent"} & row._row_state.stored.keys()
 
 
 def later_format_error(row: TaskRow, operation: str) -> TaskFormatError:
-    """Return the error for an operation on a row of a later format."""
+    """Return the error for an operation on a row with a later format."""
     return TaskFormatError(
-        f"cannot {operation} {type(row).__name__} {row.task_id!r}: a later version of pynamodb_tracker wrote it, in "
-        f"format {row.format_version}, and this version knows formats up to {LATEST_FORMAT}; nothing was changed: "
-        "install that version here, too",
+        f"cannot {operation} {type(row).__name__} {row.task_id!r}: a later version of pynamodb_tracker wrote it in "
+        f"format {row.format_version}, but this version knows formats up to {LATEST_FORMAT}. Nothing was changed. "
+        "Install that version here, too",
         task_id=row.task_id,
         task=row,
     )
@@ -406,9 +405,9 @@ def unknown_rule_error(row: TaskRow, error: Exception) -> TaskFormatError:
 
 
 def readable(row: T) -> T:
-    """Return a row whose tracker attributes all can be accessed: the same row, or a copy without the unreadable ones.
+    """Return the row, or a copy without its tracker attributes that cannot be read.
 
-    The user's own attributes still raise. Code with an unchecked row calls this once, and can then say `row.lock`.
+    The user's own attributes still raise.
     """
     values = row.attribute_values
     if not isinstance(values, ValuesWithUnreadable) or isinstance(values, ReadableValues):
@@ -421,14 +420,14 @@ def readable(row: T) -> T:
 
 
 def check_tracker_attributes(row: T) -> T:
-    """Return the row if all of the tracker's own attributes can be read. Raises TaskError otherwise.
+    """Return the row if all tracker attributes can be read, or raise TaskError.
 
     Transitions do not use a row that lacks one of them. Raises TaskFormatError if other programs may be able to read
     the row: a later version wrote it, or this machine does not know the rule of a task that repeats.
     """
     names = row.attribute_values.keys()
     if type(row.attribute_values) is dict and names >= _IN_CLAIMED_ROW and names.isdisjoint(_REQUIRED_WITH):
-        return row  # almost every claimed row: all can be read, and nothing is missing
+        return row  # almost every claimed row is complete and readable
     found = damages_of(row)
     if damaged := {name: error for name, error in found.items() if name in row.tracker_attributes}:
         if has_later_format(row):
@@ -440,16 +439,16 @@ def check_tracker_attributes(row: T) -> T:
 
 
 def damages_of(row: TaskRow) -> dict[str, Exception]:
-    """Return a whole row's unreadable attributes, and missing ones that the tracker needs, each with its error."""
+    """Return a whole row's unreadable attributes, and missing ones that the tracker needs, with their errors."""
     unreadable = unreadable_in(row)
-    missing = (name for name in _missing_in(readable(row)) if name not in unreadable)
+    missing = (name for name in _find_missing(readable(row)) if name not in unreadable)
     return {**unreadable, **{name: ValueError("it is missing") for name in missing}}
 
 
-def _missing_in(row: TaskRow) -> list[str]:
+def _find_missing(row: TaskRow) -> list[str]:
     values, status = row.attribute_values, row.status
     missing = [name for name in _REQUIRED if name not in values]
-    if "status_key" not in values and status != END:  # no query would find it
+    if "status_key" not in values and status != END:  # queries would not find it
         missing.append("status_key")
     for name, needed in _REQUIRED_WITH.items():
         if name in values:

@@ -1,4 +1,4 @@
-"""The state of a loaded row: its stored form, the data read from outside the row, and its unreadable attributes."""
+"""A loaded row's state: its stored form, data from outside the row, and unreadable attributes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pynamodb_tracker.model.overflow import Pointer, by_key, chunk_keys, texts_i
 
 
 class RowState:
-    """The state of one row in memory."""
+    """One row's state in memory."""
 
     __slots__ = ("claimed", "closed", "data_text", "failures_whole", "stored")
 
@@ -21,17 +21,17 @@ class RowState:
         self.stored = stored
         """The item as it was loaded or last saved. Changes are found by comparing with it."""
         self.claimed: tuple[Item, Mapping[str, Any]] | None = None
-        """The item and its values when a run claimed it. A value that is still the same object has not changed."""
+        """The item and its values when a run claimed it. If a value is still the same object, it has not changed."""
         self.data_text: str | None = None
-        """The text of `data` from overflow chunks."""
+        """The text of `data`, from overflow chunks."""
         self.failures_whole = False
         """Whether the log item was read."""
         self.closed = closed
-        """Whether assignments are refused because nothing would save them."""
+        """Whether assignments are refused, because nothing would save them."""
 
 
 class Unreadable:
-    """Stands for the value of an attribute whose stored form does not match its declaration."""
+    """Stands for a value that does not match its declaration."""
 
     __slots__ = ("_raised", "error")
 
@@ -40,13 +40,13 @@ class Unreadable:
         self.error = error
 
     def exception(self) -> TaskError:
-        """Return the error for one access to the attribute."""
+        """Return a new error for one access."""
         raised = TaskError(str(self._raised), task_id=self._raised.task_id)
         raised.__cause__ = self.error
         return raised
 
     def __reduce__(self) -> tuple[type[Unreadable], tuple[TaskError, Exception]]:
-        """Pickle the reason as text: PynamoDB's own exceptions cannot be pickled."""
+        """Pickle the reason as text, because PynamoDB's own exceptions cannot be pickled."""
         return type(self), (self._raised, ValueError(str(self.error)))
 
     def __repr__(self) -> str:
@@ -54,7 +54,7 @@ class Unreadable:
 
 
 class ValuesWithUnreadable(dict[str, Any]):
-    """Attribute values of a row. Getting an unreadable one raises a TaskError."""
+    """A row's attribute values. Getting an unreadable one raises a TaskError."""
 
     def __getitem__(self, name: str) -> Any:
         """Return a value, or raise if it is unreadable."""
@@ -72,25 +72,25 @@ class ValuesWithUnreadable(dict[str, Any]):
 
 
 class PartialValues(ValuesWithUnreadable):
-    """Attribute values of a partial row. Getting a missing attribute of the tracker raises a TaskError."""
+    """A partial row's attribute values. Getting a missing tracker attribute raises a TaskError."""
 
     def __init__(self, values: Mapping[str, Any], described: str, names: frozenset[str]) -> None:
         super().__init__(values)
         self._described, self._names = described, names
 
     def __missing__(self, name: str) -> Any:
-        """Raise for a missing attribute of the tracker."""
+        """Raise for a missing tracker attribute."""
         if name not in self._names:
             raise KeyError(name)
         raise TaskError(
-            f"{self._described} was read without {name}: an index has only the attributes that it projects; read the "
-            "task with get_task or refresh(), or let the index project them all",
+            f"{self._described} was read without {name}, because an index has only the attributes that it projects: "
+            "read the task with get_task or refresh(), or let the index project all attributes",
             task_id=self.get("task_id"),
         )
 
 
 class ReadableValues(ValuesWithUnreadable):
-    """Attribute values of a row, without the tracker's own unreadable ones."""
+    """A row's attribute values without unreadable tracker attributes."""
 
     def __init__(self, values: Mapping[str, Any], damages: Mapping[str, Exception]) -> None:
         super().__init__(values)
@@ -98,12 +98,12 @@ class ReadableValues(ValuesWithUnreadable):
 
 
 def raw_value(row: AttributeContainer, name: str) -> Any:
-    """Return the value of an attribute in memory, or None. Does not raise for an unreadable one."""
+    """Return an attribute's value in memory, or None. This does not raise for an unreadable one."""
     return dict.get(row.attribute_values, name)
 
 
 def unreadable_in(row: AttributeContainer) -> Mapping[str, Exception]:
-    """Return the unreadable attributes of a row, each with its error."""
+    """Return a row's unreadable attributes, each with its error."""
     values = row.attribute_values
     if not isinstance(values, ValuesWithUnreadable):
         return {}
@@ -112,24 +112,24 @@ def unreadable_in(row: AttributeContainer) -> Mapping[str, Exception]:
 
 
 def unreadable_error(model: type, task_id: str, found: Mapping[str, Exception]) -> TaskError:
-    """Return the error for attributes whose stored form does not match their declaration."""
+    """Return the error for attributes that do not match their declaration."""
     attributes = ", ".join(f"{name} ({error})" for name, error in found.items())
     return TaskError(
-        f"{model.__name__} {task_id!r} cannot be read: {attributes}; the stored value does not match the "
+        f"{model.__name__} {task_id!r} cannot be read: {attributes}. The stored value does not match the "
         "declaration: declare the attribute as it is stored, or correct the row",
         task_id=task_id,
     )
 
 
 def mark_unreadable(row: AttributeContainer, name: str, raised: TaskError, error: Exception) -> None:
-    """Make every access to an attribute of a row raise that TaskError."""
+    """Make every access to an attribute raise this TaskError."""
     if not isinstance(row.attribute_values, ValuesWithUnreadable):
         vars(row)["attribute_values"] = ValuesWithUnreadable(row.attribute_values)
     row.attribute_values[name] = Unreadable(raised, error)
 
 
 def read_data(row: Any, pointer: Pointer) -> str:
-    """Read the data of a row from its chunks. Raises LockLostError if the data was written again in the meantime."""
+    """Read a row's data from its chunks. If the data was written again in the meantime, raise LockLostError."""
     key, connection = (row.task_id, row.use_case_id), row.tracker.connection()
     texts = texts_in(by_key(get_items(connection, chunk_keys(key, pointer))), {key: pointer})
     if texts:
@@ -139,7 +139,7 @@ def read_data(row: Any, pointer: Pointer) -> str:
     if pointer.stored() == now.get("data"):
         raise TrackerError(f"{described} is incomplete: at least one of its overflow chunks is missing")
     raise LockLostError(
-        f"{described} was written again since this row was read: a run that gets this error has lost its lock; any "
-        "other reader reads the task again",
+        f"{described} was written again since this row was read. A run that gets this error has lost its lock. Any "
+        "other reader should read the task again",
         task_id=row.task_id,
     )

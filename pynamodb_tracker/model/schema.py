@@ -1,4 +1,4 @@
-"""The declaration of a class of tasks: its table, its use case and its steps."""
+"""A task class's declaration: its table, its use case and its steps."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from pynamodb_tracker.status import END, Codes, name_of
 SEPARATOR = "#"
 _LONGEST = 255
 _MOST_SHARDS = 10_000
-"""Every query of a state sends a request per shard."""
+"""Every state query sends one request per shard."""
 _MOST_IN_ROW = 350_000
-"""Bytes. A row holds 400 KB, and other attributes need a part of it."""
+"""In bytes. A row holds 400 KB, some of which other attributes need."""
 
 _MARGIN = timedelta(seconds=2)
 _INDEXES = {
@@ -39,24 +39,24 @@ _KEYS = {"HASH": "hash key", "RANGE": "range key"}
 
 
 class UseCase(UnicodeAttribute):
-    """The use case of a class of tasks, and the range key of its rows.
+    """A task class's use case, and its rows' range key.
 
     Args:
         name: The stored name, 1 to 255 bytes without `#`.
-        status_shards: How many partitions of the index each state uses, from 1 to 10,000.
+        status_shards: How many index partitions each state uses, from 1 to 10,000.
         read_shards: How many shards a query reads, by default `status_shards`. To change the number of shards of a live
-            table, first deploy the larger of both numbers here to every program.
-        keep_for: How long a task stays in the table after its last step succeeded, by default forever. It sets the time
-            to live of the row.
-        keep_ignored_for: The same for ignored tasks. By default they stay forever, because they wait for a person.
-        max_inline_data: The most bytes of JSON that `data` takes in the row. Larger data is stored in overflow chunks,
-            so that the cost of a status change does not depend on its size.
-        index_succeeded: Whether finished tasks stay in the index. False saves a write unit for each task, but queries
-            and counts no longer find them.
-        pausable: Whether steps can be paused. Workers, batches and handlers then read one more item, at most once every
-            5 seconds, and refuse a step that was renumbered. None, the default, is the same as False.
-        count_transitions: Whether each process counts roughly how many tasks come, succeed and fail, for the page. This
-            takes one write unit for 60 transitions, or for 10 minutes with fewer.
+            table, first deploy the larger number here to all programs.
+        keep_for: How long a task stays in the table after its last step has succeeded, by default forever. This sets
+            the row's time to live.
+        keep_ignored_for: The same for ignored tasks. They wait for a person, so the default is forever.
+        max_inline_data: The most bytes of JSON that `data` takes in the row. Larger data goes to overflow chunks, so
+            that it does not make status changes more expensive.
+        index_succeeded: Whether finished tasks stay in the index. False saves a write unit per task, but queries and
+            counts no longer find them.
+        pausable: Whether steps can be paused. Workers, batches and handlers then read one more item, at most every
+            5 seconds, and refuse a renumbered step. The default, None, is the same as False.
+        count_transitions: Whether each process roughly counts how many tasks come, succeed and fail, for the page. This
+            takes one write unit per 60 transitions, or per 10 minutes if there are fewer.
 
     Examples:
         >>> use_case_id = UseCase("order", keep_for=timedelta(days=90))
@@ -76,7 +76,7 @@ class UseCase(UnicodeAttribute):
         pausable: bool | None = None,
         count_transitions: bool = False,
     ) -> None:
-        given: object = name  # `mistakes` reports other types, with the name of the class
+        given: object = name  # `mistakes` reports other types, with the class name
         super().__init__(range_key=True, default_for_new=given if isinstance(given, str) else None)
         self.name = name
         self.status_shards = status_shards
@@ -88,11 +88,11 @@ class UseCase(UnicodeAttribute):
         self.pausable = pausable
         self.count_transitions = count_transitions
         self.prefix = f"{name}{SEPARATOR}"
-        """Only this use case's index hash keys begin with this."""
+        """Only this use case's index keys begin with it."""
 
     if TYPE_CHECKING:
 
-        @overload  # type: ignore[override]  # PynamoDB's is of any instance; here only a row reads it as text
+        @overload  # type: ignore[override]  # PynamoDB's takes any instance, but only a row reads it as text
         def __get__(self, instance: AttributeContainer, owner: object) -> str: ...
 
         @overload
@@ -101,7 +101,7 @@ class UseCase(UnicodeAttribute):
         def __get__(self, instance: object, owner: object) -> Self | str: ...
 
     def mistakes(self) -> Iterator[str]:
-        """Yield mistakes in the declaration. Called when the class's name is known."""
+        """Yield mistakes in the declaration, once the class's name is known."""
         given: Mapping[str, Any] = vars(self)
         name, in_row = given["name"], given["max_inline_data"]
         if not isinstance(name, str):
@@ -127,12 +127,12 @@ class UseCase(UnicodeAttribute):
     def _mistakes_in_shards(self) -> Iterator[str]:
         shards: dict[str, object] = {"status_shards": self.status_shards, "read_shards": self.read_shards}
         wrong = [each for each in shards.items() if type(each[1]) is not int or not 1 <= each[1] <= _MOST_SHARDS]
-        for option, number in wrong[:1]:  # if read_shards was not given, both are the same
+        for option, number in wrong[:1]:  # by default, both are the same
             yield f"UseCase({self.name!r}, {option}={shown(number)}): write a whole number from 1 to {_MOST_SHARDS:,}"
         if not wrong and self.read_shards < self.status_shards:
             yield (
-                f"UseCase({self.name!r}, status_shards={self.status_shards}, read_shards={self.read_shards}): no query "
-                "would find the tasks in the other shards: read at least as many as are written"
+                f"UseCase({self.name!r}, status_shards={self.status_shards}, read_shards={self.read_shards}): queries "
+                "would not find the tasks in the other shards: read at least as many as are written"
             )
 
     @property
@@ -141,17 +141,17 @@ class UseCase(UnicodeAttribute):
         return self.keep_for is not None or self.keep_ignored_for is not None
 
     def status_key(self, code: int, task_id: str) -> str:
-        """Return the index hash key of a task in a state. The shard depends only on the task id."""
+        """Return a task's index hash key in a state. The shard depends only on the task id."""
         shard = zlib.crc32(task_id.encode()) % self.status_shards
         return f"{self.prefix}{code}{SEPARATOR}{shard}"
 
     def status_keys(self, code: int) -> list[str]:
-        """Return the index hash keys of a state, one per shard that may have tasks."""
+        """Return a state's index hash keys, one per shard that may have tasks."""
         return [f"{self.prefix}{code}{SEPARATOR}{shard}" for shard in range(self.read_shards)]
 
 
 class Table:
-    """The table of a class with a Meta: its one connection, and the classes of its use cases."""
+    """A table, with its only connection and its use cases' classes."""
 
     def __init__(self, owner: type[Model]) -> None:
         self.owner = owner
@@ -160,16 +160,16 @@ class Table:
         self._connect: Callable[..., Connection] = SharedConnection
 
     def claim(self, name: str, model: type[Model]) -> None:
-        """Register the class of a use case, or its new definition. Raises DefinitionError for another class."""
+        """Register a use case's class, or its new definition. Raise DefinitionError for another class."""
         other, place = self.use_cases.get(name), (model.__module__, model.__qualname__)
-        if other is not None and (other.__module__, other.__qualname__) != place:  # else a notebook cell ran again
+        if other is not None and (other.__module__, other.__qualname__) != place:  # otherwise a notebook cell ran again
             del other
-            gc.collect()  # a class that went out of scope, such as in a test, lives until it is collected
+            gc.collect()  # a class that went out of scope, for example in a test, lives until it is collected
             other = self.use_cases.get(name)
             if other is not None:
                 raise DefinitionError(
                     f"{model.__qualname__}: the use case {name!r} of table {self.owner.__name__} belongs to "
-                    f"{other.__module__}.{other.__qualname__}; give this one another name"
+                    f"{other.__module__}.{other.__qualname__}: give this one another name"
                 )
         self.use_cases[name] = model
 
@@ -177,22 +177,22 @@ class Table:
         """Return the connection that all use cases share. If Meta's table name changes, the new table gets its own."""
         table_name = self.owner.Meta.table_name
         connection = self._connections.get(table_name)
-        if connection is None:  # two threads may both build one, which is cheap, and use the first
-            connection = self._connections.setdefault(table_name, self._connected(table_name))
+        if connection is None:  # two threads may both build one, which is cheap, but will use the same one
+            connection = self._connections.setdefault(table_name, self._build_connection(table_name))
         return connection
 
     def connect(self) -> None:
-        """Build the connection and its client now. Sends nothing."""
+        """Build the connection and its client now, without sending anything."""
         connection = self.connection().connection
         if isinstance(connection, SharedConnection):
             connection.prepare()
 
     def reconnect(self, connect: Callable[..., Connection] = SharedConnection) -> Callable[..., Connection]:
-        """Drop the connection, and build the next one with `connect`. Returns the previous function."""
+        """Drop the connection, and build the next one with `connect`. Return the previous function."""
         before, self._connect, self._connections = self._connect, connect, {}
         return before
 
-    def _connected(self, table_name: str) -> TableConnection:
+    def _build_connection(self, table_name: str) -> TableConnection:
         settings = {name: getattr(self.owner.Meta, name, None) for name in signature(Connection).parameters}
         table = TableConnection(table_name)
         table.connection = self._connect(**settings)
@@ -207,7 +207,7 @@ class Table:
 
 
 class Schema:
-    """The declaration of a class of tasks. It is one object, so the class reserves only one name, `tracker`."""
+    """A task class's declaration. It is one object, so that the class reserves only one name, `tracker`."""
 
     def __init__(
         self,
@@ -219,13 +219,13 @@ class Schema:
         reserved: frozenset[str] = frozenset(),
         awaited: frozenset[str] = frozenset(),
     ) -> None:
-        """`reserved` has the names of the tracker's own attributes."""
+        """`reserved` contains the tracker's own attribute names."""
         self._model = model
         self._use_case = use_case
         self._table = table
         self._reserved = reserved
         self.awaited = awaited
-        """The stored names of the signals that its tasks may await."""
+        """Stored names of signals that its tasks may wait for."""
         self.steps = tuple(steps)
         self.ends = frozenset({END, *(codes.ignored for codes in self.steps)})
         """The codes of finished tasks: succeeded at the last step, or ignored."""
@@ -237,19 +237,19 @@ class Schema:
 
     @property
     def has_use_case(self) -> bool:
-        """Whether this is a class of tasks and not the table class."""
+        """Whether this is a task class and not the table class."""
         return self._use_case is not None
 
     @cached_property
     def table(self) -> Table:
-        """The table. Raises TypeError on Task itself, which has none."""
+        """The table. Task itself has none, which raises TypeError."""
         if self._table is None:
             raise TypeError(f"{self._model.__name__} has no table: derive a class with class Meta: table_name = ...")
         return self._table
 
     @cached_property
     def use_case(self) -> UseCase:
-        """The use case. Raises TypeError on the table class, which has none."""
+        """The use case. The table class has none, which raises TypeError."""
         if self._use_case is None:
             name = self._model.__name__
             raise TypeError(f"{name} is not a use case: call this on a class with use_case_id = UseCase(...)")
@@ -270,11 +270,11 @@ class Schema:
 
     @cached_property
     def stored_with_default(self) -> frozenset[str]:
-        """The stored names of attributes that have a default."""
+        """The stored names of attributes with a default."""
         return frozenset(name for name, (_, attribute, _) in self.loading.items() if attribute.default is not None)
 
     def check_own(self, names: Iterable[str]) -> None:
-        """Raise a TypeError for a name that is not one of the user's attributes."""
+        """Raise a TypeError for a name that is not a user's attribute."""
         for name in names:
             if name not in self.own_attributes:
                 problem = " is the tracker's own" if name in self._reserved else " is not declared"
@@ -282,16 +282,16 @@ class Schema:
 
     @cached_property
     def margin(self) -> timedelta:
-        """How far the clocks of workers may differ: `Meta.clock_margin`, by default 2 seconds."""
+        """How far workers' clocks may differ: `Meta.clock_margin`, by default 2 seconds."""
         margin: timedelta = getattr(self.table.owner.Meta, "clock_margin", _MARGIN)
         return margin
 
     def connection(self) -> TableConnection:
-        """Return the connection of the table."""
+        """Return the table's connection."""
         return self.table.connection()
 
     def key(self, task_id: str) -> dict[str, dict[str, str]]:
-        """Return the stored key of a task of this use case."""
+        """Return a task's stored key."""
         return {"task_id": {"S": task_id}, "use_case_id": {"S": self.use_case.name}}
 
     def ends_at(self, code: int) -> bool:
@@ -299,17 +299,17 @@ class Schema:
         return code in self.ends
 
     def is_indexed(self, code: int) -> bool:
-        """Return whether the index has the tasks in this state."""
+        """Return whether tasks in this state are indexed."""
         return code != END or self.use_case.index_succeeded
 
     def kept_for(self, code: int) -> timedelta | None:
-        """Return how long a task that ended in this state is kept. None means forever, or not an end."""
+        """Return how long to keep a task that ended in this state. None means forever, or not an end."""
         if code == END:
             return self.use_case.keep_for
         return self.use_case.keep_ignored_for if code in self.ends else None
 
     def expiry_of(self, code: int, now: datetime) -> str | None:
-        """Return the stored time to live of a task that enters this state now, or None."""
+        """Return the stored time to live for a task that enters this state now, or None."""
         kept_for = self.kept_for(code)
         return None if kept_for is None else str(int((now + kept_for).timestamp()))
 
@@ -319,7 +319,7 @@ class Schema:
 
 
 def types_of(definitions: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """Return the types of attributes by name, as DynamoDB writes them: S, N or B."""
+    """Return attribute types by name, as DynamoDB writes them: S, N or B."""
     return {each["AttributeName"]: each["AttributeType"] for each in definitions}
 
 
@@ -332,7 +332,7 @@ def keys_in_words(schema: Iterable[Mapping[str, str]], types: Mapping[str, str])
 
 
 def key_differences(declared: Mapping[str, Any], described: Mapping[str, Any]) -> Iterator[str]:
-    """Yield differences between the keys of an existing table, with its indexes, and PynamoDB's schema of the class."""
+    """Yield differences between the class's schema and an existing table, in the keys of table and indexes."""
     expected, found = types_of(declared["attribute_definitions"]), types_of(described["AttributeDefinitions"])
     indexes = {index["IndexName"]: index for kind in _INDEXES for index in described.get(kind) or ()}
     pairs = [("", declared["key_schema"], described["KeySchema"])]

@@ -1,4 +1,4 @@
-"""The stored form of attribute values. The user's values must read back equal."""
+"""Converts attribute values to their stored form. The user's values must read back equal."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ T = TypeVar("T")
 _MOST = 9_999_999_999
 
 TOKEN = re.compile("[0-7][0-9a-f]{23}")
-"""The time is in nanoseconds. It stays below 2**63, so adding one never needs another digit."""
+"""A time in nanoseconds comes first. It stays below 2**63, so that adding one never needs another digit."""
 
 _STAMP = 31
-"""Characters of a stored time."""
+"""Characters in a stored time."""
 _NO_ENTRIES = frozenset({"self", "_user_instantiated"})
 """Parameters of PynamoDB's own constructor."""
 _SHORT = 200
-"""Characters of a text, or bits of an integer, that an error shows."""
+"""Limit for a text's characters, or an integer's bits, in an error."""
 
 _KINDS: Mapping[Any, tuple[tuple[type, ...], str]] = {
     BinarySetAttribute: ((set, frozenset), "a set"),
@@ -57,11 +57,11 @@ _KINDS: Mapping[Any, tuple[tuple[type, ...], str]] = {
     UnicodeSetAttribute: ((set, frozenset), "a set"),
     UTCDateTimeAttribute: ((datetime,), "a datetime"),
 }
-"""The types that PynamoDB's attributes read back. They would store some other types as something else."""
+"""The types that PynamoDB's attributes read back. They would store some others as something else."""
 
 
 class IntegerAttribute(Attribute[int]):
-    """A code or a count, from 0 to 9,999,999,999, because versions of chunks have 10 digits for a fence."""
+    """A code or a count from 0 to 9,999,999,999, because chunk versions have 10 digits for a fence."""
 
     attr_type = NUMBER
 
@@ -70,17 +70,17 @@ class IntegerAttribute(Attribute[int]):
         return str(int(value))
 
     def deserialize(self, value: str) -> int:
-        """Return the integer. Raises ValueError for one that the tracker never stores."""
+        """Return the integer, or raise ValueError for one that the tracker never stores."""
         if 0 <= (number := int(value)) <= _MOST:
             return number
         raise ValueError(f"{shown(value)} is not from 0 to {_MOST:,}")
 
 
 class TokenAttribute(UnicodeAttribute):
-    """The token of a claim, a create or a command. `new_token` makes the next one from it."""
+    """Identifies a claim, a create or a command. `new_token` makes the next token from it."""
 
     def deserialize(self, value: str) -> str:
-        """Return the token. Raises ValueError for other text, or a time after the year 2262."""
+        """Return the token, or raise ValueError."""
         if TOKEN.fullmatch(value) is None:
             raise ValueError(f"{shown(value)} is not a token: 24 hex digits with a time before the year 2262")
         return value
@@ -90,20 +90,20 @@ class TimeAttribute(UTCDateTimeAttribute):
     """A time in UTC with microseconds. The stored strings sort by time."""
 
     def serialize(self, value: datetime) -> str:
-        """Return the stored form. Raises ValueError for a naive time, because it could mean any zone."""
+        """Return the stored form. A naive time raises ValueError, because it could mean any zone."""
         if value.tzinfo is None:
             raise ValueError(f"{self.attr_name} needs an aware datetime, not {value!r}: add tzinfo=UTC")
         return clock.stamp(value)
 
     def deserialize(self, value: str) -> datetime:
-        """Return the aware time. This is faster for times that this library stored than PynamoDB's own method."""
+        """Return the aware time. For times from this library, this is faster than PynamoDB's own method."""
         if len(value) == _STAMP and value.endswith("+0000"):
             return datetime.fromisoformat(value)
         return super().deserialize(value)  # type: ignore[no-any-return,no-untyped-call]
 
 
 class Coded(Attribute[T]):
-    """An attribute with two functions for its stored form. `decode` raises ValueError for a damaged one."""
+    """An attribute with a function for each direction. `decode` raises ValueError for a damaged value."""
 
     def __init__(
         self, attr_type: str, encode: Callable[[Any], Any], decode: Callable[[Any], Any], *, null: bool = True
@@ -128,12 +128,12 @@ def encode_numbers(numbers: list[int]) -> list[dict[str, str]]:
 
 
 def decode_numbers(stored: list[dict[str, str]]) -> list[int]:
-    """Return the numbers of a stored list."""
+    """Return the numbers from a stored list."""
     numbers = []
-    for entry in stored:  # one in almost every row that is claimed
+    for entry in stored:  # almost every claimed row has one
         number = int(entry[NUMBER]) if NUMBER in entry else -1
         if not 0 <= number <= _MOST:
-            raise ValueError(f"it is a list with {shown(entry)}, and not of numbers from 0 to {_MOST:,}")
+            raise ValueError(f"its entry {shown(entry)} is not a number from 0 to {_MOST:,}")
         numbers.append(number)
     return numbers
 
@@ -144,14 +144,14 @@ def encode_texts(texts: list[str]) -> list[dict[str, str]]:
 
 
 def decode_texts(stored: list[dict[str, str]]) -> list[str]:
-    """Return the texts of a stored list."""
+    """Return the texts from a stored list."""
     if wrong := [entry for entry in stored if STRING not in entry]:
-        raise ValueError(f"it is a list with {shown(wrong[0])}, and not of texts")
+        raise ValueError(f"its entry {shown(wrong[0])} is not text")
     return [text[STRING] for text in stored]
 
 
 def encode_parts(parts: dict[str, str]) -> dict[str, dict[str, str]]:
-    """Return the stored map of the results of a run's parts."""
+    """Return the stored map of checkpoint results."""
     return {name: {STRING: text} for name, text in parts.items()}
 
 
@@ -159,7 +159,7 @@ def decode_parts(stored: dict[str, dict[str, str]]) -> dict[str, str]:
     """Return the results as JSON, by step number and name, and their `round`."""
     parts = {name: entry[STRING] for name, entry in stored.items() if STRING in entry}
     if len(parts) != len(stored) or "round" not in parts:
-        raise ValueError(f"it is a map with {shown(sorted(stored))}, and not of results and their round")
+        raise ValueError(f"it has {shown(sorted(stored))} instead of results and their round")
     for name in parts.keys() - {"round"}:
         json.loads(parts[name])
     return parts
@@ -179,14 +179,14 @@ def decode_trace(stored: str) -> dict[str, str]:
 
 
 def decode_rule(stored: str) -> Repeat:
-    """Return the rule by which a task repeats."""
+    """Return a task's repeat rule."""
     from pynamodb_tracker.model.repeat import Repeat  # noqa: PLC0415 - few tasks repeat
 
     return Repeat.from_json(stored)
 
 
 def decode_last_run(stored: str) -> LastRun:
-    """Return how the last round of a repeating task ended."""
+    """Return how a repeating task's last round ended."""
     from pynamodb_tracker.model.repeat import LastRun  # noqa: PLC0415 - few tasks repeat
 
     return LastRun.read(stored)
@@ -198,6 +198,14 @@ class DecimalAttribute(Attribute[Decimal]):
     It has at most 38 digits and a size from 1E-130 to 9.9E+125. You cannot store NaN, infinity, or a float, which is
     not exact. Trailing zeros are not stored: 3.10 reads back as 3.1, which is equal.
     https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/HowItWorks.NamingRulesDataTypes.html
+
+    Args:
+        null: Whether the attribute may be missing.
+        default: Assigned when a row without the attribute is created or loaded.
+        default_for_new: Assigned only when a row is created.
+        attr_name: The stored name, by default the attribute's name.
+        hash_key: Whether it is an index's hash key.
+        range_key: Whether it is an index's range key.
 
     Examples:
         >>> amount = DecimalAttribute(null=True)
@@ -218,21 +226,21 @@ class DecimalAttribute(Attribute[Decimal]):
         if default is not None and default_for_new is not None:
             raise ValueError("a DecimalAttribute has a default or a default_for_new, not both")
         super().__init__(hash_key, range_key, null=null, attr_name=attr_name)
-        self.default = default  # PynamoDB does not know that a Decimal is immutable
+        self.default = default  # PynamoDB does not accept a Decimal, because it cannot know that it is immutable
         self.default_for_new = default_for_new
 
     def __set__(self, instance: Any, value: Decimal | int | None) -> None:
-        """Assign a Decimal. An integer becomes one."""
+        """Assign a Decimal or an integer."""
         super().__set__(instance, Decimal(value) if type(value) is int else value)  # type: ignore[arg-type]
 
     def serialize(self, value: object) -> str:
-        """Return the digits. Raises TypeError or ValueError if the value cannot be stored."""
+        """Return the digits. Raise TypeError or ValueError if the value cannot be stored."""
         if not isinstance(value, Decimal | int) or isinstance(value, bool):
             exact = f": write Decimal({shown(str(value))})" if isinstance(value, float | str) else ""
             raise TypeError(f"it takes a decimal.Decimal, not a {type(value).__name__}{exact}")
         for problem in number_problems(value):
             raise ValueError(problem)
-        number = without_zeros(Decimal(value))  # as DynamoDB returns it, so that it is the same in memory
+        number = without_zeros(Decimal(value))  # as DynamoDB returns it
         return f"{number:f}" if -MAX_DIGITS < number.adjusted() < MAX_DIGITS else str(number)
 
     def deserialize(self, value: str) -> Decimal:
@@ -241,7 +249,7 @@ class DecimalAttribute(Attribute[Decimal]):
 
 
 class StoredValue:
-    """A value in its stored form, which is written unchanged. The value itself would lose digits of its numbers."""
+    """A value in stored form, to be written unchanged. Otherwise, numbers could lose digits."""
 
     __slots__ = ("stored",)
 
@@ -257,37 +265,41 @@ def serialized(
     loaded: Item | None = None,
     complete: bool = True,
 ) -> dict[str, Any] | None:
-    """Return the stored form of one attribute of a row, or None if it has no value. Errors name the attribute.
+    """Return a row's attribute in stored form, or None for None. Errors name the attribute.
 
-    `loaded` is the item that the row was loaded from. Without `complete`, a map may lack a required entry, because the
-    row may be older than the declaration of the entry.
+    Args:
+        row: The row.
+        name: The attribute's name.
+        attribute: Its declaration.
+        loaded: The item from which the row was loaded.
+        complete: False allows a map without a required entry, because the row may be older than that declaration.
     """
     value = row.attribute_values.get(name)
     if isinstance(value, StoredValue):
         return value.stored
     try:
-        stored = _serialized(value, attribute, loaded, name, complete=complete)
+        stored = _serialize(value, attribute, loaded, name, complete=complete)
     except AttributeNullError as error:
         raise ValueNotStorableError(
-            f"{_described(row, name)}: {error.attr_path} is missing, and it is required", attribute=name
+            f"{_describe(row, name)}: {error.attr_path} is missing, and it is required", attribute=name
         ) from error
-    except Exception as error:  # noqa: BLE001 - an attribute, the user's own ones included, may raise anything
+    except Exception as error:  # noqa: BLE001 - an attribute, also a user's own, may raise anything
         hint = FOR_DECIMALS if _has_decimal(value) and not isinstance(attribute, DecimalAttribute) else ""
-        is_data = name == "data"  # its errors name the entry, and its class is ours
+        is_data = name == "data"  # its errors name the entry, and its class is internal
         kind = "JSON" if is_data else type(attribute).__name__
         raise ValueNotStorableError(
-            f"{_described(row, name)} cannot be stored as {kind}: {error}{hint}", attribute=name
+            f"{_describe(row, name)} cannot be stored as {kind}: {error}{hint}", attribute=name
         ) from (None if is_data else error)
     if stored is None or (stored == "" and is_key(attribute)):
         return None
     return {attribute.attr_type: stored}
 
 
-def _serialized(value: Any, attribute: Attribute[Any], loaded: Item | None, name: str, *, complete: bool) -> Any:
+def _serialize(value: Any, attribute: Attribute[Any], loaded: Item | None, name: str, *, complete: bool) -> Any:
     if value is None:
         return None
     kind: Any = type(attribute)
-    own = _own(kind)
+    own = _pynamodb_class(kind)
     if own is not None:
         _check_kind(own, value)
     if isinstance(value, MapAttribute) and not value.validate(null_check=complete):
@@ -301,12 +313,12 @@ def _serialized(value: Any, attribute: Attribute[Any], loaded: Item | None, name
         raise
     if own is JSONAttribute and not _is_as_loaded(loaded, attribute, text) and not reads_back(text, value):
         refuse_json(value, name)
-        raise ValueError(f"{name} does not read back from JSON as it is")
+        raise ValueError(f"{name} does not read back equal from JSON")
     return text
 
 
 def _check_kind(own: Any, value: object) -> None:
-    """Refuse values that PynamoDB would store as something else: text as a list of letters, any value as a boolean."""
+    """Refuse values that PynamoDB would store as something else, such as text as a list of letters."""
     if own is BooleanAttribute and value not in (True, False):
         raise TypeError("write True or False")
     if own in _KINDS and not isinstance(value, _KINDS[own][0]):
@@ -314,20 +326,19 @@ def _check_kind(own: Any, value: object) -> None:
 
 
 @cache
-def _own(kind: Any) -> Any:
-    """Return PynamoDB's class of an attribute, or None if the user overrides `serialize`."""
+def _pynamodb_class(kind: Any) -> Any:
+    """Return an attribute's PynamoDB class, or None if the user overrides `serialize`."""
     known = (*_KINDS, BooleanAttribute, JSONAttribute)
     return next((own for own in known if issubclass(kind, own) and kind.serialize is own.serialize), None)
 
 
 def _is_as_loaded(loaded: Item | None, attribute: Attribute[Any], text: str) -> bool:
-    """Return whether the row was loaded with this JSON in any format. Other programs may store more than JSON has."""
+    """Return whether the row was loaded with this JSON. Other programs may store more than JSON allows."""
     before = (loaded or {}).get(attribute.attr_name, {}).get(attribute.attr_type)
     return before is not None and text in (before, attribute.serialize(attribute.deserialize(before)))
 
 
 def _has_decimal(value: object) -> bool:
-    """Return whether a value is or contains a Decimal."""
     left, seen = [value], set[int]()
     while left:
         each = left.pop()
@@ -346,7 +357,7 @@ def _has_decimal(value: object) -> bool:
 
 
 def reads_back(text: str, value: object) -> bool:
-    """Return whether the JSON text reads back equal everywhere."""
+    """Return whether every JSON parser reads the text back equal."""
     try:
         return not strict_json.is_too_deep(value, text) and bool(_JSON.decode(text) == value)
     except (ValueError, RecursionError):
@@ -361,7 +372,7 @@ _JSON = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 def refuse_json(value: object, path: str, parents: tuple[int, ...] = ()) -> None:
-    """Raise for the first entry that JSON would refuse or change. The error has its path."""
+    """Raise for the first entry that JSON would refuse or change, with its path."""
     if id(value) in parents:
         raise ValueError(f"{path} contains itself")
     parents = (*parents, id(value))
@@ -376,7 +387,7 @@ def refuse_json(value: object, path: str, parents: tuple[int, ...] = ()) -> None
         for position, entry in enumerate(value):
             refuse_json(entry, f"{path}[{position}]", parents)
     elif not isinstance(value, str | int | float | bool | None):
-        hint = "; write its isoformat()" if hasattr(value, "isoformat") else ""
+        hint = " (write its isoformat())" if hasattr(value, "isoformat") else ""
         raise TypeError(
             f"{path} is a {type(value).__name__}: JSON has text, numbers, booleans, None, lists and dicts{hint}"
         )
@@ -385,7 +396,7 @@ def refuse_json(value: object, path: str, parents: tuple[int, ...] = ()) -> None
 
 
 def check_map(owner: str, name: str, attribute: MapAttribute[Any, Any], value: Mapping[Any, Any]) -> None:
-    """Refuse entries that PynamoDB cannot store or would drop, because it takes entries as keyword arguments."""
+    """Refuse map entries that PynamoDB cannot store or would drop, because it takes them as keyword arguments."""
     known = attribute.get_attributes()
     for key in value:
         if not isinstance(key, str):
@@ -402,27 +413,27 @@ def check_map(owner: str, name: str, attribute: MapAttribute[Any, Any], value: M
 def rewritten(
     row: AttributeContainer, name: str, attribute: Attribute[Any], old: dict[str, Any]
 ) -> dict[str, Any] | None:
-    """Return the stored form that rewriting a value produces. Other programs may use another format."""
+    """Return the stored form that rewriting a value produces, as other programs may use another format."""
     if NULL in old:
         return None
     try:
         value, loaded = attribute.deserialize(attribute.get_value(old)), {attribute.attr_name: old}
         return of_default(type(row), name, attribute, value, loaded=loaded, complete=False)
-    except Exception:  # noqa: BLE001 - it is unreadable, so any value that the block assigned, even None, is a change
+    except Exception:  # noqa: BLE001 - it is unreadable, so any assigned value, even None, is a change
         return old
 
 
 def of_default(
     model: type[AttributeContainer], name: str, attribute: Attribute[Any], value: object, **options: Any
 ) -> dict[str, Any] | None:
-    """Return the stored form of a value without a row, with the options of `serialized`."""
+    """Return a value's stored form without a row, with the options of `serialized`."""
     row = model.__new__(model)
     vars(row)["attribute_values"] = {}
     attribute.__set__(row, value)
     return serialized(row, name, attribute, **options)
 
 
-def _described(row: AttributeContainer, name: str) -> str:
+def _describe(row: AttributeContainer, name: str) -> str:
     value = row.attribute_values.get(name)
     short = isinstance(value, float | None) or (isinstance(value, int) and value.bit_length() < _SHORT)
     shown = repr(value) if short else repr(value[:_SHORT]) if isinstance(value, str) else f"a {type(value).__name__}"
@@ -430,19 +441,19 @@ def _described(row: AttributeContainer, name: str) -> str:
 
 
 def same(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> bool:
-    """Return whether two stored values are equal. The order of sets and the format of numbers do not matter."""
+    """Return whether two stored values are equal. Set order and number formats do not matter."""
     if old is None or new is None or NULL in old or NULL in new:
         return (old is None or NULL in old) and (new is None or NULL in new)
     ((kind, before),) = old.items()
     ((new_kind, after),) = new.items()
-    return kind == new_kind and (before == after or _same(kind, before, after))
+    return kind == new_kind and (before == after or _is_same(kind, before, after))
 
 
-def _same(kind: str, before: Any, after: Any) -> bool:
+def _is_same(kind: str, before: Any, after: Any) -> bool:
     if kind == NUMBER:
-        return _number(before) == _number(after)
+        return _parse_number(before) == _parse_number(after)
     if kind == NUMBER_SET:
-        return set(map(_number, before)) == set(map(_number, after))
+        return set(map(_parse_number, before)) == set(map(_parse_number, after))
     if kind in SETS:
         return set(before) == set(after)
     if kind == LIST:
@@ -452,7 +463,7 @@ def _same(kind: str, before: Any, after: Any) -> bool:
     return False
 
 
-def _number(content: str) -> Decimal | str:
+def _parse_number(content: str) -> Decimal | str:
     try:
         return Decimal(content)
     except InvalidOperation:

@@ -1,4 +1,4 @@
-"""OpenTelemetry spans and metrics of runs. This needs the extra `opentelemetry`."""
+"""OpenTelemetry spans and metrics about runs. They need the extra `opentelemetry`."""
 
 from pynamodb_tracker.exceptions import INSTALLABLE
 

@@ -1,6 +1,6 @@
-"""The entry point `opentelemetry_instrumentor`, which the command `opentelemetry-instrument` loads.
+"""The entry point that `opentelemetry-instrument` loads.
 
-This module alone needs opentelemetry-instrumentation, which brings that command.
+Only this module needs the package opentelemetry-instrumentation, which contains that command.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ class TrackerInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # it is unty
     _remove: Callable[[], None] | None = None
 
     def instrumentation_dependencies(self) -> Collection[str]:
-        """Return none: it is part of the package that it instruments."""
+        """Return nothing, because the instrumented package is this one."""
         return ()
 
     def _instrument(self, **kwargs: Any) -> None:
         known = ("tracer_provider", "meter_provider", "relation", "gauges")
         self._remove = instrument(**{name: kwargs[name] for name in known if name in kwargs})
 
-    def _uninstrument(self, **kwargs: Any) -> None:  # noqa: ARG002 - of the base class
+    def _uninstrument(self, **kwargs: Any) -> None:  # noqa: ARG002 - the base class passes them
         if self._remove is not None:
             self._remove()
             self._remove = None

@@ -1,4 +1,4 @@
-"""Metrics of runs and refusals, and on request how long tasks have been due. None of them contains task ids."""
+"""Metrics about runs and refusals and, on request, how long tasks have been due. They do not contain task ids."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from pynamodb_tracker.task.task import Task
 log = logging.getLogger("pynamodb_tracker")
 
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600)
-"""Seconds. The SDK's default buckets are meant for milliseconds, and are too short for some tasks."""
+"""In seconds. The SDK's default buckets are meant for milliseconds, and are too small for some tasks."""
 
 _REASONS: dict[type, str] = {
     **exceptions.REASONS,
     exceptions.TaskFormatError: "format",
     exceptions.TaskNotStartableError: names.UNKNOWN,  # with detailed_error=False
 }
-"""The words of the Lambda handlers' logs. Any other error comes from a request: "error"."""
+"""The words from the Lambda handlers' logs. All other errors come from requests, and count as "error"."""
 
 
 class Metrics(Hook):
-    """A histogram of durations, and counters of what happens to claims and locks."""
+    """Measures runs, and counts refused claims, takeovers and lost locks."""
 
     def __init__(self, meter: Meter) -> None:
         self._duration = meter.create_histogram(
             names.PROCESS_DURATION,
             unit="s",
-            description="Duration of runs, including the requests at their start and their end.",
+            description="Duration of runs, including their first and last request.",
             explicit_bucket_boundaries_advisory=_BUCKETS,
         )
         self._refused = meter.create_counter(
-            names.REFUSED, unit="{claim}", description="Claims that were refused, and claims whose request failed."
+            names.REFUSED, unit="{claim}", description="Claims that were refused, or whose request failed."
         )
         self._takeovers = meter.create_counter(
             names.TAKEOVERS,
@@ -55,17 +55,17 @@ class Metrics(Hook):
         self._skipped = meter.create_counter(
             names.SKIPPED_OCCURRENCES,
             unit="{occurrence}",
-            description="Occurrences of repeating tasks that had no attempt left.",
+            description="Occurrences of repeating tasks that had no attempts left.",
         )
 
     def on_start(self, run: RunDetails) -> None:
         """Count takeovers."""
         if run.took_over:
-            self._takeovers.add(1, _of_step(run))
+            self._takeovers.add(1, _step_attributes(run))
 
     def on_end(self, run: RunDetails) -> None:
         """Record the duration and the outcome."""
-        attributes = _of_step(run)
+        attributes = _step_attributes(run)
         attributes[names.OUTCOME] = outcome_of(run)
         if (error := error_of(run)) is not None:
             attributes[names.ERROR_TYPE] = type_of(error)
@@ -74,25 +74,25 @@ class Metrics(Hook):
 
     def on_refuse(self, run: RunDetails) -> None:
         """Count the refusal by its reason."""
-        attributes = _of_step(run)
+        attributes = _step_attributes(run)
         attributes[names.REASON] = _REASONS.get(type(run.error), "error")
         self._refused.add(1, attributes)
         self._count_skipped(run)
 
-    def on_lock_lost(self, run: RunDetails, error: Exception) -> None:  # noqa: ARG002 - of the hook
+    def on_lock_lost(self, run: RunDetails, error: Exception) -> None:  # noqa: ARG002 - the hook's signature
         """Count the lost lock."""
-        self._locks_lost.add(1, _of_step(run))
+        self._locks_lost.add(1, _step_attributes(run))
 
     def _count_skipped(self, run: RunDetails) -> None:
         if run.skipped_occurrence:
-            self._skipped.add(1, _of_step(run))
+            self._skipped.add(1, _step_attributes(run))
 
 
 class DueAges:
-    """The gauge for how long the first task in each state has been due. An export costs 1.5 read units per step."""
+    """The gauge for how long each state's first task has been due. An export costs 1.5 read units per step."""
 
     _observed: ClassVar[tuple[BoundStep[Any], ...]] = ()
-    """The steps of the last call. All calls share them, because a meter keeps an instrument's first callback."""
+    """The steps from the last call. All calls share them, because a meter keeps an instrument's first callback."""
 
     def __init__(self, models: Iterable[type[Task]]) -> None:
         """Raise TypeError if a model is not a use case."""
@@ -107,34 +107,34 @@ class DueAges:
         self._steps = tuple(steps)
 
     def start(self, meter: Meter) -> None:
-        """Observe these steps, and no others from now on."""
+        """Observe these steps instead of any earlier ones."""
         DueAges._observed = self._steps
         if self._steps:
             meter.create_observable_gauge(
                 names.DUE_AGE,
                 callbacks=[DueAges._observe],
                 unit="s",
-                description="How long the first task that can start has been due; 0 if there is none.",
+                description="How long the first startable task has been due, or 0 if there is none.",
             )
 
     def stop(self) -> None:
-        """Observe nothing, unless another call has replaced this one."""
+        """Stop observing, unless another call has already replaced this one."""
         if DueAges._observed is self._steps:
             DueAges._observed = ()
 
     @classmethod
-    def _observe(cls, options: CallbackOptions) -> Iterable[Observation]:  # noqa: ARG003 - of OpenTelemetry
+    def _observe(cls, options: CallbackOptions) -> Iterable[Observation]:  # noqa: ARG003 - OpenTelemetry's signature
         unanswered = set[str]()
         for step in cls._observed:
             table = step.model.Meta.table_name
             if table in unanswered:
-                continue  # it would hold up the export as long as the first step did
+                continue  # it would delay the export as long as the first step did
             try:
                 first = step.next_due()
             except Exception:
                 unanswered.add(table)
                 fields = log_fields(step.model.tracker.use_case.name, step.name)
-                log.exception("how long tasks of %r have been due cannot be read", step, extra=fields)
+                log.exception("cannot read how long tasks of %r have been due", step, extra=fields)
                 continue
             now = clock.now()
             for state in (step.pending, step.failed, step.in_progress):
@@ -144,7 +144,7 @@ class DueAges:
                 yield Observation(age.total_seconds(), attributes)
 
 
-def _of_step(run: RunDetails) -> dict[str, str]:
+def _step_attributes(run: RunDetails) -> dict[str, str]:
     return _attributes(run.use_case_id, run.step)
 
 

@@ -1,7 +1,7 @@
-"""The names of spans and metrics, which follow OpenTelemetry's semantic conventions.
+"""Names for spans and metrics, which follow OpenTelemetry's semantic conventions.
 
-The conventions for messaging have the status "Development", so they may still change. In their terms, a step is a
-destination, a task is a message, and a run is an operation of the type "process":
+The messaging conventions have the status "Development", so they may still change. In their terms, a step is a
+destination, a task is a message, and a run is an operation of type "process":
 https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/
 """
 
@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Final
 
 SCOPE: Final = "pynamodb_tracker"
-"""The name of the tracer and the meter."""
+"""The tracer's and meter's name."""
 SCHEMA_URL: Final = "https://opentelemetry.io/schemas/1.43.0"
-"""The version of the conventions."""
+"""The conventions' version."""
 
 # From the semantic conventions.
 SYSTEM: Final = "messaging.system"
@@ -45,5 +45,5 @@ POSTPONED: Final = "postponed"
 
 
 def destination(use_case_id: str, step: str) -> str:
-    """Return the name of a step: `order.ship`."""
+    """Return a step's full name, such as `order.ship`."""
     return f"{use_case_id}.{step}"

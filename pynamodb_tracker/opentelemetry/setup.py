@@ -1,4 +1,4 @@
-"""`instrument`: adds and removes the hooks and gauges."""
+"""`instrument` adds and removes the hooks and gauges."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pynamodb_tracker.task.task import Task
 
 _changing = threading.Lock()
 _removals: list[Callable[[], None]] = []
-"""Functions that remove the hooks and gauges of the last call of `instrument`."""
+"""Functions that remove the hooks and gauges from the last call of `instrument`."""
 
 
 def instrument(
@@ -30,18 +30,18 @@ def instrument(
     relation: Literal["link", "parent"] = "link",
     gauges: Iterable[type[Task]] = (),
 ) -> Callable[[], None]:
-    """Report the runs of this process to OpenTelemetry from now on.
+    """Report this process's runs to OpenTelemetry from now on.
 
-    Each run gets metrics and a span, which is the current one in its block. A task keeps the span in which it was
-    created in its `trace`, about 75 bytes of its row. A second call replaces the settings of the first one.
+    Each run gets metrics and a span, which is current in its block. The span in which a task was created is kept in its
+    `trace`, which takes about 75 bytes. A second call replaces the first call's settings.
 
     Args:
-        tracer_provider: The provider of spans. By default, the global one. None is set.
-        meter_provider: The provider of metrics. By default, the global one. None is set.
-        relation: "link": runs have a link to the span in which their task was created. "parent": runs belong to the
-            trace of that span, except for tasks that repeat.
-        gauges: Use cases, `[Order]`, for `pynamodb_tracker.due.age`: how long the first task of each state has been
-            due. Each export reads 1.5 read units per step, so give them to one process only.
+        tracer_provider: Provides the tracer, by default the global provider.
+        meter_provider: Provides the meter, by default the global provider.
+        relation: With "link", runs link to the span in which their task was created. With "parent", runs belong to that
+            span's trace, except for repeating tasks.
+        gauges: Use cases for the gauge `pynamodb_tracker.due.age`, such as `[Order]`. It shows how long each state's
+            first task has been due. An export costs 1.5 read units per step, so pass this in one process only.
 
     Returns:
         A function that ends the reporting.

@@ -1,7 +1,7 @@
-"""A span for each run. It is the current one in the run's block, and related to the span in which the task was created.
+"""A span per run. It is current in the run's block, and related to the span in which the task was created.
 
-A task keeps that span in its `trace` as W3C Trace Context (https://www.w3.org/TR/trace-context/), whatever propagators
-the processes that create and run tasks have.
+A task keeps that span in its `trace` as W3C Trace Context (https://www.w3.org/TR/trace-context/), whichever propagators
+the processes use.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MAX_DESCRIPTION = 200
 _TRACEPARENT, _TRACESTATE = "traceparent", "tracestate"
 
 _MAX_TRACESTATE = 256
-"""Characters. With the traceparent, this leaves a third of the 512 bytes of a `trace` to entries of users."""
+"""Characters. Together with the traceparent, this leaves a third of the 512 bytes in `trace` to users."""
 
 _PROPAGATOR = TraceContextTextMapPropagator()
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -35,27 +35,27 @@ _RUN = context.create_key("pynamodb_tracker-run")
 
 
 class Spans(Hook):
-    """Starts a span after a task was claimed, and ends it after the end of the run was recorded.
+    """Starts a span after a claim, and ends it after the outcome was recorded.
 
-    A refused claim has no span, because workers compete for tasks all the time.
+    A refused claim does not get a span, because workers compete for tasks all the time.
     """
 
     def __init__(self, tracer: Tracer, *, adopt: bool) -> None:
-        """With `adopt`, the span in which a task was created is the parent. Otherwise it is linked."""
+        """With `adopt`, the span in which a task was created becomes the parent. Otherwise it is linked."""
         self._tracer = tracer
         self._adopt = adopt
         self._open: WeakKeyDictionary[RunDetails, Span] = WeakKeyDictionary()
-        """Spans of open runs. Weak, because a run that is dropped inside its block never ends."""
+        """Spans of open runs, by weak keys, because a run that is dropped inside its block never ends."""
 
-    def on_create(self, use_case_id: str, task_id: str) -> Mapping[str, str] | None:  # noqa: ARG002 - of the hook
-        """Return the current span for the `trace` of the task."""
-        around = _run_in()
+    def on_create(self, use_case_id: str, task_id: str) -> Mapping[str, str] | None:  # noqa: ARG002 - the hook's signature
+        """Return the current span for the task's `trace`."""
+        around = _find_run()
         return _current_entries(around.origin if around is not None else None)
 
     def on_start(self, run: RunDetails) -> AbstractContextManager[object]:
-        """Start the span at the time of the claim, and make it the current one in the block."""
-        origin = _span_context_in(run.task.trace)
-        parent, linked = self._relatives(run, origin)
+        """Start the span at the time of the claim, and make it current in the block."""
+        origin = _parse_span_context(run.task.trace)
+        parent, linked = self._find_relatives(run, origin)
         destination = names.destination(run.use_case_id, run.step)
         span = self._tracer.start_span(
             f"{names.RUN} {destination}",
@@ -78,7 +78,7 @@ class Spans(Hook):
         return _CurrentRun(span, origin)
 
     def on_end(self, run: RunDetails) -> None:
-        """End the span here, not when the block is left: a worker may release a task while its block hangs."""
+        """End the span here, not when the block is left. A worker may release a task while its block hangs."""
         span = self._open.pop(run, None)
         if span is None:
             return
@@ -86,30 +86,30 @@ class Spans(Hook):
             span.set_attribute(names.OUTCOME, outcome_of(run))
             if (error := error_of(run)) is not None:
                 span.set_attribute(names.ERROR_TYPE, type_of(error))
-                # No record_exception: messages and tracebacks contain secrets, which `redact` removes.
+                # Not record_exception: messages and tracebacks may contain secrets, which `redact` removes.
                 span.set_status(StatusCode.ERROR, cut(scrubbed(message_of(error), run.task.redact), _MAX_DESCRIPTION))
         span.end(_nanoseconds(run.start_time + run.duration))
 
-    def _relatives(self, run: RunDetails, origin: SpanContext | None) -> tuple[Context | None, SpanContext | None]:
+    def _find_relatives(self, run: RunDetails, origin: SpanContext | None) -> tuple[Context | None, SpanContext | None]:
         """Return the context with the parent, or None for the current one, and the span to link."""
         if origin is None:
             return None, None
-        # The runs of a task that repeats would all become part of one trace, for years.
+        # Otherwise a repeating task's runs would all belong to one trace, for years.
         if not self._adopt or run.task.repeat is not None:
             return None, origin
         around = trace.get_current_span().get_span_context()
         if around.trace_id == origin.trace_id:
-            return None, origin  # it is in the same trace, and nearer
+            return None, origin  # the current span belongs to the same trace, and is closer
         return trace.set_span_in_context(NonRecordingSpan(origin)), around if around.is_valid else None
 
 
 def outcome_of(run: RunDetails) -> str:
-    """Return how a run ended. A postponement is not a failure, which uses up an attempt."""
+    """Return a run's outcome. A postponement is not a failure, because it does not use up an attempt."""
     return names.POSTPONED if run.postponed else run.outcome or names.UNKNOWN
 
 
 def error_of(run: RunDetails) -> BaseException | None:
-    """Return the error of a failed run. Neither a release, as by Ctrl-C, nor a postponement is a failure."""
+    """Return a failed run's error. Releases, for example by Ctrl-C, and postponements are not failures."""
     return None if run.postponed or run.outcome in ("succeeded", "released") else run.error
 
 
@@ -118,10 +118,10 @@ def _nanoseconds(time: datetime) -> int:
 
 
 class _CurrentRun(AbstractContextManager[None]):
-    """Makes a run's span the current one in the context of its block. `Spans` ends it.
+    """Makes a run's span current in its block's context. `Spans` ends it.
 
-    Runs of one thread may end in any order. The span stays current only until its run is left. If another run is the
-    current one then, that one leaves both contexts later.
+    Runs in one thread may end in any order. A span stays current only until its run is left. If another run's span is
+    current then, that run leaves both contexts later.
     """
 
     __slots__ = ("_before", "_is_left", "_span", "origin")
@@ -140,48 +140,48 @@ class _CurrentRun(AbstractContextManager[None]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Restore the previous context, unless a later span is still current."""
+        """Restore the previous context, unless a later span is current."""
         self._is_left = True
         if trace.get_current_span() is not self._span:
             return
-        # The token of `attach` may belong to a run that was left since, or to another task.
+        # The token from `attach` may belong to a run that has been left since, or to another task.
         before = self._before
-        while (outer := _run_in(before)) and outer._is_left and trace.get_current_span(before) is outer._span:  # noqa: SLF001 - of the same class
+        while (outer := _find_run(before)) and outer._is_left and trace.get_current_span(before) is outer._span:  # noqa: SLF001 - the same class
             before = outer._before  # noqa: SLF001 - as above
         context.attach(before)
 
 
-def _run_in(of: Context | None = None) -> _CurrentRun | None:
+def _find_run(of: Context | None = None) -> _CurrentRun | None:
     found = context.get_value(_RUN, of)
     return found if isinstance(found, _CurrentRun) else None
 
 
 def _current_entries(creator: SpanContext | None) -> dict[str, str] | None:
-    """Return the `trace` entries for a new task, or None outside of a span.
+    """Return the `trace` entries for a new task, or None outside any span.
 
-    `creator` is the span in the `trace` of the task whose block creates the new one.
+    If a task's block creates the new one, `creator` is the span in that task's `trace`.
     """
     entries: dict[str, str] = {}
     _PROPAGATOR.inject(entries)
     if not entries:
         return None
     if len(entries.get(_TRACESTATE, "")) > _MAX_TRACESTATE:
-        entries[_TRACESTATE] = _shortened(entries[_TRACESTATE])
-    if creator is not None and creator.trace_state:  # the new task must not inherit the state of another trace
+        entries[_TRACESTATE] = _shorten(entries[_TRACESTATE])
+    if creator is not None and creator.trace_state:  # the new task must not inherit another trace's state
         entries.setdefault(_TRACESTATE, "")
     return entries
 
 
-def _span_context_in(entries: Mapping[str, str] | None) -> SpanContext | None:
-    """Return the span in which a task was created, or None if its `trace` lacks it or cannot be read."""
+def _parse_span_context(entries: Mapping[str, str] | None) -> SpanContext | None:
+    """Return the span in which a task was created, or None if its `trace` lacks it or is unreadable."""
     if not entries or _TRACEPARENT not in entries:
         return None
     span_context = trace.get_current_span(_PROPAGATOR.extract(entries, Context())).get_span_context()
     return span_context if span_context.is_valid else None
 
 
-def _shortened(tracestate: str) -> str:
-    """Drop entries from the end, which are the oldest ones: https://www.w3.org/TR/trace-context/#tracestate-limits."""
+def _shorten(tracestate: str) -> str:
+    """Drop the oldest entries, which are at the end: https://www.w3.org/TR/trace-context/#tracestate-limits."""
     kept: list[str] = []
     left = _MAX_TRACESTATE
     for entry in tracestate.split(","):

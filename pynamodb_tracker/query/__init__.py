@@ -1,4 +1,4 @@
-"""The only reader of the index. The index finds candidates; their rows are read before they are returned."""
+"""The only package that reads the index. It finds candidates there, and reads their rows before returning them."""
 
 from pynamodb_tracker.query.due import DueTasks, given_up
 from pynamodb_tracker.query.full_scan import Count, counts, tasks, to_delete

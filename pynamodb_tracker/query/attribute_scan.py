@@ -1,4 +1,4 @@
-"""Tasks with a given value of an indexed attribute, in any state."""
+"""Finds tasks by the value of an indexed attribute, in any state."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _MOMENT = timedelta(microseconds=1)
 _SECOND_MOMENT = datetime.min.replace(tzinfo=UTC) + _MOMENT
 
 Place = tuple[str, str, str]
-"""The creation time, the task id and the use case of an index entry."""
+"""An index entry's creation time, task id and use case."""
 
 
 class AttributeScan(Generic[T]):
-    """A scan of the tasks with one value of an attribute, ordered by `create_time`, with one page in memory."""
+    """A scan for the tasks with one value, ordered by `create_time`. It keeps one page in memory."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class AttributeScan(Generic[T]):
         newest_first: bool = False,
         code: int | None = None,
     ) -> None:
-        """`index` has the name of the index and of its hash key. A use case's class finds only its own tasks."""
+        """`index` contains the names of the index and its hash key. A use case's class finds only its own tasks."""
         self.model = model
         self.name, self.key = index
         self.value = value
@@ -54,7 +54,7 @@ class AttributeScan(Generic[T]):
         self._chunk = deque[tuple[Item, T | None]]()
 
     def rows(self, limit: int | None = None) -> Iterator[T]:
-        """Yield each whole task with the value once."""
+        """Yield each task with the value once, complete."""
         self._entries = self._read(limit)
         size = MOST_KEYS if limit is None or self.code is not None else min(limit, MOST_KEYS)
         found = 0
@@ -70,11 +70,11 @@ class AttributeScan(Generic[T]):
                         break
 
     def has_more(self) -> bool:
-        """Return whether the index has an entry after the last row of `rows`."""
+        """Return whether the index has entries after the last yielded row."""
         return bool(self._chunk) or next(self._entries, None) is not None
 
     def has_place(self, place: Place) -> bool:
-        """Return whether this scan can have an entry there. DynamoDB refuses a request that starts elsewhere."""
+        """Return whether the scan can start there. DynamoDB refuses a start outside the queried range."""
         since, until = self.window.since, self.window.until
         return (since is None or clock.stamp(since) <= place[0]) and (until is None or place[0] < clock.stamp(until))
 
@@ -88,7 +88,7 @@ class AttributeScan(Generic[T]):
         return with_data_of(pairs, with_data=True)
 
     def _is_as_indexed(self, row: T, entry: Item) -> bool:
-        """Return whether the row still agrees with its entry, is in the wanted state, and has not expired."""
+        """Return whether the row still matches its entry, is in the wanted state, and has not expired."""
         stored = row._row_state.stored
         moved = any(stored.get(name) != entry[name] for name in (self.key, "create_time"))
         is_in_state = self.code is None or stored.get("status") == {NUMBER: str(self.code)}

@@ -1,6 +1,6 @@
-"""The due tasks of a step: pending and failed ones that are due, and abandoned ones.
+"""Finds a step's due tasks: pending and failed ones that are due, and abandoned ones.
 
-A task that gave up an occurrence of its rule is not due. It is pending at its first step until the next occurrence.
+A task that gave up an occurrence is not due: it waits at its first step until the next occurrence.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _LOCKS = 20
 """About how many index entries of locks cost half a read unit."""
 
 _COMMANDS = ("ignored", "reopened", "unlocked")
-"""The types of the entries that commands leave in `errors`."""
+"""The types of entries that commands leave in `errors`."""
 
 
 class DueTasks(Generic[T]):
-    """The due tasks of a step at a point in time, oldest first."""
+    """A step's due tasks at one point in time, oldest first."""
 
     def __init__(
         self,
@@ -51,11 +51,11 @@ class DueTasks(Generic[T]):
         self.now = now
         self.window = window
         self.only = only
-        """The codes to include, by default pending, failed and in_progress of the step."""
+        """The codes to include. By default, the step's pending, failed and in_progress."""
         self.error_contains = error_contains
-        """Text in `last_error`, in any case."""
+        """A text that `last_error` contains, in any case."""
         self.goes_on = goes_on
-        """Called for each entry, because finding one that matches may take long. False ends the ids."""
+        """Called before each entry, because finding a match may take long. When it returns False, the ids end."""
         self.shard = shard
         """The only shard to read, or None to merge all."""
         self._parts: dict[int, DueTasks[T]] = {}
@@ -63,51 +63,53 @@ class DueTasks(Generic[T]):
         self._abandoned_positions: list[Position] = []
 
     def rows(self, limit: int | None = None, *, with_data: bool = True) -> Iterator[T]:
-        """Yield whole tasks, each once, even if a task changes its state during the scan."""
-        most = None if self.error_contains else limit  # only the row shows whether it matches
-        waiting = [scan.rows(most) for scan in self._waiting(with_data=with_data)]
-        rows = heapq.merge(*waiting, self._abandoned(with_data=with_data), key=_position_of)
+        """Yield each task once, complete, even if its state changes during the scan."""
+        most = None if self.error_contains else limit  # only a row shows whether it matches
+        waiting = [scan.rows(most) for scan in self._waiting_scans(with_data=with_data)]
+        rows = heapq.merge(*waiting, self._find_abandoned(with_data=with_data), key=_position_of)
         seen = SeenIds()
         return islice((row for row in rows if self._matches(row._row_state.stored) and seen.is_new(row.task_id)), limit)
 
     def in_shard(self, shard: int) -> DueTasks[T]:
-        """Return the due tasks of one shard."""
+        """Return only one shard's due tasks."""
         options: dict[str, Any] = {"only": self.only, "error_contains": self.error_contains, "goes_on": self.goes_on}
         return DueTasks(self.model, self.codes, self.now, self.window, **options, shard=shard)
 
     def ids(self, limit: int | None = None) -> Iterator[str]:
-        """Yield ids only, those of abandoned tasks first.
+        """Yield only ids, those of abandoned tasks first.
 
-        The ids of pending and failed tasks come from the index, so a claim may find one changed.
+        Pending and failed tasks come from the index, so they may have changed before a claim.
 
-        `limit` is roughly how many are needed. More of them cost more requests.
+        `limit` is roughly how many you need. Taking more costs more requests.
         """
         most = None if self.error_contains else limit  # few may match
-        waiting = (map(position, filter(self._matches, self._going_on(scan.entries(most)))) for scan in self._waiting())
+        waiting = (
+            map(position, filter(self._matches, self._take_while_going(scan.entries(most))))
+            for scan in self._waiting_scans()
+        )
         seen = SeenIds()
-        # Abandoned tasks come first, because somebody had begun them.
-        for _, task_id in chain(self._positions_of_abandoned(), heapq.merge(*waiting)):
+        for _, task_id in chain(self._find_abandoned_positions(), heapq.merge(*waiting)):  # somebody had begun them
             if seen.is_new(task_id):
                 yield task_id
 
     def ids_in(self, shard: int, limit: int | None = None) -> Iterator[str]:
-        """Yield the ids of one shard."""
+        """Yield one shard's ids."""
         if shard not in self._parts:
-            self._parts[shard] = self.in_shard(shard)  # it remembers the rows of abandoned tasks
+            self._parts[shard] = self.in_shard(shard)  # keeps the rows of abandoned tasks for the next call
         return self._parts[shard].ids(limit)
 
     def first(self) -> dict[int, datetime]:
-        """Return when the first task can start, now or later, by code. Reads one entry per shard.
+        """Return when the first task can start, now or later, by code. This reads one entry per shard.
 
-        A code whose tasks all wait for others is left out, because nobody knows when they start. An extended lock
-        expires later than returned, because the index does not contain extensions.
+        The result lacks codes whose tasks all wait for other tasks. Extended locks expire later than returned, because
+        the index does not contain extensions.
         """
         found = {}
         for code in filter(self._is_wanted, (self.codes.pending, self.codes.failed, self.codes.in_progress)):
             entry = next(StateScan(self.model, code, self.window, shard=self.shard).entries(limit=1), None)
             if entry is None:
                 continue
-            due_time = clock.read(entry["due_time"]["S"]) or self.now  # an unreadable time comes first
+            due_time = clock.read(entry["due_time"]["S"]) or self.now  # treat an unreadable time as due
             if due_time < clock.NEVER:
                 found[code] = due_time + (self.model.tracker.margin if code == self.codes.in_progress else timedelta(0))
         return found
@@ -145,44 +147,43 @@ class DueTasks(Generic[T]):
         ends = [*extended.values(), *([] if next_end is None else [next_end])]
         return found, min(ends) + margin if ends else None
 
-    def _waiting(self, *, with_data: bool = True) -> list[StateScan[T]]:
+    def _waiting_scans(self, *, with_data: bool = True) -> list[StateScan[T]]:
         return [
             StateScan(self.model, code, self.window, latest=self.now, with_data=with_data, shard=self.shard)
             for code in (self.codes.pending, self.codes.failed)
             if self._is_wanted(code)
         ]
 
-    def _abandoned(self, *, with_data: bool) -> Iterator[T]:
-        """Yield tasks whose lock has expired. Only the rows contain extensions of locks."""
+    def _find_abandoned(self, *, with_data: bool) -> Iterator[T]:
+        """Yield tasks with an expired lock. Only rows show whether a lock was extended."""
         if not self._is_wanted(self.codes.in_progress):
             return
         expired = self.now - self.model.tracker.margin
         scan = StateScan(
             self.model, self.codes.in_progress, self.window, latest=expired, with_data=with_data, shard=self.shard
         )
-        for row in self._going_on(scan.rows()):
+        for row in self._take_while_going(scan.rows()):
             expire_time: datetime | None = readable(row).lock_expire_time
-            if expire_time is None or expire_time < expired:  # without one, the row is damaged: its claim says so
+            if expire_time is None or expire_time < expired:  # None: the row is damaged, which its claim will report
                 yield row
 
-    def _positions_of_abandoned(self) -> Iterator[Position]:
+    def _find_abandoned_positions(self) -> Iterator[Position]:
         """Yield the positions of abandoned tasks. Each row is read once, even if this is called several times."""
         yield from self._abandoned_positions
         if self._abandoned_rows is None:
-            self._abandoned_rows = self._abandoned(with_data=False)
+            self._abandoned_rows = self._find_abandoned(with_data=False)
         for row in self._abandoned_rows:
             if self._matches(row._row_state.stored):
                 self._abandoned_positions.append(_position_of(row))
                 yield self._abandoned_positions[-1]
 
-    def _going_on(self, found: Iterator[V]) -> Iterator[V]:
+    def _take_while_going(self, found: Iterator[V]) -> Iterator[V]:
         return takewhile(lambda _: self.goes_on is None or self.goes_on(), found)
 
     def _is_wanted(self, code: int) -> bool:
         return not self.only or code in self.only
 
     def _matches(self, item: Item) -> bool:
-        """Return whether a row or an index entry has the wanted error."""
         return self.error_contains.casefold() in item.get("last_error", {}).get("S", "").casefold()
 
 
@@ -193,17 +194,16 @@ def _position_of(row: TaskRow) -> Position:
 def given_up(model: type[T], steps: Collection[str], window: Window, most: int) -> tuple[list[T], bool]:
     """Return the tasks that gave up an occurrence at one of these steps, and whether the search was complete.
 
-    It reads up to `most` index entries of tasks at the first step that are due later, because there may be many, and
-    the rows of those with an error. It finds a task until its next occurrence is due.
+    It reads up to `most` index entries at the first step, and the rows of those with an error. A task is only found
+    until its next occurrence is due.
     """
     keys = model.tracker.use_case.status_keys(model.tracker.steps[0].pending)
-    searched = side_by_side(partial(_with_an_error, model, window, -(-most // len(keys))), keys)
+    searched = side_by_side(partial(_find_failed_ids, model, window, -(-most // len(keys))), keys)
     found = hydration.rows_to_show(model, (task_id for task_ids, _ in searched for task_id in task_ids))
-    return [row for row in found.values() if _gave_up_at(row) in steps], all(is_all for _, is_all in searched)
+    return [row for row in found.values() if _find_given_up_step(row) in steps], all(is_all for _, is_all in searched)
 
 
-def _with_an_error(model: type[TaskRow], window: Window, most: int, status_key: str) -> tuple[list[str], bool]:
-    """Return the ids of tasks with an error among the next ones of a shard, and whether these are all."""
+def _find_failed_ids(model: type[TaskRow], window: Window, most: int, status_key: str) -> tuple[list[str], bool]:
     table, start, task_ids = model.tracker.connection(), None, list[str]()
     now = clock.now()
     due = StatusIndex.due_time.between(max(now, window.since or now), clock.LATEST)
@@ -226,12 +226,12 @@ def _with_an_error(model: type[TaskRow], window: Window, most: int, status_key: 
             return task_ids, not start
 
 
-def _gave_up_at(row: TaskRow) -> str | None:
+def _find_given_up_step(row: TaskRow) -> str | None:
     """Return the step at which the row gave up its last occurrence, or None if a command has moved it since."""
     first, failures = row.tracker.steps[0], failures_in_row(row)
     if (row.status, row.attempt) != (first.pending, 0) or not (row.repeat and row.last_error):
         return None
-    if not failures:  # the row had no room for the failure
+    if not failures:  # the failure did not fit into the row
         return first.step
     last = failures[-1]
     return last.step if last.time == row.update_time and last.type not in _COMMANDS else None

@@ -1,4 +1,4 @@
-"""All tasks of a use case in any state: their number by state, their ids, and the tasks."""
+"""Reads all tasks of a use case: their number per state, their ids, or the tasks themselves."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from pynamodb_tracker.query.state_scan import INDEX, kept_since
 T = TypeVar("T", bound=TaskRow)
 
 _SEGMENTS = 16
-"""Twice as many as are read at once, as keys spread over segments by chance. An empty one costs half a read unit."""
+"""Twice as many as are read at once, because keys spread over them by chance. An empty one costs half a read unit."""
 
 
 class Count(NamedTuple):
-    """How many tasks are in a state."""
+    """The number of tasks in a state."""
 
     tasks: int = 0
     waiting: int = 0
-    """How many of them become due only when other tasks end."""
+    """How many become due only when other tasks end."""
 
 
 def counts(model: type[TaskRow]) -> dict[int, Count]:
-    """Return how many tasks the index has by code, including codes that no step declares. Reads the whole index once.
+    """Count the tasks in the index by code, including codes that no step declares. This reads the whole index.
 
-    An index of up to 1 MB takes one request. A larger one is read again in segments, a few at the same time, because a
-    scan cannot be divided once it has begun. A segment has all entries of an index key, so only shards make reading a
-    large state faster: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Scan.html
+    An index up to 1 MB takes one request. A larger one is read again in segments, a few at a time, because DynamoDB
+    cannot divide a scan that has begun. One segment has all entries with the same key, so only shards speed up reading
+    a large state: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Scan.html
     """
     scan = _IndexScan(model)
     found, end = scan.page(1, (0, None))
@@ -44,8 +44,6 @@ def counts(model: type[TaskRow]) -> dict[int, Count]:
 
 
 class _IndexScan:
-    """A scan of the whole index. It keeps only numbers, no entries."""
-
     def __init__(self, model: type[TaskRow]) -> None:
         self.table = model.tracker.connection()
         self.prefix = model.tracker.use_case.prefix
@@ -65,7 +63,7 @@ class _IndexScan:
         return tally
 
     def page(self, segments: int, at: tuple[int, Item | None]) -> tuple[Counter[tuple[int, bool]], Item | None]:
-        """Count the entries of one request. Also returns where the segment's next request starts, if there is one."""
+        """Count one page. Also return the start of the segment's next page, or None."""
         segment, start = at
         found = read_page(
             self.table,
@@ -76,9 +74,9 @@ class _IndexScan:
             index_name=INDEX,
             **({"segment": segment, "total_segments": segments} if segments > 1 else {}),
         )
-        return Counter(self._codes(found["Items"])), found.get("LastEvaluatedKey")
+        return Counter(self._parse_codes(found["Items"])), found.get("LastEvaluatedKey")
 
-    def _codes(self, entries: list[Item]) -> Iterator[tuple[int, bool]]:
+    def _parse_codes(self, entries: list[Item]) -> Iterator[tuple[int, bool]]:
         begin, never = len(self.prefix), clock.stamp(clock.NEVER)
         for entry in entries:
             code = entry["status_key"]["S"][begin:].partition(SEPARATOR)[0]
@@ -91,10 +89,10 @@ _FOR_A_DELETE = ("task_id", "use_case_id", "status", "fence", "attempt", "lock",
 
 
 def to_delete(model: type[TaskRow], groups: list[str]) -> Iterator[tuple[str, Item | None]]:
-    """Yield each task id of the use case once, with the row's attributes that a delete needs. Reads the whole table.
+    """Yield each task id once, with the row's attributes that a delete needs. Strongly consistent.
 
-    Strongly consistent. The attributes are None if there is more than the row, or only overflow chunks are left of an
-    interrupted delete. Adds the names of the use case's groups to `groups`.
+    This reads the whole table. The attributes are None if a task has several items, or only has overflow chunks after
+    an interrupted delete. The names of the use case's groups are added to `groups`.
     """
     use_case, table = model.tracker.use_case, model.tracker.connection()
     own, of_group = TaskRow.use_case_id, group_range_key(use_case.name)
@@ -106,7 +104,7 @@ def to_delete(model: type[TaskRow], groups: list[str]) -> Iterator[tuple[str, It
         consistent_read=True,
     )
     items = (item for page in found for item in page["Items"])
-    for task_id, of_key in groupby(items, key=lambda item: item["task_id"]["S"]):  # a scan reads these in a row
+    for task_id, of_key in groupby(items, key=lambda item: item["task_id"]["S"]):  # a scan returns them in a row
         of_task = {item["use_case_id"]["S"]: item for item in of_key}
         if of_task.pop(of_group, None):
             groups.append(task_id)
@@ -115,7 +113,7 @@ def to_delete(model: type[TaskRow], groups: list[str]) -> Iterator[tuple[str, It
 
 
 def tasks(model: type[T]) -> Iterator[T]:
-    """Return each task of the use case once, strongly consistent. Reads the whole table."""
+    """Yield each task once, strongly consistent. This reads the whole table."""
     of_use_case, table = TaskRow.use_case_id == model.tracker.use_case.name, model.tracker.connection()
     found = pages(table, table.scan, filter_condition=of_use_case, consistent_read=True)
     return (load(model, item) for page in found for item in page["Items"])

@@ -1,4 +1,4 @@
-"""A scan of one state: it finds candidates in the index, reads their rows, and drops rows that have changed."""
+"""Scans one state: finds candidates in the index, reads their rows, and drops those that have changed."""
 
 from __future__ import annotations
 
@@ -29,41 +29,41 @@ from pynamodb_tracker.model.serialization import TimeAttribute
 T = TypeVar("T", bound=TaskRow)
 
 Position = tuple[str, str]
-"""The due time and the task id of an index entry."""
+"""An index entry's due time and task id."""
 
 INDEX = StatusIndex.Meta.index_name
 
 _MOST_DATA = 4 * 1024 * 1024
-"""Bytes of data from chunks in memory at a time. A single task may have more."""
+"""Bytes of off-row data in memory at a time, or a single task's if that is larger."""
 
 _ENTRIES_PER_UNIT = 10
-"""Entries for half a read unit, the minimum cost of a request. An entry takes 285 to 500 bytes."""
+"""Entries for half a read unit, which is the minimum price. An entry takes 285 to 500 bytes."""
 
 _MOST_ENTRIES = 10_000
-"""More than 1 MB of entries, the most that a request reads. DynamoDB refuses a limit beyond 32 bits."""
+"""More than a request's maximum of 1 MB. DynamoDB refuses a limit beyond 32 bits."""
 
 PAGE = 500
-"""Entries per request if no limit is given, about 150 KB."""
+"""Entries per request without a limit, about 150 KB."""
 
 _RECENT = 4096
-"""Ids in a set before they are sorted into an array."""
+"""How many ids to collect in a set before sorting them into an array."""
 
 
 class Window:
-    """When a task came into its state: `since <= update_time < until`."""
+    """The time when a task entered its state: `since <= update_time < until`."""
 
-    __slots__ = ("since", "until")  # no dataclass and no named tuple: building one takes time at every cold start
+    __slots__ = ("since", "until")  # a dataclass or named tuple would take time at each cold start
 
     def __init__(self, since: datetime | None = None, until: datetime | None = None) -> None:
         self.since = since
         self.until = until
 
     def after(self, not_before: datetime | None) -> Window:
-        """Return the part of this window from `not_before` on."""
+        """Return the part of this window that begins at `not_before`."""
         return Window(max((time for time in (self.since, not_before) if time is not None), default=None), self.until)
 
     def on_update_time(self) -> Condition | None:
-        """Return the filter that makes the window exact."""
+        """Return the filter on `update_time` that makes the window exact."""
         condition = None
         if self.since is not None:
             condition &= TaskRow.update_time >= self.since
@@ -72,7 +72,7 @@ class Window:
         return condition
 
     def key_condition(self, time: TimeAttribute, latest: datetime | None) -> Condition | None:
-        """Return the condition that keeps a query from reading entries before the window, or after `latest`.
+        """Return a key condition that skips entries before the window or after `latest`.
 
         `time` may be `due_time`, because `update_time` is never later.
         """
@@ -84,7 +84,7 @@ class Window:
 
 
 class StateScan(Generic[T]):
-    """A scan of the tasks of one state in all shards, ordered by `due_time`, with one page in memory."""
+    """A scan for the tasks in one state, ordered by `due_time`. It keeps one page in memory."""
 
     def __init__(
         self,
@@ -97,10 +97,10 @@ class StateScan(Generic[T]):
         with_data: bool = True,
         shard: int | None = None,
     ) -> None:
-        """Raise a TrackerError for a state that is not indexed."""
+        """Raise a TrackerError for a state without index entries."""
         if not model.tracker.is_indexed(code):
             raise TrackerError(
-                f"the index does not have tasks of {model.__name__} that have succeeded, because of "
+                f"the index does not contain succeeded tasks of {model.__name__}, because of "
                 f"UseCase({model.tracker.use_case.name!r}, index_succeeded=False): read them by id, or all by scan"
             )
         self.model = model
@@ -113,15 +113,15 @@ class StateScan(Generic[T]):
         self.shard = shard
         """The only shard to read, or None for all."""
         self.positions: dict[str, Position] = {}
-        """The last entry that was consumed, by index key. A scan starts after it and updates it."""
+        """The last consumed entry per index key. A scan starts after it and updates it."""
         self._entries: Iterator[Item] = iter(())
 
     def rows(self, limit: int | None = None) -> Iterator[T]:
-        """Yield each whole task in the state once."""
+        """Yield each task in the state once, complete."""
         self._entries = self.entries(limit)
         seen, wanted = SeenIds(), limit
         while chunk := list(islice(self._entries, min(MOST_KEYS, wanted or MOST_KEYS))):
-            for entry, row in self._whole(chunk):
+            for entry, row in self._read_rows(chunk):
                 self.positions[entry["status_key"]["S"]] = position(entry)
                 if row is None or not _is_as_indexed(row, entry) or not seen.is_new(row.task_id):
                     continue
@@ -131,41 +131,41 @@ class StateScan(Generic[T]):
             if wanted == 0:
                 return
 
-    def _whole(self, chunk: Sequence[Item]) -> Iterator[tuple[Item, T | None]]:
+    def _read_rows(self, chunk: Sequence[Item]) -> Iterator[tuple[Item, T | None]]:
         rows = hydration.rows(self.model, (entry["task_id"]["S"] for entry in chunk))
         found = ((entry, rows.get(entry["task_id"]["S"])) for entry in chunk)
         pairs = deque((each, row if row is not None and _is_as_indexed(row, each) else None) for each, row in found)
-        rows.clear()  # from now on, rows that were yielded can be freed
+        rows.clear()  # so that yielded rows can be freed
         return with_data_of(pairs, with_data=self.with_data)
 
     def has_more(self) -> bool:
-        """Return whether the index has an entry after the last row of `rows`."""
+        """Return whether the index has entries after the last yielded row."""
         return next(self._entries, None) is not None
 
     def has_position(self, at: Position) -> bool:
-        """Return whether this scan can have an entry there. DynamoDB refuses a request that starts elsewhere."""
-        since, last = self.window.since, self._last_due()
+        """Return whether the scan can start there. DynamoDB refuses a start outside the queried range."""
+        since, last = self.window.since, self._latest_due_time()
         return (since is None or clock.stamp(since) <= at[0]) and (last is None or at[0] <= clock.stamp(last))
 
     def entries(self, limit: int | None = None) -> Iterator[Item]:
-        """Yield the index entries of all shards, merged.
+        """Yield the index entries from all shards, merged.
 
-        The first pages of all shards are requested at the same time, later ones when they are needed. With a limit, the
-        first request to a shard asks for little more than its share.
+        The first pages are requested at the same time, later ones when they are needed. With a limit, the first request
+        to a shard asks for little more than its share.
         """
         keys = self.model.tracker.use_case.status_keys(self.code)
         if self.shard is not None:
             keys = [keys[self.shard]]
-        first, later = _share(limit, len(keys)), min(max(limit or PAGE, _ENTRIES_PER_UNIT), PAGE)
+        first, later = _first_limit(limit, len(keys)), min(max(limit or PAGE, _ENTRIES_PER_UNIT), PAGE)
         shards = [self._pages(key, first, later) for key in keys]
         found = side_by_side(next, shards)
         merged = (chain(first, chain.from_iterable(rest)) for first, rest in zip(found, shards, strict=True))
         yield from heapq.merge(*merged, key=position, reverse=self.latest_due_first)
 
     def _pages(self, status_key: str, first: int, later: int) -> Iterator[list[Item]]:
-        """Yield the pages of a shard, at least one, each when it is needed.
+        """Yield a shard's pages as they are needed, at least one.
 
-        If the window drops entries, the next page is larger, because many more may be dropped.
+        If the window drops entries, the next page is larger.
         """
         start, limit = None, first
         if (at := self.positions.get(status_key)) is not None:
@@ -181,10 +181,10 @@ class StateScan(Generic[T]):
             limit = later
 
     def count(self, most: int | None = None) -> int:
-        """Return how many tasks the index has, at most `most`. Eventually consistent.
+        """Return the number of tasks in the index, at most `most`. Eventually consistent.
 
-        It reads every entry that it counts, in all shards at once. With `most`, it asks each shard for its share of the
-        missing number, and for more only if the window drops entries or other shards have too few.
+        It reads all counted entries, from all shards at once. With `most`, it asks each shard for its share first, and
+        for more only if the window drops entries or other shards have too few.
         """
         window = self.window.after(kept_since(self.model, self.code))
         found = dropped = 0
@@ -212,21 +212,21 @@ class StateScan(Generic[T]):
             table.query,
             status_key,
             start=start,
-            range_key_condition=window.key_condition(StatusIndex.due_time, self._last_due()),
+            range_key_condition=window.key_condition(StatusIndex.due_time, self._latest_due_time()),
             filter_condition=window.on_update_time(),
             index_name=INDEX,
             limit=limit,
             **options,
         )
 
-    def _last_due(self) -> datetime | None:
-        """Return the latest due time. For a finished task, it is when it finished, so `until` limits it."""
+    def _latest_due_time(self) -> datetime | None:
+        """Return the latest due time. A finished task's due time is when it finished, so `until` limits it."""
         if self.latest is None and self.model.tracker.ends_at(self.code):
             return self.window.until
         return self.latest
 
 
-def _share(limit: int | None, shards: int) -> int:
+def _first_limit(limit: int | None, shards: int) -> int:
     """Return how many entries to request from each shard first, so that few shards need a second request."""
     if limit is None or shards == 1:
         return min(limit or PAGE, PAGE)
@@ -237,15 +237,15 @@ def _share(limit: int | None, shards: int) -> int:
 class SeenIds:
     """The ids that a scan has seen, in 8 bytes each. A set of text takes ten times as much, 12 MB for 100,000 ids.
 
-    In one scan out of 30 million with a million ids each, two ids have the same digest. Each scan has its own key, so
-    nobody can hide a task by choosing an id with the same digest.
+    With a million ids, one scan in 30 million has two ids with the same digest. Each scan has its own hash key, so
+    nobody can hide a task by choosing its id.
     """
 
     def __init__(self) -> None:
         self._key = os.urandom(16)
         self._recent: set[int] = set()
         self._sorted: list[array[int]] = []
-        """Each is at least twice as long as the next one."""
+        """Each array is at least twice as long as the next one."""
 
     def is_new(self, task_id: str) -> bool:
         """Return whether the scan sees this id for the first time."""
@@ -267,26 +267,25 @@ class SeenIds:
 
 
 def position(entry: Mapping[str, Any]) -> Position:
-    """Return the position of an index entry."""
+    """Return an index entry's position."""
     return entry["due_time"]["S"], entry["task_id"]["S"]
 
 
 def kept_since(model: type[TaskRow], code: int) -> datetime | None:
-    """Return when the oldest unexpired task in this final state may have ended, rounded up to a second."""
+    """Return the earliest time, in whole seconds, at which an unexpired task may have entered this final state."""
     kept_for = model.tracker.kept_for(code)
     return None if kept_for is None else clock.now().replace(microsecond=0) + timedelta(seconds=1) - kept_for
 
 
 def _is_as_indexed(row: TaskRow, entry: Item) -> bool:
-    """Return whether the row still agrees with its index entry and has not expired."""
     stored = row._row_state.stored
-    # If entries lack an attribute of the rows, the index is not the declared one, and no row agrees.
+    # If entries lack an attribute, the index is not the declared one, and no row matches.
     moved = any(stored.get(name) != (entry[name] if name in stored else None) for name in ("status", "due_time"))
     return not moved and not has_expired(row)
 
 
 def with_data_of(pairs: deque[tuple[Item, T | None]], *, with_data: bool) -> Iterator[tuple[Item, T | None]]:
-    """Yield each entry with its whole row, and remove it from `pairs`. Limits how much data is in memory."""
+    """Yield each entry with its whole row, and remove it from `pairs`. This limits the data in memory."""
     while pairs:
         group = _take_group(pairs)
         found = [row for _, row in group if row is not None]
@@ -303,7 +302,7 @@ def with_data_of(pairs: deque[tuple[Item, T | None]], *, with_data: bool) -> Ite
 
 
 def _take_group(pairs: deque[tuple[Item, T | None]]) -> list[tuple[Item, T | None]]:
-    """Take as many from the front as may be in memory with their data, at least one."""
+    """Take as many pairs as fit into memory with their data, at least one."""
     group: list[tuple[Item, T | None]] = []
     room = _MOST_DATA
     while pairs:

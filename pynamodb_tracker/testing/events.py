@@ -1,4 +1,4 @@
-"""Events as AWS delivers them to a Lambda function, with the contents of a test."""
+"""Builds events as AWS delivers them to Lambda functions."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def _arn(service: str, resource: str) -> str:
     return f"arn:aws:{service}:{_REGION}:{_ACCOUNT}:{resource}"
 
 
-def _text(content: object) -> str:
+def _to_text(content: object) -> str:
     return content if isinstance(content, str) else dumps(content)
 
 
-def _base64(content: object) -> str:
+def _to_base64(content: object) -> str:
     return base64.b64encode(content if isinstance(content, bytes) else dumps(content).encode()).decode()
 
 
@@ -42,11 +42,17 @@ def http_event(
     path_parameters: Mapping[str, str] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Event:
-    """Return an HTTP request by an HTTP API (format 2.0), a REST API (1.0), a function URL (2.0) or a load balancer.
+    """Return an HTTP request to a Lambda function.
 
-    A body that is not text is sent as JSON, with its content type. A REST API passes header names as the client wrote
-    them. A function URL and a load balancer have no path parameters.
     https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-develop-integrations-lambda.html
+
+    Args:
+        body: The request's body. Anything but text is sent as JSON, with its content type.
+        source: An HTTP API or a function URL (format 2.0), a REST API (1.0), or a load balancer.
+        method: The HTTP method.
+        path: The URL's path.
+        path_parameters: Parameters that an API takes from the path. A function URL and a load balancer have none.
+        headers: More headers. A REST API passes their names as the client wrote them, the others in lower case.
 
     Examples:
         >>> event = http_event({"order_id": "o-1"}, headers={"idempotency-key": "k-1"})
@@ -55,7 +61,7 @@ def http_event(
         raise ValueError(f"source is one of {', '.join(map(repr, known))}, not {source!r}")
     content = {} if body is None or isinstance(body, str) else {"content-type": "application/json"}
     sent = {"host": "api.example.com", **content, **(headers or {})}
-    text = None if body is None else _text(body)
+    text = None if body is None else _to_text(body)
     parameters = None if path_parameters is None else dict(path_parameters)
     if source == "rest_api":
         return _rest_api_event(text, method, path, parameters, {name.title(): sent[name] for name in sent})
@@ -124,10 +130,14 @@ def _rest_api_event(
 
 
 def sqs_event(*bodies: object, queue: str = "queue", group: str | Sequence[str] | None = None) -> Event:
-    """Return SQS messages with the ids "m-1", "m-2" and so on. A body that is not text is sent as JSON.
+    """Return SQS messages with the ids "m-1", "m-2" and so on.
 
-    If the queue name ends with .fifo, `group` is the message group of all messages, or a list with one per message.
     https://docs.aws.amazon.com/lambda/latest/dg/with-sqs.html
+
+    Args:
+        bodies: The message bodies. Anything but text is sent as JSON.
+        queue: The queue's name. With the suffix ".fifo", all messages have a group.
+        group: The message group, or a list with one per message.
 
     Examples:
         >>> event = sqs_event({"order_id": "o-1"}, {"order_id": "o-2"})
@@ -143,7 +153,7 @@ def sqs_event(*bodies: object, queue: str = "queue", group: str | Sequence[str] 
             {
                 "messageId": f"m-{number}",
                 "receiptHandle": "AQEBwJnKyrHigUMZj6rYigCgxlaS3SLy0a",
-                "body": _text(body),
+                "body": _to_text(body),
                 "attributes": {
                     "ApproximateReceiveCount": "1",
                     "SentTimestamp": str(_MILLISECONDS),
@@ -162,7 +172,7 @@ def sqs_event(*bodies: object, queue: str = "queue", group: str | Sequence[str] 
 
 
 def sns_event(message: object, *, topic: str = "topic") -> Event:
-    """Return an SNS notification. A message that is not text is sent as JSON.
+    """Return an SNS notification. A message other than text is sent as JSON.
 
     https://docs.aws.amazon.com/lambda/latest/dg/with-sns.html
 
@@ -174,7 +184,7 @@ def sns_event(message: object, *, topic: str = "topic") -> Event:
         "MessageId": "95df01b4-ee98-5cb9-9903-4c221d41eb5e",
         "TopicArn": _arn("sns", topic),
         "Subject": None,
-        "Message": _text(message),
+        "Message": _to_text(message),
         "Timestamp": _TIME,
         "SignatureVersion": "1",
         "Signature": "tcc6faL2yUC6dgZdmrwh1Y4cGa/ebXEkAi6RibDsvpi+tE/1+82j",
@@ -188,9 +198,14 @@ def sns_event(message: object, *, topic: str = "topic") -> Event:
 
 
 def s3_event(*keys: str, bucket: str = "bucket", event_name: str = "ObjectCreated:Put") -> Event:
-    """Return S3 notifications about objects, with URL-encoded keys, as S3 sends them.
+    """Return S3 notifications about objects.
 
     https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html
+
+    Args:
+        keys: The object keys. They are URL-encoded, as S3 sends them.
+        bucket: The bucket's name.
+        event_name: What happened to the objects.
 
     Examples:
         >>> event = s3_event("scans/o-1.pdf")
@@ -231,6 +246,11 @@ def eventbridge_event(detail: Mapping[str, Any], *, source: str = "source", deta
 
     https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-events-structure.html
 
+    Args:
+        detail: The event's contents.
+        source: The program that sent it.
+        detail_type: Its kind, which rules match.
+
     Examples:
         >>> event = eventbridge_event({"order_id": "o-1"}, detail_type="order placed")
     """
@@ -248,9 +268,14 @@ def eventbridge_event(detail: Mapping[str, Any], *, source: str = "source", deta
 
 
 def kinesis_event(*data: object, stream: str = "stream", partition_key: str = "key") -> Event:
-    """Return Kinesis records with the sequence numbers "s-1", "s-2" and so on. Data other than bytes is sent as JSON.
+    """Return Kinesis records with the sequence numbers "s-1", "s-2" and so on.
 
     https://docs.aws.amazon.com/lambda/latest/dg/with-kinesis.html
+
+    Args:
+        data: The records' contents. Anything but bytes is sent as JSON.
+        stream: The stream's name.
+        partition_key: The partition key of all records.
 
     Examples:
         >>> event = kinesis_event({"order_id": "o-1"})
@@ -261,7 +286,7 @@ def kinesis_event(*data: object, stream: str = "stream", partition_key: str = "k
                 "kinesisSchemaVersion": "1.0",
                 "partitionKey": partition_key,
                 "sequenceNumber": f"s-{number}",
-                "data": _base64(each),
+                "data": _to_base64(each),
                 "approximateArrivalTimestamp": _MILLISECONDS / 1000,
             },
             "eventSource": "aws:kinesis",
@@ -280,20 +305,25 @@ def kinesis_event(*data: object, stream: str = "stream", partition_key: str = "k
 def dynamodb_event(
     *items: Mapping[str, Any], keys: Sequence[str], table: str = "table", event_name: str = "INSERT"
 ) -> Event:
-    """Return DynamoDB stream records about plain items, with the sequence numbers "s-1", "s-2" and so on.
+    """Return DynamoDB stream records with the sequence numbers "s-1", "s-2" and so on.
 
-    `keys` names the key attributes of the table. A removed item is the old image, any other item the new one.
     https://docs.aws.amazon.com/lambda/latest/dg/with-ddb.html
+
+    Args:
+        items: Plain items. For the event "REMOVE", they are the old images, otherwise the new ones.
+        keys: The names of the table's key attributes.
+        table: The table's name.
+        event_name: "INSERT", "MODIFY" or "REMOVE".
 
     Examples:
         >>> event = dynamodb_event({"order_id": "o-1"}, keys=("order_id",))
     """
     if isinstance(keys, str) or not all(name in item for item in items for name in keys):
-        raise ValueError(f'keys names the key attributes, which each item has, as in ("order_id",), not {keys!r}')
+        raise ValueError(f'keys must name key attributes that each item has, as in ("order_id",), not {keys!r}')
     image = "OldImage" if event_name == "REMOVE" else "NewImage"
     records = []
     for number, item in enumerate(items, 1):
-        stored = {name: _stored(value) for name, value in item.items()}
+        stored = {name: _encode_value(value) for name, value in item.items()}
         records.append(
             {
                 "eventID": f"{number:032x}",
@@ -315,30 +345,32 @@ def dynamodb_event(
     return {"Records": records}
 
 
-def _stored(value: object) -> dict[str, Any]:
-    """Return a value in DynamoDB's JSON form."""
+def _encode_value(value: object) -> dict[str, Any]:
     if value is None or isinstance(value, bool):
         return {"NULL": True} if value is None else {"BOOL": value}
     if isinstance(value, int | float | Decimal):
         return {"N": str(value)}
     if isinstance(value, bytes):
-        return {"B": _base64(value)}
+        return {"B": _to_base64(value)}
     if isinstance(value, Mapping):
-        return {"M": {name: _stored(each) for name, each in value.items()}}
+        return {"M": {name: _encode_value(each) for name, each in value.items()}}
     if isinstance(value, list | tuple):
-        return {"L": [_stored(each) for each in value]}
+        return {"L": [_encode_value(each) for each in value]}
     if isinstance(value, str):
         return {"S": value}
-    raise TypeError(
-        f"a value of an item is text, a number, bytes, a list, a mapping, True, False or None, not {value!r}"
-    )
+    raise TypeError(f"an item's value is text, a number, bytes, a list, a mapping, True, False or None, not {value!r}")
 
 
 def kafka_event(*values: object, topic: str = "topic", partition: int = 0, self_managed: bool = False) -> Event:
-    """Return records of one partition of a Kafka topic, with the offsets 0, 1 and so on. None is a tombstone.
+    """Return records from one partition of a Kafka topic, with the offsets 0, 1 and so on.
 
-    Values other than bytes are sent as JSON. The cluster is in Amazon MSK, unless it is `self_managed`.
     https://docs.aws.amazon.com/lambda/latest/dg/with-msk.html
+
+    Args:
+        values: The records' values. Anything but bytes is sent as JSON, and None is a tombstone.
+        topic: The topic's name.
+        partition: The partition's number.
+        self_managed: Whether the cluster is your own instead of Amazon MSK's.
 
     Examples:
         >>> event = kafka_event({"order_id": "o-1"})
@@ -350,8 +382,8 @@ def kafka_event(*values: object, topic: str = "topic", partition: int = 0, self_
             "offset": offset,
             "timestamp": _MILLISECONDS,
             "timestampType": "CREATE_TIME",
-            "key": _base64(b"key"),
-            "value": None if value is None else _base64(value),
+            "key": _to_base64(b"key"),
+            "value": None if value is None else _to_base64(value),
             "headers": [],
         }
         for offset, value in enumerate(values)

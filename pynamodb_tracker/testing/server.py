@@ -1,4 +1,4 @@
-"""A dynoxide process: DynamoDB in one binary, in memory or in a file, for all processes of this machine."""
+"""A dynoxide process: DynamoDB in one binary, in memory or in a file, for all processes on this machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.dynamodb.forking import in_forked_process
 
 CRATE = "3.2.0"
-"""The version of https://crates.io/crates/dynoxide-rs that the tests run on."""
+"""The version of https://crates.io/crates/dynoxide-rs that our tests run on."""
 PATH_VARIABLE = "DYNOXIDE"
 HOW_TO_GET_IT = (
     "Run `npm install --global dynoxide`, download it from https://github.com/nubo-db/dynoxide/releases, or build it: "
@@ -33,7 +33,7 @@ _started: weakref.WeakSet[Server] = weakref.WeakSet()
 
 
 class LocalServerError(RuntimeError):
-    """The local server cannot start. The message says why, and what to do."""
+    """The local server cannot start. The message says why, and how to fix it."""
 
 
 class Server:
@@ -46,7 +46,7 @@ class Server:
         if path is not None:
             _check_file(Path(path))
             self._command += ["--db-path", os.fspath(path)]
-        for _ in range(1 if port else _PORT_TRIES):  # another program may be faster to take a free port
+        for _ in range(1 if port else _PORT_TRIES):  # another program may take a free port first
             self.port = port or _free_port()
             complaint = self._start()
             if complaint is None:
@@ -61,8 +61,8 @@ class Server:
         return f"http://127.0.0.1:{self.port}"
 
     def _start(self) -> str | None:
-        """Start the process and wait until it listens. Return its error message if it ends instead."""
-        # In a session of its own, Ctrl-C in the terminal does not end it before the program has cleaned up.
+        """Start the process and wait until it listens. If it ends instead, return its error message."""
+        # In a separate session, Ctrl-C in the terminal does not end it before the program has cleaned up.
         self._process = subprocess.Popen(  # noqa: S603 - through no shell
             [sys.executable, "-I", "-S", str(_WATCH), *self._command, "--port", str(self.port)],
             stdin=subprocess.PIPE,
@@ -90,7 +90,7 @@ class Server:
         return said.decode(errors="replace").strip().removeprefix("error: ")
 
     def stop(self) -> None:
-        """End the process. Calling it again has no further effect."""
+        """End the process. You may call this again."""
         self._let_go()
         self._process.wait()  # watch.py kills a server that takes too long
 
@@ -100,16 +100,16 @@ class Server:
 
 @in_forked_process
 def _let_go_of_all() -> None:
-    """Close the pipes that a forked process has inherited. They would keep servers running after their parent."""
+    """Close pipes that a forked process has inherited, because they would keep servers running."""
     for server in _started:
         server._let_go()  # noqa: SLF001 - of this module
 
 
 def find_dynoxide() -> str:
-    """Return the path of dynoxide from the variable DYNOXIDE, or else from the PATH.
+    """Return the path of dynoxide from the variable DYNOXIDE, or from the PATH.
 
     Raises:
-        LocalServerError: There is none.
+        LocalServerError: dynoxide is not there.
     """
     given = os.environ.get(PATH_VARIABLE)
     found = shutil.which(given or "dynoxide")
@@ -137,14 +137,14 @@ def _free_port() -> int:
 
 
 def _check_file(path: Path) -> None:
-    """Refuse a file that dynoxide would share with another process, or that belongs to another program."""
+    """Refuse a file that another process has open, or that dynoxide did not write."""
     import sqlite3  # noqa: PLC0415 - only a table in a file needs it
 
     if not path.exists():
         return
     try:
         with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as file:
-            file.execute("PRAGMA locking_mode = EXCLUSIVE")  # which no other process may then have open
+            file.execute("PRAGMA locking_mode = EXCLUSIVE")  # fails if another process has it open
             file.execute("BEGIN EXCLUSIVE")
             tables = {name for (name,) in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     except sqlite3.Error as error:
@@ -155,7 +155,7 @@ def _check_file(path: Path) -> None:
                 "AWS_ENDPOINT_URL_DYNAMODB instead."
             ) from error
         if code != sqlite3.SQLITE_NOTADB:
-            return  # dynoxide says it itself
+            return  # dynoxide reports the problem
         tables = {"no database"}
     if tables and "_tables" not in tables:
-        raise LocalServerError(f"{path} is not a database of dynoxide. Give the path of a new file.")
+        raise LocalServerError(f"{path} is not a dynoxide database. Give the path of a new file.")

@@ -25,14 +25,14 @@ _WITHOUT_ENDPOINTS = {"AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true"}
 _ANY_CREDENTIALS = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local"}
 
 _left_open = ExitStack()
-atexit.register(_left_open.close)  # Python is too far gone when it would close them by itself
+atexit.register(_left_open.close)  # closing them during interpreter shutdown would be too late
 
 
 @contextmanager
 def stopped_clock(at: datetime | None = None) -> Iterator[StoppedClock]:
-    """Stop the library's clock, at the time now or at `at`, and yield it: `.advance(timedelta)` moves it.
+    """Stop the library's clock, now or at the time `at`, and yield it. Move it with `.advance(timedelta)`.
 
-    Only the library's own clock stops, for the whole process. Pauses between retries move it and take no time.
+    Only the library's clock stops, in the whole process. Pauses between retries move it and take no real time.
 
     Examples:
         >>> with stopped_clock() as clock:
@@ -47,41 +47,41 @@ def stopped_clock(at: datetime | None = None) -> Iterator[StoppedClock]:
 
 
 class OneAtATime(SharedConnection):
-    """A connection that sends one request at a time: moto does not lock between checking a condition and writing."""
+    """A connection that sends one request at a time, because moto does not lock between condition and write."""
 
     is_in_memory = True
     _gate = threading.RLock()
 
     def dispatch(self, operation_name: str, operation_kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Send the request when no other request is in flight."""
+        """Send the request once no other is in flight."""
         with self._gate:
             return super().dispatch(operation_name, operation_kwargs)
 
 
 class LocalTable(Protocol):
-    """The type of the pytest fixture `local_table`, for the annotation of a test."""
+    """The type of the pytest fixture `local_table`, for annotating tests."""
 
     def __call__(self, table: type[T], *further: type[Task]) -> type[T]:
-        """Create these tables, empty and in memory, until the test ends, and return the first one."""
+        """Create these tables, empty and in memory, until the test ends. Return the first one."""
         ...
 
 
 class LocalServer(Protocol):
-    """The type of the pytest fixture `local_server`, for the annotation of a test."""
+    """The type of the pytest fixture `local_server`, for annotating tests."""
 
     def __call__(
         self, table: type[Task], *further: type[Task], path: str | os.PathLike[str] | None = None, port: int = 0
     ) -> str:
-        """Run a DynamoDB with these tables until the test ends, and return its address."""
+        """Run a DynamoDB with these tables until the test ends. Return its address."""
         ...
 
 
 @contextmanager
 def local_table(table: type[T], *further: type[Task]) -> Iterator[type[T]]:
-    """Create these tables, or those of these use cases, empty and in memory on moto, until the block ends.
+    """Create these tables, or these use cases' tables, empty and in memory on moto, until the block ends.
 
-    The whole process ignores endpoints and profiles in Meta and in the environment until then, so enter it in one
-    thread. If you enter it again for the same table, the table keeps its tasks. Needs the extra `local`.
+    Until then, the whole process ignores endpoints and profiles in Meta and in the environment, so enter this in one
+    thread only. If you enter it again for the same table, the table keeps its tasks. This needs the extra `local`.
 
     Examples:
         >>> with local_table(AppTask):
@@ -91,7 +91,7 @@ def local_table(table: type[T], *further: type[Task]) -> Iterator[type[T]]:
         from moto import mock_aws  # noqa: PLC0415 - an extra: the library works without it
     except ImportError as error:
         raise ImportError(f"local_table needs moto: pip install '{INSTALLABLE}[local]'") from error
-    models = _checked("local_table", [table, *further])
+    models = _check_classes("local_table", [table, *further])
     with ExitStack() as stack:
         _set_environment(stack, _WITHOUT_ENDPOINTS)
         stack.enter_context(mock_aws())
@@ -103,29 +103,28 @@ def local_table(table: type[T], *further: type[Task]) -> Iterator[type[T]]:
 def local_server(
     table: type[Task], *further: type[Task], path: str | os.PathLike[str] | None = None, port: int = 0
 ) -> Iterator[str]:
-    """Run a DynamoDB for several processes of this machine until the block ends, and yield its address.
+    """Run a DynamoDB for all processes on this machine until the block ends, and yield its address.
 
-    It starts dynoxide, an open-source DynamoDB in one binary, creates the tables where they are missing, and connects
-    their classes to it. The environment names it as well, so processes that the block starts use the same tables. The
-    server ends with this process, even if that is killed.
+    It starts dynoxide, an open-source DynamoDB in one binary, creates missing tables, and connects their classes to it.
+    Processes that the block starts find the server in their environment. The server ends with this process, even if
+    that is killed.
 
     Args:
         table: Your table, or one of its use cases.
         further: More tables or use cases.
-        path: The file for the tables, which is created if it is missing. Tables without a file are in memory, and
-            are gone at the end.
-        port: The port on 127.0.0.1. 0 is any free port.
+        path: A file for the tables, created if it is missing. Without one, tables are in memory, and lost at the end.
+        port: The port on 127.0.0.1, or 0 for any free one.
 
     Raises:
-        ValueError: `port` is not the number of a port.
-        LocalServerError: dynoxide is neither on the PATH nor named by the variable DYNOXIDE, the port is in use, the
-            file is not a database of dynoxide, or another process has it open.
+        ValueError: `port` is not a port number.
+        LocalServerError: dynoxide is neither on the PATH nor named by the variable DYNOXIDE, the port is in use,
+            dynoxide did not write the file, or another process has it open.
 
     Examples:
         >>> with local_server(AppTask, path="orders.sqlite"):
         ...     Order.create("o-5")
     """
-    models = _checked("local_server", [table, *further])
+    models = _check_classes("local_server", [table, *further])
     with ExitStack() as stack:
         endpoint = stack.enter_context(serving(path=path, port=port))
         _set_environment(stack, {"AWS_ENDPOINT_URL_DYNAMODB": endpoint, **_ANY_CREDENTIALS})
@@ -133,8 +132,7 @@ def local_server(
         yield endpoint
 
 
-def _checked(function: str, given: Sequence[object]) -> list[type[Task]]:
-    """Return the classes that are given to a function, or raise a TypeError if one is not a class of tasks."""
+def _check_classes(function: str, given: Sequence[object]) -> list[type[Task]]:
     for model in given:
         if not (isinstance(model, type) and issubclass(model, Task)):
             raise TypeError(f"{function} takes a class of tasks, not {model!r}: write {function}(AppTask)")
@@ -142,7 +140,7 @@ def _checked(function: str, given: Sequence[object]) -> list[type[Task]]:
 
 
 def _set_environment(stack: ExitStack, values: Mapping[str, str]) -> None:
-    """Set variables, without the user's profile and endpoints, until the stack is closed."""
+    """Set variables, and remove the user's profile and endpoints, until the stack is closed."""
     stack.enter_context(mock.patch.dict(os.environ))
     for name in _SET_ASIDE:
         os.environ.pop(name, None)
@@ -153,7 +151,7 @@ def _set_environment(stack: ExitStack, values: Mapping[str, str]) -> None:
 def _connect(
     stack: ExitStack, models: Sequence[type[Task]], host: str | None, connection: type[SharedConnection]
 ) -> None:
-    """Connect the tables of these classes to a host, and create them, until the stack is closed."""
+    """Connect these classes' tables to a host, and create them, until the stack is closed."""
     for each in dict.fromkeys(model.tracker.table for model in models):
         stack.enter_context(mock.patch.object(each.owner.Meta, "host", host))
         stack.callback(each.reconnect, each.reconnect(connection))
@@ -161,9 +159,9 @@ def _connect(
 
 
 def open_local_table(table: type[T], *further: type[Task]) -> type[T]:
-    """Open tables as `local_table` does, until the program ends, for a script, a notebook or an example.
+    """Open tables like `local_table`, but until the program ends, for a script, a notebook or an example.
 
-    pytest closes them after it has imported all modules, so that tests begin with empty tables.
+    pytest closes them after importing all modules, so tests begin with empty tables.
 
     Examples:
         >>> open_local_table(AppTask)
@@ -172,5 +170,5 @@ def open_local_table(table: type[T], *further: type[Task]) -> type[T]:
 
 
 def close_local_tables() -> None:
-    """Close what `open_local_table` has opened."""
+    """Close the tables from `open_local_table`."""
     _left_open.close()

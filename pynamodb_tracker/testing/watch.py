@@ -14,7 +14,7 @@ GRACE = 5.0
 
 
 def end_with_input(child: subprocess.Popen[bytes]) -> None:
-    """End the child when standard input is closed, or kill it at once when a byte arrives."""
+    """End the child when standard input is closed, or kill it as soon as a byte arrives."""
     if os.read(0, 1):
         child.kill()
         return
@@ -26,7 +26,7 @@ def end_with_input(child: subprocess.Popen[bytes]) -> None:
 
 
 def main(command: list[str]) -> int:
-    """Run the command, pass its stderr on to stdout for as long as somebody reads it, and return its exit code."""
+    """Run the command, copy its stderr to stdout while somebody reads it, and return the exit code."""
     with subprocess.Popen(  # noqa: S603 - through no shell
         command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, bufsize=0
     ) as child:

@@ -175,7 +175,7 @@ def test_a_write_that_is_owed_is_tried_for_a_limited_time(
         return send()
 
     network.rule = rule
-    with mock.patch.object(store, "_candidates", return_value=[]):
+    with mock.patch.object(store, "_find_candidates", return_value=[]):
         due(store)
     assert at(10) in deadlines
 

@@ -140,7 +140,7 @@ def test_a_row_that_was_changed_by_hand_is_not_loaded() -> None:
     item = {**client(AppTask).get_item(TableName=AppTask.Meta.table_name, Key=key)["Item"], "next": time}
     put(AppTask, item)
     assert store.get_all_jobs() == []
-    assert "another time than its state" in str(store.unloadable()["j-1"])
+    assert "a different time than its state" in str(store.unloadable()["j-1"])
     put(AppTask, key)
     assert store.get_all_jobs() == []
     store.remove_all_jobs()
@@ -153,7 +153,7 @@ def test_a_state_under_another_id_is_not_loaded() -> None:
     assert job is not None
     key = {"task_id": {"S": "apscheduler#default"}, "use_case_id": {"S": "#aps#job#j-2"}}
     put(AppTask, {**key, **job.dump()})
-    with pytest.raises(ValueError, match="the item of job 'j-2' has the state of 'j-1'"):
+    with pytest.raises(ValueError, match="the item of job 'j-2' contains the state of 'j-1'"):
         store.lookup_job("j-2")
 
 

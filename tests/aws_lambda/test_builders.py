@@ -67,9 +67,9 @@ def test_an_item_of_a_stream_is_in_the_form_of_dynamodb() -> None:
     assert old.dynamodb is not None
     assert (new.dynamodb.keys, new.dynamodb.old_image) == ({"order_id": "o-1"}, {})
     assert new.dynamodb.new_image == old.dynamodb.old_image == {**item, "raw": "eA=="}
-    with pytest.raises(TypeError, match="a value of an item is text"):
+    with pytest.raises(TypeError, match="an item's value is text"):
         testing.dynamodb_event({"order_id": object()}, keys=["order_id"])
-    with pytest.raises(ValueError, match=r"keys names the key attributes.*not 'order_id'"):
+    with pytest.raises(ValueError, match=r"keys must name key attributes.*not 'order_id'"):
         testing.dynamodb_event(item, keys="order_id")
 
 

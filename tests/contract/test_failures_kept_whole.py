@@ -101,7 +101,7 @@ def test_a_log_that_cannot_be_read_hides_no_task_and_keeps_no_failure_from_being
         fail(Order.confirm_payment, "o-1", Broken(f"{number} {REASON}"))
         put(AppTask, {**log_item(), "piece": content})
         assert failures()[-1].message[:3] == f"{number} B"
-        assert "only the newest errors of Order 'o-1' are shown" in caplog.text
+        assert "showing only the newest errors of Order 'o-1'" in caplog.text
         (queried,) = Order.confirm_payment.failed.query()
         assert queried.errors == failures()
     fail(Order.confirm_payment, "o-1", Broken(f"2 {REASON}"))

@@ -186,7 +186,7 @@ def test_an_empty_text_is_stored_as_no_value() -> None:
 
 def test_a_value_that_is_no_key_of_an_index_is_refused_by_every_write() -> None:
     long = "é" * 513
-    with pytest.raises(ValueNotStorableError, match=r"customer cannot be stored: tasks are found by it.*1,026"):
+    with pytest.raises(ValueNotStorableError, match=r"customer cannot be stored: a FindBy key has.*1,026"):
         Quote.create("q-1", customer=long)
     report = Quote.create_many([{"task_id": "q-1", "customer": long}], threads=2)
     assert ids_of(report.refused) == ["q-1"]

@@ -167,7 +167,7 @@ def test_a_process_that_may_not_write_it_warns_once_and_counts_no_more(
         Letter.create(task_id)
     assert (tries, untils) == (["UpdateItem"] * 2, [timedelta(seconds=0.5)] * 2)
     assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert "is not counted any more by this process" in caplog.text
+    assert "this process stops counting the flow of" in caplog.text
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows does not fork")

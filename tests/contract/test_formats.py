@@ -63,7 +63,7 @@ def test_a_row_without_a_format_is_damaged() -> None:
 def test_what_changes_a_task_leaves_a_row_of_a_later_version_as_it_is(state: Any, command: str) -> None:
     Order.create("o-1", state=state)
     before = later()
-    with pytest.raises(TaskFormatError, match="a later version of pynamodb_tracker wrote it, in format 2") as caught:
+    with pytest.raises(TaskFormatError, match="a later version of pynamodb_tracker wrote it in format 2") as caught:
         COMMANDS[command]()
     assert (caught.value.task_id, caught.value.task is not None) == ("o-1", True)
     assert stored(Order, "o-1") == before

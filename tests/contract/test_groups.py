@@ -166,7 +166,7 @@ def test_every_end_hands_on_the_turn(end: Callable[[StoppedClock], None], clock:
 
 
 def test_a_task_of_a_group_that_repeats_is_refused_with_what_to_use_instead() -> None:
-    with unreached(), pytest.raises(ValueError, match=r"create a task of the group at each occurrence, by ctx\.create"):
+    with unreached(), pytest.raises(ValueError, match=r"a task in the group at each occurrence, with ctx\.create"):
         Order.create("o-1", group="customer-7", repeat=Repeat.every(timedelta(hours=1)))
 
 

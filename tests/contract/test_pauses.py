@@ -195,12 +195,12 @@ def test_what_was_read_last_holds_while_the_item_cannot_be_read(
         assert Order.reserve.run_all(done).paused
         assert len(caplog.messages) == warnings
     text = caplog.messages[0]
-    assert text.startswith("the control item of Order cannot be read")
-    assert text.endswith("known pauses hold: down")
+    assert text.startswith("cannot read the control item of Order")
+    assert text.endswith("(known pauses hold): down")
     watch._known.clear()
     assert pause.is_in_force
     assert Order.reserve.run_all(done).succeeded == ["o-1"]
-    assert "pauses are not known, and work goes on" in caplog.messages[-1]
+    assert "pauses are unknown, and work continues" in caplog.messages[-1]
 
 
 def test_pauses_are_known_to_a_process_that_may_not_record_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,7 +291,7 @@ def test_a_command_names_the_damaged_pause_that_keeps_it_from_being_stored(
     command: Callable[[], object], token: dict[str, Any]
 ) -> None:
     put(BankTask, {**CONTROL, "paused#200": {"M": {**token, "until": {"S": "9"}}}})
-    with pytest.raises(TrackerError, match=r"the control item of 'order'.*: paused#200 has no token, but .*; remove"):
+    with pytest.raises(TrackerError, match=r"the control item of 'order'.*: paused#200 has .* for a token: remove"):
         command()
 
 

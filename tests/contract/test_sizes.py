@@ -79,7 +79,10 @@ BORDERS: list[tuple[type[Any], int, bool]] = [
 def test_a_row_beyond_400_kb_is_refused_by_the_name_and_the_size_of_its_largest_attribute(
     name: str, values: dict[str, Any]
 ) -> None:
-    with recorded() as requests, pytest.raises(ValueNotStorableError, match=f"{name} alone has [0-9,]+") as caught:
+    with (
+        recorded() as requests,
+        pytest.raises(ValueNotStorableError, match=f"put {name}, which takes [0-9,]+") as caught,
+    ):
         Odd.create("o-1", **values)
     assert requests == []
     assert (caught.value.attribute, caught.value.task_id) == (name, "o-1")
@@ -95,7 +98,7 @@ def assign(task: AppTask, values: dict[str, Any]) -> None:
 @columns("name", "values")(TOO_LARGE)
 def test_a_block_that_makes_a_row_too_large_fails(name: str, values: dict[str, Any]) -> None:
     Odd.create("o-1", text="old")
-    with pytest.raises(ValueNotStorableError, match=f"{name} alone has [0-9,]+"), Odd.work.start("o-1") as ctx:
+    with pytest.raises(ValueNotStorableError, match=f"put {name}, which takes [0-9,]+"), Odd.work.start("o-1") as ctx:
         assign(ctx.task, values)
     task = Odd.get_task("o-1")
     assert (task.state, task.text) == (Odd.work.ignored, "old")

@@ -79,7 +79,7 @@ def test_a_step_inserted_by_renumbering_is_refused_with_the_numbers_to_give_back
     caplog.set_level(logging.INFO, "pynamodb_tracker")
 
     with pytest.raises(
-        DefinitionError, match=r"give back ship = Step\(200\), deliver = Step\(300\); number a new step"
+        DefinitionError, match=r"give back ship = Step\(200\), deliver = Step\(300\). Number a new step"
     ):
         WAYS[way](order)
     assert caplog.messages == []

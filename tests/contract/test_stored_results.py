@@ -156,7 +156,7 @@ def test_saved_progress_has_no_answer_yet() -> None:
         ({1: "a"}, "keys are strings"),
         ((1, 2), "the result is a tuple"),
         (float("nan"), "which JSON does not have"),
-        ("x" * 262_143, "has 262,145 bytes as JSON, and at most 262,144 are stored"),
+        ("x" * 262_143, "has 262,145 bytes as JSON, but at most 262,144 can be stored"),
         *((nested(depth), "the result is nested more than 200 levels deep") for depth in (200, 10_000)),
     ],
     ids=["object", "decimal", "key", "tuple", "nan", "large", "deep", "far too deep"],
@@ -176,7 +176,7 @@ def test_the_longest_answer_is_stored_and_the_row_still_has_its_limit() -> None:
     assert len(pay("x" * 262_142)) == 262_142
     assert len(Order.confirm_payment.result("o-1")) == 262_142
 
-    with pytest.raises(ValueNotStorableError, match="a row holds 409,600: result#"):
+    with pytest.raises(ValueNotStorableError, match="a row holds 409,600: put result#"):
         Order.ship.run("o-1", lambda _: "y" * 262_142, store_result=True)
 
 

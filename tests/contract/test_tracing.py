@@ -29,7 +29,7 @@ def test_a_trace_stays_with_the_task() -> None:
     [
         ("00-4bf9", TypeError, "a mapping of text to text"),
         ({"traceparent": 1}, TypeError, "a mapping of text to text"),
-        ({"t": "x" * MAX_TRACE_BYTES}, ValueError, "520 bytes as JSON, and at most 512"),
+        ({"t": "x" * MAX_TRACE_BYTES}, ValueError, "520 bytes as JSON, but at most 512"),
     ],
     ids=["text", "number", "large"],
 )

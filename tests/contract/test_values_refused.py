@@ -102,7 +102,7 @@ OF_JSON: list[Any] = [
     ("json", (1, 2), "json is a tuple"),
     ("json", {"a": Point(1, 2)}, r"json\['a'\] is a Point"),
     *(("json", {key: 2}, f"json has the key {key}: keys are strings") for key in (1, None, True, 1.5)),
-    ("json", "\ud83d\ude00", "json does not read back from JSON as it is"),
+    ("json", "\ud83d\ude00", "json does not read back equal from JSON"),
     *(("json", [value], r"json\[0\] is (nan|-?inf)") for value in (NAN, INF, -INF)),
     *(
         ("data", value, "data is a dictionary, not ")

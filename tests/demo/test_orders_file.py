@@ -93,8 +93,8 @@ def test_a_file_that_is_not_one_of_orders_is_refused(write: Write, content: str 
         ("a1,created\n\n,created\n", 4, "a task id has 1 to 1024 bytes, not 0"),
         ("a1,deliverd\n", 2, "unknown order_status 'deliverd'; did you mean 'delivered'?"),
         ("a1,\n", 2, "unknown order_status ''. Write one of created, "),
-        ("a1\n", 2, "the number of fields is not that of the header"),
-        ("a1,created,\n", 2, "the number of fields is not that of the header"),
+        ("a1\n", 2, "the line and the header have different numbers of fields"),
+        ("a1,created,\n", 2, "the line and the header have different numbers of fields"),
         ('"a\n1",created\na2,x\n', 4, "unknown order_status 'x'"),
     ],
 )

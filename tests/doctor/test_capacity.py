@@ -64,7 +64,7 @@ def test_a_low_limit_on_demand_is_reported(described: type[Task]) -> None:
     with answering(described, table={"OnDemandThroughput": {"MaxReadRequestUnits": -1, "MaxWriteRequestUnits": 9}}):
         finding = one(described, SUBJECT)
     assert (finding.severity, finding.found) == (Severity.ADVICE, "on demand, at most table 9 units per second")
-    assert "The limit allows 3 per second; DynamoDB throttles the rest." in finding.meaning
+    assert "The limit allows 3 per second, and DynamoDB throttles the rest." in finding.meaning
 
 
 @pytest.mark.parametrize("units", [-1, 1000])

@@ -129,8 +129,8 @@ def test_json_is_all_that_it_prints_for_programs(tmp_path: Path) -> None:
         "subject": "time to live",
         "found": "off",
         "expected": "on, by expire_time",
-        "meaning": "Without it, tasks of Order that have ended are not deleted in time: queries and counts hide "
-        "them, but they stay in the table.",
+        "meaning": "Without it, ended tasks of Order are not deleted in time. Queries and counts hide them, but "
+        "they stay in the table.",
         "to_do": "Call AppTask.update_ttl(ignore_update_ttl_errors=False).",
     }
 

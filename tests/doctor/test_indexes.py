@@ -24,7 +24,7 @@ def test_a_missing_status_index_is_wrong_queries_fail_and_runs_do_not(shop: type
         f"hash key status_key (S), range key due_time (S), projection INCLUDE {', '.join(PROJECTED)}"
     )
     assert finding.to_do.startswith("Add it")
-    assert "query, page, count, counts, due and run_all fail; start and run still work" in finding.meaning
+    assert "query, page, count, counts, due and run_all fail. start and run still work" in finding.meaning
     Parcel.create("p-1")
     Parcel.ship.run("p-1", lambda _: None)
     with pytest.raises(QueryError):
@@ -158,7 +158,7 @@ def test_each_way_in_which_dynamodb_refuses_an_index_that_differs_leads_to_the_d
             OPERATIONS[operation]()
         stub.assert_no_pending_responses()
     assert message in str(refusal.value)
-    assert "is not as its class declares it: pynamodb-tracker doctor says what differs" in str(refusal.value)
+    assert "does not match its class: run pynamodb-tracker doctor to see the differences" in str(refusal.value)
 
 
 def test_a_projection_without_attributes_that_the_tracker_does_not_read_is_advice(shop: type[Task]) -> None:
@@ -193,7 +193,7 @@ def test_a_projection_of_more_is_reported_with_the_additional_attributes(shop: t
     make(shop, projecting(*PROJECTED, "data"))
     finding = one(shop, "projection of status-index")
     assert finding.severity is Severity.ADVICE
-    assert finding.meaning.startswith("It also has data, which every write to the index pays for.")
+    assert finding.meaning.startswith("It also has data, which makes every write to the index more expensive.")
 
 
 def test_a_projection_in_another_order_is_the_same(shop: type[Task]) -> None:

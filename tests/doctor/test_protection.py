@@ -19,7 +19,7 @@ ON = {"PointInTimeRecoveryDescription": {"PointInTimeRecoveryStatus": "ENABLED"}
     ("status", "severity", "words"),
     [
         ("CREATING", Severity.WRONG, "Wait"),
-        ("UPDATING", Severity.ADVICE, "can be used meanwhile"),
+        ("UPDATING", Severity.ADVICE, "can use it in the meantime"),
         ("DELETING", Severity.WRONG, "being deleted"),
         ("INACCESSIBLE_ENCRYPTION_CREDENTIALS", Severity.WRONG, "KMS key"),
         ("ARCHIVED", Severity.WRONG, "Restore the backup"),
@@ -74,16 +74,16 @@ def test_a_retry_delay_that_fails_for_an_attempt_is_a_danger(
 SLOT = {"use_case_id": {"S": "#limit"}, "lock": {"S": "0" * 24}}
 
 
-LOST = "1 of 2 slots cannot be taken, the item"
+LOST = "1 of 2 slots cannot be taken, such as"
 
 
 @pytest.mark.parametrize(
     ("slot", "found"),
     [
         ({"task_id": {"S": "bank#01"}, "lock_expire_time": {"S": "2026-01-01T00:00:30.000000+0000"}}, None),
-        ({"task_id": {"S": "bank#01"}, "lock_expire_time": {"S": "soon"}}, f"{LOST} bank#01, #limit first"),
-        ({"task_id": {"S": "bank#00"}, "lock_expire_time": {"N": "1"}}, f"{LOST} bank#00, #limit first"),
-        ({"task_id": {"S": "bank#00"}, "lock": {"S": "mine"}}, f"{LOST} bank#00, #limit first"),
+        ({"task_id": {"S": "bank#01"}, "lock_expire_time": {"S": "soon"}}, f"{LOST} bank#01, #limit"),
+        ({"task_id": {"S": "bank#00"}, "lock_expire_time": {"N": "1"}}, f"{LOST} bank#00, #limit"),
+        ({"task_id": {"S": "bank#00"}, "lock": {"S": "mine"}}, f"{LOST} bank#00, #limit"),
         ({"task_id": {"S": "bank#01"}, "lock_expire_time": {"S": "2026-01-01T01:00:00.000000+0000"}}, LOST),
         ({"task_id": {"S": "bank#02"}, "lock_expire_time": {"S": "2026-01-01T00:00:30.000000+0000"}}, "1 slots above"),
         ({"task_id": {"S": "bank#02"}, "lock_expire_time": {"S": "2025-12-31T00:00:00.000000+0000"}}, None),
@@ -134,7 +134,7 @@ def test_point_in_time_recovery_that_the_caller_may_not_read_is_unknown(describe
         Severity.ADVICE,
         "unknown: AccessDeniedException: this is why",
     )
-    assert finding.to_do == "Allow dynamodb:DescribeContinuousBackups to the role that runs this check."
+    assert finding.to_do == "Grant dynamodb:DescribeContinuousBackups to the role that runs this check."
 
 
 def test_point_in_time_recovery_that_a_server_does_not_support_is_unknown(shop: type[Task]) -> None:

@@ -20,7 +20,7 @@ def test_eventually_consistent_replicas_are_dangerous(described: type[Task], con
         (finding,) = worse(described)
     assert (finding.severity, finding.subject) == (Severity.DANGER, "replicas")
     assert finding.found == "also in eu-west-1, us-east-2, eventually consistent"
-    assert "workers in two of them can hold the lock of one task at the same time" in finding.meaning
+    assert "Workers in two regions can hold the same task's lock at the same time" in finding.meaning
     assert "write in one region only" in finding.to_do
 
 

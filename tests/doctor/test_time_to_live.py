@@ -19,7 +19,7 @@ def test_with_keep_for_it_is_wrong_that_it_is_off(archive: type[Task]) -> None:
     make(archive, archive_by_hand(), expire=None)
     finding = one(archive, "time to live")
     assert (finding.severity, finding.found, finding.expected) == (Severity.WRONG, "off", "on, by expire_time")
-    assert "tasks of Receipt that have ended are not deleted in time" in finding.meaning
+    assert "ended tasks of Receipt are not deleted in time" in finding.meaning
     assert finding.to_do == "Call ArchiveTask.update_ttl(ignore_update_ttl_errors=False)."
     archive.update_ttl(ignore_update_ttl_errors=False)
     assert "time to live" not in subjects(archive)
@@ -29,7 +29,7 @@ def test_with_keep_for_it_is_wrong_that_it_goes_by_another_attribute(archive: ty
     make(archive, archive_by_hand(), expire="ttl")
     finding = one(archive, "time to live")
     assert (finding.severity, finding.found) == (Severity.WRONG, "on, by ttl")
-    assert "tasks of Receipt that have ended are not deleted in time" in finding.meaning
+    assert "ended tasks of Receipt are not deleted in time" in finding.meaning
     assert "stores ttl as a number, so it deletes no tasks" in finding.meaning
     assert "Turn it off, wait an hour" in finding.to_do
 
@@ -38,7 +38,7 @@ def test_without_keep_for_it_is_advice_to_turn_it_on(shop: type[Task]) -> None:
     make(shop, by_hand(), expire=None)
     finding = one(shop, "time to live")
     assert (finding.severity, finding.found) == (Severity.ADVICE, "off")
-    assert finding.meaning == "No imported use case has keep_for or keep_ignored_for, so this makes no difference yet."
+    assert finding.meaning == "No imported use case has keep_for or keep_ignored_for, so this does not matter yet."
 
 
 def test_without_keep_for_another_attribute_is_advice(shop: type[Task]) -> None:
@@ -77,7 +77,7 @@ def test_one_that_is_being_turned_off_is_off(described_archive: type[Task]) -> N
         (
             "AccessDeniedException",
             "AccessDeniedException: this is why",
-            "Allow dynamodb:DescribeTimeToLive to the role that runs this check.",
+            "Grant dynamodb:DescribeTimeToLive to the role that runs this check.",
         ),
         ("UnknownOperationException", "the server does not return it", "Check the table on AWS."),
     ],
@@ -88,4 +88,4 @@ def test_one_that_is_unknown_is_advice_and_not_wrong(
     with answering(described_archive, time_to_live=code):
         finding = one(described_archive, "time to live")
     assert (finding.severity, finding.found, finding.to_do) == (Severity.ADVICE, f"unknown: {why}", to_do)
-    assert "Without it, tasks of Receipt that have ended are not deleted" in finding.meaning
+    assert "Without it, ended tasks of Receipt are not deleted" in finding.meaning

@@ -145,7 +145,7 @@ def test_a_table_that_cannot_be_read_is_asked_once_and_keeps_no_gauge_of_another
     points = telemetry.points("pynamodb_tracker.due.age")
     assert {point.attributes["messaging.destination.name"] for point in points} == {"order.ship", "order.deliver"}
     assert [record.message for record in caplog.records if record.name == "pynamodb_tracker"] == [
-        "how long tasks of <Step Lost.find (10)> have been due cannot be read"
+        "cannot read how long tasks of <Step Lost.find (10)> have been due"
     ]
 
 

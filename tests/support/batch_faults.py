@@ -1,4 +1,4 @@
-"""What becomes of the requests in which several writes leave: all of one, or only some of its statements."""
+"""Faults for requests with several statements: they affect all statements, or only some."""
 
 from collections.abc import Callable
 
@@ -10,11 +10,11 @@ BATCH = "BatchExecuteStatement"
 
 Send = Callable[[], Answer]
 Fault = Callable[[Request, Send], Answer]
-"""Called with a request of several statements, and the means to send it."""
+"""Called with a request that has several statements, and a function that sends it."""
 
 
 def of_batches(fault: Fault, *, times: int = 1000, probes: bool = False) -> Rule:
-    """Return a rule for the first requests of several statements; `probes` are requests of one, and count as well."""
+    """Return a rule for the first requests with several statements. `probes` includes those with only one."""
     left = [None] * times
 
     def rule(operation: str, request: Request, send: Send) -> Answer:
@@ -27,34 +27,34 @@ def of_batches(fault: Fault, *, times: int = 1000, probes: bool = False) -> Rule
 
 
 def lost(_request: Request, send: Send) -> Answer:
-    """Carry it out, and answer nothing."""
+    """Apply the request, but lose the response."""
     send()
     raise ReadTimeoutError(endpoint_url="of the test")
 
 
 def loses(_request: Request, _send: Send) -> Answer:
-    """Do not carry it out, and answer nothing."""
+    """Lose the request."""
     raise ReadTimeoutError(endpoint_url="of the test")
 
 
 def repeated(_request: Request, send: Send) -> Answer:
-    """Carry it out twice, and answer what came of it the second time."""
+    """Apply the request twice, and return the second response."""
     send()
     return send()
 
 
 def denied(_request: Request, _send: Send) -> Answer:
-    """Refuse it as a whole."""
+    """Deny the whole request."""
     raise error(BATCH, "AccessDeniedException")
 
 
 def raises(_request: Request, _send: Send) -> Answer:
-    """Do what an emulator does that knows nothing of it."""
+    """Behave like an emulator that does not know the request."""
     raise AssertionError("not implemented")
 
 
 def for_some(code: str, *, applied: bool = False) -> Fault:
-    """Answer every second statement with an error, whether it was applied or not."""
+    """Respond to every second statement with an error, and apply it only if `applied`."""
 
     def fault(request: Request, send: Send) -> Answer:
         statements = request["Statements"]
@@ -72,12 +72,12 @@ def for_some(code: str, *, applied: bool = False) -> Fault:
 
 
 def responds_to_each(code: str) -> Fault:
-    """Answer every statement with an error, and apply none."""
+    """Respond to every statement with an error, and apply none."""
     return lambda request, _send: {"Responses": [{"Error": {"Code": code}} for _ in request["Statements"]]}
 
 
 def without_rows(_request: Request, send: Send) -> Answer:
-    """Return no row, be it with a success or with a refusal."""
+    """Leave the rows out of all responses and refusals."""
     answer = send()
     for response in answer["Responses"]:
         response.pop("Item", None)
@@ -86,7 +86,7 @@ def without_rows(_request: Request, send: Send) -> Answer:
 
 
 def ignores_conditions(request: Request, send: Send) -> Answer:
-    """Apply each statement to the row of its key, whatever else it demands."""
+    """Apply each statement by its key, ignoring its other conditions."""
     for statement in request["Statements"]:
         text, _, rest = statement["Statement"].partition(" AND (")
         _, returning, what = rest.rpartition(" RETURNING ")

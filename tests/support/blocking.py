@@ -1,4 +1,4 @@
-"""The asyncio client behind the interface of the blocking one, so that a test can run through either."""
+"""Wraps the asyncio client in the interface of the blocking one, so that a test can use either."""
 
 import asyncio
 import functools
@@ -15,14 +15,14 @@ from pynamodb_tracker import BoundStep
 
 START = [("moto", "start"), ("dynoxide", "start")]
 CLIENTS = [*START, ("moto", "astart")]
-"""The requests of both clients are the same, so the one for asyncio needs no second engine."""
+"""Both clients send the same requests, so one engine is enough for asyncio."""
 
 only_blocking = pytest.mark.only_blocking
-"""For a test about something that the asyncio client does not have, or has in another form."""
+"""Marks tests of features that the asyncio client lacks or provides in another form."""
 
 
 class _Blocking:
-    """An async context manager for `with`; what it yields has methods that block instead of coroutine functions."""
+    """Wraps an async context manager for `with`. The value that it yields gets blocking methods."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, inner: AbstractAsyncContextManager[Any, bool | None]) -> None:
         self._loop = loop
@@ -39,8 +39,6 @@ class _Blocking:
 
 
 class _Context:
-    """What a block gets."""
-
     def __init__(self, loop: asyncio.AbstractEventLoop, ctx: Any) -> None:
         self._loop = loop
         self._ctx = ctx
@@ -58,12 +56,12 @@ class _Context:
 
 @contextmanager
 def through_asyncio() -> Iterator[None]:
-    """Have `start`, and what is made of it, claim, run and end every task through `astart` meanwhile."""
+    """Make `start` use `astart` during this block."""
     with asyncio.Runner() as runner:
         loop, original = runner.get_loop(), BoundStep.start
 
         def start(step: BoundStep[Any], task_id: str, **options: Any) -> _Blocking:
-            with mock.patch.object(BoundStep, "start", original):  # which `astart` calls
+            with mock.patch.object(BoundStep, "start", original):  # because `astart` calls it
                 return _Blocking(loop, step.astart(task_id, **options))
 
         with mock.patch.object(BoundStep, "start", start):

@@ -1,4 +1,4 @@
-"""How much work a function does, as the number of calls: the same on each machine, however busy it is."""
+"""Measures work as the number of function calls, which is the same on every machine."""
 
 import sys
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def calls_of(function: Callable[[], object]) -> int:
-    """Return how many functions are called until this one has returned, in Python and in C."""
+    """Count the functions that this one calls, in Python and in C."""
     count = 0
 
     def counted(_: FrameType, event: str, __: Any) -> None:

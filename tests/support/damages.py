@@ -1,4 +1,4 @@
-"""Rows as the tracker never writes them: each attribute missing, of a wrong type, or with a hostile value."""
+"""Damaged rows: every attribute once missing, once of a wrong type, and with invalid values."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -12,23 +12,21 @@ from tests.support.rows import client, stored
 from tests.support.workers import die
 
 _KEYS = {"task_id", "use_case_id", "status_key", "due_time"}
-"""The keys of the table and of its index: DynamoDB stores no row in which they have a wrong type."""
+"""The keys of the table and its index. DynamoDB does not store them with a wrong type."""
 
 _MOST_WRITES = 25
 
 
 class DepotTask(Task):
-    """The table."""
-
     class Meta:
-        """Its name and its endpoint are those of the engine, while a test runs."""
+        """A running test replaces the name and sets an endpoint."""
 
         table_name = "depot"
         region = "us-east-1"
 
 
 class Parcel(DepotTask):
-    """One step: its success is the task's end."""
+    """A use case with one step."""
 
     use_case_id = UseCase("parcel", keep_for=timedelta(days=30))
 
@@ -40,21 +38,19 @@ class Parcel(DepotTask):
 
 
 class Damage(NamedTuple):
-    """What is wrong with one row."""
-
     attribute: str
-    """Its stored name."""
+    """The attribute's stored name."""
     how: str
     changes: dict[str, Any]
-    """Stored values by name; None removes one."""
+    """Stored values by name. None removes one."""
     runs: bool = False
-    """Whether the task runs, because the attribute does not matter then, or the claim writes it anew."""
+    """Whether the task runs anyway, because the attribute does not matter or the claim overwrites it."""
     fails: bool = False
-    """Whether the block runs, and the attempt fails afterwards."""
+    """Whether the block runs, but the attempt fails afterwards."""
     was_running: bool = False
-    """Whether a worker died with it; otherwise the task is pending."""
+    """Whether a worker died while running the task. Otherwise the task is pending."""
     is_hidden: bool = False
-    """Whether the index has no such row, or does not have it among those that are due."""
+    """Whether the row is missing from the index, or not due there."""
 
     @property
     def task_id(self) -> str:
@@ -62,23 +58,23 @@ class Damage(NamedTuple):
 
     @property
     def named(self) -> str:
-        """The name of the attribute in the class."""
+        """The attribute's name in the class."""
         return {"v": "format_version"}.get(self.attribute, self.attribute)
 
     @property
     def is_unreadable(self) -> bool:
-        """Whether the row says so as it is loaded; other damages show where the attribute is used."""
+        """Whether the damage shows when the row is loaded. Other damages show when the attribute is used."""
         return not self.fails and (self.attribute, self.how) not in _FOUND_LATER
 
     def is_named_in(self, text: object) -> bool:
-        """Return whether a text names the attribute; its task's id does not count."""
+        """Return whether a text names the attribute, apart from the task id."""
         return self.attribute in str(text).replace(self.task_id, "")
 
 
 _FOUND_LATER = {("data", "no JSON"), ("data", "no dictionary"), ("status_key", "of another state")}
 
 HEALTHY = ["healthy 0", "healthy 1", "healthy 2"]
-"""The ids of tasks without any damage: due before, with, and after the damaged ones."""
+"""Ids of undamaged tasks that are due before, with, and after the damaged ones."""
 
 _WRITTEN_BY_CLAIM = {"status_key", "lock_expire_time", "worker", "saves", "update_time", "expire_time"}
 _OF_THE_USER = {"data", "weight"}
@@ -86,7 +82,7 @@ _OF_THE_USER = {"data", "weight"}
 _MISSING = ("status", "due_time", "create_time", "creation", "attempt", "fence", "unfinished", "v")
 
 _NULL = ("queued", "lock", "parent")
-"""Attributes that a row may lack: NULL in one is neither that nor a value."""
+"""Optional attributes in which NULL is neither a value nor the same as absence."""
 
 _HOSTILE: dict[str, tuple[dict[str, Any], ...]] = {
     "status": ({"N": "1.5"}, {"N": "-1"}, {"N": "9" * 30}),
@@ -119,7 +115,7 @@ _HOSTILE: dict[str, tuple[dict[str, Any], ...]] = {
     "last_run": ({"S": "{}"}, {"S": "[1]"}),
     "trace": ({"S": "[1, 2]"}, {"S": "{"}),
 }
-"""Values of the right type that the tracker never stores."""
+"""Values with the right type that the tracker never stores."""
 
 _WHILE_RUNNING: dict[str, tuple[dict[str, Any] | None, ...]] = {
     "lock": ({"S": "f" * 24},),
@@ -166,7 +162,7 @@ def ignored(_ctx: ExecutionContext[Any]) -> None:
 
 
 def put_rows(clock: StoppedClock, damages: list[Damage]) -> None:
-    """Store one row for each damage, and the healthy ones."""
+    """Store one row per damage, and the healthy ones."""
     Parcel.create("pending", data={"fragile": True})
     Parcel.create("running")
     die(Parcel.pack, "running")

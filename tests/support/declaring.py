@@ -1,4 +1,4 @@
-"""Classes made on the spot, so that a test can declare one wrongly in a line."""
+"""Creates classes on the fly, so that a test can declare one wrongly in one line."""
 
 import types
 from typing import Any

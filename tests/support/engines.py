@@ -1,4 +1,4 @@
-"""Two engines that look alike to a test: moto, and dynoxide."""
+"""Two interchangeable engines for tests: moto and dynoxide."""
 
 import functools
 import os
@@ -30,20 +30,20 @@ hurry()
 ENGINES = [("moto",), ("dynoxide",)]
 
 only_moto = pytest.mark.parametrize("engine", ["moto"], indirect=True)
-"""For tests of what the engine has no part in, such as requests that do not reach it."""
+"""For tests in which the engine does not matter, for example because no requests reach it."""
 
 only_dynoxide = pytest.mark.parametrize("engine", [pytest.param("dynoxide", marks=pytest.mark.engine)], indirect=True)
-"""For a test of the contract that sends hundreds of requests: moto takes many times as long, and decides nothing."""
+"""For contract tests with hundreds of requests. moto is many times slower, and adds nothing."""
 
 
 def chosen(config: pytest.Config, ways: Sequence[tuple[str, ...]]) -> list[Any]:
-    """Return the ways to run a test that the options of pytest ask for, as values for `parametrize`.
+    """Return the ways to run a test that pytest's options select, as values for `parametrize`.
 
-    pytest makes no other tests: making thousands and leaving them out takes seconds in each process.
+    pytest does not create the other tests, because creating and skipping thousands takes seconds per process.
 
     Args:
-        config: `--quick` wants moto. `--one-engine` wants dynoxide, and moto where dynoxide has no such way.
-        ways: an engine each, and what else differs.
+        config: `--quick` selects moto. `--one-engine` selects dynoxide, or moto where dynoxide lacks that way.
+        ways: An engine each, and further parameters.
     """
     if config.getoption("quick"):
         ways = [way for way in ways if way[0] == "moto"]
@@ -53,71 +53,70 @@ def chosen(config: pytest.Config, ways: Sequence[tuple[str, ...]]) -> list[Any]:
 
 
 def _prefers_dynoxide(config: pytest.Config) -> bool:
-    """Return whether tests run on dynoxide alone. A request to it takes a third of the CPU time that moto needs."""
+    """Return whether tests should run only on dynoxide, where a request takes a third of moto's CPU time."""
     return bool(config.getoption("one_engine")) and bool({VARIABLE, PATH_VARIABLE} & os.environ.keys())
 
 
 def values(ways: Sequence[tuple[str, ...]]) -> list[Any]:
-    """Return all of these ways as values for `parametrize`."""
     return [pytest.param(*way, marks=[pytest.mark.engine] if way[0] == "dynoxide" else []) for way in ways]
 
 
 @functools.cache
 def _loader() -> Loader:
-    """Return what reads the descriptions of AWS and keeps them: reading them takes longer than most tests."""
+    """Return a loader that keeps AWS's service descriptions. Reading them takes longer than most tests."""
     loader: Loader = botocore.session.get_session().get_component("data_loader")
     return loader
 
 
 def quick_session() -> botocore.session.Session:
-    """Return a botocore session, with credentials of its own, that has the descriptions of AWS from the one before."""
-    session = botocore.session.get_session()  # made after the import of moto, whose handlers it gets
+    """Return a botocore session with its own credentials, and service descriptions that are already loaded."""
+    session = botocore.session.get_session()  # created after importing moto, so that it gets moto's handlers
     session.register_component("data_loader", _loader())
     return session
 
 
 def quick_sessions() -> AbstractContextManager[object]:
-    """Have every client of this process built from such a session."""
+    """Build all clients in this process from such sessions."""
     return mock.patch.object(pynamodb.connection.base, "get_session", quick_session)
 
 
 class Engine(ABC):
-    """The tables of a test module on one engine."""
+    """One test module's tables on one engine."""
 
     def __init__(self, tables: Sequence[type[Task]]) -> None:
         self.tables = tables
 
     @abstractmethod
     def empty(self) -> None:
-        """Delete every row of every table."""
+        """Delete all rows in all tables."""
 
 
 class Moto(Engine):
-    """In this process: quick, and good for what one thread does."""
+    """An engine in this process: quick, and correct for a single thread."""
 
     @classmethod
     @contextmanager
     def of(cls, tables: Sequence[type[Task]]) -> Iterator[Engine]:
-        """Have the tables in memory."""
+        """Create the tables in memory."""
         with quick_sessions(), local_table(*tables), ExitStack() as stack:
             for table in tables:
                 stack.callback(_close, table)
             yield cls(tables)
 
     def empty(self) -> None:
-        """Forget the rows, without a request: a request to moto takes milliseconds."""
+        """Drop the rows without a request, because a request to moto takes milliseconds."""
         backend = dynamodb_backends[DEFAULT_ACCOUNT_ID]["us-east-1"]
         for table in self.tables:
             backend.tables[table.Meta.table_name].items.clear()
 
 
 class Dynoxide(Engine):
-    """In a process of its own: it decides what is right."""
+    """An engine in a separate process, which is the reference."""
 
     @classmethod
     @contextmanager
     def of(cls, tables: Sequence[type[Task]], endpoint: str, *, suffix: str | None = None) -> Iterator[Engine]:
-        """Create the tables, under unique names unless a suffix is given."""
+        """Create the tables, with unique names unless a suffix is given."""
         with quick_sessions(), ExitStack() as stack:
             for table in tables:
                 name = table.Meta.table_name + (f"-{uuid.uuid4().hex}" if suffix is None else suffix)
@@ -130,7 +129,7 @@ class Dynoxide(Engine):
             yield cls(tables)
 
     def empty(self) -> None:
-        """Delete the rows, or the whole table where there are many."""
+        """Delete the rows, or the whole table if there are many."""
         for table in self.tables:
             rows = list(keys(table))
             if len(rows) > _MOST_WRITES:
@@ -144,7 +143,7 @@ class Dynoxide(Engine):
 def opened(
     *tables: type[Task], scope: Literal["function", "module", "package"] = "package", in_memory: bool = True
 ) -> Any:
-    """Return the fixture `engine` that opens these tables once for its scope: in memory, or where that is quickest."""
+    """Return the fixture `engine`, which opens these tables once per scope, in memory or on the quickest engine."""
 
     @pytest.fixture(scope=scope)
     def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
@@ -156,14 +155,14 @@ def opened(
 
 @pytest.fixture
 def empty_tables(engine: Engine, stopped_clock: StoppedClock) -> Iterator[StoppedClock]:
-    """Give the test the tables, empty, and a clock that it moves."""
+    """Give the test empty tables, and a clock that it can move."""
     yield stopped_clock
     engine.empty()
 
 
 @contextmanager
 def quickest(request: pytest.FixtureRequest, *tables: type[Task]) -> Iterator[Engine]:
-    """Open tables for tests to which the engine does not matter: on dynoxide in `make test`, else on moto."""
+    """Open tables for tests in which the engine does not matter: on dynoxide in `make test`, otherwise on moto."""
     if _prefers_dynoxide(request.config):
         with Dynoxide.of(tables, request.getfixturevalue("dynamodb").endpoint, suffix="") as engine:
             yield engine
@@ -173,5 +172,5 @@ def quickest(request: pytest.FixtureRequest, *tables: type[Task]) -> Iterator[En
 
 
 def _close(table: type[Task]) -> None:
-    """Close the connections of the client, so that none is left to the garbage collector."""
+    """Close the client's connections, so that the garbage collector does not have to."""
     client(table).close()

@@ -1,4 +1,4 @@
-"""Fixtures of the tests on dynoxide: a table, workers with clients of their own, an SDK that never waits."""
+"""Fixtures for tests on dynoxide: a table, workers with their own clients, and an SDK that never waits."""
 
 import contextlib
 import itertools
@@ -23,13 +23,13 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="session")
 def session() -> botocore.session.Session:
-    """Return one botocore session: loading its descriptions of AWS takes longer than most of these tests."""
+    """Return a shared botocore session, because loading its service descriptions takes longer than most tests."""
     return botocore.session.get_session()
 
 
 @pytest.fixture(autouse=True)
 def quick_sdk(monkeypatch: pytest.MonkeyPatch, session: botocore.session.Session) -> None:
-    """Let the SDK repeat a request at once instead of after up to a second, and build clients from one session."""
+    """Remove the SDK's pauses of up to a second, and build all clients from one session."""
     backoff = botocore.retries.standard.ExponentialBackoff
     monkeypatch.setattr(backoff, "delay_amount", lambda *_: 0.0)
     monkeypatch.setattr(pynamodb.connection.base, "get_session", lambda: session)
@@ -37,7 +37,7 @@ def quick_sdk(monkeypatch: pytest.MonkeyPatch, session: botocore.session.Session
 
 @pytest.fixture(scope="session")
 def table(dynamodb: Engine) -> Iterator[str]:
-    """Create one table for all tests of a folder, and return its name."""
+    """Create one table per folder of tests, and return its name."""
     table = f"orders-{os.getpid()}-{next(_numbers)}"
     owner = orders(dynamodb.endpoint, table)
     owner.create_table(wait=True)
@@ -48,13 +48,13 @@ def table(dynamodb: Engine) -> Iterator[str]:
 
 @pytest.fixture
 def name() -> str:
-    """Return the name of a use case that no other test has."""
+    """Return a use case name that no other test uses."""
     return f"order-{next(_numbers)}"
 
 
 @pytest.fixture
 def new_worker(table: str, name: str) -> Iterator[NewWorker]:
-    """Return a function that declares the use case for one more worker, with a client of its own."""
+    """Return a function that declares the use case for another worker, with its own client."""
     with contextlib.ExitStack() as stack:
 
         def declare(endpoint: str, **options: Any) -> Any:
@@ -67,20 +67,20 @@ def new_worker(table: str, name: str) -> Iterator[NewWorker]:
 
 @pytest.fixture
 def order(new_worker: NewWorker, proxy: Proxy) -> Any:
-    """Return the use case of a worker behind the proxy."""
+    """Return the use case for a worker behind the proxy."""
     return new_worker(proxy.endpoint)
 
 
 @pytest.fixture
 def rival(new_worker: NewWorker, dynamodb: Engine) -> Any:
-    """Return the use case of a worker whose requests all arrive, also while a rule of the proxy is deciding."""
+    """Return the use case for a worker that bypasses the proxy, even while one of its rules is running."""
     return new_worker(dynamodb.endpoint)
 
 
 @pytest.fixture
 def freeze(new_worker: NewWorker, proxy: Proxy) -> Iterator[Callable[..., "Frozen"]]:
-    """Return a function that starts a run and leaves it inside its block, like a worker that died or is frozen."""
-    del new_worker  # named because its clients close later than the last run ends
+    """Return a function that starts a run and leaves it inside its block, like a dead or frozen worker."""
+    del new_worker  # only needed so that its clients close after the last run has ended
     runs: list[Frozen] = []
 
     def start(step: Any, task_id: str, **options: Any) -> Frozen:
@@ -95,14 +95,14 @@ def freeze(new_worker: NewWorker, proxy: Proxy) -> Iterator[Callable[..., "Froze
 
 
 class Frozen:
-    """A run whose block has begun, and ends on request."""
+    """A run inside its block, which ends on request."""
 
     def __init__(self, run: contextlib.AbstractContextManager[Any]) -> None:
         self._run = run
         self.ctx = run.__enter__()
 
     def wake(self, error: BaseException | None = None) -> None:
-        """End the block, with that exception or none; the second time nothing happens."""
+        """End the block, optionally with an exception. A second call does nothing."""
         run, self._run = self._run, contextlib.nullcontext()
         if not run.__exit__(type(error) if error else None, error, None) and error:
             raise error

@@ -1,7 +1,7 @@
-"""Python programs that are forked from a process which has imported the library already.
+"""Runs Python programs in processes that are forked from one with the library already imported.
 
-Starting Python, importing the command line and reading botocore's descriptions of AWS takes half a second of CPU time.
-Tests that are not about the start itself fork a process that has done all this.
+Starting Python, importing the command line and reading botocore's service descriptions takes half a second of CPU time,
+which tests that are not about starting can save.
 """
 
 import atexit
@@ -28,9 +28,9 @@ _DEFAULTS = ("SIGHUP", "SIGTERM", "SIGUSR1")
 
 
 class Forked(subprocess.Popen[Any]):
-    """`python -m MODULE ARGUMENTS`, forked: `Forked([MODULE, *ARGUMENTS], ...)` has the other options of Popen.
+    """Runs `python -m MODULE ARGUMENTS` in a forked process, with Popen's options: `Forked([MODULE, *ARGUMENTS], ...)`.
 
-    Signals that this process ignores are ignored by the program, too, as after a start.
+    The program ignores the same signals as this process, as it would after a normal start.
     """
 
     def _execute_child(self, *given: Any, **named: Any) -> None:
@@ -39,7 +39,7 @@ class Forked(subprocess.Popen[Any]):
         streams = [DupFd(number if end == -1 else end) for number, end in enumerate(ends)]
         ignored = [name for name in ("SIGINT", *_DEFAULTS) if signal.getsignal(getattr(signal, name)) == signal.SIG_IGN]
         environment = dict(options["env"] or os.environ)
-        cwd = os.fspath(options["cwd"] or os.getcwd())  # noqa: PTH109 - and not a Path, to send it
+        cwd = os.fspath(options["cwd"] or os.getcwd())  # noqa: PTH109 - it is sent to the process as text
         arguments = (streams, options["args"], cwd, environment, ignored, options["start_new_session"])
         self._process = FORKS.Process(target=_become, args=arguments)
         self._process.start()
@@ -47,7 +47,7 @@ class Forked(subprocess.Popen[Any]):
         self.pid = self._process.pid
         self._child_created = True
         pipes = [options[name] for name in ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")]
-        self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]  # those of the program
+        self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]  # the program's ends
 
     def _try_wait(self, flags: int) -> tuple[int, int]:
         self._process.join(0 if flags else None)
@@ -63,7 +63,7 @@ class Forked(subprocess.Popen[Any]):
         return self.returncode
 
 
-def _become(  # noqa: PLR0917 - arguments of a process
+def _become(  # noqa: PLR0917 - a process takes positional arguments
     streams: Sequence[Any],
     command: Sequence[str],
     cwd: str,
@@ -71,14 +71,14 @@ def _become(  # noqa: PLR0917 - arguments of a process
     ignored: Sequence[str],
     start_new_session: bool,  # noqa: FBT001
 ) -> None:
-    """Be that program, in this process, and end with its exit code."""
+    """Turn this process into the program, and exit with its code."""
     if start_new_session:
         os.setsid()
     for number, stream in enumerate(streams):
         found = stream.detach()
         os.dup2(found, number)
         os.close(found)
-    sys.stdin = open(0, closefd=False)  # noqa: SIM115 - as Python opens it
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115 - Python opens it in the same way
     sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", closefd=False, errors="backslashreplace", buffering=1)  # noqa: SIM115
     sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr  # type: ignore[misc]
@@ -88,7 +88,7 @@ def _become(  # noqa: PLR0917 - arguments of a process
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(cwd)
-    multiprocessing.process.ORIGINAL_DIR = cwd  # type: ignore[attr-defined]  # where its own processes begin
+    multiprocessing.process.ORIGINAL_DIR = cwd  # type: ignore[attr-defined]  # where its own child processes start
     module, *arguments = command
     sys.argv = [module, *arguments]
     sys.path.insert(0, cwd)
@@ -100,14 +100,14 @@ _LOADER = botocore.session.get_session().get_component("data_loader")
 
 
 def _session() -> botocore.session.Session:
-    """Return a session of its own, with credentials of its own, that need not read the descriptions of AWS."""
+    """Return a session with its own credentials that does not have to read the service descriptions."""
     session = botocore.session.get_session()
     session.register_component("data_loader", _LOADER)
     return session
 
 
 def _run(module: str) -> int:
-    """Run a module as Python does, up to the end of its threads, and return the exit code."""
+    """Run a module like Python does, wait for its threads, and return the exit code."""
     code = 0
     try:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
@@ -117,7 +117,7 @@ def _run(module: str) -> int:
             sys.stderr.write(f"{ended.code}\n")
     except KeyboardInterrupt:
         code = 128 + signal.SIGINT
-    except BaseException:  # noqa: BLE001 - the last thing that Python does with any
+    except BaseException:  # noqa: BLE001 - Python prints any exception at the end, too
         traceback.print_exc()
         code = 1
     threading._shutdown()  # type: ignore[attr-defined]

@@ -1,6 +1,6 @@
-"""What a worker process with a heartbeat does: it says when it is inside its block, and stays until it is let go.
+"""A worker process with a heartbeat. It reports when it is inside its block, and stays there until it is released.
 
-Its clock stands still, and the test moves it.
+Its clock is stopped, and the test moves it.
 """
 
 import json
@@ -19,24 +19,21 @@ SECONDS = 60.0
 
 
 class BeatingWorker(Worker):
-    """One process of this module."""
-
     main = "tests.support.heartbeat_process"
 
     def advance(self, time: timedelta) -> None:
-        """Move its clock."""
         self.stdin.write(f"{time.total_seconds()}\n")
         self.stdin.flush()
 
 
 def _follow(clock: StoppedClock) -> None:
-    """Move the clock by as many seconds as each line says, until the worker is let go."""
+    """Move the clock by the seconds in each line, until the worker is released."""
     while (line := sys.stdin.readline().strip()) != "go":
         clock.advance(timedelta(seconds=float(line)))
 
 
 def stay(order: Any, task_id: str, clock: StoppedClock) -> bool:
-    """Stay in the block; report whether the lock was lost at the end of it."""
+    """Stay in the block, and report whether the lock was lost."""
     with order.confirm.start(task_id, heartbeat=True) as ctx:
         tell("inside")
         _follow(clock)
@@ -45,7 +42,7 @@ def stay(order: Any, task_id: str, clock: StoppedClock) -> bool:
 
 
 def wake(order: Any, task_id: str, clock: StoppedClock) -> dict[str, Any]:
-    """Be frozen in the block, and then report, on request, what the block finds out."""
+    """Be frozen in the block, and then report what the block finds out."""
     told: dict[str, Any] = {}
     try:
         with order.confirm.start(task_id, heartbeat=True) as ctx:
@@ -61,7 +58,7 @@ def wake(order: Any, task_id: str, clock: StoppedClock) -> dict[str, Any]:
 
 
 def go_on(order: Any, task_id: str, clock: StoppedClock) -> str:
-    """Be frozen in the block, and end it once the lock is no longer over."""
+    """Be frozen in the block, and end it once the lock is valid again."""
     with order.confirm.start(task_id, heartbeat=True) as ctx:
         tell("inside")
         _follow(clock)
@@ -70,7 +67,7 @@ def go_on(order: Any, task_id: str, clock: StoppedClock) -> str:
 
 
 def die(order: Any, task_id: str, clock: StoppedClock) -> None:
-    """Stay in the block until the process is ended."""
+    """Stay in the block until the process is killed."""
     with order.confirm.start(task_id, heartbeat=True):
         tell("inside")
         _follow(clock)
@@ -85,7 +82,6 @@ def _refusal(do: Any) -> str | None:
 
 
 def main(settings: dict[str, Any], command: str, task_id: str) -> None:
-    """Do what the command says."""
     times = {name: timedelta(seconds=settings[name]) for name in ("margin", "lock_for")}
     with stopped_clock(datetime.fromisoformat(settings.pop("now"))) as clock:
         tell(json.dumps(globals()[command](orders(**settings | times), task_id, clock)))

@@ -1,4 +1,4 @@
-"""A small table for tests of requests that fail within the SDK."""
+"""A small table for tests of requests that fail inside the SDK."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,7 +31,7 @@ class Job(JobTask):
 
 @contextmanager
 def jobs(request: pytest.FixtureRequest | None = None, *, retries: int) -> Iterator[Sdk]:
-    """Yield the SDK of the table, with so many retries; a fixture's request puts it where it is quick."""
+    """Yield the table's SDK with that many retries, on moto or, with a fixture's request, on the quickest engine."""
     with (
         mock.patch.object(JobTask.Meta, "max_retry_attempts", retries),
         Moto.of([JobTask]) if request is None else quickest(request, JobTask),

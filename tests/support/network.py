@@ -1,4 +1,4 @@
-"""What becomes of requests on their way: no answer, an engine that cannot do it now, or a rival in between."""
+"""Network faults: lost responses, throttling, or a rival between two requests."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,32 +13,30 @@ from pynamodb.exceptions import CancellationReason, VerboseClientError
 Request = dict[str, Any]
 Answer = dict[str, Any]
 Rule = Callable[[str, Request, Callable[[], Answer]], Answer]
-"""Called with the operation, the request, and the means to send it."""
+"""Called with the operation, the request, and a function that sends it."""
 
 SKIPPED_OCCURRENCES = 6
-"""How often a request that is throttled is sent, all in all."""
+"""How often a throttled request is sent in total."""
 
 
 def passing(_operation: str, _request: Request, send: Callable[[], Answer]) -> Answer:
-    """Let every request through."""
     return send()
 
 
 class Network:
-    """Between all clients of this process and the engine, the hurried ones included; it does what its `rule` says."""
+    """Stands between this process's clients and the engine, and applies its `rule`."""
 
     def __init__(self) -> None:
         self.rule: Rule = passing
         self.original = Connection.dispatch
 
     def dispatch(self, connection: Connection, operation: str, request: Request) -> Answer:
-        """Send a request as the rule says."""
         return self.rule(operation, request, lambda: self.original(connection, operation, request))
 
 
 @pytest.fixture
 def network(monkeypatch: pytest.MonkeyPatch) -> Network:
-    """Put a network between the library and the engine that lets everything through until its `rule` is set."""
+    """Insert a network that lets everything through until its `rule` is set."""
     network = Network()
 
     def dispatch(connection: Connection, operation_name: str, operation_kwargs: Any) -> Any:
@@ -50,7 +48,7 @@ def network(monkeypatch: pytest.MonkeyPatch) -> Network:
 
 @contextmanager
 def unreached() -> Iterator[None]:
-    """Fail the test if anything is sent meanwhile."""
+    """Fail the test if this block sends anything."""
 
     def dispatch(_: Connection, operation: str, _request: Request) -> Answer:
         pytest.fail(f"{operation} was sent")
@@ -60,7 +58,7 @@ def unreached() -> Iterator[None]:
 
 
 def unheard(*operations: str) -> Rule:
-    """Carry these out, each one once, and answer none of them."""
+    """Apply each of these operations once, but lose their responses."""
     done: list[str] = []
 
     def rule(operation: str, _request: Request, send: Callable[[], Answer]) -> Answer:
@@ -75,7 +73,7 @@ def unheard(*operations: str) -> Rule:
 
 
 def silent(*operations: str) -> Rule:
-    """Carry none of these out, and answer none."""
+    """Lose these requests."""
 
     def rule(operation: str, _request: Request, send: Callable[[], Answer]) -> Answer:
         if operation in operations:
@@ -86,7 +84,7 @@ def silent(*operations: str) -> Rule:
 
 
 def cancelled(*reasons: str) -> Rule:
-    """Cancel all transactions for these reasons, one for each write."""
+    """Cancel all transactions for these reasons, one per write."""
 
     def rule(operation: str, _request: Request, send: Callable[[], Answer]) -> Answer:
         if operation == "TransactWriteItems":
@@ -99,7 +97,7 @@ def cancelled(*reasons: str) -> Rule:
 
 
 def throttled(operation: str, times: int = 1, *, of: str = "") -> Rule:
-    """Throttle the first requests of an operation, or of those whose range key begins like that."""
+    """Throttle the first requests with this operation, optionally only for range keys with this prefix."""
     left = [operation] * times
 
     def rule(name: str, request: Request, send: Callable[[], Answer]) -> Answer:
@@ -113,7 +111,7 @@ def throttled(operation: str, times: int = 1, *, of: str = "") -> Rule:
 
 
 def before(network: Network, operation: str, act: Callable[[], object], *, of: str = "") -> None:
-    """Let something happen right before the next request of an operation: what is done then passes."""
+    """Call `act` right before the next request with this operation, without affecting its own requests."""
 
     def rule(name: str, request: Request, send: Callable[[], Answer]) -> Answer:
         key = request.get("Key", {}).get("use_case_id", {}).get("S", "")
@@ -126,6 +124,6 @@ def before(network: Network, operation: str, act: Callable[[], object], *, of: s
 
 
 def error(operation: str, code: str, *, repeats: int = 0) -> ClientError:
-    """Return the engine's error, heard after so many repeats by the SDK."""
+    """Return the engine's error after that many repeats by the SDK."""
     about = {"HTTPStatusCode": 400, "RetryAttempts": repeats}
     return ClientError({"Error": {"Code": code, "Message": "of the test"}, "ResponseMetadata": about}, operation)

@@ -1,4 +1,4 @@
-"""Every operation that writes, as a short story around the one request of it that a test loses or repeats."""
+"""Every operation that writes, as a short scenario. The test loses or repeats one of its requests."""
 
 import contextlib
 from collections.abc import Callable
@@ -10,10 +10,10 @@ from pynamodb_tracker.control.limit import LIFETIME, SlotTable
 from pynamodb_tracker.model.overflow import GROUP_OF
 
 Arm = Callable[[], None]
-"""Called right before the request that is to go wrong."""
+"""Called right before the request that should go wrong."""
 
 
-class Boom(Exception):  # noqa: N818 - what users raise has any name
+class Boom(Exception):  # noqa: N818 - users' exceptions have any name
     """The block failed."""
 
 
@@ -55,7 +55,7 @@ def _end_early(order: Any, task_id: str, arm: Arm) -> None:
 
 
 def refused_as_passed_over(step: Any, task_id: str) -> bool:
-    """Return whether a step cannot be started because a run has passed over it."""
+    """Return whether a step cannot be started because a run has skipped it."""
     try:
         step.run(task_id, lambda _: None)
     except TaskAlreadySucceededError as error:
@@ -201,7 +201,7 @@ def _answer(order: Any, task_id: str, arm: Arm) -> None:
 
 
 def slots_of(order: Any, name: str) -> SlotTable:
-    """Return the slots of a limit of this test."""
+    """Return the slots of a limit for this test."""
     return SlotTable(order.tracker.connection(), f"{order.tracker.use_case.name} {name}", order.tracker.margin)
 
 
@@ -215,7 +215,7 @@ def _renew(order: Any, name: str, arm: Arm) -> None:
     clock.sleep(1)
     arm()
     assert slots_of(order, name).renew(0, taken.lock).until == clock.now() + LIFETIME
-    clock.sleep(-1)  # for the next story
+    clock.sleep(-1)  # for the next scenario
 
 
 def _give_back(order: Any, name: str, arm: Arm) -> None:
@@ -260,13 +260,13 @@ OPERATIONS: dict[str, tuple[str, Callable[[Any, str, Arm], None]]] = {
     "give a slot back": ("UpdateItem", _give_back),
     "ask for a slot": ("UpdateItem", _ask_for),
 }
-"""By name: the operation of DynamoDB that goes wrong, and the story."""
+"""By name: the DynamoDB operation that goes wrong, and the scenario."""
 
 
 def row(order: Any, task_id: str) -> dict[str, Any] | None:
-    """Return all that a row says, except for what differs between two tasks of one story; None where it is gone.
+    """Return the row's contents without those that differ between two tasks, or None if it is gone.
 
-    It is the row of the task, or the first slot of the limit of that name.
+    The row is the task's, or the first slot of the limit with that name.
     """
     get, differs = order.tracker.connection().get_item, {"task_id", "lock", "creation", "checkpoints", GROUP_OF}
     keys = ((task_id, order.tracker.use_case.name), (f"{slots_of(order, task_id).name}#00", "#limit"))

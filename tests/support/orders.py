@@ -1,4 +1,4 @@
-"""Orders: the use case of these tests, declared anew by every worker that needs a connection of its own."""
+"""The use case for these tests. Each worker declares it again to get its own connection."""
 
 from datetime import timedelta
 from typing import Any
@@ -12,7 +12,7 @@ LOCK = timedelta(minutes=5)
 
 
 def table_at(endpoint: str, table: str, margin: timedelta) -> Any:
-    """Return the class of a table on an engine."""
+    """Return the class for a table on an engine."""
 
     class TableTask(Task):
         class Meta:
@@ -34,10 +34,10 @@ def orders(
     name: str = "order",
     **options: Any,
 ) -> Any:
-    """Return a use case with two steps; its conditions are rendered when they are first needed."""
+    """Return a use case with two steps."""
     shop = table_at(endpoint, table, margin)
 
-    class Order(shop):  # type: ignore[misc,valid-type]  # a class of this call
+    class Order(shop):  # type: ignore[misc,valid-type]  # the base is created by this call
         use_case_id = UseCase(name, **options)
 
         confirm = Step(10, max_attempts=max_attempts, lock_for=lock_for)
@@ -51,5 +51,5 @@ def orders(
 
 
 def close(order: Any) -> None:
-    """Close the sockets of a use case."""
+    """Close a use case's sockets."""
     order.tracker.connection().connection.client.close()

@@ -1,4 +1,4 @@
-"""A clock for tests of heartbeats: it is stopped, reports when a heartbeat waits, and freezes it as SIGSTOP would."""
+"""A stopped clock for heartbeat tests. It reports when a heartbeat waits, and can freeze it like SIGSTOP."""
 
 import queue
 import threading
@@ -14,13 +14,13 @@ GLANCE = 0.002
 """Seconds between two looks at the clock."""
 
 PATIENCE = 30.0
-"""Seconds after which a thread that does nothing fails the test."""
+"""Seconds after which an idle thread fails the test."""
 
 
 class StandingClock(StoppedClock):
-    """A clock that never moves, so that what waits for it has no end of its own."""
+    """A clock that never moves, so waiting for it never ends."""
 
-    def sleep(self, seconds: float) -> None:  # noqa: ARG002 - however long
+    def sleep(self, seconds: float) -> None:  # noqa: ARG002 - it does not matter how long
         """Let other threads run."""
         time.sleep(0.001)
 
@@ -35,7 +35,7 @@ class PacedClock(StoppedClock):
         self._thawed.set()
 
     def wait(self, event: threading.Event, seconds: float) -> bool:
-        """Tell for how long, and wait from the moment before: whoever hears of it may move the clock at once."""
+        """Report the duration, and wait. The end is computed first, because the test may move the clock immediately."""
         end = self.now() + timedelta(seconds=seconds)
         self._pauses.put(seconds)
         while self.now() < end and not event.wait(GLANCE):
@@ -44,17 +44,17 @@ class PacedClock(StoppedClock):
         return event.is_set()
 
     def pause(self) -> float:
-        """Return for how many seconds the heartbeat waits, once it has done all that was to do before."""
+        """Return for how many seconds the heartbeat waits, once it has done everything before that."""
         return self._pauses.get(timeout=PATIENCE)
 
     def beat(self, after: timedelta) -> float:
-        """Move on, and return the next pause: the beats that were due are then answered."""
+        """Move forward, and return the next pause. By that time, all due heartbeats have their responses."""
         self.advance(after)
         return self.pause()
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
-        """Let the heartbeat do nothing meanwhile."""
+        """Keep the heartbeat from doing anything during this block."""
         self._thawed.clear()
         try:
             yield
@@ -64,7 +64,7 @@ class PacedClock(StoppedClock):
 
 @contextmanager
 def paced() -> Iterator[PacedClock]:
-    """Make it the library's clock meanwhile."""
+    """Make it the library's clock during this block."""
     stopped = PacedClock()
     before = clock.use(stopped)
     try:
@@ -74,6 +74,6 @@ def paced() -> Iterator[PacedClock]:
 
 
 def heart() -> threading.Thread | None:
-    """Return the thread of the heartbeat; None where there is none."""
+    """Return the heartbeat's thread, or None."""
     threads = (thread for thread in threading.enumerate() if thread.name.startswith("pynamodb_tracker heartbeat of"))
     return next(threads, None)

@@ -1,4 +1,4 @@
-"""A page of the documentation: its fenced blocks, its links, and the module that its examples make."""
+"""Parses a page of the documentation: its fenced blocks, its links, and its examples as a module."""
 
 import re
 from collections import Counter
@@ -15,7 +15,7 @@ _SPAN = re.compile(r"`([^`]+)`")
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block; `line` is that of its first line, from 1."""
+    """A fenced block. `line` is its first line's number, from 1."""
 
     language: str
     line: int
@@ -23,33 +23,31 @@ class Block:
 
     @property
     def text(self) -> str:
-        """The block as one text."""
         return "\n".join(self.lines)
 
 
 @dataclass(frozen=True)
 class Page:
-    """A Markdown file of the repository."""
+    """A Markdown file in the repository."""
 
     path: Path
 
     @classmethod
     def all(cls) -> list["Page"]:
-        """Return every page that speaks to users."""
+        """Return every page for users."""
         return [cls(ROOT / "README.md"), cls(ROOT / "CHANGELOG.md"), *map(cls, sorted((ROOT / "docs").rglob("*.md")))]
 
     @property
     def name(self) -> str:
-        """The path from the root of the repository."""
+        """The path relative to the repository."""
         return self.path.relative_to(ROOT).as_posix()
 
     @property
     def lines(self) -> list[str]:
-        """The lines of the file."""
         return self.path.read_text(encoding="utf-8").splitlines()
 
     def blocks(self) -> Iterator[Block]:
-        """Yield the fenced blocks; one that is never closed is an error."""
+        """Yield the fenced blocks. A block without an end is an error."""
         opened: Block | None = None
         for number, line in enumerate(self.lines, start=1):
             fence = _FENCE.match(line)
@@ -63,7 +61,7 @@ class Page:
         assert opened is None, f"{self.name} has a block that is never closed"
 
     def prose(self) -> list[str]:
-        """Return the lines, those of blocks and their fences left empty."""
+        """Return the lines, with blocks and fences left empty."""
         lines = self.lines
         for block in self.blocks():
             first = block.line - 2
@@ -71,15 +69,15 @@ class Page:
         return lines
 
     def links(self) -> list[str]:
-        """Return the targets of all links."""
+        """Return all link targets."""
         return [target for line in self.prose() for target in _LINK.findall(_SPAN.sub("", line))]
 
     def code(self) -> list[str]:
-        """Return what the prose quotes as code."""
+        """Return the inline code."""
         return [span for line in self.prose() for span in _SPAN.findall(line)]
 
     def anchors(self) -> set[str]:
-        """Return the anchors of the headings, as GitHub makes them."""
+        """Return the anchors that GitHub makes for the headings."""
         titles = [line.lstrip("#").strip() for line in self.prose() if re.match(r"#{1,6} ", line)]
         slugs = [re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles]
         seen: Counter[str] = Counter()
@@ -90,7 +88,7 @@ class Page:
         return anchors
 
     def module(self) -> str:
-        """Return the examples as a module, as if they were pasted, each at the lines where the page has it."""
+        """Return the examples as a module in which they have the same line numbers as on the page."""
         lines = [""] * len(self.lines)
         for block in self.blocks():
             if block.language == "python":

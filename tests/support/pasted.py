@@ -1,6 +1,6 @@
-"""Run files, each in a process of its own: `python -m tests.support.pasted FILE...`, with pytest for their tests.
+"""Runs files with pytest, each in its own process: `python -m tests.support.pasted FILE...`.
 
-The processes are forks of this one, which has imported what takes long. For each file, a line of JSON is printed.
+The processes are forked from this one, which has already imported the slow modules. It prints a line of JSON per file.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ LARGE = (
 
 
 class WarmTask(Task):
-    """A table that makes the first request, which takes long."""
+    """A table for a first request, which is slow."""
 
     class Meta:
         table_name = "warm"
@@ -56,20 +56,20 @@ class Warm(WarmTask):
 
 
 def run(files: list[Path]) -> Iterator[dict[str, object]]:
-    """Yield what became of each file: its exit code of pytest, and its output."""
+    """Yield each file's pytest exit code and output."""
     with local_table(WarmTask):
         Warm.create("w-1")
     with contextlib.redirect_stdout(sys.stderr):
-        pytest.main(["--version", "-c", os.devnull])  # which imports pytest's own plugins
+        pytest.main(["--version", "-c", os.devnull])  # imports pytest's own plugins
     for name in LARGE:
         importlib.import_module(name)
     gc.collect()
-    gc.freeze()  # a child that collects would copy what it shares with this process
+    gc.freeze()  # a garbage collection in a child would copy memory shared with this process
     waiting = files[::-1]
     running: dict[int, tuple[Path, IO[bytes]]] = {}
     while waiting or running:
         while waiting and len(running) < AT_ONCE:
-            file, output = waiting.pop(), cast("IO[bytes]", tempfile.TemporaryFile())  # noqa: SIM115 - closed when it was read
+            file, output = waiting.pop(), cast("IO[bytes]", tempfile.TemporaryFile())  # noqa: SIM115 - closed after reading
             child = os.fork()
             if child == 0:
                 _run_in_child(file, output.fileno())
@@ -89,7 +89,7 @@ def _run_in_child(file: Path, output: int) -> None:
         folder = file.parent / file.stem
         folder.mkdir()
         os.chdir(folder)
-        loop = asyncio.new_event_loop()  # kept, for libraries that expect one, such as Mangum
+        loop = asyncio.new_event_loop()  # for libraries that expect one, such as Mangum
         asyncio.set_event_loop(loop)
         options = [
             "-q",
@@ -104,7 +104,7 @@ def _run_in_child(file: Path, output: int) -> None:
             f"python_files={file.name}",  # pytest also rewrites every module whose name matches
         ]
         code = int(pytest.main([*options, "-c", os.devnull, "--rootdir", str(file.parent), str(file)]))
-    except BaseException:  # noqa: BLE001 - the process ends here, and its parent shows what it has printed
+    except BaseException:  # noqa: BLE001 - the process ends here, and its parent shows the output
         traceback.print_exc()
     finally:
         sys.stdout.flush()
@@ -116,4 +116,4 @@ if __name__ == "__main__":
     leave_signatures_out()
     pynamodb.connection.base.get_session = quick_session  # type: ignore[attr-defined]  # PynamoDB does not export it
     for ended in run([Path(name) for name in sys.argv[1:]]):
-        print(json.dumps(ended), flush=True)  # noqa: T201 - what the test reads
+        print(json.dumps(ended), flush=True)  # noqa: T201 - the test reads it

@@ -1,7 +1,7 @@
-"""What processes do while a step is paused: a worker, a handler and a batch, and the person who pauses the step.
+"""Processes for tests of pauses: a worker, a handler, a batch, and a person who pauses the step.
 
-Each says "read" once it has read that the step is paused, works until a line comes, and reports when it read that, and
-when its blocks began: [step, task id, thread, time of day].
+Each process prints "read" once it has read the pause, and works until it gets a line. It reports when it read the
+pause, and when its blocks began: [step, task id, thread, time of day].
 """
 
 import sys
@@ -20,28 +20,26 @@ from tests.support.orders import table_at
 from tests.support.worker_process import obey, tell
 
 READ_AFTER = 0.2
-"""Seconds between two reads of the control item, in place of five."""
+"""Seconds between two reads of the control item, instead of five."""
 
 Starts = list[tuple[str, str, int, float]]
 
 stopped = threading.Event()
-"""Set once the test says so."""
+"""Set when the test says so."""
 when_stopped: list[Callable[[], object]] = [stopped.set]
 reads: list[float] = []
 """When this process first read that a step is paused."""
 
 
 class PauseWorker(processes.Worker):
-    """One process of this module."""
-
     main = "tests.support.pause_process"
 
 
 def orders(endpoint: str, table: str, name: str, lock_for: float, margin: float) -> Any:
-    """Return a use case with two steps, which can be paused."""
+    """Return a use case with two steps that can be paused."""
     at: Any = table_at(endpoint, table, timedelta(seconds=margin))
 
-    class Order(at):  # type: ignore[misc]  # a class of this call
+    class Order(at):  # type: ignore[misc]  # the base is created by this call
         use_case_id = UseCase(name, pausable=True)
 
         reserve = Step(100, lock_for=timedelta(seconds=lock_for))
@@ -51,7 +49,7 @@ def orders(endpoint: str, table: str, name: str, lock_for: float, margin: float)
 
 
 def noting(starts: Starts, step: str) -> Callable[..., None]:
-    """Return a function of a step that notes when it begins."""
+    """Return a step function that notes when it begins."""
 
     def work(ctx: Any, _event: object = None) -> None:
         starts.append((step, ctx.task.task_id, threading.get_ident(), time.time()))
@@ -61,7 +59,7 @@ def noting(starts: Starts, step: str) -> Callable[..., None]:
 
 
 def work(order: Any) -> Starts:
-    """Be a worker of both steps."""
+    """Run a worker for both steps."""
     starts: Starts = []
     worker = Worker(
         {step: noting(starts, step.name) for step in (order.reserve, order.ship)},
@@ -74,7 +72,7 @@ def work(order: Any) -> Starts:
 
 
 def batch(order: Any) -> Starts:
-    """Run what is due at ship, again and again."""
+    """Run the due tasks at ship, repeatedly."""
     starts: Starts = []
     while not stopped.wait(0.05):
         order.ship.run_all(noting(starts, "ship"), limit=5)
@@ -82,7 +80,7 @@ def batch(order: Any) -> Starts:
 
 
 def handle(order: Any) -> Starts:
-    """Get a message about a new task, again and again."""
+    """Handle messages about new tasks, repeatedly."""
     starts: Starts = []
     handler = handles(order.ship, task_id="id", create_if_missing=True)(noting(starts, "ship"))
     while not stopped.wait(0.05):
@@ -92,7 +90,7 @@ def handle(order: Any) -> Starts:
 
 
 def pause(order: Any, seconds: str) -> None:
-    """Pause ship, say so, and live on."""
+    """Pause ship, report it, and stay alive."""
     pause = order.ship.pause(until=timedelta(seconds=float(seconds)), reason="the bank is down", by="ada")
     tell(str(pause.until.timestamp()))
     time.sleep(processes.TIMEOUT)
@@ -111,7 +109,7 @@ def _say_when_it_is_read() -> None:
 
 
 def until_stopped(command: Callable[[Any], Starts]) -> Callable[[Any], tuple[float, Starts]]:
-    """Return a function that runs the command until a line comes."""
+    """Return a function that runs the command until a line arrives."""
 
     def stop() -> None:
         sys.stdin.readline()
@@ -127,7 +125,7 @@ def until_stopped(command: Callable[[Any], Starts]) -> Callable[[Any], tuple[flo
 
 
 def main(settings: dict[str, Any], command: str, *arguments: str) -> None:
-    """Do what the command says, once the test says so."""
+    """Carry out the command when the test says so."""
     watch.INTERVAL = timedelta(seconds=READ_AFTER)
     _say_when_it_is_read()
     function = globals()[command]

@@ -1,4 +1,4 @@
-"""Worker processes: started, awaited, let go at once, and ended whatever happens to the test."""
+"""Starts worker processes, releases them together, and ends them whatever happens to the test."""
 
 import contextlib
 import importlib
@@ -17,16 +17,16 @@ from typing import Any, TypeVar
 W = TypeVar("W", bound="Worker")
 
 TIMEOUT = 120.0
-"""Seconds after which a worker that says nothing fails the test."""
+"""Seconds after which a silent worker fails the test."""
 
 
 FORKS = multiprocessing.get_context("forkserver")
-# A process that is forked from one that has imported all this is there in a moment; a fresh one takes half a second.
+# Forking from a process with all imports takes a moment. A new process takes half a second.
 FORKS.set_forkserver_preload(["pytest", "tests.support.warm"])
 
 
 class Worker:
-    """One process of tests.support.worker_process, which reads lines of the test and answers with lines."""
+    """A process that runs tests.support.worker_process, and exchanges lines with the test."""
 
     main = "tests.support.worker_process"
 
@@ -43,38 +43,35 @@ class Worker:
         from_worker.close()
 
     def signal(self, number: int) -> None:
-        """Send it a signal."""
         assert self._process.pid is not None
         os.kill(self._process.pid, number)
 
     def kill(self) -> None:
-        """Kill it."""
         self._process.kill()
 
     def wait(self, timeout: float = TIMEOUT) -> int | None:
-        """Return its exit code once it has ended, None if it has not after so many seconds."""
+        """Return the exit code, or None if the process has not ended within `timeout` seconds."""
         self._process.join(timeout)
         return self._process.exitcode
 
     def hear(self) -> str:
-        """Return the next line that it says."""
+        """Return the process's next line."""
         ready, _, _ = select.select([self.stdout], [], [], TIMEOUT)
         assert ready, f"worker {self._process.pid} says nothing"
         return self.stdout.readline().strip()
 
     def go(self) -> None:
-        """Let it begin."""
         self.stdin.write("go\n")
         self.stdin.flush()
 
     def report(self) -> Any:
-        """Return what it did, once it has ended."""
+        """Return the report after the process has ended."""
         told = json.loads(self.hear())
         assert self.wait() == 0
         return told
 
     def end(self) -> None:
-        """End it if it has not ended, and close its pipes."""
+        """Kill the process if necessary, and close its pipes."""
         self.kill()
         self.wait()
         self.stdin.close()
@@ -84,7 +81,7 @@ class Worker:
 def _serve(
     main: str, stdin: Connection, stdout: Connection, settings: dict[str, Any], command: tuple[str, ...]
 ) -> None:
-    """Be a worker, by the lines of these pipes."""
+    """Run a worker that uses these pipes."""
     with os.fdopen(os.dup(stdin.fileno())) as sys.stdin, os.fdopen(os.dup(stdout.fileno()), "w") as sys.stdout:
         importlib.import_module(main).main(settings, *command)
 
@@ -98,12 +95,12 @@ class Crew:
         self.workers: list[Worker] = []
 
     def start(self, *command: str) -> Worker:
-        """Start one worker, which waits to be let go."""
+        """Start one worker, which waits to be released."""
         self.workers.append(Worker(self.settings, *command))
         return self.workers[-1]
 
     def race(self, commands: Sequence[Sequence[str]]) -> list[Any]:
-        """Start a worker for each command, let all go at once, and return what they report."""
+        """Start a worker per command, release them together, and return their reports."""
         racers = [self.start(*command) for command in commands]
         for racer in racers:
             assert racer.hear() == "ready"
@@ -114,7 +111,7 @@ class Crew:
 
 @contextlib.contextmanager
 def crew(*settings: Any) -> Iterator[Crew]:
-    """Yield a crew whose processes all end with it."""
+    """Yield a crew, and end all its processes afterwards."""
     workers = Crew(*settings)
     try:
         yield workers
@@ -124,7 +121,7 @@ def crew(*settings: Any) -> Iterator[Crew]:
 
 
 def until(happened: Any, timeout: float = TIMEOUT) -> Any:
-    """Ask again and again until the answer is true, and return it; fail after some seconds."""
+    """Poll until the result is true, and return it. Fail after `timeout` seconds."""
     deadline = time.monotonic() + timeout
     while not (answer := happened()):
         assert time.monotonic() < deadline, "it did not happen in time"
@@ -138,7 +135,7 @@ def has_ended(pid: int) -> bool:
 
 
 def is_running(pid: int) -> bool:
-    """Return whether a process is there; a dead one that nobody has waited for, in a container without init, is not."""
+    """Return whether a process is running. A zombie, as in a container without init, does not count."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -149,7 +146,7 @@ def is_running(pid: int) -> bool:
 
 @contextlib.contextmanager
 def started_together(kind: type[W], settings: dict[str, Any], commands: Sequence[list[str]]) -> Iterator[list[W]]:
-    """Start a process for each command, let all begin at once, and end them with the test."""
+    """Start a process per command, release them together, and end them after the block."""
     with contextlib.ExitStack() as stack:
         started = [kind(settings, *command) for command in commands]
         for each in started:

@@ -1,4 +1,4 @@
-"""Requests on their way: rules for the proxy that tell a story, and what the proxy has seen of it."""
+"""Scenarios for the proxy, and summaries of the requests that it has seen."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,7 @@ from tests.engine.proxy import IDLE_TIMEOUT, Proxy
 
 
 def in_turn(target: str, *turns: Action | Callable[[], object]) -> Rule:
-    """Return a rule for the next requests of a target, one turn each: what is done to it, or what happens before it."""
+    """Return a rule for the next requests of a target. Each turn is an action, or is called before the request."""
     left = list(turns)
 
     def rule(seen: str, _body: object, _ordinal: int) -> Action:
@@ -24,7 +24,7 @@ def in_turn(target: str, *turns: Action | Callable[[], object]) -> Rule:
 
 
 def arrive(proxy: Proxy, late: Hold) -> Exchange:
-    """Let a request that was held arrive, and return it once the server has answered it."""
+    """Let a held request arrive, and return it once the server has responded."""
     late.event.set()
     exchange = next(exchange for exchange in proxy.log if exchange.action is late)
     assert exchange.done.wait(IDLE_TIMEOUT)
@@ -32,12 +32,12 @@ def arrive(proxy: Proxy, late: Hold) -> Exchange:
 
 
 def targets(proxy: Proxy) -> list[str]:
-    """Return which operations the proxy has seen, in order."""
+    """Return the operations that the proxy has seen, in order."""
     return [exchange.target for exchange in proxy.log]
 
 
 def charges(proxy: Proxy) -> list[dict[str, float]]:
-    """Return what each write took of the table and of each index, where the request asked for INDEXES."""
+    """Return what each write consumed in the table and in each index, if the request asked for INDEXES."""
     charges = []
     for consumed in _consumed(proxy):
         indexes = consumed.get("GlobalSecondaryIndexes", {})
@@ -47,12 +47,12 @@ def charges(proxy: Proxy) -> list[dict[str, float]]:
 
 
 def writes(proxy: Proxy) -> list[float]:
-    """Return the write units of each write that the proxy has seen, indexes included."""
+    """Return the write units of each write, including indexes."""
     return [consumed["CapacityUnits"] for consumed in _consumed(proxy)]
 
 
 def transactions(proxy: Proxy) -> list[float]:
-    """Return the write units of each transaction that the proxy has seen, indexes included."""
+    """Return the write units of each transaction, including indexes."""
     answers = [exchange.answer for exchange in proxy.log if exchange.target == "TransactWriteItems"]
     return [sum(table["CapacityUnits"] for table in answer["ConsumedCapacity"]) for answer in answers if answer]
 

@@ -1,4 +1,4 @@
-"""botocore without signatures: dynoxide and moto verify none, and each takes a quarter of the CPU time of a request."""
+"""Skips botocore's signatures. The engines do not check them, and each takes a quarter of a request's CPU time."""
 
 from typing import Any
 
@@ -6,14 +6,14 @@ from botocore.auth import SigV4Auth
 
 
 class Signing(SigV4Auth):  # type: ignore[misc]  # botocore is untyped
-    """Signs as botocore does on AWS, for tests of signatures."""
+    """Signs like botocore does, for tests of signatures."""
 
     canonical_request = SigV4Auth.canonical_request
     signature = SigV4Auth.signature
 
 
 def leave_signatures_out() -> None:
-    """Put a constant in place of each signature, in this process and for good."""
+    """Replace all signatures with a constant, for the rest of this process."""
     for name in ("canonical_request", "signature"):
         setattr(SigV4Auth, name, _nothing)
 

@@ -1,6 +1,6 @@
-"""moto in less than half of its time: what it works out anew for each request, or each part of one, is kept.
+"""Makes moto twice as fast by caching what it would compute for each request.
 
-It decides as before; where paths overlap, its error may name another pair of them. The names are those of moto 5.2.
+It decides as before, but if paths overlap, its error may name a different pair. The patched names are from moto 5.2.
 """
 
 import functools
@@ -20,7 +20,7 @@ from moto.dynamodb.parsing import ast_nodes, expressions, validators
 from moto.dynamodb.responses import DynamoHandler
 from moto.utilities.utils import get_partition
 
-_Traverser, _Node, _Leaf, _UpdateParser, _Counts, _Overlaps = (  # moto keeps them from type checkers
+_Traverser, _Node, _Leaf, _UpdateParser, _Counts, _Overlaps = (  # moto hides them from type checkers
     getattr(module, name)
     for module, name in (
         (ast_nodes, "DepthFirstTraverser"),
@@ -33,16 +33,16 @@ _Traverser, _Node, _Leaf, _UpdateParser, _Counts, _Overlaps = (  # moto keeps th
 )
 
 _MOST = 2000
-"""Expressions that are kept."""
+"""How many expressions to cache."""
 
 
 def hurry() -> None:
-    """Replace what takes long, in this process and for good."""
+    """Replace the slow functions, for the rest of this process."""
     for owner, name, quicker in (
         (BotocoreStubber, "process_request", _process),
         (DynamoHandler, "serialized", _serialize),
         (responses, "gen_amzn_requestid_long", _number_request),
-        (_UpdateParser, "make", staticmethod(_parsed)),  # its users copy what they change
+        (_UpdateParser, "make", staticmethod(_parsed)),  # callers copy before changing it
         (ConditionExpressionParser, "parse", _parse),
         (ConditionExpressionParser, "_lex_condition_expression", _lex),
         (_Traverser, "traverse_node_recursively", _traverse),
@@ -137,7 +137,7 @@ def _lexed(condition: str) -> tuple[Any, ...]:
 
 
 def _lex(parser: Any) -> deque[Any]:
-    """Return the tokens of a condition, which the parser takes from the left."""
+    """Return a condition's tokens, which the parser takes from the left."""
     return deque(_lexed(parser.condition_expression))
 
 
@@ -169,7 +169,7 @@ _kinds: dict[type, _Kinds] = {}
 def _traverse(traverser: Any, node: Any, child_id: int = -1) -> Any:
     """Do what moto does, but ask once for each class of nodes, not for each node, how it is processed.
 
-    How many clauses there are, and which paths overlap, moto finds out for the whole and for each part of it.
+    moto would count clauses and look for overlapping paths in each part again, not only in the whole.
     """
     if type(traverser) in {_Counts, _Overlaps}:
         traverser.process(node)
@@ -196,7 +196,7 @@ def _walk(traverser: Any, node: Any, child_id: int, kinds: _Kinds) -> Any:
 
 
 def _copied(value: Any, parent: Any = None) -> Any:
-    """Copy an expression node by node, as deepcopy does; or anything else by that."""
+    """Copy an expression node by node, and anything else by deepcopy."""
     if not isinstance(value, _Node):
         return deepcopy(value)
     copy = object.__new__(type(value))
@@ -207,7 +207,7 @@ def _copied(value: Any, parent: Any = None) -> Any:
 
 
 def _copy_of_value(value: Any, _memo: object) -> Any:
-    """Copy a value of an attribute; moto changes lists, maps and sets, and replaces the rest."""
+    """Copy an attribute value. moto changes lists, maps and sets in place, but replaces other values."""
     copy = object.__new__(type(value))
     copy.type = value.type
     inner = value.value
@@ -222,7 +222,7 @@ def _copy_of_value(value: Any, _memo: object) -> Any:
 
 
 def _value_of(serializer: Any, value: Any, key: str, shape: Any) -> Any:
-    """Look a type of an attribute value up under its own name: it has no other."""
+    """Look up an attribute value's type by its own name, because it has no other."""
     if type(value) is dict and getattr(getattr(shape, "parent", None), "name", "") == "AttributeValue":
         return value.get(key)
     return _value_of_any(serializer, value, key, shape)

@@ -1,4 +1,4 @@
-"""The requests that a piece of a test sends, and what was answered."""
+"""Records the requests that part of a test sends, and their responses."""
 
 import json
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from tests.support.shop import AppTask
 
 @dataclass
 class Request:
-    """One request; repeats of the SDK are not counted."""
+    """One request, without the SDK's repeats."""
 
     operation: str
     body: dict[str, Any]
@@ -33,22 +33,19 @@ class Request:
 
 
 class Requests(list[Request]):
-    """Requests in the order in which they were sent."""
-
     @property
     def operations(self) -> list[str]:
-        """What they were."""
         return [request.operation for request in self]
 
     @property
     def entries_read(self) -> int:
-        """How many entries of the index were read, and paid for, by queries."""
+        """How many index entries queries have read, which is what they cost."""
         return sum(request.answer["ScannedCount"] for request in self if request.operation == "Query")
 
 
 @contextmanager
 def recorded(table: type[Task] = AppTask) -> Iterator[Requests]:
-    """Yield the list of the requests that are sent to a table meanwhile."""
+    """Yield the list of requests that this block sends to a table."""
     requests = Requests()
 
     def before(model: Any, params: dict[str, Any], context: dict[str, Any], **_: Any) -> None:

@@ -1,4 +1,4 @@
-"""The public objects, and the members of them that users call."""
+"""The public objects and their members."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ _INTERNAL = {
         "over",
         "to",
         *("seconds_until", "sleep", "sleep_async", "wait", "wait_async"),
-    ),  # of the library among its own modules
+    ),  # used by the library's own modules
     *("DoesNotExist", "deserialize", "from_raw_data", "status_index", "tracker", "tracker_attributes"),
     *(
         "get_delete_kwargs_from_instance",
@@ -34,7 +34,7 @@ _INTERNAL = {
 
 
 def public_members(about: Any) -> set[str]:
-    """Return the names of the members that users of a class may use."""
+    """Return the names of a class's public members."""
     ours = [kind for kind in about.__mro__ if kind.__module__.startswith("pynamodb_tracker.")]
     names = {member for kind in ours for member in (*vars(kind), *vars(kind).get("__annotations__", ()))}
     return {name for name in names if not name.startswith("_")} - _INTERNAL

@@ -1,4 +1,4 @@
-"""Rows as they are stored, past the library: to see what it wrote, and to write what it never would."""
+"""Reads and writes rows directly, to check what the library wrote or to store what it never would."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -11,12 +11,12 @@ Item = dict[str, Any]
 
 
 def client(table: type[Task]) -> Any:
-    """Return the botocore client of the table."""
+    """Return the table's botocore client."""
     return table._get_connection().connection.client
 
 
 def all_rows(table: type[Task]) -> Iterator[Item]:
-    """Yield every row as it is stored."""
+    """Yield every stored row."""
     request: Item = {"TableName": table.Meta.table_name, "ConsistentRead": True}
     while True:
         answer = client(table).scan(**request)
@@ -27,12 +27,10 @@ def all_rows(table: type[Task]) -> Iterator[Item]:
 
 
 def keys(table: type[Task]) -> Iterator[Item]:
-    """Yield the key of every row."""
     return ({name: item[name] for name in ("task_id", "use_case_id")} for item in all_rows(table))
 
 
 def stored(use_case: type[Task], task_id: str) -> Item:
-    """Return a row as it is stored."""
     answer = client(use_case).get_item(
         TableName=use_case.Meta.table_name, Key=_key(use_case, task_id), ConsistentRead=True
     )
@@ -41,36 +39,34 @@ def stored(use_case: type[Task], task_id: str) -> Item:
 
 
 def put(table: type[Task], item: Item) -> None:
-    """Store a row."""
     client(table).put_item(TableName=table.Meta.table_name, Item=item)
 
 
 def change(use_case: type[Task], task_id: str, **attributes: Item | None) -> None:
-    """Store other values in a row; None removes one."""
+    """Replace values in a stored row. None removes one."""
     item = {**stored(use_case, task_id), **attributes}
     put(use_case, {name: value for name, value in item.items() if value is not None})
 
 
 def remove(table: type[Task], key: Item) -> None:
-    """Delete a row."""
     client(table).delete_item(TableName=table.Meta.table_name, Key=key)
 
 
 def park(use_case: type[Task], task_id: str, waits: int, until: datetime = NEVER) -> None:
-    """Let a pending task wait for others, at the longest until then."""
+    """Let a pending task wait for others, optionally with a time limit."""
     at_latest = {} if until == NEVER else {"wait_until": {"S": stamp(until)}}
     change(use_case, task_id, blockers={"N": str(waits)}, due_time={"S": stamp(until)}, **at_latest)
 
 
 def index_entries(use_case: type[Task]) -> list[Item]:
-    """Return what the index has of the whole table."""
+    """Return all entries in the index."""
     answer = client(use_case).scan(TableName=use_case.Meta.table_name, IndexName="status-index")
     entries: list[Item] = answer["Items"]
     return entries
 
 
 def item_bytes(item: Item) -> int:
-    """Return about how large an item is: its names, texts and digits."""
+    """Return an item's approximate size: its names, texts and digits."""
     total = 0
     for name, value in item.items():
         ((kind, content),) = value.items()
@@ -86,7 +82,7 @@ def _key(use_case: type[Task], task_id: str) -> Item:
 
 
 def nested(depth: int) -> list[object]:
-    """Return so many lists in each other, and an empty one in the innermost."""
+    """Return that many lists nested in each other."""
     value: list[object] = []
     for _ in range(depth):
         value = [value]

@@ -1,4 +1,4 @@
-"""A process with a scheduler on a shared job store, which may be killed at a place between two requests."""
+"""A process with a scheduler on a shared job store, which may be killed between two requests."""
 
 import json
 import os
@@ -20,27 +20,25 @@ from tests.support.worker_process import tell
 
 
 class SchedulerWorker(Worker):
-    """One process of this module."""
-
     main = "tests.support.scheduler_process"
 
 
 class MortalJobStore(DynamoDBJobStore):
-    """The store, which kills its process `when` it is "claimed" or "updated" for the third time."""
+    """A job store that kills its process the third time that it has "claimed" or "updated" jobs."""
 
     def __init__(self, *args: Any, when: str, **options: Any) -> None:
         super().__init__(*args, **options)
         self._when, self._lives = when, 3
 
     def get_due_jobs(self, now: datetime) -> list[Job]:
-        """Claim what is due, and perhaps submit none of it."""
+        """Claim the due jobs, and perhaps die before submitting any."""
         jobs: list[Job] = super().get_due_jobs(now)
         if jobs:
             self._survive("claimed")
         return jobs
 
     def update_job(self, job: Job) -> None:
-        """Note that a job has been submitted, and perhaps submit no other that was claimed with it."""
+        """Store a submitted job, and perhaps die before submitting the others."""
         super().update_job(job)
         self._survive("updated")
 
@@ -51,13 +49,13 @@ class MortalJobStore(DynamoDBJobStore):
 
 
 def work() -> None:
-    """Do nothing: that a job has run is an event of its scheduler."""
+    """Do nothing, because the scheduler's events show that a job has run."""
 
 
 def scheduler_on(
     *, endpoint: str, table: str, name: str, lock_for: float, margin: float, when: str = "never"
 ) -> BackgroundScheduler:
-    """Return a scheduler whose jobs run in its own thread: one that is submitted has run before it is killed."""
+    """Return a scheduler that runs jobs in its own thread, so that a submitted job has run before it is killed."""
     store = MortalJobStore(
         table_at(endpoint, table, timedelta(seconds=margin)),
         store=name,
@@ -75,7 +73,7 @@ def scheduler_on(
 
 
 def main(settings: dict[str, Any], when: str, log: str) -> None:
-    """Run what is due until the test says stop; each time that has been run is a line of the log."""
+    """Run due jobs until the test says stop, and log each time that was run."""
     with Path(log).open("a", buffering=1) as lines:
 
         def note(event: JobExecutionEvent) -> None:

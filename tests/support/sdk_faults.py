@@ -1,4 +1,4 @@
-"""Everything that may keep a request from being applied, or its response from arriving, within the SDK itself."""
+"""Everything inside the SDK that may keep a request from being applied, or its response from arriving."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ from botocore.exceptions import (
 )
 
 Kind = Literal["unsigned", "refused", "unreached", "lost", "unheard"]
-"""Before it is sent, by a response, without a connection; not applied and not answered, or applied and not answered."""
+"""Fails before it is sent, with a response, without a connection, before it is applied, or after it is applied."""
 
 _URL = "https://dynamodb.us-east-1.amazonaws.com"
 
@@ -33,14 +33,14 @@ class Fault:
     name: str
     kind: Kind
     make: Callable[[], Exception | tuple[int, str]]
-    """Returns what the SDK meets: an exception, or a status and the code of an error."""
+    """Returns the exception that the SDK sees, or the status and code of an error response."""
 
     def __str__(self) -> str:
         return self.name
 
     @property
     def may_be_applied(self) -> bool:
-        """Whether nobody can tell from the response that the request was not applied."""
+        """Whether the response leaves open if the request was applied."""
         return self.kind in {"lost", "unheard"}
 
 
@@ -84,21 +84,21 @@ _WRITES = {"UpdateItem", "PutItem", "TransactWriteItems", "BatchExecuteStatement
 
 
 class Sdk:
-    """The SDK of this process, whose writes fail as often as it is told."""
+    """This process's SDK, with writes that fail on demand."""
 
     def __init__(self, client: Any) -> None:
         self.failures = 0
-        """How many writes have failed since `fails` was called."""
+        """How many writes have failed since the last call of `fails`."""
         self.on_silence: Callable[[], object] = lambda: None
-        """Called for each request that nobody answers."""
+        """Called for each request without a response."""
         self.headers: dict[str, str] = {}
-        """Those of the responses that are errors."""
+        """The headers of error responses."""
         self._faults: list[Fault] = []
         self._original = Endpoint._do_get_response
         client.meta.events.register_first("before-sign.dynamodb", self._before_sign, "of the test")
 
     def fails(self, fault: Fault | None, times: int = 1_000) -> None:
-        """Let that many writes fail from now on; None lets all pass."""
+        """Let that many writes fail from now on, or none."""
         self.fails_in_turn(*([fault] * times if fault else []))
 
     def fails_in_turn(self, *faults: Fault) -> None:
@@ -114,11 +114,11 @@ class Sdk:
     def _before_sign(self, operation_name: str, **_: object) -> None:
         fault = self._take(operation_name, signed=False)
         if fault is not None:
-            raise fault.make()  # type: ignore[misc]  # an unsigned one makes an exception
+            raise fault.make()  # type: ignore[misc]  # an unsigned fault is an exception
 
     @contextmanager
     def in_use(self) -> Iterator["Sdk"]:
-        """Stand between every client and the network."""
+        """Stand between all clients and the network."""
         original = self._original
 
         def respond(endpoint: Endpoint, request: Any, model: Any, context: Any) -> Any:

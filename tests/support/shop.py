@@ -1,4 +1,4 @@
-"""The table and the use cases that most tests of the contract use."""
+"""The table and use cases of most contract tests."""
 
 from datetime import timedelta
 
@@ -7,22 +7,20 @@ from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 from pynamodb_tracker import Step, Task, UseCase
 
 
-class AddressUnknown(Exception):  # noqa: N818 - a user's own, as the README has it
-    """No further attempt would mend it."""
+class AddressUnknown(Exception):  # noqa: N818 - a user's own exception, as in the README
+    """Retrying cannot help."""
 
 
 class AppTask(Task):
-    """The table."""
-
     class Meta:
-        """Its name and its endpoint are those of the engine, while a test runs."""
+        """A running test replaces the name and sets an endpoint."""
 
         table_name = "contract"
         region = "us-east-1"
 
 
 class Order(AppTask):
-    """Three steps: one with the defaults, one with settings of its own, one that gives up."""
+    """Three steps: one with default settings, one with its own, and one that gives up."""
 
     use_case_id = UseCase("order")
 
@@ -35,7 +33,7 @@ class Order(AppTask):
 
 
 class Parcel(AppTask):
-    """One step, each of its states on five shards of the index, and an attribute that is required."""
+    """One step, five index shards, and a required attribute."""
 
     use_case_id = UseCase("parcel", status_shards=5)
 
@@ -45,7 +43,7 @@ class Parcel(AppTask):
 
 
 class Receipt(AppTask):
-    """Succeeded and ignored ones are kept for a month."""
+    """Ended tasks are kept for a month."""
 
     use_case_id = UseCase("receipt", keep_for=timedelta(days=30), keep_ignored_for=timedelta(days=30))
 
@@ -53,7 +51,7 @@ class Receipt(AppTask):
 
 
 class Ord(AppTask):
-    """Its name is the beginning of another one's."""
+    """Its name is a prefix of another use case's."""
 
     use_case_id = UseCase("ord")
 
@@ -61,7 +59,7 @@ class Ord(AppTask):
 
 
 class Order2(AppTask):
-    """Its name begins with another one."""
+    """Another use case's name is a prefix of its name."""
 
     use_case_id = UseCase("order2")
 

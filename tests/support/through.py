@@ -1,4 +1,4 @@
-"""A way to meddle with the requests of a table, and with their answers."""
+"""Changes a table's requests or their responses."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ Change = Callable[[Dispatch, str, dict[str, Any]], dict[str, Any]]
 
 @contextmanager
 def through(table: type[Task], change: Change) -> Iterator[None]:
-    """Let every request of a table on moto go through `change`, which is given the means to send it."""
+    """Send every request to a table on moto through `change`, which gets a function that sends it."""
 
     class Changed(OneAtATime):
         def dispatch(self, operation_name: str, operation_kwargs: dict[str, Any]) -> dict[str, Any]:

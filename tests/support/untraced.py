@@ -1,4 +1,4 @@
-"""What coverage leaves out because it takes long and shows nothing: requests, most processes, and some folders."""
+"""Leaves slow and irrelevant code out of coverage: requests, most processes, and some folders."""
 
 import contextlib
 import functools
@@ -15,14 +15,14 @@ import botocore.session
 
 _TESTS = Path(__file__).parents[1]
 FOLDERS = ("chaos", "compat", "infra", "machine", "model", "race")
-"""Tests of races, of faults and of many steps in a row, which run lines that the contract runs anyway."""
+"""Tests of races, faults and long sequences. The contract tests cover the same lines."""
 
 
 def leave_requests_out() -> None:
-    """Have coverage pause in this process while botocore, moto below it, or a server of the tests is at work.
+    """Pause coverage while botocore, moto below it, or a test's server is working.
 
-    Coverage by a trace function, which is the only way before Python 3.14, is asked about each line that is run, also
-    where it keeps nothing. None of these calls the library, but for the rule of a proxy that lets a rival act.
+    Before Python 3.14, coverage calls a trace function for every line, even for lines that it ignores. None of these
+    calls the library, except a proxy rule that lets a rival act.
     """
     if "coverage" not in sys.modules:
         return
@@ -38,7 +38,7 @@ def _untraced(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         tracer = sys.gettrace()
-        if not type(tracer).__module__.startswith("coverage"):  # none, or that of a test
+        if not type(tracer).__module__.startswith("coverage"):  # there is none, or a test's own
             return function(*args, **kwargs)
         sys.settrace(None)
         try:
@@ -53,28 +53,28 @@ _VARIABLES = {name: value for name, value in os.environ.items() if name.startswi
 
 
 def leave_processes_out() -> None:
-    """Let processes that tests start run without coverage, in two thirds of the time: most repeat what is covered."""
+    """Run the processes that tests start without coverage, in two thirds of the time."""
     for name in _VARIABLES:
         os.environ.pop(name, None)
 
 
 @contextlib.contextmanager
 def measured() -> Iterator[None]:
-    """Have coverage measure the processes that are started meanwhile."""
+    """Let coverage measure the processes that this block starts."""
     with mock.patch.dict(os.environ, _VARIABLES):
         yield
 
 
 @contextlib.contextmanager
 def measuring(file: Path) -> Iterator[None]:
-    """Have coverage pause while the tests of a file run, if it is in one of those folders."""
+    """Pause coverage while the tests in a file run, if it is in one of those folders."""
     with unmeasured() if file.relative_to(_TESTS).parts[0] in FOLDERS else contextlib.nullcontext():
         yield
 
 
 @contextlib.contextmanager
 def unmeasured() -> Iterator[None]:
-    """Have coverage, where it measures this process, pause."""
+    """Pause coverage if it measures this process."""
     coverage = sys.modules.get("coverage")
     measured_by = coverage.Coverage.current() if coverage else None
     if measured_by is None:

@@ -1,4 +1,4 @@
-"""What a worker process of a race does: it says "ready", waits for a line, and reports on its last line what it did."""
+"""A worker process for races. It prints "ready", waits for a line, and prints a report as its last line."""
 
 import asyncio
 import json
@@ -13,11 +13,11 @@ from pynamodb_tracker import AsyncWorker, TaskNotStartableError
 from tests.support.orders import orders
 
 PATIENCE = 60.0
-"""Seconds after which a worker that was not stopped ends by itself."""
+"""Seconds after which a worker ends without being stopped."""
 
 
 def run_all(order: Any, threads: str = "1") -> dict[str, Any]:
-    """Run whatever there is to do, until there is nothing."""
+    """Run all due tasks until there are none."""
     ran: list[str] = []
     refused = 0
     while True:
@@ -28,7 +28,7 @@ def run_all(order: Any, threads: str = "1") -> dict[str, Any]:
 
 
 def arun_all(order: Any, concurrency: str) -> dict[str, Any]:
-    """Run whatever there is to do on an event loop, until there is nothing."""
+    """Run all due tasks on an event loop until there are none."""
     ran: list[str] = []
 
     async def note(ctx: Any) -> None:
@@ -46,7 +46,7 @@ def arun_all(order: Any, concurrency: str) -> dict[str, Any]:
 
 
 def run_some(order: Any) -> dict[str, Any]:
-    """Run a few tasks of what there is to do, drawn by lot, and look again, until there is nothing."""
+    """Run a few random due tasks and look again, until there are none."""
     ran: list[str] = []
     refused = 0
     while todo := [task.task_id for task in order.confirm.due()]:
@@ -60,7 +60,7 @@ def run_some(order: Any) -> dict[str, Any]:
 
 
 def catch_up(order: Any) -> list[list[str]]:
-    """Run both steps of what there is to do, until there is nothing; report for which occurrence each task ran."""
+    """Run both steps of all due tasks until there are none. Report the occurrence for which each task ran."""
     ran: list[list[str]] = []
     while (
         order.confirm.run_all(lambda _: None).succeeded
@@ -71,7 +71,7 @@ def catch_up(order: Any) -> list[list[str]]:
 
 
 def take(order: Any, *task_ids: str) -> list[tuple[str, int, int]]:
-    """Run each task at once if it can be had; report the attempt and the fence of each that was won."""
+    """Try to run each task. Report the attempt and the fence for each success."""
     won = []
     for task_id in task_ids:
         try:
@@ -83,14 +83,14 @@ def take(order: Any, *task_ids: str) -> list[tuple[str, int, int]]:
 
 
 def hold(order: Any, task_id: str) -> None:
-    """Start the task, say so, and stay inside of the block."""
+    """Start the task, report it, and stay inside the block."""
     with order.confirm.start(task_id):
         tell("inside")
         time.sleep(PATIENCE)
 
 
 def do_parts(order: Any, task_id: str) -> None:
-    """Run three parts of a task, and say which of them is run, with its key."""
+    """Run three checkpoints of a task, and print each with its key when it runs."""
 
     def work(ctx: Any) -> None:
         for name in ("reserve", "charge", "mail"):
@@ -100,7 +100,7 @@ def do_parts(order: Any, task_id: str) -> None:
 
 
 def ahold(order: Any, task_id: str) -> None:
-    """Start the task on an event loop, say so, and stay inside of the block."""
+    """Start the task on an event loop, report it, and stay inside the block."""
 
     async def stay() -> None:
         async with order.confirm.astart(task_id):
@@ -111,7 +111,7 @@ def ahold(order: Any, task_id: str) -> None:
 
 
 def aworker(order: Any) -> tuple[int, int]:
-    """Be an AsyncWorker until SIGTERM, without a grace time; report how many tasks succeeded, and were released."""
+    """Run an AsyncWorker until SIGTERM, without a grace time. Report how many tasks succeeded and were released."""
 
     async def stay(_: Any) -> None:
         await asyncio.sleep(PATIENCE)
@@ -122,17 +122,17 @@ def aworker(order: Any) -> tuple[int, int]:
 
 
 def reopen(order: Any, *task_ids: str) -> list[str]:
-    """Reopen each task; report how each was left, or refused."""
+    """Reopen each task. Report its state or the refusal."""
     return [_ordered(order.confirm.reopen, task_id) for task_id in task_ids]
 
 
 def ignore(order: Any, *task_ids: str) -> list[str]:
-    """Set each task aside; report how each was left, or refused."""
+    """Ignore each task. Report its state or the refusal."""
     return [_ordered(order.confirm.ignore, task_id, reason="cancelled") for task_id in task_ids]
 
 
 def status_keys(order: Any, *task_ids: str) -> list[str]:
-    """Report under which key of the index each task is."""
+    """Report each task's index key."""
     return [order.tracker.use_case.status_key(10, task_id) for task_id in task_ids]
 
 
@@ -144,12 +144,11 @@ def _ordered(order: Callable[..., Any], task_id: str, **options: str) -> str:
 
 
 def tell(line: str) -> None:
-    """Say something to the test."""
     print(line, flush=True)  # noqa: T201 - the test reads it
 
 
 def obey(model: Any, command: Callable[..., Any], *arguments: str) -> None:
-    """Do what the command says, once the test says so, and tell what it reports."""
+    """Carry out the command when the test says so, and print its report."""
     model.connect()  # before the race begins
     tell("ready")
     sys.stdin.readline()
@@ -157,7 +156,7 @@ def obey(model: Any, command: Callable[..., Any], *arguments: str) -> None:
 
 
 def main(settings: dict[str, Any], command: str, *arguments: str) -> None:
-    """Do what the command says, once the test says so."""
+    """Carry out the command when the test says so."""
     times = {name: timedelta(seconds=settings[name]) for name in ("margin", "lock_for")}
     order = orders(**settings | times)
     obey(order, globals()[command], *arguments)

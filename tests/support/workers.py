@@ -1,4 +1,4 @@
-"""What workers do to a task: succeed, fail, and die."""
+"""What workers do to a task: succeed, fail, or die."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,13 +8,13 @@ import pytest
 from pynamodb_tracker import BoundStep
 
 
-class Broken(Exception):  # noqa: N818 - a user's own
-    """What a block fails with."""
+class Broken(Exception):  # noqa: N818 - a user's own exception
+    """The block's error."""
 
 
 @dataclass(frozen=True)
 class FrozenError(Exception):
-    """One that takes no note, and no other attribute either."""
+    """An exception that accepts neither notes nor other attributes."""
 
     why: str
 
@@ -23,14 +23,14 @@ _DEAD: list[object] = []
 
 
 def succeed(step: BoundStep[Any], *task_ids: str) -> None:
-    """Run a step of these tasks, with nothing in the block."""
+    """Run a step of these tasks with an empty block."""
     for task_id in task_ids:
         with step.start(task_id):
             pass
 
 
 def fail(step: BoundStep[Any], task_id: str, error: BaseException | None = None) -> None:
-    """Run a step with a block that raises the error, and check that this error left."""
+    """Run a step with a block that raises, and check that the same error is raised outside."""
     error = error or Broken("it broke")
     with pytest.raises(type(error)) as caught, step.start(task_id):
         raise error
@@ -38,7 +38,7 @@ def fail(step: BoundStep[Any], task_id: str, error: BaseException | None = None)
 
 
 def die(step: BoundStep[Any], task_id: str, **options: Any) -> None:
-    """Start a step as a worker does that is never heard of again: not even the garbage collector finds its run."""
+    """Start a step like a worker that dies. Not even the garbage collector ends its run."""
     run = step.start(task_id, **options)
     run.__enter__()
     _DEAD.append(run)

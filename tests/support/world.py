@@ -1,4 +1,4 @@
-"""Two workers on one task, a bad network between one of them and the table, and a stopped clock."""
+"""Two workers on one task, a bad network in front of one of them, and a stopped clock."""
 
 import contextlib
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from tests.support.orders import LOCK, MARGIN
 from tests.support.proxy_rules import in_turn
 
 OVER = LOCK + 2 * MARGIN
-"""After that long a lock is over for every clock."""
+"""How long until a lock has expired by every clock."""
 
 
 @dataclass
@@ -28,20 +28,19 @@ class World:
     clock: StoppedClock
     freeze: Callable[..., Frozen]
     hire: Callable[..., Any]
-    """Declares the use case for one more worker, with other settings of its first step."""
+    """Declares the use case for another worker, with other settings for its first step."""
 
     def goes_wrong(self, *turns: Any, target: str = "UpdateItem") -> None:
-        """Let this happen to the next requests of the first worker."""
+        """Apply these turns to the first worker's next requests."""
         self.proxy.rule = in_turn(target, *turns)
 
     @property
     def task(self) -> Any:
-        """The row as it is."""
+        """The current row."""
         return self.theirs.get_task("o")
 
 
 def fail(step: Any, message: str = "") -> None:
-    """Fail one attempt."""
     with contextlib.suppress(Boom), step.start("o"):
         raise Boom(message)
 
@@ -52,7 +51,7 @@ def scan(text: str) -> dict[str, str]:
 
 
 def ends_of_chunks(world: World) -> list[str | None]:
-    """Return the time to live of each overflow chunk of the task's data."""
+    """Return the time to live of each chunk with the task's data."""
     prefix = world.theirs.tracker.use_case.prefix + "data#"
     found = world.theirs.tracker.connection().query(
         "o", range_key_condition=TaskRow.use_case_id.startswith(prefix), consistent_read=True
@@ -61,7 +60,7 @@ def ends_of_chunks(world: World) -> list[str | None]:
 
 
 def taken(step: Any) -> bool:
-    """Return whether a worker gets the task."""
+    """Return whether a worker can claim the task."""
     with contextlib.suppress(TaskNotStartableError), step.start("o"):
         return True
     return False

@@ -1,4 +1,4 @@
-"""The writes that a step sends: as prepared by the library, with its values by their names."""
+"""The writes that a step sends, as the library prepares them, with readable names for their values."""
 
 import re
 from collections.abc import Collection
@@ -51,18 +51,18 @@ TOLD = {
     "lock_expire_time": "expire",
     "update_time": "now",
 }
-"""What docs/explanation/lock.md calls the values of these attributes."""
+"""The names of these attributes' values in docs/explanation/lock.md."""
 
 
 class Named(dict[str, Any]):
-    """Values for a prepared write that are their own names."""
+    """Values for a prepared write, each with its own name as its value."""
 
     def __missing__(self, name: str) -> str:
         return f":{told_name(name)}"
 
 
 def told_name(slot: str) -> str:
-    """Return what docs/explanation/lock.md calls the value of a slot."""
+    """Return the name of a slot's value in docs/explanation/lock.md."""
     return TOLD.get(slot, slot.removeprefix("own ").partition("#")[0])
 
 
@@ -80,7 +80,7 @@ class Order(Table):
 
 
 def row(**stored: Any) -> Order:
-    """Return a task that waits at the step `ship`, with these attributes in stored form."""
+    """Return a task that waits at the step `ship`, with these stored attributes."""
     item = {"status": {"N": "200"}, "fence": {"N": "0"}, "attempt": {"N": "0"}, "creation": {"S": TOKEN}}
     times = {name: {"S": TIME} for name in ("due_time", "create_time", "update_time")}
     return load(Order, {"task_id": {"S": "o"}, "use_case_id": {"S": "order"}, **item, **times, **stored})
@@ -91,7 +91,7 @@ def in_group(**stored: Any) -> Order:
 
 
 def claim_of(step: Any, **stored: Any) -> Claim[Order]:
-    """Return the claim of a run of the step."""
+    """Return a claim for a run of the step."""
     return Claim(step, row(lock_expire_time={"S": TIME}, **stored), "t")
 
 
@@ -102,7 +102,7 @@ def success_of(
     until: datetime | None = None,
     awaited_signals: Collection[str] = (),
 ) -> Transition:
-    """Return the success of a run that has nothing changed, and what it lets the next step wait for."""
+    """Return the success of a run without changes, and what the next step waits for."""
     journal = Journal(claim)
     if awaited_signals:
         waiting_for = journal.additions["awaited_signals"] = Awaits()
@@ -115,7 +115,7 @@ def success_of(
 
 
 def writes_of_deliver() -> dict[str, PreparedWrite]:
-    """Return the writes that only the last step, `deliver` (300), has, by their names."""
+    """Return the writes that only the last step, `deliver` (300), has, by name."""
     step = StepStatements(Order, Order.deliver._definition.codes, 3)
     again = {"queued": {"M": {"due_time": {"S": TIME}, "attributes": {"M": {}}}}, "request_count": {"N": "1"}}
     writes = {
@@ -139,7 +139,7 @@ def committed(success: Transition) -> Transition:
 
 
 def writes_of_ship() -> dict[str, PreparedWrite]:
-    """Return every write of the step `ship` (200), between `confirm_payment` (100) and `deliver` (300), by its name."""
+    """Return every write of the step `ship` (200), between `confirm_payment` (100) and `deliver` (300), by name."""
     step = StepStatements(Order, Order.ship._definition.codes, 3)
     claim, held = claim_of(step), row(lock={"S": TOKEN})
     plain, asked = row(), row(request_count={"N": "1"})
@@ -261,7 +261,7 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
 
 
 def puts_of_ship() -> dict[str, dict[str, str]]:
-    """Return the puts of the step `ship` (200), by their names: the condition as `IF`, what is put without its key."""
+    """Return the puts of the step `ship` (200) by name: the condition as `IF`, and the item without its key."""
     writes, lock_for = StepStatements(Order, Order.ship._definition.codes, 3), timedelta(minutes=5)
     with stopped_clock() as clock:
         created = clock.now()
@@ -279,7 +279,7 @@ def puts_of_ship() -> dict[str, dict[str, str]]:
 
 
 def writes_of_a_slot() -> dict[str, dict[str, str]]:
-    """Return what is written to a slot of a limit, by its names: the condition as `IF`, and what it changes."""
+    """Return the writes to a limit's slot by name: the condition as `IF`, and the changes."""
     sent: list[dict[str, Any]] = []
 
     def send(_: object, __: str, request: dict[str, Any], **___: object) -> dict[str, Any]:
@@ -327,7 +327,7 @@ def _put_as_told(task: NewTask[Any], names: dict[str, str]) -> dict[str, str]:
 
 
 def as_told(write: PreparedWrite) -> dict[str, Any]:
-    """Return the parts of a write: its condition as `IF`, and what it sets and removes."""
+    """Return a write's parts: its condition as `IF`, and what it sets and removes."""
     request = write.request({}, Named())
     names, values = request["ExpressionAttributeNames"], request["ExpressionAttributeValues"]
     filled = {

@@ -180,7 +180,7 @@ def test_a_file_that_is_not_a_database_is_reported_and_left_as_it_is(file: Path)
     with pytest.raises(LocalServerError) as error, local_server(AppTask, path=file):
         pass
 
-    assert str(error.value) == f"{file} is not a database of dynoxide. Give the path of a new file."
+    assert str(error.value) == f"{file} is not a dynoxide database. Give the path of a new file."
     assert file.read_text() == "order_id,order_status\n" * 100
 
 
@@ -189,7 +189,7 @@ def test_the_database_of_another_program_is_left_as_it_is(file: Path) -> None:
         other.execute("CREATE TABLE invoices (id)")
     before = file.read_bytes()
 
-    with pytest.raises(LocalServerError, match="is not a database of dynoxide"), local_server(AppTask, path=file):
+    with pytest.raises(LocalServerError, match="is not a dynoxide database"), local_server(AppTask, path=file):
         pass
 
     assert file.read_bytes() == before

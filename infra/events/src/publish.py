@@ -1,4 +1,4 @@
-"""Publishes an event for each transition of a task that the stream of its table reports."""
+"""Publishes an event for each task transition in the table's stream."""
 
 import os
 from pkgutil import resolve_name

@@ -1,4 +1,4 @@
-"""Keeps the history of tasks: one item for each transition that the stream of their table reports."""
+"""Keeps a history of tasks, with one item per transition, from the table's stream."""
 
 import os
 from datetime import UTC, datetime, timedelta
@@ -13,13 +13,13 @@ from pynamodb_tracker import Task
 __all__ = ["Transition", "handler"]
 
 _TASKS: type[Task] = resolve_name(os.environ["PYNAMODB_TRACKER_APP"])
-"""Your own table or use case, as `module:Class`: it knows the names of the states."""
+"""Your own table or use case, as `module:Class`, which knows the state names."""
 
 _KEEP_FOR = timedelta(days=int(os.environ["KEEP_DAYS"]))
 
 
 class Transition(Model):
-    """What a task became, and when."""
+    """A task's new state, and when it changed."""
 
     class Meta:
         """Lambda sets the region in the environment."""
@@ -27,11 +27,11 @@ class Transition(Model):
         table_name = os.environ["HISTORY_TABLE"]
 
     task = UnicodeAttribute(hash_key=True)
-    """The use case and the id, as in `order/o-1`."""
+    """The use case and the task id, as in `order/o-1`."""
     sequence = UnicodeAttribute(range_key=True)
-    """The position in the stream. A record that is delivered again has the same one, and overwrites its own item."""
+    """The position in the stream. A record that is delivered again overwrites its own item."""
     state = UnicodeAttribute()
-    """The new state, such as `ship failed`; or `deleted` or `expired`."""
+    """The new state, such as `ship failed`, or `deleted` or `expired`."""
     time = UnicodeAttribute()
     due_time = UnicodeAttribute()
     attempt = NumberAttribute()
@@ -42,7 +42,7 @@ class Transition(Model):
 
 
 def handler(event: dict[str, Any], _context: object) -> None:
-    """Store the transitions of a batch; if that fails, Lambda delivers the batch again, and no item is doubled."""
+    """Store a batch of transitions. If that fails, Lambda delivers the batch again, which adds no duplicates."""
     with Transition.batch_write() as batch:
         for record in event["Records"]:
             if _is_transition(record["dynamodb"]):
@@ -50,7 +50,7 @@ def handler(event: dict[str, Any], _context: object) -> None:
 
 
 def _is_transition(change: dict[str, Any]) -> bool:
-    """Tell a transition from a save, a beat of a heartbeat, and the item of a task's large data."""
+    """Return whether a change is a transition, and not a save, a heartbeat, or an item with large data."""
     if "#" in change["Keys"]["use_case_id"]["S"]:
         return False
     before, after = change.get("OldImage"), change.get("NewImage")
@@ -69,7 +69,7 @@ def _transition(record: dict[str, Any]) -> Transition:
         state, time = "expired" if is_expired else "deleted", reported
     return Transition(
         f"{task.use_case_id}/{task.task_id}",
-        change["SequenceNumber"].zfill(40),  # at most 40 digits, so that they sort as numbers do
+        change["SequenceNumber"].zfill(40),  # padded to the maximum of 40 digits, so that text sorts like numbers
         state=state,
         time=time.isoformat(timespec="microseconds"),
         due_time=task.due_time.isoformat(timespec="microseconds"),

@@ -1,4 +1,4 @@
-"""One step behind one queue: its table, its use case, its function and its handler."""
+"""One step behind one queue, with its table, use case, function and handler."""
 
 import json
 import os
@@ -24,7 +24,7 @@ class AppTask(Task):
 
 
 class Order(AppTask):
-    """What a customer has bought."""
+    """A customer's order."""
 
     use_case_id = UseCase("order", keep_for=timedelta(days=365))
 
@@ -36,7 +36,7 @@ class Order(AppTask):
 
 @Order.ship.does
 def ship(ctx: ExecutionContext[Order]) -> None:
-    """Have the carrier print a label; the key makes a second call for the same order harmless."""
+    """Let the carrier print a label. The key makes a second call for the same order harmless."""
     request = urllib.request.Request(  # noqa: S310 - the URL is the operator's, from the template
         os.environ["CARRIER_URL"],
         data=json.dumps({"order_id": ctx.task.task_id, "address": ctx.task.address}).encode(),
@@ -47,7 +47,7 @@ def ship(ctx: ExecutionContext[Order]) -> None:
 
 
 def new_order(message: dict[str, Any]) -> dict[str, Any]:
-    """Return the attributes of an order from its first message, `{"order_id": "o-1", "address": "1 Main Street"}`."""
+    """Return an order's attributes from its first message, `{"order_id": "o-1", "address": "1 Main Street"}`."""
     return {"address": message["address"]}
 
 
@@ -56,6 +56,6 @@ handler = handles(
     task_id="order_id",
     trigger="sqs",
     create_if_missing=new_order,
-    # The queue repeats what failed. What is ignored stays in it, too, until it is a dead letter: that raises the alarm.
+    # The queue repeats failed messages. Those of ignored orders stay, too, until a dead letter raises the alarm.
     replies=Replies(ignored="raise"),
 )

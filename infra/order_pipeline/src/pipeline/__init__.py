@@ -1,1 +1,1 @@
-"""Orders: paid, shipped and delivered, each step in a Lambda function of its own."""
+"""Orders are paid, shipped and delivered. Each step has its own Lambda function."""

@@ -1,4 +1,4 @@
-"""The handlers that the template names: for each step one for its queue and one for its schedule, and `watch`."""
+"""The handlers in the template: one per step for its queue, one for its schedule, and `watch`."""
 
 import os
 from collections.abc import Mapping
@@ -15,35 +15,35 @@ from pynamodb_tracker.aws_lambda import LambdaContext, Replies, handles, retry_h
 __all__ = ["confirm_payment", "deliver", "retry_confirm_payment", "retry_deliver", "retry_ship", "ship", "watch"]
 
 _REPLIES = Replies(locked="ack", not_ready="ack", failed="ack")
-"""The table knows when an order may be tried again, and the schedule does it, so the message need not be redelivered
-for that. It is redelivered, and ends in the dead-letter queue, if it cannot be read, if there is no such order, if the
-table does not answer, if the order could not be sent to the next step, or if the invocation died."""
+"""The schedule retries orders when the table says so, so failures do not need a redelivery of the message. A message is
+redelivered, and finally becomes a dead letter, if it cannot be read, its order does not exist, the table does not
+respond, the order could not be sent to the next step, or the invocation died."""
 
 _METRICS = os.environ["METRICS_NAMESPACE"]
 
 _SHIP_QUEUE = os.environ.get("SHIP_QUEUE_URL")
 _DELIVER_QUEUE = os.environ.get("DELIVER_QUEUE_URL")
-"""The template sets each for the functions of the step before. Nothing is lost without these messages: they are only
-faster than the next step's schedule, which finds the same orders in the table."""
+"""The template sets each of them for the previous step's functions. Without these messages, the next step's schedule
+would find the same orders in the table a little later."""
 
 _on_queue = partial(handles, trigger="sqs", replies=_REPLIES, metrics=_METRICS)
 
-# Schedules run the due orders themselves. If they sent them to the queue instead, a due order whose message waits in a
-# long queue would get one more message every minute.
+# Schedules run due orders themselves. If they used the queue, and that was long, an order that waits there would get
+# another message every minute.
 _on_schedule = partial(retry_handler, threads=int(os.environ["RETRY_THREADS"]), metrics=_METRICS)
 
 
 def new_order(event: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes of an order from the event that announces it.
+    """Return an order's attributes from the event that announces it.
 
-    The amount is text, such as "42.50", or a whole number: in JSON, 42.50 would be a float, which is refused.
+    The amount is text, such as "42.50", or a whole number. In JSON, 42.50 would be a float, which is refused.
     """
     amount, address = event["detail"]["amount"], event["detail"]["address"]
     return {"amount": Decimal(amount) if isinstance(amount, str) else amount, "address": address}
 
 
-# Until an order is created, it exists in its message alone. If another order of the batch killed the function before
-# that, it would wait for the visibility timeout; in the table, the next schedule finds it.
+# Until an order is created, it exists only in its message. If another order in the batch killed the function before
+# that, it would wait for the visibility timeout. Once it is in the table, the next schedule finds it.
 confirm_payment = _on_queue(
     Order.confirm_payment,
     task_id="detail.order_id",
@@ -60,5 +60,5 @@ retry_deliver = _on_schedule(Order.deliver, steps.deliver)
 
 
 def watch(_event: Any, _context: LambdaContext | None) -> dict[str, float]:
-    """Measure how long the oldest order of each step has been due, and return it by step, in seconds."""
+    """Measure how long each step's oldest order has been due. Return seconds by step."""
     return write_overdue(datetime.now(UTC), _METRICS)

@@ -1,4 +1,4 @@
-"""The table, and the orders in it."""
+"""The table and its orders."""
 
 import os
 from datetime import timedelta
@@ -9,7 +9,7 @@ from pipeline.services import RefusedError
 from pynamodb_tracker import DecimalAttribute, Step, Task, UseCase
 
 _ATTEMPTS = 8
-"""With the pauses between them, an outage of the other system may last two hours."""
+"""With the pauses between them, orders survive an outage of two hours."""
 
 
 def later_each_time(attempt: int) -> timedelta:
@@ -27,7 +27,7 @@ class PipelineTable(Task):
 
 
 class Order(PipelineTable):
-    """What a customer has bought."""
+    """A customer's order."""
 
     use_case_id = UseCase("order", keep_for=timedelta(days=365))
 

@@ -1,4 +1,4 @@
-"""How long orders have been due, as metrics: a due order should have run by now."""
+"""Metrics about how long orders have been due without running."""
 
 import json
 import sys
@@ -9,10 +9,10 @@ from pynamodb_tracker import BoundStep
 
 
 def write_overdue(now: datetime, namespace: str) -> dict[str, float]:
-    """Write `Overdue` of each step in the embedded metric format, and return it by step, in seconds.
+    """Write each step's `Overdue` in the embedded metric format. Return seconds by step.
 
-    This reads the first entry of each state in the index: three requests of half a read unit per step, however many
-    orders there are.
+    This reads each state's first index entry, with three requests of half a read unit per step, however many orders
+    there are.
     """
     steps = (Order.confirm_payment, Order.ship, Order.deliver)
     return {step.name: _write_overdue_of(step, now, namespace) for step in steps}

@@ -1,4 +1,4 @@
-"""The other systems; each call carries an idempotency key, so that repeating it has no further effect."""
+"""Calls other systems, with an idempotency key that makes it safe to repeat a call."""
 
 import json
 import os
@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import Any
 
 _TIMEOUT = 5
-"""Seconds without any data from the other side; a batch of ten such calls fits into the 60 seconds of a function."""
+"""Seconds without data from the other side. Ten such calls in a batch fit into a function's 60 seconds."""
 
 _BAD_REQUEST, _BROKEN_SERVER = HTTPStatus.BAD_REQUEST, HTTPStatus.INTERNAL_SERVER_ERROR
 
@@ -21,8 +21,8 @@ _TRY_AGAIN = {
     HTTPStatus.TOO_EARLY,
     HTTPStatus.TOO_MANY_REQUESTS,
 }
-"""Refusals that are temporary or caused by our settings, such as a changed secret or a wrong URL, not by the order. A
-conflict means that another request with the same key is in progress."""
+"""Refusals that are temporary or caused by our settings, such as a changed secret or a wrong URL. A conflict means that
+another request with the same key is in progress."""
 
 
 class RefusedError(Exception):
@@ -30,10 +30,17 @@ class RefusedError(Exception):
 
 
 def post(service: str, path: str, key: str, body: dict[str, Any]) -> dict[str, Any]:
-    """Send a request to a service and return its answer; the same key has no further effect and the same answer.
+    """Send a request to a service and return its response. A repeated key has no effect and returns the same response.
 
-    `service` is the environment variable with its URL. RefusedError if retrying would not help; what is worth another
-    attempt is a URLError or a timeout.
+    Args:
+        service: The environment variable with the service's URL.
+        path: The path below that URL.
+        key: The idempotency key.
+        body: The request, sent as JSON.
+
+    Raises:
+        RefusedError: Retrying would not help.
+        URLError, TimeoutError: Retrying may help.
     """
     request = urllib.request.Request(  # noqa: S310 - the URL is the operator's, from the template
         f"{os.environ[service]}/{path}",

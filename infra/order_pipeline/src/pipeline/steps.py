@@ -1,8 +1,8 @@
-"""What each step does with an order: functions of the context, run by queues, schedules and the command line.
+"""The steps' functions, which queues, schedules and the command line run.
 
-A worker may do the work and die before that is recorded, so it happens at least once. `ctx.idempotency_key` is the same
-for every attempt of a step, so the other system does it only once. That system must remember the key for as long as an
-order may be retried; if it forgets keys after a day, ask it first what it has already done for the order.
+A worker may die after its work and before that is recorded, so the work happens at least once. `ctx.idempotency_key`
+is the same for every attempt, so the other system does it only once. That system must remember the key for as long as
+an order may be retried. If it forgets keys after a day, first ask it for what it has already done.
 """
 
 from pipeline.orders import Order
