@@ -40,13 +40,11 @@ class Clock:
         """Wait for real, unless the event is set. Return whether it is."""
         return stopped.wait(min(seconds, threading.TIMEOUT_MAX))
 
-    async def sleep_async(self, seconds: float) -> None:
-        """Sleep on an event loop, in real time."""
+    async def wait_async(self, seconds: float) -> None:
+        """Wait for real, on an event loop."""
         import asyncio  # noqa: PLC0415 - few programs need it
 
         await asyncio.sleep(min(seconds, threading.TIMEOUT_MAX))
-
-    wait_async = sleep_async
 
 
 class StoppedClock(Clock):
@@ -93,13 +91,6 @@ class StoppedClock(Clock):
             self.sleep(seconds)
         return stopped.is_set()
 
-    async def sleep_async(self, seconds: float) -> None:
-        """Move forward by `seconds` immediately, and let other asyncio tasks run."""
-        import asyncio  # noqa: PLC0415 - as above
-
-        self.sleep(seconds)
-        await asyncio.sleep(0)
-
     async def wait_async(self, seconds: float) -> None:
         """Wait on an event loop until the clock has moved forward by `seconds`."""
         import asyncio  # noqa: PLC0415 - as above
@@ -143,11 +134,6 @@ def wait(event: threading.Event, seconds: float) -> bool:
 def sleep_unless(stopped: threading.Event, seconds: float) -> bool:
     """Sleep, unless the event is set, and return whether it is."""
     return _clock.sleep_unless(stopped, seconds)
-
-
-async def sleep_async(seconds: float) -> None:
-    """Sleep on an event loop, or move a stopped clock."""
-    await _clock.sleep_async(seconds)
 
 
 async def wait_async(seconds: float) -> None:

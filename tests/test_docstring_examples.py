@@ -138,7 +138,7 @@ WITHOUT = {
         ),
         *("RunDetails.log_fields", "UseCase.mistakes", "UseCase.has_expiry", "UseCase.status_key"),
         *("UseCase.status_keys", "StoppedClock.now", "StoppedClock.seconds_until", "StoppedClock.sleep"),
-        *("StoppedClock.wait", "StoppedClock.sleep_async", "StoppedClock.wait_async", "StoppedClock.sleep_unless"),
+        *("StoppedClock.wait", "StoppedClock.wait_async", "StoppedClock.sleep_unless"),
     },
     "in the example of the class or function that makes it": {
         *("StoppedClock.advance", "Worker.run", "AsyncWorker.run", "AsyncWorker.stop"),

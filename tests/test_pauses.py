@@ -9,7 +9,7 @@ import pynamodb_tracker
 
 PACKAGE = Path(pynamodb_tracker.__file__).parent
 
-SLEEPS = {"sleep", "sleep_async", "sleep_unless", "wait_async"}
+SLEEPS = {"sleep", "sleep_unless", "wait_async"}
 MODULES = {"asyncio", "clock", "time"}
 
 WAITS_FOR_WORK = {

@@ -67,6 +67,9 @@ class Executor:
         self._batcher = batcher_for(concurrency)
         self._base = copy_context()
         self._reporting = threading.Lock()
+        self._starting = threading.Lock()
+        self._started = self._ended = 0  # threads
+        self._changes = queue.SimpleQueue[None]()
 
     def is_alive_within(self, time: timedelta) -> bool:
         """Return whether it has looked for tasks within that time, or runs as many as it may."""
@@ -170,20 +173,6 @@ class ThreadExecutor(Executor):
     """Whether a hanging function does not keep the process alive."""
     deadly: type[BaseException] | tuple[type[BaseException], ...] = BaseException
     """The errors that end the work when they leave an attempt."""
-
-    def __init__(
-        self,
-        dispatcher: Dispatcher,
-        concurrency: int,
-        on_ended: OnEnded,
-        *,
-        grace: timedelta | None = None,
-        new_attempt: Callable[[Given], Attempt] = _new_attempt,
-    ) -> None:
-        super().__init__(dispatcher, concurrency, on_ended, grace=grace, new_attempt=new_attempt)
-        self._starting = threading.Lock()
-        self._started = self._ended = 0
-        self._changes = queue.SimpleQueue[None]()
 
     def run(self) -> None:
         """Run attempts until none is left. Raise what ended the work.

@@ -22,7 +22,7 @@ _INTERNAL = {
         "of",
         "over",
         "to",
-        *("seconds_until", "sleep", "sleep_async", "wait", "wait_async"),
+        *("seconds_until", "sleep", "sleep_unless", "wait", "wait_async"),
     ),  # used by the library's own modules
     *("DoesNotExist", "deserialize", "from_raw_data", "status_index", "tracker", "tracker_attributes"),
     *(
