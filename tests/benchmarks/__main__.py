@@ -13,6 +13,7 @@ from tests.benchmarks import (
     finding,
     hooks,
     imports,
+    latency,
     layouts,
     live,
     loops,
@@ -45,6 +46,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[str]]] = {
 BY_NAME_ONLY: dict[str, Callable[[], Iterator[str]]] = {
     "finding": finding.report,
     "lambda": pipeline.report,
+    "latency": latency.report,
     "soak": soak.report,
 }
 """Benchmarks that take many minutes, and run only if they are named."""
