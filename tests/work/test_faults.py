@@ -23,6 +23,7 @@ from pynamodb_tracker.testing import StoppedClock
 from tests.support.engines import empty_tables, opened
 from tests.support.processes import until
 from tests.support.workers import Broken
+from tests.work.test_polling import Poller
 
 one = ConcurrencyLimit("one", 1)
 
@@ -250,3 +251,20 @@ def test_claims_that_fail_for_good_end_a_batch_after_four_in_a_row(
     report: Report = Job.first.run_all(lambda _: None)
     assert len(report.refused) == 4
     assert "no more tasks were tried" in caplog.text
+
+
+def test_a_worker_takes_tasks_over_when_their_locks_expire_one_after_another(faults_clock: StoppedClock) -> None:
+    began, ends, late = faults_clock.now(), dict[str, float](), list[float]()
+    for number in range(6):
+        task_id, lock_for = f"j-{number}", timedelta(seconds=30 + 4 * number)
+        Job.create(task_id)
+        Job.first.start(task_id, lock_for=lock_for).__enter__()
+        ends[task_id] = (lock_for + FaultTask.tracker.margin).total_seconds()
+
+    poller = Poller(Job.first._definition, timedelta(seconds=2))
+    while ends and faults_clock.now() < began + timedelta(minutes=5):
+        if poller.is_ready(faults_clock.now()) and (found := poller.take()) is not None:
+            late.append((faults_clock.now() - began).total_seconds() - ends.pop(found))
+        faults_clock.advance(timedelta(seconds=0.1))
+    assert len(late) == 6
+    assert 0 < min(late) <= max(late) <= 2
