@@ -182,7 +182,7 @@ class Attempt(Hook):
             self.has_ended.set()
 
     def forget(self) -> None:
-        """Drop its run, and the tracebacks of its errors, whose frames only the garbage collector could free."""
+        """Drop its run and the tracebacks of its errors. Otherwise only the garbage collector could free them."""
         self._run = None
         error, seen = self.error, set[int]()
         while error is not None and id(error) not in seen:

@@ -245,7 +245,7 @@ class ThreadExecutor(Executor):
 
     @property
     def has_ended(self) -> bool:
-        """Whether all threads have ended. When stopping, those that have lost their locks count as ended."""
+        """Whether all threads have ended. When stopping, a thread that has lost its lock counts as ended."""
         left = self._started - self._ended
         lost = sum(attempt.has_lost_lock for attempt in list(self.running))
         return self._started > 0 and (not left or (self.dispatcher.stopped.is_set() and left == lost))

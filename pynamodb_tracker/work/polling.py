@@ -1,4 +1,4 @@
-"""Polls one step for ever: the next task to try, and when to look again if there is none.
+"""Polls one step forever: the next task to try, and when to look again if there is none.
 
 A poll reads the first pending index entry of a shard, which says whether a task is due, or when. It asks a few shards,
 and stops at the first one with a due task. A scan of due tasks begins there and continues with other shards, as in a
@@ -230,7 +230,7 @@ class _FollowUp(NamedTuple):
 
 
 class Polling(StepSource):
-    """The due tasks of one step, for ever."""
+    """The due tasks of one step, forever."""
 
     def __init__(
         self, work: StepWork, of: Definition, longest: timedelta, *, threads: int = 1, eager: bool = False
@@ -269,7 +269,7 @@ class Polling(StepSource):
         self._due_ids: dict[int, Callable[[int | None], Iterator[str]]] = {}
         """Readers of a shard's ids for the scan, oldest first. The argument is about how many are needed."""
         self._abandoned = deque[str]()
-        """Tasks whose locks have expired. They come first."""
+        """Abandoned tasks. They come first."""
         self._follow_ups: dict[str, _FollowUp] = {}
         self._asked_at: dict[tuple[int, int], datetime] = {}
         """When a shard was last asked for a state."""
@@ -341,7 +341,7 @@ class Polling(StepSource):
         self.candidates.put_back(ahead.task_id)
 
     def follow_up(self, task: MadeDue) -> bool:
-        """Note a task that is due now or soon. The index has those that are due later."""
+        """Note a task that is due now or soon. The index has all others."""
         now, longest = clock.now(), max(self._longest, _FOLLOW_UP_LIFETIME)
         ready_at = max(task.due_time, self.cooldown.ends(task.task_id))
         if ready_at > now + longest or self.pause is not None:
@@ -495,7 +495,7 @@ class Polling(StepSource):
                 self._due_at[shard, code] = due + _SHORTEST * RANDOM.random()
 
     def _look_at_known_locks(self, now: datetime) -> None:
-        """Look for abandoned tasks in the shards whose time has come."""
+        """Look for abandoned tasks in the shards where a lock has expired by now."""
         for (shard, code), time in list(self._due_at.items()):
             if code == self.work.codes.in_progress and time <= now:
                 self._look_at_locks(shard, now)

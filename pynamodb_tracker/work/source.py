@@ -1,4 +1,4 @@
-"""Where tasks to try come from: what is due once over, or given ids. Polling for ever is in `polling`.
+"""Where tasks to try come from: what is due once over, or given ids. Polling forever is in `polling`.
 
 A source never waits for a claim, a slot or the time. It answers with a task, or says when it is worth asking again.
 Only the dispatcher waits, and it lets one thread at a time ask a source.
@@ -201,7 +201,7 @@ class StepSource:
 
 
 class OnceThrough(StepSource):
-    """The tasks that were due when this began, and then those that the caller's own runs made due, each once.
+    """The tasks that were due when this began, and then the tasks that the caller's own runs made due, each once.
 
     The index shows new due tasks late, so each run tells which ones its end made due: the next step of the same task,
     the next task of its group, the parent of a last child. Tasks created after this began wait for the next call. That

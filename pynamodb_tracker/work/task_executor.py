@@ -4,8 +4,8 @@
                    |         |           |                        |
     event loop:    claim, await the function, record the end   x as many as may run at a time
 
-Taking may block: it reads the index, or waits for a task. That is why it has threads of its own, apart from those that
-send the requests of the tasks. They are daemons: a program may leave the loop while tasks are running.
+Taking may block: it reads the index, or waits for a task. That is why it has threads of its own, and leaves the threads
+for the requests of tasks alone. They are daemons: a program may leave the loop while tasks are running.
 """
 
 import asyncio

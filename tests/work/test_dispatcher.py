@@ -175,7 +175,7 @@ def test_no_task_starts_once_it_does_not_go_on_and_those_that_were_given_are_not
 
 
 def test_a_step_that_waits_for_an_answer_does_not_hold_up_another_one() -> None:
-    """W5: the claim of `a` is slow, and `a` of another step starts all the same."""
+    """The claim of `a` is slow, and `a` of another step starts all the same."""
     dispatcher = Dispatcher([source_of(PAY, "a", "b", threads=2), source_of(SHIP, "c", "d", threads=2)])
     found = [dispatcher.take() for _ in range(2)]
     end(dispatcher, found[1])
@@ -184,7 +184,7 @@ def test_a_step_that_waits_for_an_answer_does_not_hold_up_another_one() -> None:
 
 
 def test_a_task_that_waits_for_a_slot_is_read_again(stopped_clock: StoppedClock, pool: ThreadPoolExecutor) -> None:
-    """W6: what was due before a slot is free may have been taken since."""
+    """What was due before a slot is free may have been taken since."""
     slots, due = FakeSlots(1), ["a", "b", "c"]
     dispatcher = Dispatcher([source_of(PAY, read=lambda: iter(list(due)), slots=slots)])
     first = dispatcher.take()

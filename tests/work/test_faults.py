@@ -23,6 +23,7 @@ from pynamodb_tracker.testing import StoppedClock
 from tests.support.engines import empty_tables, opened
 from tests.support.processes import until
 from tests.support.workers import Broken
+from tests.work.test_polling import Poller
 
 one = ConcurrencyLimit("one", 1)
 
@@ -72,7 +73,7 @@ def on_loop(function: Callable[[Any], object]) -> Callable[[Any], Any]:
 
 
 @runners
-def test_w1_a_variable_that_a_function_sets_is_seen_by_no_other_task_and_not_by_the_caller(
+def test_a_variable_that_a_function_sets_is_seen_by_no_other_task_and_not_by_the_caller(
     runner: Callable[[Any, Any], object],
 ) -> None:
     seen: list[str] = []
@@ -91,7 +92,7 @@ def test_w1_a_variable_that_a_function_sets_is_seen_by_no_other_task_and_not_by_
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()], ids=["SystemExit", "KeyboardInterrupt"])
-def test_w2_what_ends_the_program_is_raised_by_arun_all_and_does_not_end_its_loop(error: BaseException) -> None:
+def test_what_ends_the_program_is_raised_by_arun_all_and_does_not_end_its_loop(error: BaseException) -> None:
     beside: list[str] = []
 
     async def work(ctx: Any) -> None:
@@ -117,7 +118,7 @@ def test_w2_what_ends_the_program_is_raised_by_arun_all_and_does_not_end_its_loo
 
 @posix
 @pytest.mark.parametrize("kind", ["run_all", "Worker"])
-def test_w3_a_child_that_is_forked_in_a_function_runs_no_other_task_and_leaves_no_slot(kind: str) -> None:
+def test_a_child_that_is_forked_in_a_function_runs_no_other_task_and_leaves_no_slot(kind: str) -> None:
     read, write = os.pipe()
     begun: list[int] = []
 
@@ -147,7 +148,7 @@ def test_w3_a_child_that_is_forked_in_a_function_runs_no_other_task_and_leaves_n
 
 
 @pytest.mark.parametrize("kind", ["Worker", "AsyncWorker"])
-def test_w4_an_idle_worker_begins_the_next_step_and_a_new_task_without_a_poll(
+def test_an_idle_worker_begins_the_next_step_and_a_new_task_without_a_poll(
     faults_clock: StoppedClock, kind: str
 ) -> None:
     """The clock stands still, so that no pause between two polls ever ends."""
@@ -177,7 +178,7 @@ def test_w4_an_idle_worker_begins_the_next_step_and_a_new_task_without_a_poll(
         runs.join(WAIT)
 
 
-def test_w7_a_scheduled_handler_keeps_to_a_limit() -> None:
+def test_a_scheduled_handler_keeps_to_a_limit() -> None:
     running, most, guard = 0, 0, threading.Lock()
 
     def work(_ctx: Any) -> None:
@@ -194,7 +195,7 @@ def test_w7_a_scheduled_handler_keeps_to_a_limit() -> None:
 
 
 @posix
-def test_w8_a_process_that_is_forked_by_a_function_of_a_worker_ends_at_a_sigterm() -> None:
+def test_a_process_that_is_forked_by_a_function_of_a_worker_ends_at_a_sigterm() -> None:
     ends: list[int | None] = []
 
     def work(_ctx: Any) -> None:
@@ -211,7 +212,7 @@ def test_w8_a_process_that_is_forked_by_a_function_of_a_worker_ends_at_a_sigterm
 
 @pytest.mark.skipif(sys.implementation.name != "cpython", reason="references are counted")
 @runners
-def test_w9_a_failed_attempt_keeps_nothing_that_only_the_garbage_collector_could_free(
+def test_a_failed_attempt_keeps_nothing_that_only_the_garbage_collector_could_free(
     runner: Callable[[Any, Any], object],
 ) -> None:
     class Local:
@@ -250,3 +251,20 @@ def test_claims_that_fail_for_good_end_a_batch_after_four_in_a_row(
     report: Report = Job.first.run_all(lambda _: None)
     assert len(report.refused) == 4
     assert "no more tasks were tried" in caplog.text
+
+
+def test_a_worker_takes_tasks_over_when_their_locks_expire_one_after_another(faults_clock: StoppedClock) -> None:
+    began, ends, late = faults_clock.now(), dict[str, float](), list[float]()
+    for number in range(6):
+        task_id, lock_for = f"j-{number}", timedelta(seconds=30 + 4 * number)
+        Job.create(task_id)
+        Job.first.start(task_id, lock_for=lock_for).__enter__()
+        ends[task_id] = (lock_for + FaultTask.tracker.margin).total_seconds()
+
+    poller = Poller(Job.first._definition, timedelta(seconds=2))
+    while ends and faults_clock.now() < began + timedelta(minutes=5):
+        if poller.is_ready(faults_clock.now()) and (found := poller.take()) is not None:
+            late.append((faults_clock.now() - began).total_seconds() - ends.pop(found))
+        faults_clock.advance(timedelta(seconds=0.1))
+    assert len(late) == 6
+    assert 0 < min(late) <= max(late) <= 2

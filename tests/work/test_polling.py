@@ -379,7 +379,7 @@ def made_due(task_id: str, due_time: datetime) -> MadeDue:
 def test_what_a_run_has_made_due_is_tried_by_its_id_and_not_polled_for(
     poller: Poller, step: FakeStep, stopped_clock: StoppedClock
 ) -> None:
-    """W4: the next step of a task starts at once, in a worker that was idle."""
+    """The next step of a task starts at once, in a worker that was idle."""
     pauses(poller, stopped_clock, 8)
     assert poller.take() is None
     polls = len(step.looks)
