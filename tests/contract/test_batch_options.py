@@ -266,12 +266,14 @@ def test_rows_that_seem_to_be_abandoned_are_read_once_however_often_workers_meet
         run.__enter__().extend_lock(timedelta(days=1))
     clock.advance(timedelta(hours=1))
     Order.create_many(f"o-{number}" for number in range(200))
-    feed = STEP._definition.feed(threads=1)
+    candidates = STEP._definition.candidates(threads=1)
     with recorded() as requests:
         tried = []
-        for task_id in feed:
-            tried.append(task_id)
-            feed.note_response(was_taken=len(tried) % 50 == 0)
+        for task_id in candidates:
+            if isinstance(task_id, str):  # and not a pause
+                tried.append(task_id)
+                candidates.window.sent()
+                candidates.window.answered(was_taken=len(tried) % 50 == 0)
     assert len(tried) == 200
     assert requests.operations.count("BatchGetItem") == 1
     assert requests.operations.count("Query") > 6
