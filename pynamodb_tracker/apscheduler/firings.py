@@ -1,8 +1,7 @@
 """Tracks this scheduler's jobs from the claim until their next run times are stored.
 
-A scheduler's loop submits a job first, and updates or removes it afterwards. It does not catch errors from these calls:
-an error would end the loop, and no job would ever run again. That is why a failed write is kept, and retried before the
-scheduler looks for jobs again. Until then, the job does not run here.
+A scheduler's loop submits a job first, and updates or removes it afterwards. An error from these calls would end the
+loop. That is why a failed write is kept, and retried before the next look for jobs. Until then, the job does not run.
 """
 
 from __future__ import annotations
@@ -21,10 +20,7 @@ from pynamodb_tracker.dynamodb.retries import ending_by
 
 
 class Firings:
-    """Jobs that run here, or whose next run time is not stored yet.
-
-    The loop waits for a write no longer than `patience`, because other jobs are waiting, and claims expire.
-    """
+    """Jobs that run here, or whose next run time is not stored yet. The loop waits for a write up to `patience`."""
 
     def __init__(self, table: JobTable, codec: JobCodec, patience: timedelta) -> None:
         self.logger = logging.getLogger("apscheduler.jobstores")
@@ -37,10 +33,7 @@ class Firings:
         self._thread: int | None = None
 
     def begin_look(self) -> None:
-        """Forget the jobs from the loop's last look, and retry the failed writes.
-
-        If the table still cannot be reached, raise PynamoDB's error. A write that fails for another reason stays owed.
-        """
+        """Forget the jobs from the last look, and retry the failed writes. Raise if the table cannot be reached."""
         self._thread = threading.get_ident()
         self._jobs.clear()
         for job_id, (claim, next_run_time) in list(self.owed.items()):
@@ -117,10 +110,7 @@ class Firings:
         raise RuntimeError(f"job {claim.job_id!r} kept being changed in the meantime")
 
     def give_back(self) -> None:
-        """Retry the failed writes, store the next times of submitted jobs, and give back the other claims.
-
-        If that fails, another scheduler takes over these jobs once the claims have expired.
-        """
+        """Retry the failed writes, store the next times of submitted jobs, and give back the other claims."""
         left = list(self._jobs.values())
         try:
             self.begin_look()

@@ -155,10 +155,7 @@ def _parse_micros(text: str, most: int = _LATEST) -> int | None:
 
 
 def tries(until: datetime | None = None) -> Iterator[None]:
-    """Yield once per try of a change that may collide with others. Stop early if the next try would be after `until`.
-
-    There is a pause before all retries but the first, because a deployment's processes may replace a job together.
-    """
+    """Yield once per try of a change that may collide with others, with pauses from the second retry on."""
     yield
     for retry in range(TRIES - 1):
         if retry and not slept_before_retry(retry, until):
@@ -237,10 +234,7 @@ class JobTable:
         self._write([{"ConditionCheck": check}, self._delete(self._key(_due_key(due.time, due.job_id)))])
 
     def claim(self, due: DueItem, owner: str, until: int, *, expired_before: int) -> bool:
-        """Claim a due item that is free, or has an expired claim. Return False if somebody else was first.
-
-        An owner may claim its own item again. A late copy of a request does not shorten the claim.
-        """
+        """Claim a due item that is free, expired, or this owner's. Return False if somebody else was first."""
         return self._update(
             due,
             "SET #owner = :owner, #until = :until",

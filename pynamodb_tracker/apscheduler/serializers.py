@@ -15,7 +15,6 @@ from pynamodb_tracker import strict_json
 from pynamodb_tracker.apscheduler.triggers import stored_time, stored_trigger, time_of, trigger_of
 
 _MAC = 32
-"""The length of an HMAC-SHA256 in bytes."""
 
 _SHORTEST_KEY = 32
 """In bytes. A key shorter than the hash weakens it (https://datatracker.ietf.org/doc/html/rfc2104#section-3)."""

@@ -128,10 +128,7 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         return found
 
     def get_next_run_time(self) -> datetime | None:
-        """Return when to look next: at the next due time, or when another scheduler's claim ends.
-
-        While a scheduler runs, this is at most `look_every` from now, because others may add jobs.
-        """
+        """Return when to look next: at the next due time, when another claim ends, or after `look_every`."""
         now = clock.now()
         # If a claimed job's next time is not stored yet, look well before the claim expires.
         pause = min(self._look_every, self._lock_for / 4) if self._firings.owed else self._look_every
@@ -162,11 +159,7 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
                 raise ConflictingIdError(job.id)
 
     def update_job(self, job: Job) -> None:
-        """Replace the job with the same id, or raise a JobLookupError.
-
-        If somebody else has changed it since it was read, both changes are kept. For the same value, the later one
-        wins.
-        """
+        """Replace the job with the same id, or raise a JobLookupError. Keep changes that others have stored."""
         if isinstance(job, StoredJob) and job.claim is not None:
             self._firings.end(job, job.claim, job.next_run_time)
             job.claim = None  # later changes do not belong to this run
@@ -214,7 +207,7 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         return found
 
     def _find_candidates(self, until: int) -> list[DueItem]:
-        """Return the first due items that this scheduler may claim. Jobs that failed to load are counted separately."""
+        """Return the first due items that this scheduler may claim, and as many that failed to load."""
         now = clock.now()
         due, resting = list[DueItem](), list[DueItem]()
         for each in self._table.due_items(until):
@@ -238,10 +231,7 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         return job
 
     def _load_job(self, item: JobItem, *, runnable: bool = False) -> StoredJob | None:
-        """Return the job, or None if it cannot be loaded. A `runnable` one also needs its executor and next time here.
-
-        During a deployment, other processes may have its code, so the job stays in the table.
-        """
+        """Return the job, or None if it cannot be loaded. A `runnable` one also needs its executor and next time."""
         try:
             job = self._codec.load(item)
             if runnable and self._scheduler is not None:

@@ -33,8 +33,7 @@ _EXITING = (("concurrent.futures.thread", "_shutdown"), ("concurrent.futures.pro
 def is_exiting() -> bool:
     """Return whether the program is exiting, so that its pools no longer accept jobs.
 
-    A scheduler that was not shut down still runs its thread. It would submit jobs without effect and store their next
-    times, so nobody would run them. Python does not show this state publicly.
+    A scheduler's thread still runs then. It would submit jobs without effect and store their next times.
     """
     return any(getattr(sys.modules.get(module), flag, False) for module, flag in _EXITING)
 
@@ -78,10 +77,7 @@ class StoredJob(Job):  # type: ignore[misc]  # APScheduler is untyped
         self.item, self._read = current.item, current._read
 
     def _get_run_times(self, now: Any) -> list[Any]:
-        """Return the times to run now. After the claim has expired, there are none: another scheduler may run the job.
-
-        The loop calls this right before it submits the job, and skips a job without run times.
-        """
+        """Return the times to run now. Without any, the loop skips the job, as it must after the claim has expired."""
         if self.claim is not None and is_exiting():
             return []
         if self.claim is not None and clock.now() >= self.claim.expire_time:
@@ -140,7 +136,7 @@ class _Failure:
 
 
 class UnloadableJobs:
-    """Jobs that this process could not load, and why. They stay in the table, because others may have their code."""
+    """Jobs that this process could not load, and why. Other processes may have their code."""
 
     def __init__(self) -> None:
         self._failures: dict[str, _Failure] = {}

@@ -23,7 +23,6 @@ _KINDS: dict[str, type[BaseTrigger]] = {
     "and": AndTrigger,
     "or": OrTrigger,
 }
-"""APScheduler's aliases for its triggers."""
 
 
 def stored_trigger(trigger: BaseTrigger) -> dict[str, Any]:

@@ -1,9 +1,8 @@
 """Counts transitions (`count_transitions=True`): how many tasks arrived, and how their runs ended, per step and hour.
 
 Each process adds its numbers to one item per hour: after 60 transitions, or at the first one that is 10 minutes later.
-In Lambda, an environment sends its first transition immediately, because there may not be a second one. Unsent numbers
-are lost when the process ends, or when a request takes more than half a second. A repeated request may count twice. The
-numbers are therefore approximate.
+In Lambda, an environment sends its first transition immediately. The numbers are approximate: unsent ones are lost when
+the process ends or a request is slow, and a repeated request counts twice.
 """
 
 from __future__ import annotations

@@ -40,7 +40,6 @@ from pynamodb_tracker.writes.lock import new_token
 log = logging.getLogger("pynamodb_tracker")
 
 Names = dict[int, list[str]]
-"""The names of each step number, oldest first."""
 
 _STEPS = "steps"
 _PAUSED = "paused#"
@@ -112,7 +111,7 @@ def _check_pausable(model: type[TaskRow]) -> None:
 
 
 def read(model: type[TaskRow], *, within: timedelta | None = None) -> Control:
-    """Read the control item, strongly consistent, for one read unit. A damaged item raises TrackerError."""
+    """Read the control item, strongly consistent, for one read unit, or raise TrackerError."""
     _check_pausable(model)
     until = None if within is None else clock.now() + within
     request = {"Key": _key(model), "ConsistentRead": True}
@@ -163,7 +162,7 @@ def _sign(by: str | None) -> dict[str, str]:
 
 
 def _send_command(model: type[TaskRow], number: int, stored: dict[str, str], condition: str) -> dict[str, Any]:
-    """Send a pause or a resume until we know that it was applied. Return the step's attribute."""
+    """Send a pause or a resume until it is applied. Return the step's attribute."""
     _check_pausable(model)
     attribute, token = f"{_PAUSED}{number}", new_token()
     for _ in range(_TRIES):
@@ -212,10 +211,7 @@ def forget(model: type[TaskRow]) -> None:
 
 
 def compare(model: type[TaskRow], control: Control) -> None:
-    """Compare the class's steps with the recorded ones, and record new names and numbers.
-
-    A renumbered step raises DefinitionError.
-    """
+    """Record new names and numbers of the class's steps. A renumbered step raises DefinitionError."""
 
     def added(known: Names) -> Names:
         refuse_moved(model, known)
@@ -259,7 +255,7 @@ def refuse_moved(model: type[TaskRow], known: Names) -> None:
 
 
 def _write_names(model: type[TaskRow], change: Callable[[Names], Names], control: Control) -> None:
-    """Change the recorded names. If another program changes them at the same time, read them and try again."""
+    """Change the recorded names. If another program does so, too, read them and try again."""
     for _ in range(_TRIES):
         wanted = change(control.names)
         if wanted == control.names:

@@ -123,7 +123,6 @@ class SlotTable:
     table: TableConnection
     name: str
     margin: timedelta
-    """How far the clocks of workers may differ."""
 
     def take(self, number: int) -> StoredSlot:
         """Take a slot. Raises `Taken` if somebody else has it."""

@@ -1,8 +1,4 @@
-"""Caches each control item for five seconds.
-
-A known pause holds until it ends, even while the table does not respond. If the first read fails, work continues with a
-warning.
-"""
+"""Caches each control item for five seconds. A known pause holds even while the table does not respond."""
 
 from __future__ import annotations
 
@@ -91,10 +87,7 @@ def _forget() -> None:
 
 
 def pause_of(model: type[TaskRow], number: int) -> Pause | None:
-    """Return a step's current pause, as far as this process knows it.
-
-    If tasks are stored with other step numbers, this raises DefinitionError.
-    """
+    """Return a step's known current pause. If tasks are stored with other step numbers, raise DefinitionError."""
     table = model.tracker.connection()
     with _guard:
         known = _known.get(model)

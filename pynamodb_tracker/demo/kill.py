@@ -101,7 +101,6 @@ class Gateway:
 
     def __init__(self) -> None:
         self.charges: defaultdict[str, set[str]] = defaultdict(set)
-        """The charges' keys by order."""
         self.first_charges = threading.Semaphore(0)
         """Released by each order's first charge."""
 

@@ -51,7 +51,6 @@ class PlacedOrder:
 
     order_id: str
     status: str
-    """One of `STATUSES`."""
     times: Mapping[str, datetime] = field(default_factory=dict)
     """When each step's event happened, if the file says so."""
     accidents: dict[str, list[Accident]] = field(default_factory=dict)

@@ -22,7 +22,6 @@ from pynamodb_tracker.demo.summary import Screen, print_summary, say
 from pynamodb_tracker.testing import local_server, local_table, stopped_clock
 
 WORKERS = 4
-"""Threads in memory, processes on a server."""
 
 _ROUND = pipeline.LOCK + 2 * pipeline.MARGIN
 """How far the stopped clock moves after a round. All locks and pauses are shorter."""
@@ -92,7 +91,6 @@ class _Session:
             time_of_day.advance(_ROUND)
 
     def work_on_server(self) -> None:
-        """Use a `Worker` with processes, which really die."""
         functions = dict.fromkeys(PIPELINE, pipeline.work_or_die)
         worker = Worker(
             functions, processes=WORKERS, grace=timedelta(seconds=10), max_poll_interval=timedelta(seconds=1)
@@ -111,15 +109,11 @@ class _Session:
         Order.create_many(map(pipeline.row_of, orders), threads=WORKERS)
 
     def _is_settled(self) -> bool:
-        """Show the progress, and return whether all orders are placed and none is left for a worker to start.
-
-        Orders move while they are counted. If one is missed, the total is too low, or another order was counted twice,
-        at least once before its end.
-        """
+        """Show the progress, and return whether all orders are placed and none is left for a worker to start."""
         self._check_stopped()
         counts = Order.counts()
         self.screen.show(counts)
-        is_complete = sum(counts.values()) == self.expected.total()
+        is_complete = sum(counts.values()) == self.expected.total()  # false if an order moved while it was counted
         return is_complete and _count_unfinished(counts) == _count_unfinished(self.expected)
 
     def _check_stopped(self) -> None:
@@ -132,10 +126,7 @@ def _count_unfinished(counts: Mapping[State[Order], int]) -> int:
 
 
 def _let_workers_die(step: BoundStep[Order]) -> None:
-    """Leave tasks like a killed worker does: claimed, but never ended.
-
-    A thread cannot be killed, and the end of a block is always recorded. So these blocks are entered and never left.
-    """
+    """Leave tasks like a killed worker does: enter their blocks, and never leave them."""
     for order in step.due():
         if pipeline.accident_of(order, order.attempt + 1) is Accident.DEATH:
             with suppress(pipeline.WorkerDiedError):

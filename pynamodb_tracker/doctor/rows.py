@@ -24,7 +24,6 @@ _KEPT = ("task_id", "use_case_id", "creation", "round", "blockers", "turn_due_ti
 """Attributes of a waiting task to keep while scanning the rest."""
 
 _NAMED = 5
-"""How many tasks a finding names."""
 
 _DAMAGED_NAMED = 20
 """How many damaged tasks a finding names. A person must look at each."""
@@ -41,7 +40,7 @@ _WAITING_FOR_NOBODY = Finding(
 _STANDING_STILL = Finding(
     Severity.DANGER,
     "groups",
-    "stuck, because the task whose turn it is has ended or is gone",
+    "stuck, because the task with the turn has ended or is gone",
     "each task passes on its turn when it ends",
     "The tasks that wait in them never become due, because a row was deleted without delete_task.",
     "Pass on the turn: call Order.group(name).repair(), or pynamodb-tracker group NAME --repair.",
@@ -120,10 +119,7 @@ def examine_before_index(model: type[Task]) -> list[Finding]:
 
 
 def _find_damages(row: TaskRow) -> Iterator[tuple[str, object]]:
-    """Yield the stored name of each attribute that is unreadable, missing or wrong, and the reason.
-
-    It skips rows of use cases that are not imported, and rows that a later version of the library has written.
-    """
+    """Yield the stored name of each attribute that is unreadable, missing or wrong, and the reason."""
     if not row._bound_steps or has_later_format(row):
         return
     damaged: dict[str, object] = {**damages_of(row)}

@@ -96,7 +96,7 @@ def check_indexes(description: Description) -> Iterator[Finding]:
                 "none",
                 f"hash key {keys['hash key']}, range key {keys['range key']}, projection "
                 f"{_projection_text(declared['projection'])}",
-                f"Without it, {_reading_calls(name)} fail. start and run still work.",
+                f"Without it, {_reading_calls(name)} fail, but start and run still work.",
                 _how_to_add(name, description),
             )
 
@@ -173,7 +173,7 @@ def _how_to_replace(name: str) -> str:
     """Return how to replace an index: https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_UpdateGlobalSecondaryIndexAction.html."""
     return (
         "An index cannot be changed: delete it and create it again. Until it is ACTIVE again, "
-        f"{_reading_calls(name)} fail. start and run still work."
+        f"{_reading_calls(name)} fail, but start and run still work."
     )
 
 

@@ -12,10 +12,9 @@ P = ParamSpec("P")
 
 
 def around(steps: Callable[P, Iterator[None]]) -> Callable[P, AbstractContextManager[None]]:
-    """Make a context manager from a generator that yields once, like contextlib, but leave the exception alone.
+    """Make a context manager from a generator that yields once.
 
-    contextlib sets the exception's traceback. For an immutable exception, such as a frozen dataclass, that raises
-    another error.
+    Unlike contextlib, it does not set the exception's traceback, which fails for a frozen dataclass.
     """
 
     @wraps(steps)

@@ -3,8 +3,7 @@
 https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchExecuteStatement.html
 
 The first batch is preceded by a probe: an update with a condition that never holds. If the engine does not refuse it
-and return the item, writes are sent one by one. An emulator may not know the request or may ignore conditions, and a
-policy may deny it.
+and return the item, or a policy denies it, writes are sent one by one.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ _UNHEARD = "InternalServerError"
 
 
 class BatchedWrite:
-    """A write that may share a request with others. Its response or error looks like a single request's."""
+    """A write that may share a request with others. Its result looks like a single request's."""
 
     def __init__(self, table: TableConnection, operation: str, request: dict[str, Any], until: datetime | None) -> None:
         self.shared = table.connection
@@ -163,18 +162,13 @@ class _Support:
         self._turning_off = threading.Lock()
 
     def is_off_for(self, operation: str) -> bool:
-        """Return whether this operation must be sent one by one."""
         return self._together.get(operation) is False
 
     def covers(self, operation: str) -> bool:
-        """Return whether this operation may be batched."""
         return self._together.get(operation, False)
 
     def find_out(self, write: BatchedWrite) -> None:
-        """Probe whether writes like this one can be batched.
-
-        If another thread is already doing so, this returns immediately, because waiting might outlast a lock.
-        """
+        """Probe whether writes like this one can be batched, unless another thread is doing so."""
         if write.operation not in self._together and self._guard.acquire(blocking=False):
             try:
                 self._probe(write)
@@ -182,7 +176,6 @@ class _Support:
                 self._guard.release()
 
     def note_understood(self) -> None:
-        """Reset the count of unclear responses."""
         self._unclear = 0
 
     def note_unclear(self, why: str) -> None:
@@ -192,7 +185,6 @@ class _Support:
             self.turn_off(why)
 
     def note_denied(self, operation: str, message: str) -> None:
-        """Stop batching an operation because a policy denies its statements."""
         self.turn_off(f"allow dynamodb:PartiQL{_VERBS[operation]} to save requests: {message}", operations={operation})
 
     def turn_off(self, why: str, level: int = logging.WARNING, operations: Iterable[str] = _VERBS) -> None:
@@ -247,7 +239,6 @@ class _Support:
             self.note_unclear(f"a statement that must be refused got the response {code} without the item")
 
     def note_refused(self, error: Exception, *operations: str) -> None:
-        """Judge a refusal that concerns a whole request."""
         code = code_of(error)
         if code in DENIED:
             for operation in operations:
@@ -278,8 +269,6 @@ def execute(writes: Sequence[BatchedWrite]) -> None:
     """Send writes of one connection to different rows, in one request if possible.
 
     Afterwards each write has a response, has an error, or goes alone. A write with none of these may have been applied.
-    Writes share a connection only if they have a similar time left, so a lock that is about to expire does not shorten
-    the timeouts of other writes.
     """
     support = _support(writes[0].shared)
     together = list[BatchedWrite]()

@@ -1,4 +1,4 @@
-"""A table's connection: one botocore client for all its use cases, with retries that end at a deadline."""
+"""A table's connection: one botocore client, with retries that end at a deadline."""
 
 from __future__ import annotations
 
@@ -62,7 +62,6 @@ _ERRORS: dict[str, tuple[type[PynamoDBConnectionError], str]] = {
 }
 
 _TRIES_OF_SDK = {"legacy": 10, "standard": 4, "adaptive": 4}
-"""The SDK's default number of tries per retry mode."""
 
 _LONGEST_EXPONENT = 30  # keeps the SDK's pauses from overflowing with a thousand tries
 
@@ -93,10 +92,7 @@ class MissingTableError(PynamoDBConnectionError, TableDoesNotExist):
 
 
 def endpoint_of(client: botocore.client.BaseClient) -> str:
-    """Return the URL that a client sends its requests to.
-
-    An account may have its own endpoint. With credentials, botocore chooses the endpoint per request.
-    """
+    """Return the URL that a client sends its requests to. With credentials, it may belong to the account."""
     try:
         url = urlsplit(client.generate_presigned_url("describe_limits"))
     except (BotoCoreError, ClientError, OSError):  # no credentials
@@ -226,10 +222,7 @@ def read_page(
 
 
 def get_items(table: TableConnection, keys: Sequence[Item], *, consistent: bool = True) -> Iterator[Item]:
-    """Read items by key, and request unprocessed keys again.
-
-    A response without any item counts as throttled. Raises GetError if the remaining keys cannot be read.
-    """
+    """Read items by key, requesting unprocessed keys again. Raise GetError if some cannot be read."""
     for at in range(0, len(keys), MOST_KEYS):
         left: Any = [_plain_key(key) for key in keys[at : at + MOST_KEYS]]
         tries, requests = Tries(), 0
@@ -261,10 +254,7 @@ def _plain_key(key: Item) -> dict[str, Any]:
 
 
 def _set_user_agent(session: botocore.session.Session) -> None:
-    """Give a session's clients a fixed user agent, because botocore otherwise builds it twice per request.
-
-    It includes the application's name from `AWS_SDK_UA_APP_ID`.
-    """
+    """Give a session's clients a fixed user agent, because botocore otherwise builds it twice per request."""
     known = session.get_default_client_config()
     if known is not None and known.user_agent:
         return
@@ -292,7 +282,6 @@ class _Flight(threading.local):
         return client
 
     def begin(self) -> None:
-        """Begin a request."""
         self._is_sent = self._is_lost = False
 
     def end(self, error: Exception) -> None:
@@ -305,10 +294,7 @@ class _Flight(threading.local):
     def _note_outcome(
         self, response: Any = None, caught_exception: Exception | None = None, **_: object
     ) -> bool | None:
-        """Note a try's outcome. Return False to keep the SDK from retrying, otherwise None.
-
-        The SDK does not know our deadline. If a response has x-amz-retry-after, it pauses up to 5 seconds longer.
-        """
+        """Note a try's outcome. Return False to keep the SDK from retrying, because it does not know our deadline."""
         self._is_sent, asks_for_pause = False, False
         if caught_exception is not None:
             self._is_lost = self._is_lost or error_codes.is_lost(caught_exception)
@@ -384,10 +370,7 @@ class SharedConnection(Connection):
         return f"table {next(iter(self._tables))}"
 
     def create_table(self, table_name: str, *args: Any, **options: Any) -> dict[str, Any]:
-        """Create a table. A global index without its own throughput gets the table's.
-
-        If the table exists, another program or an earlier copy of the request has created it, and this does nothing.
-        """
+        """Create a table, unless it exists. A global index without its own throughput gets the table's."""
         names = {"ReadCapacityUnits": "read_capacity_units", "WriteCapacityUnits": "write_capacity_units"}
         units = {name: options.get(option) for name, option in names.items()}
         for index in options.get("global_secondary_indexes") or ():
@@ -413,7 +396,7 @@ class SharedConnection(Connection):
             return {}
 
     def prepare(self) -> None:
-        """Build the clients now, and everything else that the first request or refusal would have to build."""
+        """Build the clients now, and everything else that the first request or refusal needs."""
         self._build_rungs()
         self.client.meta.service_model.shape_for_error_code("ConditionalCheckFailedException")  # indexes all errors
         "localhost".encode("idna")  # as urllib3 does with each host, which imports large tables
@@ -464,8 +447,7 @@ class SharedConnection(Connection):
     def forget_client(self) -> None:
         """Discard the client in a forked process.
 
-        On a shared socket it could read a response to its parent. It could also wait forever for a lock that a thread
-        in its parent held.
+        It could read a response to its parent, or wait forever for a lock that a thread in its parent held.
         """
         self.building, self._local = threading.RLock(), threading.local()
         self._client = self._rungs = self._session = None

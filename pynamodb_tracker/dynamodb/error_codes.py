@@ -71,7 +71,6 @@ _NO_CONNECTION = re.compile(
 """Parts of proxy and TLS errors which show that nothing was sent, because the connection failed."""
 
 _DENIED = re.compile(r"perform: dynamodb:(\w+) on resource: \S+?:table/([\w.-]+)")
-"""Finds operation and table in an IAM message."""
 
 DENIED = {"AccessDenied", "AccessDeniedException"}
 
@@ -97,10 +96,7 @@ _OF_ANOTHER_SCHEMA = (
 
 
 def is_temporary(error: PynamoDBException) -> bool:
-    """Return whether the same request may succeed later: it was throttled, lost its response, or met a server error.
-
-    A transaction that was cancelled only by conflicts or throttling is temporary, too.
-    """
+    """Return whether the same request may succeed later: it was throttled, lost its response, or met a server error."""
     reasons = _cancellation_reasons(error.cause)
     was_cancelled_for_now = bool(reasons) and reasons <= _TEMPORARY_REASONS
     return was_cancelled_for_now or is_retryable_response(error.cause) or got_no_response(error.cause)
@@ -152,10 +148,7 @@ def is_proof(error: Exception) -> bool:
 
 
 def is_denied(error: Exception, theirs: Writes, own: Writes) -> bool:
-    """Return whether a policy denies one of `theirs` in a transaction, and none of `own`.
-
-    If the message does not name operation and table, any of `theirs` may be the denied one.
-    """
+    """Return whether a policy denies one of `theirs` in a transaction, and none of `own`, as far as the error says."""
     if code_of(error) not in DENIED:
         return False
     named = _DENIED.search(str(response_of(error).get("Error", {}).get("Message")))
@@ -175,10 +168,7 @@ def is_unheard(error: PynamoDBException) -> bool:
 
 
 def may_be_applied(error: Exception) -> bool:
-    """Return whether any try lost its response, so that the request may have been applied.
-
-    Without a connection or a signature, nothing was sent.
-    """
+    """Return whether any try lost its response, so that the request may have been applied."""
     known: bool | None = getattr(error, _LOST, None)
     return (is_lost(error) or was_repeated(error)) if known is None else known
 
@@ -267,10 +257,7 @@ def _response_metadata(error: Exception, name: str) -> int:
 
 
 def advise(error: BotoCoreError | ClientError, where: str) -> bool:
-    """Add the table and some advice to an error's message. Return False if settings did not cause the error.
-
-    The error keeps its type, because programs catch it, and retries depend on it.
-    """
+    """Add the table and some advice to an error's message. Return False if settings did not cause the error."""
     if isinstance(error, ClientError):
         if not is_of_another_schema(error):
             return False

@@ -133,7 +133,7 @@ def number_problems(content: object) -> Iterator[str]:
 
 
 def without_zeros(number: Decimal) -> Decimal:
-    """Return an equal number without trailing zeros, independent of the decimal context. Zero becomes 0."""
+    """Return an equal number without trailing zeros, in any decimal context."""
     return number.normalize(_EXACT) if number else Decimal()
 
 

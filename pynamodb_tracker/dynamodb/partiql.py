@@ -32,7 +32,6 @@ _LONGEST = 8_000  # characters per statement, where DynamoDB's limit is 8,192
 _MOST_TEXTS = 512  # cached translations: a step has about twenty, plus one for each set of changes
 
 _TESTS = {"attribute_exists": "IS NOT MISSING", "attribute_not_exists": "IS MISSING"}
-"""PynamoDB's attribute tests, in PartiQL."""
 
 _SUMS = ("{0} + {1}", "{0} - {1}")
 
@@ -83,7 +82,7 @@ _texts: dict[tuple[object, ...], _Text | None] = {}
 
 
 def statement(operation: str, request: Mapping[str, Any]) -> Statement | None:
-    """Return the write as a statement, or None if PartiQL cannot express it, or only in too long a text."""
+    """Return the write as a statement, or None if PartiQL cannot express it in 8,000 characters."""
     is_put = operation == "PutItem"
     attributes: Mapping[str, Typed] = request[ITEM if is_put else KEY]
     update, condition = request.get(UPDATE_EXPRESSION), request.get(CONDITION_EXPRESSION)
@@ -151,7 +150,6 @@ class _Writer:
         return " ".join(clauses)
 
     def condition(self, condition: Condition) -> str:
-        """Translate a condition, including nested ones."""
         operator, values = condition.operator, condition.values
         if operator in ("AND", "OR"):
             return f"({f' {operator} '.join(map(self.condition, values))})"

@@ -39,14 +39,14 @@ SHORTEST_TIMEOUT = 0.5
 """The shortest timeout in seconds. Recording an outcome is worth one real try even after its lock has expired."""
 
 _SHORTEST_REQUEST = 2 * SHORTEST_TIMEOUT
-"""Seconds that a request takes when nothing responds: the time to connect plus the time to read."""
+"""Seconds that a request takes when nothing responds."""
 
 _GLANCE = 0.25
 """Seconds between two looks at the stop during a pause."""
 
 _deadline: ContextVar[datetime | None] = ContextVar("pynamodb_tracker_deadline", default=None)
 _stops: ContextVar[tuple[list[threading.Event], ...]] = ContextVar("pynamodb_tracker_stops", default=())
-"""A list with an event for each running block. The list is emptied after the block, also for copies of the context."""
+"""A list with an event for each running block. Emptying it after the block also ends it in copies of the context."""
 _persisting: ContextVar[Persisting | None] = ContextVar("pynamodb_tracker_persisting", default=None)
 
 
@@ -66,19 +66,13 @@ def ending_by(time: datetime | None) -> AbstractContextManager[None]:
 
 
 def ending_with(time: datetime | None) -> AbstractContextManager[None]:
-    """Let this block's requests end by that time, whatever an outer block says.
-
-    Invocations use this, because an exception that arrived at any line may have left an earlier deadline behind.
-    """
+    """Let this block's requests end by that time, even if a stale outer deadline is earlier."""
     return _set_variable(_deadline, time or _deadline.get())
 
 
 @around
 def stopped_by(event: threading.Event) -> Iterator[None]:
-    """Once the event is set, retry nothing in this block, and stop taking items in `in_threads`.
-
-    Threads that the block has started in a copy of its context are not stopped after the block.
-    """
+    """Once the event is set, retry nothing in this block, and stop taking items in `in_threads`."""
     stop, before = [event], _stops.get()
     try:
         _stops.set((*before, stop))
@@ -191,7 +185,6 @@ class Persisting:
 
     def __init__(self, lock: Lock, what: str) -> None:
         self.lock = lock
-        """The run's lock."""
         self._what = what
         self._failures = 0
         self._is_logged = False
@@ -217,9 +210,8 @@ class Persisting:
 def persist(lock: Lock, function: Callable[[], V], what: str = "the end") -> V:
     """Call a function, and retry its requests until they are applied, or a response proves that they never can be.
 
-    Only the lock, the deadline and the stop end that. The first failure is logged as a warning, and success after it at
-    level INFO. The function runs in a copy of this context, so that an exception from a signal handler cannot leave
-    anything of it behind.
+    Only the lock, the deadline and the stop end that. The function runs in a copy of this context, so that an exception
+    from a signal handler cannot leave anything of it behind.
     """
     return copy_context().run(Persisting(lock, what).call, function)
 
@@ -249,7 +241,6 @@ class Tries:
         self.is_lost = False
         """Whether any try may have been applied, because its response was lost."""
         self.is_temporary = False
-        """Whether the last failure was temporary."""
 
     def failed(self, error: Exception, *, is_temporary: bool | None = None, is_final: bool | None = None) -> bool:
         """Sleep and return True if the request should be retried after this SDK error, or return False.

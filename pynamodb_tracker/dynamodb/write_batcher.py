@@ -81,10 +81,7 @@ class WriteBatcher:
     def dispatch(
         self, table: TableConnection, operation: str, request: dict[str, Any], until: datetime | None
     ) -> dict[str, Any]:
-        """Send a write, perhaps with others, and return its response. Raise the SDK's error.
-
-        `until` is when the row's lock expires.
-        """
+        """Send a write, perhaps with others, and return its response. `until` is when the row's lock expires."""
         write = BatchedWrite(table, operation, request, until)
         if self._is_forked or not write.can_be_batched:
             return write.send_alone()
@@ -184,11 +181,9 @@ class _Waiting:
 
     @property
     def is_abandoned(self) -> bool:
-        """Whether the thread that was to send this write was interrupted."""
         return self.leader is not None and not self.leader.present.locked()
 
     def next_message(self, seconds: float) -> str | None:
-        """Return the thread's next message, or None if there is none in time."""
         try:
             return self.inbox.get(timeout=seconds)
         except Empty:

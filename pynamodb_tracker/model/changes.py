@@ -27,7 +27,6 @@ Changes = Mapping[str, tuple[Attribute[Any], dict[str, Any] | None]]
 """The user's changed attributes by name, each with its stored form. None removes the attribute."""
 
 _UNCHANGING = frozenset({bool, bytes, datetime, Decimal, float, int, str})
-"""Types of immutable values."""
 
 MAX_AT_ONCE = 3_800_000
 """Bytes in the transaction that creates a task: https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html
@@ -106,8 +105,7 @@ def as_stored(row: T) -> T:
 def storable_changes(row: TaskRow, result: tuple[Attribute[Any], str | None] | None = None) -> tuple[Changes, bool]:
     """Return the block's changes in stored form, and whether `data` needs overflow chunks.
 
-    `result` contains the attribute for the step's result, and its text or None to remove an earlier result. If a value
-    or the row cannot be stored, this raises ValueNotStorableError.
+    `result` contains the attribute for the step's result, and its text or None to remove an earlier result.
     """
     needs_chunks = False
     try:

@@ -31,10 +31,7 @@ _OF_NUMBERS = "-+.0123456789eE"
 
 
 class LazyData:
-    """A stored dictionary that is read and parsed on first access.
-
-    It does not use a lock, because reading may run the garbage collector, which may run any code.
-    """
+    """A stored dictionary that is read and parsed on first access. A lock could deadlock during garbage collection."""
 
     __slots__ = ("_parsed", "pointer", "text")
 
@@ -207,10 +204,7 @@ def bounded_json(
 
 
 def _only_adds(known: str, text: str, value: Any) -> bool:
-    """Return whether the text only appends entries to the known one, and they read back equal.
-
-    Dictionaries keep their order, so this is usual when a block adds entries.
-    """
+    """Return whether the text only appends entries to the known one, as blocks usually do, and they read back equal."""
     if not text.startswith(known[:-1] + ","):
         return False
     added = "{" + text[len(known) :]
@@ -220,10 +214,7 @@ def _only_adds(known: str, text: str, value: Any) -> bool:
 
 
 def _differ_in_content(text: str, other: str) -> bool:
-    """Return whether the first difference between two JSON texts concerns content, not only formatting.
-
-    Formatting includes blanks, escapes and number formats. A duplicate key counts as content.
-    """
+    """Return whether two JSON texts first differ in content, and not in blanks, escapes or number formats."""
     at = _first_difference(text, other)
     one, two = text[at : at + 1], other[at : at + 1]
     if not one.strip() or not two.strip() or "\\" in text[max(at - _ESCAPE, 0) : at] + one + two:

@@ -61,11 +61,7 @@ class Failure:
     """How many times in a row this happened. `time` is the last time."""
 
     def with_texts_of(self, error: BaseException, redact: Callable[[str], str] = str) -> Failure:
-        """Add an exception's message and traceback, even if its `str()` raises or returns 400 KB.
-
-        `redact` is applied before truncating, so that it sees whole secrets. Of a text with more than 100,000
-        characters, it gets only the beginning and the end.
-        """
+        """Add an exception's message and traceback, redacted and then truncated."""
         return replace(
             self,
             message=cut(scrubbed(message_of(error), redact), _MESSAGE),

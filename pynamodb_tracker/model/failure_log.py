@@ -35,7 +35,6 @@ from pynamodb_tracker.model.row_state import raw_value
 log = logging.getLogger("pynamodb_tracker")
 
 MAX_FAILURES = 10
-"""A task keeps its newest failures."""
 
 MAX_BYTES = 500
 """Bytes of failures in a row. Few, because AWS charges each write for the whole row."""
@@ -66,7 +65,6 @@ _KIND = ("step", "type", _FRAMES)
 _FRAME = re.compile(r'File "(.*)", line (\d+), in (.*)')
 
 Entry = dict[str, Any]
-"""A failure's stored form."""
 
 
 class ErrorsAttribute(Attribute[list[Failure]]):

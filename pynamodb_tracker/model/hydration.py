@@ -39,11 +39,7 @@ def rows_of_table(model: type[T], keys: Iterable[RowKey]) -> dict[RowKey, T]:
 
 
 def fill(model: type[T], found: Mapping[str, T]) -> dict[str, T]:
-    """Read these rows' data and failures, so that each row is consistent in itself.
-
-    A row that was written in the meantime is read again, or left out if it is gone. If chunks are incomplete, accessing
-    the data raises.
-    """
+    """Read these rows' data and failures, so that each row is consistent in itself. Leave out rows that are gone."""
     whole, left, before = dict(found), dict(found), dict[RowKey, Pointer]()
     for retry in range(_TRIES):
         wanted = {_row_key(row): pointer for row in left.values() if (pointer := unread_data(row)) is not None}

@@ -43,7 +43,6 @@ class Pointer(NamedTuple):
     """Identifies the write: when the task was created, the fence, and a number within the run."""
     chunks: int
     size: int
-    """The text's length in bytes."""
     compressed: bool
 
     @classmethod
@@ -151,10 +150,7 @@ def key_of(item: Item) -> RowKey:
 
 
 def texts_in(found: Mapping[RowKey, Item], wanted: Mapping[RowKey, Pointer]) -> dict[RowKey, str]:
-    """Join the chunks. Leave out a text if a chunk is missing, unreadable, or has another version.
-
-    With another version, the row was written in the meantime. Read the row again, and then the chunks it points to.
-    """
+    """Join the chunks. Leave out a text if a chunk is missing, unreadable, or has another version."""
     texts = {}
     for row, pointer in wanted.items():
         with suppress(KeyError, ValueError, zlib.error):

@@ -40,17 +40,13 @@ _ELSEWHERE = {
 }
 
 _DAYS_IN_WEEKS = {"BYDAY", "BYMONTHDAY", "BYYEARDAY", "BYWEEKNO"}
-"""The parts that select weekdays."""
 
 _CYCLE, _LAST_YEAR = 400, 9899
 """The calendar repeats after 400 years, including weekdays."""
 
 
 def with_full_hours(text: str) -> str:
-    """Add BYMINUTE=0 and BYSECOND=0 to a rule with BYHOUR or BYMINUTE.
-
-    Otherwise, a rule without a start would use the minute and second at which a task gets it.
-    """
+    """Add BYMINUTE=0 and BYSECOND=0 to a rule with BYHOUR or BYMINUTE, instead of the time when a task gets it."""
     text = _strip_prefix(text)
     given = {part.strip().partition("=")[0] for part in text.split(";")}
     added = [f"{key}=0" for key in ("BYMINUTE", "BYSECOND") if key not in given]

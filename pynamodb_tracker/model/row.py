@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from pynamodb_tracker.model.repeat import LastRun, Repeat
 
 FORMAT = 1
-"""The format of new rows."""
 
 LATEST_FORMAT = 1
 """The latest format that this version can read and write. Transitions refuse rows with a later format."""
@@ -201,9 +200,7 @@ class TaskRow(Model):
     tracker_attributes: ClassVar[frozenset[str]]
     """The names of attributes that only transitions write."""
     _bound_steps: ClassVar[Mapping[str, Any]] = {}
-    """The use case's bound steps by name."""
     _states: ClassVar[Mapping[int, Any]] = {}
-    """The use case's states by code."""
     _row_state: RowState = RowState({})
     """Each loaded row has its own in `vars(row)`."""
 
@@ -260,11 +257,7 @@ class TaskRow(Model):
         return row  # type: ignore[return-value]  # the row determines its class
 
     def deserialize(self, attribute_values: Item) -> None:
-        """Fill this instance from a stored row, and keep that to find changes later.
-
-        Accessing an attribute that does not match its declaration raises a TaskError. That way, one damaged attribute
-        does not hide the task or its other attributes.
-        """
+        """Fill this instance from a stored row. Accessing an attribute that does not match raises a TaskError."""
         values: dict[str, Any] = {}
         vars(self).update(attribute_values=values, _row_state=RowState(attribute_values, closed=self._row_state.closed))
         plan = self.tracker.loading
@@ -374,11 +367,7 @@ def has_expired(row: TaskRow) -> bool:
 
 
 def may_expire(row: TaskRow) -> bool:
-    """Return whether the use case's time to live applies to an ended task.
-
-    It does not apply to a repeating task, which a program would create again when it starts, nor to a child, because
-    its parent waits until a person has decided.
-    """
+    """Return whether time to live applies to an ended task. A repeating task or a child must stay."""
     return not {"repeat", "parent"} & row._row_state.stored.keys()
 
 
@@ -405,10 +394,7 @@ def unknown_rule_error(row: TaskRow, error: Exception) -> TaskFormatError:
 
 
 def readable(row: T) -> T:
-    """Return the row, or a copy without its tracker attributes that cannot be read.
-
-    The user's own attributes still raise.
-    """
+    """Return the row, or a copy without its tracker attributes that cannot be read."""
     values = row.attribute_values
     if not isinstance(values, ValuesWithUnreadable) or isinstance(values, ReadableValues):
         return row
@@ -422,8 +408,8 @@ def readable(row: T) -> T:
 def check_tracker_attributes(row: T) -> T:
     """Return the row if all tracker attributes can be read, or raise TaskError.
 
-    Transitions do not use a row that lacks one of them. Raises TaskFormatError if other programs may be able to read
-    the row: a later version wrote it, or this machine does not know the rule of a task that repeats.
+    Raises TaskFormatError if other programs may be able to read it: a later version wrote the row, or this machine does
+    not know the rule of a task that repeats.
     """
     names = row.attribute_values.keys()
     if type(row.attribute_values) is dict and names >= _IN_CLAIMED_ROW and names.isdisjoint(_REQUIRED_WITH):

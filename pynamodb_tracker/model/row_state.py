@@ -25,7 +25,6 @@ class RowState:
         self.data_text: str | None = None
         """The text of `data`, from overflow chunks."""
         self.failures_whole = False
-        """Whether the log item was read."""
         self.closed = closed
         """Whether assignments are refused, because nothing would save them."""
 

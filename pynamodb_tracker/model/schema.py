@@ -33,7 +33,6 @@ _INDEXES = {
     "GlobalSecondaryIndexes": "global_secondary_indexes",
     "LocalSecondaryIndexes": "local_secondary_indexes",
 }
-"""PynamoDB's names for DynamoDB's kinds of indexes."""
 
 _KEYS = {"HASH": "hash key", "RANGE": "range key"}
 

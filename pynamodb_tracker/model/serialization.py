@@ -44,7 +44,6 @@ TOKEN = re.compile("[0-7][0-9a-f]{23}")
 """A time in nanoseconds comes first. It stays below 2**63, so that adding one never needs another digit."""
 
 _STAMP = 31
-"""Characters in a stored time."""
 _NO_ENTRIES = frozenset({"self", "_user_instantiated"})
 """Parameters of PynamoDB's own constructor."""
 _SHORT = 200

@@ -1,7 +1,4 @@
-"""The entry point that `opentelemetry-instrument` loads.
-
-Only this module needs the package opentelemetry-instrumentation, which contains that command.
-"""
+"""The entry point for `opentelemetry-instrument`. Only this needs the package opentelemetry-instrumentation."""
 
 from __future__ import annotations
 

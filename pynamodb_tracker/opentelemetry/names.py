@@ -10,9 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 SCOPE: Final = "pynamodb_tracker"
-"""The tracer's and meter's name."""
 SCHEMA_URL: Final = "https://opentelemetry.io/schemas/1.43.0"
-"""The conventions' version."""
 
 # From the semantic conventions.
 SYSTEM: Final = "messaging.system"

@@ -22,7 +22,6 @@ from pynamodb_tracker.model.failure import cut, message_of, scrubbed, type_of
 from pynamodb_tracker.opentelemetry import names
 
 _MAX_DESCRIPTION = 200
-"""Bytes of an error's message."""
 
 _TRACEPARENT, _TRACESTATE = "traceparent", "tracestate"
 
@@ -35,10 +34,7 @@ _RUN = context.create_key("pynamodb_tracker-run")
 
 
 class Spans(Hook):
-    """Starts a span after a claim, and ends it after the outcome was recorded.
-
-    A refused claim does not get a span, because workers compete for tasks all the time.
-    """
+    """Starts a span after a claim, and ends it after the outcome was recorded. A refused claim does not get one."""
 
     def __init__(self, tracer: Tracer, *, adopt: bool) -> None:
         """With `adopt`, the span in which a task was created becomes the parent. Otherwise it is linked."""
@@ -129,7 +125,6 @@ class _CurrentRun(AbstractContextManager[None]):
     def __init__(self, span: Span, origin: SpanContext | None) -> None:
         self._span = span
         self.origin = origin
-        """The span in which the task was created, if known."""
         self._before = Context()
         self._is_left = False
 

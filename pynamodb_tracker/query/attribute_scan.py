@@ -47,14 +47,13 @@ class AttributeScan(Generic[T]):
         self.window = window
         self.newest_first = newest_first
         self.code = code
-        """The wanted state, or None for any."""
         self.place: Place | None = None
         """The last entry that was consumed. A scan starts after it and updates it."""
         self._entries: Iterator[Item] = iter(())
         self._chunk = deque[tuple[Item, T | None]]()
 
     def rows(self, limit: int | None = None) -> Iterator[T]:
-        """Yield each task with the value once, complete."""
+        """Yield each task with the value once, as a whole."""
         self._entries = self._read(limit)
         size = MOST_KEYS if limit is None or self.code is not None else min(limit, MOST_KEYS)
         found = 0

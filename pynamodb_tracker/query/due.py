@@ -57,13 +57,12 @@ class DueTasks(Generic[T]):
         self.goes_on = goes_on
         """Called before each entry, because finding a match may take long. When it returns False, the ids end."""
         self.shard = shard
-        """The only shard to read, or None to merge all."""
         self._parts: dict[int, DueTasks[T]] = {}
         self._abandoned_rows: Iterator[T] | None = None
         self._abandoned_positions: list[Position] = []
 
     def rows(self, limit: int | None = None, *, with_data: bool = True) -> Iterator[T]:
-        """Yield each task once, complete, even if its state changes during the scan."""
+        """Yield each task once, as a whole, even if its state changes during the scan."""
         most = None if self.error_contains else limit  # only a row shows whether it matches
         waiting = [scan.rows(most) for scan in self._waiting_scans(with_data=with_data)]
         rows = heapq.merge(*waiting, self._find_abandoned(with_data=with_data), key=_position_of)

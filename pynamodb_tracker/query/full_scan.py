@@ -52,7 +52,6 @@ class _IndexScan:
         """When the oldest unexpired task may have ended, by code."""
 
     def segments(self) -> Counter[tuple[int, bool]]:
-        """Count the entries by code, and by whether the task waits for others."""
         tally = Counter[tuple[int, bool]]()
         left: dict[int, Item | None] = dict.fromkeys(range(_SEGMENTS))
         while left:

@@ -108,16 +108,14 @@ class StateScan(Generic[T]):
         self.window = window
         self.latest_due_first = latest_due_first
         self.latest = latest
-        """The latest due time."""
         self.with_data = with_data
         self.shard = shard
-        """The only shard to read, or None for all."""
         self.positions: dict[str, Position] = {}
         """The last consumed entry per index key. A scan starts after it and updates it."""
         self._entries: Iterator[Item] = iter(())
 
     def rows(self, limit: int | None = None) -> Iterator[T]:
-        """Yield each task in the state once, complete."""
+        """Yield each task in the state once, as a whole."""
         self._entries = self.entries(limit)
         seen, wanted = SeenIds(), limit
         while chunk := list(islice(self._entries, min(MOST_KEYS, wanted or MOST_KEYS))):
@@ -163,10 +161,7 @@ class StateScan(Generic[T]):
         yield from heapq.merge(*merged, key=position, reverse=self.latest_due_first)
 
     def _pages(self, status_key: str, first: int, later: int) -> Iterator[list[Item]]:
-        """Yield a shard's pages as they are needed, at least one.
-
-        If the window drops entries, the next page is larger.
-        """
+        """Yield a shard's pages as they are needed, at least one. They grow if the window drops entries."""
         start, limit = None, first
         if (at := self.positions.get(status_key)) is not None:
             start = {"status_key": {"S": status_key}, "due_time": {"S": at[0]}, **self.model.tracker.key(at[1])}
@@ -183,8 +178,7 @@ class StateScan(Generic[T]):
     def count(self, most: int | None = None) -> int:
         """Return the number of tasks in the index, at most `most`. Eventually consistent.
 
-        It reads all counted entries, from all shards at once. With `most`, it asks each shard for its share first, and
-        for more only if the window drops entries or other shards have too few.
+        With `most`, it asks each shard for its share first, and for more only if that is not enough.
         """
         window = self.window.after(kept_since(self.model, self.code))
         found = dropped = 0

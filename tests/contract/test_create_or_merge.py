@@ -386,7 +386,7 @@ def test_what_is_kept_for_the_next_run_has_to_fit_into_the_row_beside_the_rest()
     Index.create("i-1", note=BIG)
     runs()
     row = stored(Index, "i-1")
-    with pytest.raises(ValueNotStorableError, match="queued alone has 250") as caught:
+    with pytest.raises(ValueNotStorableError, match="put queued, which takes 250") as caught:
         Index.create_or_merge("i-1", note=BIG)
     assert (caught.value.task_id, caught.value.attribute, stored(Index, "i-1")) == ("i-1", "queued", row)
 

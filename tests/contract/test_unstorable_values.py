@@ -141,7 +141,7 @@ def test_a_row_of_nearly_400_kb_can_be_stored() -> None:
 
 
 def test_a_task_is_not_created_with_more_than_400_kb() -> None:
-    with recorded() as requests, pytest.raises(ValueNotStorableError, match="title alone has"):
+    with recorded() as requests, pytest.raises(ValueNotStorableError, match="put title, which takes"):
         Form.create("f-1", title="x" * 401 * KB)
     assert requests == []
 

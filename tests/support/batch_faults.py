@@ -77,7 +77,7 @@ def responds_to_each(code: str) -> Fault:
 
 
 def without_rows(_request: Request, send: Send) -> Answer:
-    """Leave the rows out of all responses and refusals."""
+    """Remove the rows from all responses and refusals."""
     answer = send()
     for response in answer["Responses"]:
         response.pop("Item", None)

@@ -43,7 +43,7 @@ def chosen(config: pytest.Config, ways: Sequence[tuple[str, ...]]) -> list[Any]:
 
     Args:
         config: `--quick` selects moto. `--one-engine` selects dynoxide, or moto where dynoxide lacks that way.
-        ways: An engine each, and further parameters.
+        ways: An engine each, and other parameters.
     """
     if config.getoption("quick"):
         ways = [way for way in ways if way[0] == "moto"]

@@ -42,7 +42,7 @@ def stay(order: Any, task_id: str, clock: StoppedClock) -> bool:
 
 
 def wake(order: Any, task_id: str, clock: StoppedClock) -> dict[str, Any]:
-    """Be frozen in the block, and then report what the block finds out."""
+    """Be frozen in the block, and report how its calls are refused afterwards."""
     told: dict[str, Any] = {}
     try:
         with order.confirm.start(task_id, heartbeat=True) as ctx:

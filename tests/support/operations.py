@@ -201,7 +201,7 @@ def _answer(order: Any, task_id: str, arm: Arm) -> None:
 
 
 def slots_of(order: Any, name: str) -> SlotTable:
-    """Return the slots of a limit for this test."""
+    """Return a limit's slots for this test."""
     return SlotTable(order.tracker.connection(), f"{order.tracker.use_case.name} {name}", order.tracker.margin)
 
 
@@ -264,7 +264,7 @@ OPERATIONS: dict[str, tuple[str, Callable[[Any, str, Arm], None]]] = {
 
 
 def row(order: Any, task_id: str) -> dict[str, Any] | None:
-    """Return the row's contents without those that differ between two tasks, or None if it is gone.
+    """Return the row's contents, apart from differences between two tasks, or None if it is gone.
 
     The row is the task's, or the first slot of the limit with that name.
     """

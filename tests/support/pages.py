@@ -1,4 +1,4 @@
-"""Parses a page of the documentation: its fenced blocks, its links, and its examples as a module."""
+"""Parses a documentation page: its fenced blocks, its links, and its examples as a module."""
 
 import re
 from collections import Counter

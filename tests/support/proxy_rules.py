@@ -37,7 +37,7 @@ def targets(proxy: Proxy) -> list[str]:
 
 
 def charges(proxy: Proxy) -> list[dict[str, float]]:
-    """Return what each write consumed in the table and in each index, if the request asked for INDEXES."""
+    """Return each write's consumption in the table and in each index, if the request asked for INDEXES."""
     charges = []
     for consumed in _consumed(proxy):
         indexes = consumed.get("GlobalSecondaryIndexes", {})
@@ -47,12 +47,12 @@ def charges(proxy: Proxy) -> list[dict[str, float]]:
 
 
 def writes(proxy: Proxy) -> list[float]:
-    """Return the write units of each write, including indexes."""
+    """Return each write's units, including indexes."""
     return [consumed["CapacityUnits"] for consumed in _consumed(proxy)]
 
 
 def transactions(proxy: Proxy) -> list[float]:
-    """Return the write units of each transaction, including indexes."""
+    """Return each transaction's write units, including indexes."""
     answers = [exchange.answer for exchange in proxy.log if exchange.target == "TransactWriteItems"]
     return [sum(table["CapacityUnits"] for table in answer["ConsumedCapacity"]) for answer in answers if answer]
 

@@ -1,4 +1,4 @@
-"""Reads and writes rows directly, to check what the library wrote or to store what it never would."""
+"""Reads and writes rows directly, to check them or to store values that the library never writes."""
 
 from collections.abc import Iterator
 from datetime import datetime

@@ -59,7 +59,7 @@ class Ord(AppTask):
 
 
 class Order2(AppTask):
-    """Another use case's name is a prefix of its name."""
+    """Its name begins with another use case's."""
 
     use_case_id = UseCase("order2")
 

@@ -62,7 +62,7 @@ class Named(dict[str, Any]):
 
 
 def told_name(slot: str) -> str:
-    """Return the name of a slot's value in docs/explanation/lock.md."""
+    """Return a slot's name in docs/explanation/lock.md."""
     return TOLD.get(slot, slot.removeprefix("own ").partition("#")[0])
 
 
@@ -102,7 +102,7 @@ def success_of(
     until: datetime | None = None,
     awaited_signals: Collection[str] = (),
 ) -> Transition:
-    """Return the success of a run without changes, and what the next step waits for."""
+    """Return a run's success without changes, optionally with something for the next step to wait for."""
     journal = Journal(claim)
     if awaited_signals:
         waiting_for = journal.additions["awaited_signals"] = Awaits()
