@@ -13,7 +13,7 @@ END = 1000
 
 
 class Status(StrEnum):
-    """The status of a step of a task. The transitions between them: see docs/explanation/states.md.
+    """The status of a step of a task. The transitions between them: see docs/explanation/life-of-a-task.md.
 
     Examples:
         >>> assert Order.ship.failed.status is Status.FAILED

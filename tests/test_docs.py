@@ -27,7 +27,7 @@ from tests.support.writes import as_told, puts_of_ship, writes_of_a_slot, writes
 
 PAGES = Page.all()
 NAMES = [page.name for page in PAGES]
-LANGUAGES = {"python", "console", "sh", "text", "mermaid", "yaml", "json", "hcl", "dockerfile"}
+LANGUAGES = {"python", "py", "console", "sh", "text", "mermaid", "yaml", "json", "hcl", "dockerfile"}
 
 _NO_TESTS = 5
 """The exit code of pytest for a page without tests, whose blocks have run."""
@@ -66,6 +66,30 @@ def test_the_tables_of_a_page_are_in_one_region_wherever_it_is_pasted() -> None:
         settings = re.findall(r"^( +)class Meta:\n((?:\1 +.*\n)+)", page.module(), re.MULTILINE)
         regions = {tuple(re.findall(r"region = (\S+)", text)) for _, text in settings}
         assert len(regions) <= 1, page.name  # the machine's region would be that of the others
+
+
+README = Page(ROOT / "README.md")
+
+
+def test_the_readme_comes_to_the_point() -> None:
+    text = README.path.read_text(encoding="utf-8")
+    before = {mark: len(text.partition(mark)[0].split()) for mark in ("```", "pip install")}
+    assert before["```"] <= 110
+    assert before["pip install"] <= 180
+    assert len(" ".join(README.prose()).split()) <= 900
+
+
+def test_the_quick_start_prints_what_its_comments_say(tmp_path: Path) -> None:
+    [shown], [lines] = blocks_of(README, "python"), blocks_of(README, "py")
+    another = 'Order.create("o-9", state=Order.ship.pending)\n' + lines.replace("o-1", "o-9")
+    (tmp_path / "shop.py").write_text(f"{shown}\n{another}\n", encoding="utf-8")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    environment |= {"HOME": str(tmp_path), "PYTHONPATH": str(ROOT), "AWS_EC2_METADATA_DISABLED": "true"}
+    command = [sys.executable, "shop.py"]
+    run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)  # noqa: S603 - our own page
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout.splitlines() == re.findall(r"print\(.*\)  # (.+)", shown)
+    assert len(shown.splitlines()) <= 40
 
 
 LEFT_OPEN = """

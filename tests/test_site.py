@@ -138,10 +138,10 @@ def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
 def test_each_broken_link_and_each_unlisted_page_fails_the_build(tmp_path: Path) -> None:
     complaints = {
         "[x](nothing.md)": "'nothing.md', but the target",
-        "[x](states.md#nothing)": "'explanation/states.md' does not contain an anchor '#nothing'",
+        "[x](table.md#nothing)": "'explanation/table.md' does not contain an anchor '#nothing'",
         "[x](../../README.md#nothing)": "'index.md' does not contain an anchor '#nothing'",
         "[x](../../tests/nothing.py)": "'../../tests/nothing.py', but the target",
-        "[x](/explanation/states.md)": "an absolute link '/explanation/states.md'",
+        "[x](/explanation/table.md)": "an absolute link '/explanation/table.md'",
     }
     docs = small_docs(tmp_path)
     with (docs / "explanation" / "lock.md").open("a", encoding="utf-8") as page:

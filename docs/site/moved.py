@@ -5,7 +5,10 @@ from pathlib import Path
 from mkdocs.config.defaults import MkDocsConfig
 
 MOVED = {
+    "explanation/compatibility": "how-to/deploy-a-new-version.html#changes-of-the-library",
     "explanation/hooks": "how-to/write-a-hook.html",
+    "explanation/states": "explanation/life-of-a-task.html",
+    "explanation/waiting": "explanation/life-of-a-task.html#waiting",
     "explanation/why-not": "comparison.html",
     "how-to/add-a-step": "how-to/deploy-a-new-version.html",
     "how-to/large-data": "how-to/data-and-money.html",

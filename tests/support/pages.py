@@ -72,7 +72,7 @@ class Page:
 
     def links(self) -> list[str]:
         """Return the targets of all links."""
-        return [target for line in self.prose() for target in _LINK.findall(_SPAN.sub("", line))]
+        return _LINK.findall(_SPAN.sub("", "\n".join(self.prose())))
 
     def code(self) -> list[str]:
         """Return what the prose quotes as code."""
