@@ -160,7 +160,7 @@ def test_the_readme_leads_to_each_kind_of_page() -> None:
 MOST_WORDS = {
     "Home": 1_000,
     "Learn": 5_600,
-    "Guides": 300,
+    "Guides": 900,
     "Run tasks": 4_500,
     "In AWS Lambda": 3_200,
     "Model your work": 7_200,
@@ -207,12 +207,6 @@ def test_no_sidebar_of_the_site_is_longer_than_a_screen() -> None:
     tabs = re.split(r"^  - ", navigation, flags=re.MULTILINE)[1:]
     assert [tab.partition(":")[0] for tab in tabs] == ["Home", "Learn", "Guides", "Operate", "Reference", "Internals"]
     assert max(len(re.findall(r": \S+\.md", tab)) for tab in tabs) <= 32
-
-
-def test_the_overview_leads_to_every_how_to() -> None:
-    folder = ROOT / "docs" / "how-to"
-    linked = {link.partition("#")[0] for link in Page(folder / "index.md").links()}
-    assert linked >= {page.name for page in folder.glob("*.md")} - {"index.md"}
 
 
 def test_the_reference_lists_what_each_trigger_replies() -> None:

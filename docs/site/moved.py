@@ -11,10 +11,16 @@ MOVED = {
     "explanation/waiting": "explanation/life-of-a-task.html#waiting",
     "explanation/why-not": "comparison.html",
     "how-to/add-a-step": "how-to/deploy-a-new-version.html",
+    "how-to/choose-a-call": "how-to/index.html",
     "how-to/large-data": "how-to/data-and-money.html",
+    "how-to/retry-on-a-schedule": "how-to/retry-and-reopen.html#retry-on-a-schedule",
+    "how-to/run-what-failed": "how-to/retry-and-reopen.html",
+    "how-to/set-aside-and-reopen": "how-to/retry-and-reopen.html#reopen",
     "how-to/store-money": "how-to/data-and-money.html",
     "how-to/upgrade": "how-to/deploy-a-new-version.html#upgrade-the-library",
-    "how-to/use-with-powertools": "how-to/wrap-a-lambda-handler.html#use-powertools",
+    "how-to/use-with-fastapi": "how-to/use-asyncio.html#fastapi",
+    "how-to/use-with-powertools": "how-to/lambda.html#use-powertools",
+    "how-to/wrap-a-lambda-handler": "how-to/lambda.html",
 }
 
 _PAGE = """\
