@@ -77,11 +77,15 @@ PAGES = [page for page in Page.all() if page.name not in ELSEWHERE and any(lines
 
 
 def definitions(page: Page) -> str:
-    """Return the imports, classes and functions of a page's examples."""
+    """Return the imports, classes and functions of a page's examples, and the values that its classes name."""
     kinds = (ast.Import, ast.ImportFrom, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     module = ast.parse(page.module())
+    classes = [node for node in module.body if isinstance(node, ast.ClassDef)]
+    named = {each.id for node in classes for each in ast.walk(node) if isinstance(each, ast.Name)}
     last = {
-        getattr(node, "name", str(place)): node for place, node in enumerate(module.body) if isinstance(node, kinds)
+        getattr(node, "name", str(place)): node
+        for place, node in enumerate(module.body)
+        if isinstance(node, kinds) or (isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in named)
     }
     return ast.unparse(ast.Module([*last.values()], []))
 
