@@ -24,13 +24,12 @@ COMMAND = "pynamodb-tracker "
 
 ELSEWHERE = {
     "docs/how-to/deploy-a-pipeline.md": "tests/infra/order_pipeline/test_pages.py",
-    "docs/how-to/watch-and-alarm.md": "tests/infra/order_pipeline/test_pages.py",
     "docs/how-to/develop-locally.md console": "tests/cli/test_documented_server.py",
     "docs/how-to/steer-from-the-terminal.md console": "tests/cli/test_documented_session.py",
 }
 """Pages, or their blocks of a kind, whose commands another file runs."""
 
-NAMES_ONLY = {"docs/how-to/grant-permissions.md", "CHANGELOG.md"}
+NAMES_ONLY = {"docs/reference/permissions.md", "CHANGELOG.md"}
 """Pages that name commands by their options, without what they are about."""
 
 BOUND = {"pynamodb-tracker run confirm_payment o-3": "\nOrder.confirm_payment.does(charge)"}
