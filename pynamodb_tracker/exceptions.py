@@ -75,7 +75,7 @@ if TYPE_CHECKING:
         def state(self) -> object: ...
 
 
-TROUBLESHOOT = "https://pynamodb-tracker.github.io/pynamodb-tracker/how-to/troubleshoot/"
+TROUBLESHOOT = "https://pynamodb-tracker.github.io/pynamodb-tracker/latest/how-to/troubleshoot.html"
 """The page that explains each common error and what to do about it."""
 
 

@@ -13,7 +13,7 @@ END = 1000
 
 
 class Status(StrEnum):
-    """The status of a step. docs/explanation/states.md lists the transitions.
+    """The status of a step. docs/explanation/life-of-a-task.md lists the transitions.
 
     Examples:
         >>> assert Order.ship.failed.status is Status.FAILED

@@ -3,6 +3,7 @@
 import gc
 import os
 import random
+import shutil
 import signal
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, nullcontext
@@ -192,6 +193,17 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 10, 1_000)
+
+
+@pytest.fixture
+def node() -> str:
+    """Return the path of Node; without one, the test is skipped, and fails where CI is set."""
+    path = shutil.which("node")
+    if path is None:
+        if in_ci():
+            pytest.fail(f"{NO_NODE}to get it, {HOW_TO_GET_NODE}", pytrace=False)
+        pytest.skip(f"{NO_NODE}it is not on the path")
+    return path
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -1,11 +1,13 @@
 """The documentation site: it builds strictly, asks no other host for anything, and has every public name."""
 
+import json
 import os
 import re
 import runpy
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from functools import cache
 from html.parser import HTMLParser
@@ -13,9 +15,12 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+from mike import commands as mike
 from typer.testing import CliRunner
 
+from pynamodb_tracker import TrackerError, __version__
 from pynamodb_tracker.cli import app
+from pynamodb_tracker.exceptions import address_of
 from tests.support.pages import ROOT
 from tests.support.reference import OBJECTS, public_members
 
@@ -113,11 +118,80 @@ def test_the_search_works_without_a_server(site: Path) -> None:
         assert any(address.endswith("site/iframe-worker.js") for address in found(page).fetched), page
 
 
+SEARCHED = {
+    "moto": "test-your-code",
+    "run a worker": "run-a-worker",
+    "stuck": "see-what-is-stuck",
+    "retry failed": "retry-and-reopen",
+    "cancel order": "cancel-and-refund",
+    "concurrency limit": "limit-what-runs-at-once",
+    "cron": "repeat-a-task",
+    "dashboard": "watch-in-a-browser",
+    "docker": "run-a-worker",
+    "fastapi": "use-asyncio",
+    "heartbeat": "long-runs",
+    "how do I rename a step": "deploy-a-new-version",
+    "idempotency": "exactly-once",
+    "lambda": "lambda",
+    "permissions": "deploy-the-table",
+    "restore backup": "recover-after-a-restore",
+    "sqs": "process-sqs-batches",
+    "webhook": "wait-for-a-signal",
+}
+"""What people search for, and the guide that they have to find first."""
+
+
+def test_the_search_finds_the_guide_for_a_job_first(site: Path, node: str) -> None:
+    command = [node, str(ROOT / "tests" / "support" / "search.mjs"), str(site), *SEARCHED]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own
+    assert run.returncode == 0, run.stderr
+    results = dict(zip(SEARCHED, json.loads(run.stdout), strict=True))
+    first = {query: locations[0] if locations else "nothing" for query, locations in results.items()}
+    assert first == {query: f"how-to/{page}.html" for query, page in SEARCHED.items()}
+
+
+def test_the_search_leaves_out_what_answers_no_question(site: Path) -> None:
+    index = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))
+    found = {entry["location"].partition("#")[0] for entry in index["docs"]}
+    assert not {location for location in found if location.startswith(("code/", "contributing", "changelog"))}
+    assert len(found) > 40
+
+
+@pytest.fixture
+def deployed(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Deploy the site as a release does, and return the folder that the host of the site would serve."""
+    release = (ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8")
+    [aliases] = re.findall(r'mike deploy .*--update-aliases "\$\{version%\.\*\}" (.+)', release)
+    for name in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{name}_NAME", "test")
+        monkeypatch.setenv(f"GIT_{name}_EMAIL", "test@example.com")
+    monkeypatch.chdir(tmp_path)
+    subprocess.run(["git", "init", "--quiet"], check=True)  # noqa: S607 - git of the path
+    version, config = __version__.rpartition(".")[0], {"site_dir": str(site), "use_directory_urls": False}
+    with mike.deploy(config, version, aliases=aliases.split(), update_aliases=True, branch="site", message="deploy"):
+        pass  # it is built already
+    subprocess.run(["git", "checkout", "--quiet", "site"], check=True)  # noqa: S607 - the same
+    return tmp_path
+
+
+def test_the_address_in_each_error_leads_to_a_part_of_the_site_as_it_is_deployed(deployed: Path) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    errors = [each for each in OBJECTS.values() if isinstance(each, type) and issubclass(each, TrackerError)]
+    addresses = {address_of(error).removeprefix("See ") for error in errors if error.entry}
+    assert len(addresses) > 4
+    for address in addresses:
+        path, _, anchor = address.removeprefix(project["urls"]["Documentation"]).partition("#")
+        page = deployed / path
+        assert page.is_file(), address
+        assert anchor in found(page.resolve()).ids, address
+
+
 def test_the_address_of_a_page_that_has_gone_leads_to_the_page_that_has_its_text(site: Path) -> None:
     for page in moved(site):
         [link] = found(page).links  # and it leads somewhere, as all links do
         assert f'content="0; url={link}"' in page.read_text(encoding="utf-8")
     assert {site / "how-to" / "upgrade.html", site / "explanation" / "why-not.html"} <= moved(site)
+    assert len(moved(site)) > 30
 
 
 def test_nothing_is_left_to_a_script_that_the_theme_would_fetch(site: Path) -> None:
@@ -138,10 +212,10 @@ def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
 def test_each_broken_link_and_each_unlisted_page_fails_the_build(tmp_path: Path) -> None:
     complaints = {
         "[x](nothing.md)": "'nothing.md', but the target",
-        "[x](states.md#nothing)": "'explanation/states.md' does not contain an anchor '#nothing'",
+        "[x](table.md#nothing)": "'explanation/table.md' does not contain an anchor '#nothing'",
         "[x](../../README.md#nothing)": "'index.md' does not contain an anchor '#nothing'",
         "[x](../../tests/nothing.py)": "'../../tests/nothing.py', but the target",
-        "[x](/explanation/states.md)": "an absolute link '/explanation/states.md'",
+        "[x](/explanation/table.md)": "an absolute link '/explanation/table.md'",
     }
     docs = small_docs(tmp_path)
     with (docs / "explanation" / "lock.md").open("a", encoding="utf-8") as page:
@@ -163,10 +237,11 @@ def test_a_diagram_that_cannot_be_drawn_fails_the_build(tmp_path: Path) -> None:
 
 
 def small_docs(tmp_path: Path) -> Path:
-    """Copy the pages, those of the docstrings empty: they take most of the time."""
+    """Copy the pages without the docstrings, which take most of the time."""
     docs = Path(shutil.copytree(ROOT / "docs", tmp_path / "docs"))
     for page in (docs / "reference").glob("*.md"):
-        page.write_text("# Empty\n")
+        text = page.read_text(encoding="utf-8")
+        page.write_text(re.sub(r"^:::.*\n(?:    .*\n)*", "", text, flags=re.MULTILINE), encoding="utf-8")
     return docs
 
 

@@ -26,7 +26,7 @@ from pynamodb_tracker.testing.tables import OneAtATime
 
 FILE = Path(__file__).with_suffix(".svg")
 
-WIDTH = 80
+WIDTH = 110
 COMMANDS = [
     "pynamodb-tracker status",
     "pynamodb-tracker errors --since 30d",

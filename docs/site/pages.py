@@ -1,7 +1,8 @@
 """Add the pages of the site that are not in docs/: the README as its home, the changelog, and files that pages link to.
 
 Pages link to files of the repository by their paths. On the site, these files have pages of their own, and this hook
-changes the links: mkdocs calls `on_files` and `on_page_markdown`.
+changes the links: mkdocs calls `on_files` and `on_page_markdown`. It also ranks the pages for the search, because front
+matter would be shown as a table where the repository is browsed.
 """
 
 from __future__ import annotations
@@ -19,6 +20,12 @@ ROOT = Path(__file__).parent.parent.parent
 
 PLACES = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "LICENSE": "license.md"}
 """The pages of files at the top of the repository."""
+
+BOOSTS = {"how-to/": 2, "reference/": 0.5}
+"""How much more, or less, a page counts in the search, by the folder it is in."""
+
+NOT_FOUND = ("contributing.md", "changelog.md")
+"""Pages that the search leaves out: they have all the words, and answer no question of a user."""
 
 _FENCED = re.compile(r"^(```.*?^```)$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(`[^`]*`)|(?<=\]\()([^)\s]+)(?=\))")
@@ -47,7 +54,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001 - its hook
-    """Change the links of a page to the places on the site."""
+    """Rank a page for the search, and change its links to the places on the site."""
+    boost = next((boost for folder, boost in BOOSTS.items() if page.file.src_uri.startswith(folder)), 1)
+    page.meta.setdefault("search", {"boost": boost, "exclude": page.file.src_uri in NOT_FOUND})
     return _with_links(markdown, page.file.src_uri)
 
 

@@ -180,6 +180,10 @@ class Candidates:
         self._tried.add(task_id)
         return True
 
+    def leave_out(self, task_id: str) -> None:
+        """Leave out a task whose run has ended. The index may have been read before that."""
+        self._tried.add(task_id)
+
     def put_back(self, task_id: str) -> None:
         """Take back an id that was not tried, and read the index again."""
         self._tried.discard(task_id)

@@ -370,6 +370,7 @@ class Polling(StepSource):
         if outcome == "refused":
             self._note_refusal(task_id, error if isinstance(error, Exception) else None)
         else:
+            self.candidates.leave_out(task_id)
             self.cooldown.end_run(task_id, failed=outcome == "failed")
             self._outage.note_success()
 

@@ -20,7 +20,7 @@ Item = dict[str, Any]
 Test = TypeVar("Test", bound=Callable[..., None])
 
 MOTO_DIFFERS: dict[str, str] = {}
-"""By the name of a test that fails on moto, how DynamoDB differs. docs/how-to/test-your-code.md lists the sentences."""
+"""By the name of a test that fails on moto, how DynamoDB differs. docs/reference/testing.md lists the sentences."""
 
 LONGEST_WAIT = 20.0
 """Seconds for an index on AWS to have what was written; elsewhere it has it at once."""

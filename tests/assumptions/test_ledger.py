@@ -44,7 +44,7 @@ def test_an_assumption_begins_with_its_source(name: str) -> None:
 
 
 def test_the_page_lists_what_moto_does_differently() -> None:
-    page = (ROOT / "docs/how-to/test-your-code.md").read_text()
+    page = (ROOT / "docs/reference/testing.md").read_text()
     _, _, section = page.partition("\n## What moto does differently\n")
     listed = re.findall(r"^- (.*?)(?=\n(?:- |\n))", section.partition("\n## ")[0], re.MULTILINE | re.DOTALL)
     assert sorted(" ".join(each.split()) for each in listed) == sorted(set(MOTO_DIFFERS.values()))

@@ -24,13 +24,12 @@ COMMAND = "pynamodb-tracker "
 
 ELSEWHERE = {
     "docs/how-to/deploy-a-pipeline.md": "tests/infra/order_pipeline/test_pages.py",
-    "docs/how-to/watch-and-alarm.md": "tests/infra/order_pipeline/test_pages.py",
     "docs/how-to/develop-locally.md console": "tests/cli/test_documented_server.py",
     "docs/how-to/steer-from-the-terminal.md console": "tests/cli/test_documented_session.py",
 }
 """Pages, or their blocks of a kind, whose commands another file runs."""
 
-NAMES_ONLY = {"docs/how-to/grant-permissions.md", "CHANGELOG.md"}
+NAMES_ONLY = {"docs/reference/permissions.md", "CHANGELOG.md"}
 """Pages that name commands by their options, without what they are about."""
 
 BOUND = {"pynamodb-tracker run confirm_payment o-3": "\nOrder.confirm_payment.does(charge)"}
@@ -77,11 +76,15 @@ PAGES = [page for page in Page.all() if page.name not in ELSEWHERE and any(lines
 
 
 def definitions(page: Page) -> str:
-    """Return the imports, classes and functions of a page's examples."""
+    """Return the imports, classes and functions of a page's examples, and the values that its classes name."""
     kinds = (ast.Import, ast.ImportFrom, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     module = ast.parse(page.module())
+    classes = [node for node in module.body if isinstance(node, ast.ClassDef)]
+    named = {each.id for node in classes for each in ast.walk(node) if isinstance(each, ast.Name)}
     last = {
-        getattr(node, "name", str(place)): node for place, node in enumerate(module.body) if isinstance(node, kinds)
+        getattr(node, "name", str(place)): node
+        for place, node in enumerate(module.body)
+        if isinstance(node, kinds) or (isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in named)
     }
     return ast.unparse(ast.Module([*last.values()], []))
 

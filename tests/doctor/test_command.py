@@ -106,7 +106,7 @@ def test_what_is_wrong_or_dangerous_exits_with_1(described: type[Task]) -> None:
 
 
 def test_the_page_about_it_shows_what_it_prints(tmp_path: Path) -> None:
-    page = Page(ROOT / "docs" / "how-to" / "check-a-table.md")
+    page = Page(ROOT / "docs" / "reference" / "doctor.md")
     (classes,) = [block.text for block in page.blocks() if block.language == "python"]
     (shown,) = [block.text for block in page.blocks() if block.language == "console"]
     protected = 'client.update_table(TableName="tasks", DeletionProtectionEnabled=True)'

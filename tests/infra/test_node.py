@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -16,7 +15,6 @@ from botocore.credentials import Credentials
 
 from pynamodb_tracker.aws_lambda import handles
 from pynamodb_tracker.testing import sqs_event
-from tests.conftest import HOW_TO_GET_NODE, NO_NODE, in_ci
 from tests.engine.engine import Engine
 from tests.infra.template import INFRA
 from tests.support.engines import Dynoxide
@@ -35,17 +33,6 @@ const read = [await getTask(table, "parcel", "p-1"), await getTask(table, "parce
 await startTask(queue, "p-é");
 console.log(JSON.stringify({ listed, refused, read }));
 """
-
-
-@pytest.fixture
-def node() -> str:
-    """Return the path of Node; without one, the test is skipped, and fails where CI is set."""
-    path = shutil.which("node")
-    if path is None:
-        if in_ci():
-            pytest.fail(f"{NO_NODE}to get it, {HOW_TO_GET_NODE}", pytrace=False)
-        pytest.skip(f"{NO_NODE}it is not on the path")
-    return path
 
 
 class Queue(BaseHTTPRequestHandler):

@@ -33,7 +33,7 @@ from tests.support.through import Dispatch, through
 ARN = f"arn:aws:dynamodb:us-east-1:123456789012:table/{ShopTask.Meta.table_name}"
 ROLES: tuple[Role, ...] = get_args(Role)
 ACTS = [*acts_of("Operator"), *acts_of("Scheduler")]
-TOLD = Page(ROOT / "docs" / "how-to" / "grant-permissions.md")
+TOLD = Page(ROOT / "docs" / "reference" / "permissions.md")
 
 MODULES = [worker_operations, reader_operations, operator_operations, scheduler_operations]
 """They register their acts when they are imported."""

@@ -70,7 +70,7 @@ class Page:
 
     def links(self) -> list[str]:
         """Return all link targets."""
-        return [target for line in self.prose() for target in _LINK.findall(_SPAN.sub("", line))]
+        return _LINK.findall(_SPAN.sub("", "\n".join(self.prose())))
 
     def code(self) -> list[str]:
         """Return the inline code."""

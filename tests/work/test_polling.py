@@ -273,6 +273,22 @@ def test_a_task_that_still_runs_is_not_taken_again(poller: Poller, step: FakeSte
     assert poller.take() is None
 
 
+def test_a_task_that_ends_after_the_index_was_read_is_not_taken_again(
+    step: FakeStep, stopped_clock: StoppedClock
+) -> None:
+    step.is_in_memory = True
+    poller = Poller(step, threads=2)
+    step.tasks = ["a"]
+    assert poller.take() == "a"
+    step.tasks = ["b", "a"]
+    stopped_clock.advance(31 * SECOND)
+    poller.window.answered(was_taken=False)
+    assert poller.take() == "b"
+    poller.ends("a", "succeeded")
+    poller.window.answered(was_taken=False)
+    assert poller.take() is None
+
+
 def test_a_new_scan_begins_after_30_seconds(poller: Poller, step: FakeStep, stopped_clock: StoppedClock) -> None:
     step.tasks = ["o-1", "o-2"]
     assert poller.take() == "o-1"
