@@ -174,6 +174,12 @@ def test_a_common_job_is_one_click_away_and_takes_one_short_page(name: str, most
     assert len(" ".join(page.prose()).split()) <= most
 
 
+def test_there_is_one_guide_for_each_job_and_a_page_that_leads_to_them() -> None:
+    guides = {page.stem for page in (ROOT / "docs" / "how-to").glob("*.md")}
+    assert "index" in guides
+    assert len(guides) <= 29
+
+
 MOST_WORDS = {
     "Home": 900,
     "Learn": 3_500,
