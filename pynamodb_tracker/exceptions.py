@@ -76,7 +76,7 @@ if TYPE_CHECKING:
 
 
 TROUBLESHOOT = "https://pynamodb-tracker.github.io/pynamodb-tracker/how-to/troubleshoot/"
-"""The page that explains each common error and what to do about it."""
+"""The page that explains each common error and its remedy."""
 
 
 def address_of(error: type[TrackerError]) -> str:
@@ -167,7 +167,7 @@ class TaskNotStartableError(TaskError):
 
 
 class TaskNotFoundError(TaskNotStartableError):
-    """The use case has no task with this id."""
+    """No task in the use case has this id."""
 
 
 class TaskNotReadyError(TaskNotStartableError):
