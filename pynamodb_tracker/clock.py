@@ -48,7 +48,7 @@ class Clock:
 
 
 class StoppedClock(Clock):
-    """A clock that moves only when you call `advance`, or when the library sleeps, which takes no real time."""
+    """A clock that moves only when you call `advance`, or when the library sleeps."""
 
     def __init__(self, at: datetime | None = None) -> None:
         if not isinstance(at, datetime | None):

@@ -29,7 +29,7 @@ Task ids spread evenly over a table's partitions. An index has few keys, so some
 """
 
 _SHARDS_AT_ONCE = 2
-"""Factor for the shards of a load that starts at its full rate. More and smaller keys fill partitions more evenly."""
+"""Shards are multiplied by this if a load starts at its full rate. Smaller keys fill partitions more evenly."""
 
 _POLLS_PER_HOUR = 160
 """How often an idle worker polls if it pauses for up to 30 seconds."""
@@ -89,7 +89,7 @@ class Size:
     dollars_per_million_tasks: float
     """Price of writing a million tasks."""
     idle_worker_dollars_per_month: float
-    """Price of the reads by one worker that finds nothing to do."""
+    """Price of one idle worker's reads."""
 
 
 def size_for(load: Load) -> Size:

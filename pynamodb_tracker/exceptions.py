@@ -167,7 +167,7 @@ class TaskNotStartableError(TaskError):
 
 
 class TaskNotFoundError(TaskNotStartableError):
-    """The use case has no task with this id."""
+    """No task in the use case has this id."""
 
 
 class TaskNotReadyError(TaskNotStartableError):

@@ -67,7 +67,7 @@ class RunDetails:
 
     @property
     def log_fields(self) -> dict[str, object]:
-        """Return the `extra` of all log records about this run."""
+        """Return the `extra` for all log records about this run."""
         return log_fields(self.use_case_id, self.step, self.task_id, self.attempt, self.fence)
 
     def __repr__(self) -> str:
@@ -89,7 +89,7 @@ class Hook:
     def on_create(self, use_case_id: str, task_id: str) -> Mapping[str, str] | None:
         """Return entries for a new task's `trace`, or None.
 
-        None of them is stored if `create` already got one of the same names, or if they exceed the trace's 512 bytes.
+        None of them is stored if `create` already got one by the same name, or if they exceed the trace's 512 bytes.
         The latter is logged.
         """
 
@@ -132,7 +132,7 @@ def add_hook(hook: Hook) -> Callable[[], None]:
 
     Raises:
         ValueError: The hook was already added.
-        TypeError: One of its methods is async, or a generator.
+        TypeError: A method is async, or a generator.
 
     Examples:
         >>> remove = add_hook(Hook())
@@ -140,7 +140,7 @@ def add_hook(hook: Hook) -> Callable[[], None]:
     """
     global hooks  # noqa: PLW0603 - the whole process shares the hooks
     if not isinstance(hook, Hook):
-        raise TypeError(f"add_hook takes an instance of a subclass of Hook, not {hook!r}")
+        raise TypeError(f"add_hook takes an instance of your subclass of Hook, not {hook!r}")
     for name in _METHODS:
         if getattr(getattr(getattr(hook, name), "__code__", None), "co_flags", 0) & _NOT_PLAIN:
             raise TypeError(
@@ -176,7 +176,7 @@ def notify(hook: Hook, method: str, run: RunDetails, *args: object) -> None:
     try:
         getattr(hook, method)(run, *args)
     except Exception:
-        log.exception("%s of the hook %r raised", method, hook, extra=run.log_fields)
+        log.exception("%s of hook %r raised", method, hook, extra=run.log_fields)
 
 
 def trace_of(use_case_id: str, task_id: str, given: Collection[str]) -> dict[str, str]:
@@ -189,7 +189,7 @@ def trace_of(use_case_id: str, task_id: str, given: Collection[str]) -> dict[str
         try:
             own = _checked_entries(hook.on_create(use_case_id, task_id))
         except Exception:
-            text = "on_create of the hook %r raised, so none of its entries are stored"
+            text = "on_create of hook %r raised, so none of its entries are stored"
             log.exception(text, hook, extra=log_fields(use_case_id, task_id=task_id))
             continue
         if not any(name in given for name in own):

@@ -93,7 +93,7 @@ WORK: Mapping[str, Callable[[str, str], None]] = {
     "careful": charge_carefully,
     "tracked": run_step,
 }
-"""What the worker does with each order, by order id."""
+"""The worker's function for each order, by order id."""
 
 
 class Gateway:

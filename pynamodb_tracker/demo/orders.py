@@ -138,7 +138,7 @@ _TIMES = {
     "order_delivered_customer_date": "deliver",
     "order_estimated_delivery_date": None,
 }
-"""The time columns, and the steps whose events they record."""
+"""The time columns, and their steps."""
 
 _REQUIRED = ("order_id", "order_status")
 _COLUMNS = (*_REQUIRED, "customer_id", *_TIMES)

@@ -129,7 +129,7 @@ _MISTAKES = (ArithmeticError, AssertionError, AttributeError, MemoryError, NameE
 """Programming errors, for example in an SDK hook. Missing credentials never raise these."""
 
 _OF_PROVIDERS = {"builtins", "configparser", "json.decoder", "socket", "ssl", "subprocess", "urllib.error"}
-"""Modules whose exceptions credential providers let through."""
+"""Credential providers let exceptions from these modules through."""
 
 
 def _cancellation_reasons(error: Exception | None) -> set[str]:

@@ -113,7 +113,7 @@ def key_of(request: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 def impossible(operation: str, request: Mapping[str, Any]) -> Statement | None:
-    """Return a harmless statement for this write whose condition never holds.
+    """Return a harmless statement for this write, with a condition that never holds.
 
     If the engine applies it anyway, an update changes nothing, and a delete returns the item.
     """

@@ -47,7 +47,7 @@ class WriteBatcher:
 
     @around
     def sending(self) -> Iterator[None]:
-        """Combine this block's writes with those of other threads, which wait for them."""
+        """Combine this block's writes with other threads', which wait for them."""
         self.add_senders(1)
         try:
             with sharing_requests(self):

@@ -100,7 +100,7 @@ class DueTasks(Generic[T]):
     def first(self) -> dict[int, datetime]:
         """Return when the first task can start, now or later, by code. This reads one entry per shard.
 
-        The result lacks codes whose tasks all wait for other tasks. Extended locks expire later than returned, because
+        The result lacks a code if all its tasks wait for others. Extended locks expire later than returned, because
         the index does not contain extensions.
         """
         found = {}
@@ -193,7 +193,7 @@ def _position_of(row: TaskRow) -> Position:
 def given_up(model: type[T], steps: Collection[str], window: Window, most: int) -> tuple[list[T], bool]:
     """Return the tasks that gave up an occurrence at one of these steps, and whether the search was complete.
 
-    It reads up to `most` index entries at the first step, and the rows of those with an error. A task is only found
+    It reads up to `most` index entries at the first step, and the rows if they have an error. A task is only found
     until its next occurrence is due.
     """
     keys = model.tracker.use_case.status_keys(model.tracker.steps[0].pending)

@@ -1,4 +1,4 @@
-"""Scans one state: finds candidates in the index, reads their rows, and drops those that have changed."""
+"""Scans one state: finds candidates in the index, reads their rows, and drops changed ones."""
 
 from __future__ import annotations
 

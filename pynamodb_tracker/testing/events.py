@@ -205,7 +205,7 @@ def s3_event(*keys: str, bucket: str = "bucket", event_name: str = "ObjectCreate
     Args:
         keys: The object keys. They are URL-encoded, as S3 sends them.
         bucket: The bucket's name.
-        event_name: What happened to the objects.
+        event_name: The kind of change, such as "ObjectRemoved:Delete".
 
     Examples:
         >>> event = s3_event("scans/o-1.pdf")

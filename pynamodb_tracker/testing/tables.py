@@ -32,7 +32,7 @@ atexit.register(_left_open.close)  # closing them during interpreter shutdown wo
 def stopped_clock(at: datetime | None = None) -> Iterator[StoppedClock]:
     """Stop the library's clock, now or at the time `at`, and yield it. Move it with `.advance(timedelta)`.
 
-    Only the library's clock stops, in the whole process. Pauses between retries move it and take no real time.
+    Only the library's clock stops, in the whole process. Pauses between retries only move it.
 
     Examples:
         >>> with stopped_clock() as clock:

@@ -455,7 +455,7 @@ def test_a_run_with_hooks_is_freed_without_the_garbage_collector() -> None:
 def test_only_a_hook_can_be_added_and_only_once(diary: Diary) -> None:
     with pytest.raises(ValueError, match="was already added"):
         add_hook(diary)
-    with pytest.raises(TypeError, match="an instance of a subclass of Hook"):
+    with pytest.raises(TypeError, match="an instance of your subclass of Hook"):
         add_hook(Diary)  # type: ignore[arg-type]
 
 
