@@ -99,14 +99,17 @@ class StoredSlot:
     """Whether somebody is waiting for it."""
     is_damaged: bool = False
     """Whether another program has changed it so that nobody can take it."""
+    worker: str = ""
+    """The worker that has it. Empty if it is free."""
 
     @classmethod
     def read(cls, number: int, item: Item) -> StoredSlot:
         """Read a slot from its item."""
-        lock, time = (item[name].get(STRING, "-") if name in item else "" for name in ("lock", "lock_expire_time"))
+        names = "lock", "lock_expire_time", "worker"
+        lock, time, worker = (item[name].get(STRING, "-") if name in item else "" for name in names)
         until = clock.read(time)
         is_damaged = bool((time and until is None) or (lock and TOKEN.fullmatch(lock) is None))
-        return cls(number, lock, until, "wanted" in item, is_damaged)
+        return cls(number, lock, until, "wanted" in item, is_damaged, worker)
 
     def is_free(self, margin: timedelta) -> bool:
         """Return whether it can be taken now, according to this process's clock."""

@@ -13,6 +13,7 @@ import logging
 import math
 import os
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.instrumentation import RunDetails
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.schema import Table
+from pynamodb_tracker.model.worker_name import this_worker
 
 log = logging.getLogger("pynamodb_tracker")
 
@@ -50,6 +52,9 @@ _GLANCE = 0.25
 _IN_A_ROW = 3
 """How many renewals one thread may send, one after another. Even if each takes its full time, all of them end within a
 third of a slot's lifetime."""
+
+_NAMED = 5
+"""How many holders of slots a message names."""
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
@@ -132,6 +137,8 @@ class LimitSlots:
         self._guard = threading.Lock()
         self._looking = threading.Lock()
         self._was_full = False
+        self._others: list[str] = []
+        """The workers that had a slot at the last look, other than this process."""
         self._asked: StoredSlot | None = None
 
     def take(self, limit: ConcurrencyLimit, user: str) -> Slot | None:
@@ -173,10 +180,19 @@ class LimitSlots:
             free = [each.number for each in seen if each.is_free(self.table.margin)]
             slot = self._first_taken(RANDOM.sample(free, len(free)), user)
             self._was_full = slot is None
+            self._others = [each.worker for each in seen]
             if slot is None:
                 self.look_after(LOOK_EVERY * RANDOM.uniform(0.5, 1.5))
                 self._ask_for_one(seen)
         return slot
+
+    def holders(self) -> str:
+        """Return who has the slots, most of them first, as of the last look."""
+        with self._guard:
+            found = Counter([this_worker()] * len(self._mine) + self._others)
+        names = [f"{worker or 'a worker without a name'} ({number:,})" for worker, number in found.most_common()]
+        others = len(names) - _NAMED
+        return ", ".join(names[:_NAMED]) + (f" and {others:,} other workers" if others > 0 else "")
 
     def _first_taken(self, numbers: list[int], user: str) -> Slot | None:
         """Take the first one that is free."""
@@ -370,6 +386,11 @@ class StepSlots:
     def take(self) -> Slot | None:
         """Take a slot, if there is one."""
         return self._slots.take(self.limit, self._user)
+
+    @property
+    def holders(self) -> str:
+        """Who has the slots, as of the last look."""
+        return self._slots.holders()
 
     def check_caller(self) -> None:
         """Raise a TrackerError in a block that has a slot of this limit, because it would wait for its own end."""

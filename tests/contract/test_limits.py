@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,7 +23,10 @@ from pynamodb_tracker.control import limit, slots
 from pynamodb_tracker.control.limit import SlotTable, StoredSlot, Taken
 from pynamodb_tracker.control.slots import IDLE_FOR, LIFETIME, LOOK_EVERY, USED_FOR, LimitSlots, renew_due
 from pynamodb_tracker.dynamodb.retries import deadline
+from pynamodb_tracker.model.worker_name import this_worker, working_as
 from pynamodb_tracker.testing import StoppedClock
+from pynamodb_tracker.work.candidates import ClaimWindow
+from pynamodb_tracker.work.source import StepSource
 from pynamodb_tracker.work.task_executor import TaskExecutor
 from pynamodb_tracker.worker.settings import WorkerSettings
 from pynamodb_tracker.worker.shutdown import Messages
@@ -235,6 +239,48 @@ def test_a_worker_that_waits_says_so_and_runs_other_steps_meanwhile(
     team.print_status()
     assert "Order.pay: 0 succeeded" in (said := capfd.readouterr().err)
     assert "; all 2 slots of the limit bank are taken; next look in " in said
+
+
+def test_waiting_for_a_slot_is_logged_once_with_who_holds_the_slots(
+    clock: StoppedClock, other: LimitSlots, caplog: pytest.LogCaptureFixture
+) -> None:
+    with working_as("elsewhere"):
+        assert other.take(bank, "other")
+    slot = mine().take(bank, "mine")
+    assert slot is not None
+    Order.create_many(["o-1", "o-2"])
+    caplog.set_level(logging.INFO, "pynamodb_tracker")
+
+    def leave() -> None:
+        poll_until(lambda: clock.advance(SECOND / 4) or any("waits" in each for each in caplog.messages))
+        clock.advance(5 * SECOND)
+        slot.leave()
+
+    thread = threading.Thread(target=leave)
+    thread.start()
+    assert len(Order.pay.run_all(print).succeeded) == 2
+    thread.join()
+    text = "Order.pay waits for a slot: all 2 slots of the limit bank are taken; they are held by "
+    [said] = [each for each in caplog.messages if "waits" in each]
+    assert said in {f"{text}{this_worker()} (1), elsewhere (1)", f"{text}elsewhere (1), {this_worker()} (1)"}
+    assert [each.levelno for each in caplog.records if "waits" in each.getMessage()] == [logging.INFO]
+
+
+def test_a_worker_that_has_handed_a_slot_on_looks_again_after_four_seconds(clock: StoppedClock) -> None:
+    one = ConcurrencyLimit("bank", 1)
+    source: Any = StepSource(SimpleNamespace(slots=None, name="Order.pay", log_fields={}), ClaimWindow(1))  # type: ignore[arg-type]
+    slot = mine().take(one, "mine")
+    assert slot is not None
+    began = clock.now()
+    assert source._take_slot(slots.StepSlots(Order, "pay", one), threading.Event()) is None
+    assert source.look_at <= began + 4 * SECOND
+    slot.is_wanted = True
+    clock.advance(USED_FOR)
+    slot.leave()
+    mine().give_back(at_once=False)
+    began = clock.now()
+    assert source._take_slot(slots.StepSlots(Order, "pay", one), threading.Event()) is None
+    assert began < source.look_at <= began + 4 * SECOND
 
 
 def test_a_slot_that_others_want_is_given_back_after_ten_seconds_and_not_taken_again_at_once(
