@@ -25,6 +25,7 @@ from pynamodb.constants import STRING
 from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import shown, written_as
 from pynamodb_tracker.dynamodb.connection import Item, Refused, get_items, send
+from pynamodb_tracker.dynamodb.retries import ending_by
 from pynamodb_tracker.model.overflow import GROUP_OF, item_key
 from pynamodb_tracker.model.serialization import TOKEN
 from pynamodb_tracker.model.worker_name import this_worker
@@ -33,8 +34,8 @@ from pynamodb_tracker.writes.lock import new_token
 LIFETIME = timedelta(seconds=30)
 """How long a slot is held without being renewed. After that and the margin, others may take it."""
 
-_WITHIN = timedelta(seconds=3)
-"""How long a renewal may take, including retries. Other slots wait for it."""
+WITHIN = timedelta(seconds=3)
+"""How long a renewal or a return may take, including retries. Other slots wait for it."""
 
 _RANGE_KEY = "#limit"
 _LONGEST_NAME = 255
@@ -98,14 +99,17 @@ class StoredSlot:
     """Whether somebody is waiting for it."""
     is_damaged: bool = False
     """Whether another program has changed it so that nobody can take it."""
+    worker: str = ""
+    """The worker that has it. Empty if it is free."""
 
     @classmethod
     def read(cls, number: int, item: Item) -> StoredSlot:
         """Read a slot from its item."""
-        lock, time = (item[name].get(STRING, "-") if name in item else "" for name in ("lock", "lock_expire_time"))
+        names = "lock", "lock_expire_time", "worker"
+        lock, time, worker = (item[name].get(STRING, "-") if name in item else "" for name in names)
         until = clock.read(time)
         is_damaged = bool((time and until is None) or (lock and TOKEN.fullmatch(lock) is None))
-        return cls(number, lock, until, "wanted" in item, is_damaged)
+        return cls(number, lock, until, "wanted" in item, is_damaged, worker)
 
     def is_free(self, margin: timedelta) -> bool:
         """Return whether it can be taken now, according to this process's clock."""
@@ -144,14 +148,16 @@ class SlotTable:
         """Renew a slot. Raises `Taken` if somebody else has it."""
         now = clock.now()
         values = {"token": token, "until": clock.stamp(now + LIFETIME)}
-        found = self._send_update(number, "SET #until = :until", f"{MINE} AND {LATER}", values, until=now + _WITHIN)
+        with ending_by(now + WITHIN):
+            found = self._send_update(number, "SET #until = :until", f"{MINE} AND {LATER}", values)
         if found.lock != token or found.until is None:
             raise Taken
         return found
 
     def give_back(self, number: int, token: str) -> None:
         """Give a slot back, unless somebody else already has it."""
-        self._send_update(number, "REMOVE #until, #worker, #wanted", MINE, {"token": token})
+        with ending_by(clock.now() + WITHIN):
+            self._send_update(number, "REMOVE #until, #worker, #wanted", MINE, {"token": token})
 
     def ask_for(self, seen: StoredSlot) -> None:
         """Tell the slot's holder that somebody is waiting."""
@@ -173,9 +179,7 @@ class SlotTable:
     def _key(self, number: int) -> Item:
         return item_key(f"{self.name}#{number:02}", _RANGE_KEY)
 
-    def _send_update(
-        self, number: int, update: str, condition: str, values: dict[str, str], *, until: datetime | None = None
-    ) -> StoredSlot:
+    def _send_update(self, number: int, update: str, condition: str, values: dict[str, str]) -> StoredSlot:
         """Send an update. Return the updated slot or, if the update was refused, the slot as it is."""
         names = {"lock": "lock", "until": "lock_expire_time", "worker": "worker", "wanted": "wanted", "mark": GROUP_OF}
         text = f"{update} {condition}"
@@ -189,7 +193,7 @@ class SlotTable:
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
         try:
-            item = send(self.table, "UpdateItem", request, until=until)["Attributes"]
+            item = send(self.table, "UpdateItem", request)["Attributes"]
         except Refused as refused:
             item = refused.item or {}
         return StoredSlot.read(number, item)

@@ -3,16 +3,18 @@
     taken ---- in use ---- idle ---- in use ---- ... ---- idle for a second, or wanted by others: given back
        `------- renewed each time that a third of its lifetime has passed -------'
 
-One thread renews the slots and gives them back, as long as there are any. Nobody waits for a slot while using another
-one, so no two tasks can wait for each other.
+One thread renews the slots and another one gives them back, as long as there are any. That way, renewals wait for
+nothing else. Nobody waits for a slot while using another one, so no two tasks can wait for each other.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import os
 import threading
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -23,10 +25,12 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.control.limit import LIFETIME, ConcurrencyLimit, SlotTable, StoredSlot, Taken
 from pynamodb_tracker.dynamodb.backoff import RANDOM
 from pynamodb_tracker.dynamodb.forking import in_forked_process
+from pynamodb_tracker.dynamodb.side_by_side import side_by_side
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.instrumentation import RunDetails
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.schema import Table
+from pynamodb_tracker.model.worker_name import this_worker
 
 log = logging.getLogger("pynamodb_tracker")
 
@@ -44,6 +48,13 @@ _LOOKED_AT = 25
 
 _GLANCE = 0.25
 """Seconds between two checks of which slots to renew or give back. They send no request."""
+
+_IN_A_ROW = 3
+"""How many renewals one thread may send, one after another. Even if each takes its full time, all of them end within a
+third of a slot's lifetime."""
+
+_NAMED = 5
+"""How many holders of slots a message names."""
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
@@ -126,6 +137,8 @@ class LimitSlots:
         self._guard = threading.Lock()
         self._looking = threading.Lock()
         self._was_full = False
+        self._others: list[str] = []
+        """The workers that had a slot at the last look, other than this process."""
         self._asked: StoredSlot | None = None
 
     def take(self, limit: ConcurrencyLimit, user: str) -> Slot | None:
@@ -167,10 +180,19 @@ class LimitSlots:
             free = [each.number for each in seen if each.is_free(self.table.margin)]
             slot = self._first_taken(RANDOM.sample(free, len(free)), user)
             self._was_full = slot is None
+            self._others = [each.worker for each in seen]
             if slot is None:
                 self.look_after(LOOK_EVERY * RANDOM.uniform(0.5, 1.5))
                 self._ask_for_one(seen)
         return slot
+
+    def holders(self) -> str:
+        """Return who has the slots, most of them first, as of the last look."""
+        with self._guard:
+            found = Counter([this_worker()] * len(self._mine) + self._others)
+        names = [f"{worker or 'a worker without a name'} ({number:,})" for worker, number in found.most_common()]
+        others = len(names) - _NAMED
+        return ", ".join(names[:_NAMED]) + (f" and {others:,} other workers" if others > 0 else "")
 
     def _first_taken(self, numbers: list[int], user: str) -> Slot | None:
         """Take the first one that is free."""
@@ -181,7 +203,8 @@ class LimitSlots:
                 continue
             with self._guard:
                 self._mine[number] = slot
-            _keeper.keep(self)
+            for keeper in _keepers:
+                keeper.keep(self)
             return slot
         return None
 
@@ -229,22 +252,25 @@ class LimitSlots:
                 text = "slot %d of the limit %s could not be given back, and is free once it has expired: %r"
                 log.warning(text, slot.number, self.table.name, error)
         if left and not self.has_any:
-            _keeper.woken.set()  # it ends
+            for keeper in _keepers:
+                keeper.woken.set()  # they end
 
-    def renew(self) -> None:
-        """Renew the slots that are due, and forget lost ones."""
+    def due_for_renewal(self) -> list[Slot]:
+        """Return the slots of which a third of their lifetime has passed."""
         with self._guard:
-            due = [slot for slot in self._mine.values() if slot.is_due_for_renewal]
-        for slot in due:
-            try:
-                stored = self.table.renew(slot.number, slot.token)
-            except Taken:
-                self._lose(slot, "somebody else has taken it")
-            except Exception as error:  # noqa: BLE001 - it is worth another try while the slot is held
-                if not slot.is_held:
-                    self._lose(slot, f"it has expired, because it could not be renewed: {error!r}")
-            else:
-                slot.until, slot.is_wanted = stored.until or slot.until, stored.is_wanted
+            return [slot for slot in self._mine.values() if slot.is_due_for_renewal]
+
+    def renew(self, slot: Slot) -> None:
+        """Renew a slot, or forget it if it is lost."""
+        try:
+            stored = self.table.renew(slot.number, slot.token)
+        except Taken:
+            self._lose(slot, "somebody else has taken it")
+        except Exception as error:  # noqa: BLE001 - it is worth another try while the slot is held
+            if not slot.is_held:
+                self._lose(slot, f"it has expired, because it could not be renewed: {error!r}")
+        else:
+            slot.until, slot.is_wanted = stored.until or slot.until, stored.is_wanted
 
     def _lose(self, slot: Slot, why: str) -> None:
         with self._guard:
@@ -263,10 +289,23 @@ class LimitSlots:
         return bool(self._mine)
 
 
-class _Keeper:
-    """The thread that renews this process's slots and gives them back. It ends when there are none."""
+def renew_due(kept: Iterable[LimitSlots]) -> None:
+    """Renew the slots that are due, the oldest first, on as many threads as it takes to be done in time."""
+    due = sorted(((slots, slot) for slots in kept for slot in slots.due_for_renewal()), key=lambda each: each[1].until)
+    side_by_side(lambda each: each[0].renew(each[1]), due, threads=math.ceil(len(due) / _IN_A_ROW))
 
-    def __init__(self) -> None:
+
+def _give_back_idle(kept: Iterable[LimitSlots]) -> None:
+    for slots in kept:
+        slots.give_back(at_once=False)
+
+
+class _Keeper:
+    """A thread that renews this process's slots, or gives them back. It ends when there are none."""
+
+    def __init__(self, name: str, work: Callable[[Iterable[LimitSlots]], None]) -> None:
+        self._name = name
+        self._work = work
         self._kept: set[LimitSlots] = set()
         self._thread: threading.Thread | None = None
         self.woken = threading.Event()
@@ -277,16 +316,14 @@ class _Keeper:
         with self._guard:
             self._kept.add(slots)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="pynamodb_tracker limits", daemon=True)
+                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
                 self._thread.start()
 
     def _run(self) -> None:
         while self._is_needed():
             clock.wait(self.woken, _GLANCE)
             self.woken.clear()
-            for slots in list(self._kept):
-                slots.renew()
-                slots.give_back(at_once=False)
+            self._work(list(self._kept))
 
     def _is_needed(self) -> bool:
         with self._guard:
@@ -296,16 +333,23 @@ class _Keeper:
             return bool(self._kept)
 
 
+def _new_keepers() -> tuple[_Keeper, ...]:
+    return (
+        _Keeper("pynamodb_tracker renews slots", renew_due),
+        _Keeper("pynamodb_tracker returns slots", _give_back_idle),
+    )
+
+
 _known: WeakKeyDictionary[Table, dict[str, LimitSlots]] = WeakKeyDictionary()
 _guard = threading.Lock()
-_keeper = _Keeper()
+_keepers = _new_keepers()
 
 
 @in_forked_process
 def _forget() -> None:
     """Start without slots in a forked process, which has none of its parent's slots and threads."""
-    global _guard, _keeper
-    _guard, _keeper = threading.Lock(), _Keeper()
+    global _guard, _keepers
+    _guard, _keepers = threading.Lock(), _new_keepers()
     _known.clear()
 
 
@@ -342,6 +386,11 @@ class StepSlots:
     def take(self) -> Slot | None:
         """Take a slot, if there is one."""
         return self._slots.take(self.limit, self._user)
+
+    @property
+    def holders(self) -> str:
+        """Who has the slots, as of the last look."""
+        return self._slots.holders()
 
     def check_caller(self) -> None:
         """Raise a TrackerError in a block that has a slot of this limit, because it would wait for its own end."""

@@ -13,7 +13,7 @@ R = TypeVar("R")
 _THREADS = 8  # few, because the program needs most of the client's connections
 
 
-def side_by_side(ask: Callable[[Q], R], questions: Iterable[Q]) -> list[R]:
+def side_by_side(ask: Callable[[Q], R], questions: Iterable[Q], *, threads: int = _THREADS) -> list[R]:
     """Call the function with each question, here and on a few threads in this context. Return the responses in order.
 
     After an error, no more questions are asked. It is raised once the running calls have ended.
@@ -35,7 +35,7 @@ def side_by_side(ask: Callable[[Q], R], questions: Iterable[Q]) -> list[R]:
 
     started = []
     try:
-        for _ in range(min(_THREADS, len(left)) - 1):
+        for _ in range(min(threads, len(left)) - 1):
             thread = threading.Thread(target=copy_context().run, args=(ask_all,), name="pynamodb_tracker")
             try:
                 thread.start()

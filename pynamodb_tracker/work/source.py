@@ -34,8 +34,8 @@ EARLIEST = datetime.min.replace(tzinfo=UTC)
 _STALE = timedelta(seconds=1)
 """How long an id may wait for a slot before it is read again. By then, others may have had the task."""
 
-_LONGEST_LOOK = timedelta(seconds=30)
-"""When to look for a slot again that another task of this process has, although that task says when it leaves it."""
+_LONGEST_LOOK = timedelta(seconds=4)
+"""When to look for a slot again at the latest. A task of this process may hand its slot on to another process."""
 
 _GLANCE = 0.5
 """Seconds to pause after a failed request for a slot."""
@@ -79,7 +79,7 @@ class StepSource:
         """When it is worth looking again, if nothing happens before."""
         self.waits_for_answer = self.waits_for_slot = False
         self._ahead: _Ahead | None = None
-        self._is_warned = False
+        self._is_warned = self._has_waited = False
         self._guard = threading.Lock()
 
     def attach(self, goes_on: Callable[[], bool]) -> None:
@@ -163,7 +163,15 @@ class StepSource:
             slots.check_caller()
             now, look = clock.now(), slots.next_look
             self.waits_for_slot, self.look_at = True, look if look > now else now + _LONGEST_LOOK
+            self._note_waiting(slots)
         return slot
+
+    def _note_waiting(self, slots: Any) -> None:
+        """Log once that tasks wait for slots, and who holds them."""
+        if not self._has_waited:
+            text = "%s waits for a slot: %s; they are held by %s"
+            log.info(text, self.work.name, slots, slots.holders, extra=self.work.log_fields)
+        self._has_waited = True
 
     def _note_slot_failure(self, error: PynamoDBException, stopped: threading.Event) -> None:
         """Pause before another try if the failure is temporary. Log the first one."""

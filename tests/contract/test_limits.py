@@ -3,23 +3,30 @@
 import asyncio
 import json
 import logging
+import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
-from unittest import mock
 
 import pytest
 from pynamodb.exceptions import UpdateError
 
 from pynamodb_tracker import AsyncWorker, ConcurrencyLimit, Report, Step, Task, UseCase, Worker
+from pynamodb_tracker import clock as time_of_day
 from pynamodb_tracker.control import limit, slots
 from pynamodb_tracker.control.limit import SlotTable, StoredSlot, Taken
-from pynamodb_tracker.control.slots import IDLE_FOR, LIFETIME, LOOK_EVERY, USED_FOR, LimitSlots
+from pynamodb_tracker.control.slots import IDLE_FOR, LIFETIME, LOOK_EVERY, USED_FOR, LimitSlots, renew_due
+from pynamodb_tracker.dynamodb.retries import deadline
+from pynamodb_tracker.model.worker_name import this_worker, working_as
 from pynamodb_tracker.testing import StoppedClock
+from pynamodb_tracker.work.candidates import ClaimWindow
+from pynamodb_tracker.work.source import StepSource
 from pynamodb_tracker.work.task_executor import TaskExecutor
 from pynamodb_tracker.worker.settings import WorkerSettings
 from pynamodb_tracker.worker.shutdown import Messages
@@ -58,12 +65,12 @@ pytestmark = pytest.mark.usefixtures("table", "clock")
 
 
 @pytest.fixture(autouse=True)
-def keeper(monkeypatch: pytest.MonkeyPatch) -> Any:
+def keepers(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Let each test begin as a process that has no slot, and in which no thread renews any; return what would."""
     slots._forget()
-    keeper = slots._keeper
-    monkeypatch.setattr(slots, "_keeper", mock.Mock())
-    return keeper
+    keepers = slots._keepers
+    monkeypatch.setattr(slots, "_keepers", ())
+    return keepers
 
 
 @pytest.fixture
@@ -234,6 +241,48 @@ def test_a_worker_that_waits_says_so_and_runs_other_steps_meanwhile(
     assert "; all 2 slots of the limit bank are taken; next look in " in said
 
 
+def test_waiting_for_a_slot_is_logged_once_with_who_holds_the_slots(
+    clock: StoppedClock, other: LimitSlots, caplog: pytest.LogCaptureFixture
+) -> None:
+    with working_as("elsewhere"):
+        assert other.take(bank, "other")
+    slot = mine().take(bank, "mine")
+    assert slot is not None
+    Order.create_many(["o-1", "o-2"])
+    caplog.set_level(logging.INFO, "pynamodb_tracker")
+
+    def leave() -> None:
+        poll_until(lambda: clock.advance(SECOND / 4) or any("waits" in each for each in caplog.messages))
+        clock.advance(5 * SECOND)
+        slot.leave()
+
+    thread = threading.Thread(target=leave)
+    thread.start()
+    assert len(Order.pay.run_all(print).succeeded) == 2
+    thread.join()
+    text = "Order.pay waits for a slot: all 2 slots of the limit bank are taken; they are held by "
+    [said] = [each for each in caplog.messages if "waits" in each]
+    assert said in {f"{text}{this_worker()} (1), elsewhere (1)", f"{text}elsewhere (1), {this_worker()} (1)"}
+    assert [each.levelno for each in caplog.records if "waits" in each.getMessage()] == [logging.INFO]
+
+
+def test_a_worker_that_has_handed_a_slot_on_looks_again_after_four_seconds(clock: StoppedClock) -> None:
+    one = ConcurrencyLimit("bank", 1)
+    source: Any = StepSource(SimpleNamespace(slots=None, name="Order.pay", log_fields={}), ClaimWindow(1))  # type: ignore[arg-type]
+    slot = mine().take(one, "mine")
+    assert slot is not None
+    began = clock.now()
+    assert source._take_slot(slots.StepSlots(Order, "pay", one), threading.Event()) is None
+    assert source.look_at <= began + 4 * SECOND
+    slot.is_wanted = True
+    clock.advance(USED_FOR)
+    slot.leave()
+    mine().give_back(at_once=False)
+    began = clock.now()
+    assert source._take_slot(slots.StepSlots(Order, "pay", one), threading.Event()) is None
+    assert began < source.look_at <= began + 4 * SECOND
+
+
 def test_a_slot_that_others_want_is_given_back_after_ten_seconds_and_not_taken_again_at_once(
     clock: StoppedClock, other: LimitSlots
 ) -> None:
@@ -242,7 +291,7 @@ def test_a_slot_that_others_want_is_given_back_after_ten_seconds_and_not_taken_a
     assert slot is not None
     assert other.take(one, "other") is None
     clock.advance(USED_FOR)
-    mine().renew()
+    renew_due([mine()])
     slot.leave()
     assert mine().take(one, "mine") is None
     mine().give_back(at_once=False)
@@ -251,7 +300,7 @@ def test_a_slot_that_others_want_is_given_back_after_ten_seconds_and_not_taken_a
     taken = other.take(one, "other")
     assert taken is not None
     clock.advance(2 * LOOK_EVERY)
-    other.renew()
+    renew_due([other])
     assert (taken.is_wanted, mine().take(one, "mine")) == (False, None)
 
 
@@ -261,19 +310,19 @@ def test_a_slot_that_nobody_wants_is_kept_as_long_as_it_is_used(clock: StoppedCl
             slot = mine().take(bank, "mine")
             assert slot is not None
             clock.advance(SECOND)
-            mine().renew()
+            renew_due([mine()])
             slot.leave()
     assert about_slots(requests) == 1 + 4  # renewals
     assert slot.token == mine().take(bank, "mine").token  # type: ignore[union-attr]
 
 
-def test_a_thread_renews_slots_gives_back_idle_ones_and_ends(
-    clock: StoppedClock, keeper: Any, monkeypatch: pytest.MonkeyPatch
+def test_threads_renew_slots_give_back_idle_ones_and_end(
+    clock: StoppedClock, keepers: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slots, "_keeper", keeper)
+    monkeypatch.setattr(slots, "_keepers", keepers)
     slot = mine().take(bank, "mine")
     assert slot is not None
-    until, thread = slot.until, keeper._thread
+    until, threads = slot.until, [keeper._thread for keeper in keepers]
     clock.advance(USED_FOR)
     poll_until(lambda: clock.advance(SECOND / 8) or slot.until >= until + USED_FOR)
     slot.leave()
@@ -281,8 +330,70 @@ def test_a_thread_renews_slots_gives_back_idle_ones_and_ends(
     assert len(held()) == 1
     poll_until(lambda: clock.advance(SECOND / 8) or held() == [])
     assert clock.now() >= left + IDLE_FOR
-    thread.join(60)
-    assert (thread.is_alive(), keeper._thread) == (False, None)
+    poll_until(lambda: clock.advance(SECOND / 8) or not any(thread.is_alive() for thread in threads))
+    assert [keeper._thread for keeper in keepers] == [None, None]
+
+
+def test_returns_without_a_response_do_not_stop_renewals(
+    clock: StoppedClock, keepers: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    three, hanging = ConcurrencyLimit("bank", 3), threading.Event()
+    monkeypatch.setattr(slots, "_keepers", keepers)
+    monkeypatch.setattr(SlotTable, "give_back", lambda *_: hanging.wait(60))
+    taken = [mine().take(three, "mine") for _ in range(3)]
+    for slot in taken[1:]:
+        assert slot is not None
+        slot.leave()
+    used = taken[0]
+    assert used is not None
+    until = used.until
+    poll_until(lambda: clock.advance(SECOND / 2) or used.until >= until + USED_FOR)
+    assert used.is_held
+    hanging.set()
+    used.leave()
+    poll_until(lambda: clock.advance(SECOND / 8) or not mine().has_any)
+
+
+def test_one_pass_of_renewals_ends_in_time_however_many_slots_are_due(
+    clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seven = ConcurrencyLimit("bank", 7)
+    for _ in range(7):
+        assert mine().take(seven, "mine")
+    clock.advance(USED_FOR)
+    threads = dict[threading.Thread, int]()
+    all_begun, renew = threading.Barrier(3), SlotTable.renew
+
+    def slow(table: SlotTable, number: int, token: str) -> StoredSlot:
+        first = threading.current_thread() not in threads
+        threads[threading.current_thread()] = threads.get(threading.current_thread(), 0) + 1
+        if first:
+            all_begun.wait(60)  # as many at a time as it takes for three in a row
+        return renew(table, number, token)
+
+    monkeypatch.setattr(SlotTable, "renew", slow)
+    renew_due([mine()])
+    assert (len(threads), mine().due_for_renewal()) == (3, [])
+    assert slots._IN_A_ROW * limit.WITHIN < LIFETIME / 3
+
+
+@MOTO
+def test_a_request_for_a_slot_without_a_response_ends_within_three_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time_of_day, "_clock", time_of_day.Clock())
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+
+        class SilentTask(Task):
+            class Meta:
+                table_name = "silent"
+                region = "us-east-1"
+                host = f"http://127.0.0.1:{silent.getsockname()[1]}"
+
+        table = SlotTable(SilentTask.tracker.connection(), "bank", 2 * SECOND)
+        for send in (table.renew, table.give_back):
+            began = time.monotonic()
+            with pytest.raises(UpdateError):
+                send(0, "0" * 24)
+            assert time.monotonic() - began < limit.WITHIN.total_seconds()
 
 
 @pytest.mark.parametrize("why", ["somebody else has taken it", "it has expired, because it could not be renewed"])
@@ -302,7 +413,7 @@ def test_a_block_that_outlives_its_slot_is_logged(
                 other.table.take(number)
         else:
             monkeypatch.setattr(SlotTable, "renew", lambda *_: 1 / 0)
-        mine().renew()
+        renew_due([mine()])
 
     assert Order.pay.run_all(outlive).succeeded == ["o-1"]
     [said] = [each.getMessage() for each in caplog.records if each.levelno == logging.ERROR]
@@ -487,15 +598,15 @@ def test_a_slot_whose_renewal_failed_is_kept_as_long_as_it_is_held(
 ) -> None:
     sent = []
 
-    def fail(*_: object, until: datetime) -> Any:
-        sent.append(until - clock.now())
+    def fail(*_: object) -> Any:
+        sent.append((deadline() or clock.now()) - clock.now())
         raise UpdateError("no answer")
 
     slot = mine().take(bank, "mine")
     assert slot is not None
     clock.advance(USED_FOR)
     monkeypatch.setattr(limit, "send", fail)
-    mine().renew()
+    renew_due([mine()])
     slot.leave()
     assert mine().take(bank, "mine") is slot
     assert SECOND <= sent[0] <= USED_FOR / 2  # other slots are renewed after it
@@ -508,7 +619,7 @@ def test_a_slot_that_another_program_has_deleted_is_lost_at_once(clock: StoppedC
     clock.advance(USED_FOR)
     key = {"task_id": {"S": "bank#00"}, "use_case_id": {"S": "#limit"}}
     remove(BankTask, key)
-    mine().renew()
+    renew_due([mine()])
     assert not slot.is_held
 
 
@@ -528,7 +639,7 @@ def test_a_slot_that_is_given_back_and_taken_again_during_its_renewal_is_not_los
     assert slot is not None
     clock.advance(USED_FOR)
     monkeypatch.setattr(SlotTable, "renew", renew)
-    mine().renew()
+    renew_due([mine()])
     taken[0].leave()
     assert mine().take(one, "mine") is taken[0]
 

@@ -2,7 +2,6 @@
 
 import json
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -80,7 +79,7 @@ def protocol(who: str, faults: Faults) -> Protocol:
                 return
             note(f"{name} has {clock.stamp(slot.until)}" if clock.now() < slot.until else f"{name} begins late")
             for _ in range(renewals):
-                of_process.renew()
+                of_process.renew(slot)
                 note(f"{name} has {clock.stamp(slot.until)}")
             list(of_process.table.read([0]))  # its block needs a while
             note(f"{name} gives {slot.token} back")
@@ -99,13 +98,11 @@ def protocol(who: str, faults: Faults) -> Protocol:
 @contextmanager
 def _in_model() -> Iterator[None]:
     """Let slots live for a few ticks, without a thread and by no chance."""
-    keeper = SimpleNamespace(keep=lambda _: None, woken=threading.Event())
     first = SimpleNamespace(sample=lambda found, most: found[:most], choice=lambda found: found[0], uniform=max)
     with (
         mock.patch.object(limit, "LIFETIME", LIFETIME),
         mock.patch.object(slots, "RANDOM", first),
-        mock.patch.object(slots, "_keeper", keeper),
-        mock.patch.object(Slot, "is_due_for_renewal", new=True),
+        mock.patch.object(slots, "_keepers", ()),
     ):
         yield
 

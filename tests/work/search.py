@@ -52,6 +52,7 @@ class Slots:
     """The slots of a limit, of which others may have some."""
 
     limit = SimpleNamespace(name="bank")
+    holders = "others"
 
     def __init__(self, number: int) -> None:
         self.number = self.free = number
