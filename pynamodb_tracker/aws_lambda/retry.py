@@ -44,8 +44,7 @@ from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.work.dispatcher import Dispatcher
 from pynamodb_tracker.work.executor import ThreadExecutor
 from pynamodb_tracker.work.outcomes import Tally
-from pynamodb_tracker.work.source import Given, OnceThrough, StepSource
-from pynamodb_tracker.work.step_work import StepWork
+from pynamodb_tracker.work.source import Given, OnceThrough, StepSource, StepWork
 
 if TYPE_CHECKING:
     from pynamodb_tracker.aio.context import AsyncContext

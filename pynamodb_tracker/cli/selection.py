@@ -15,8 +15,7 @@ from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.work.candidates import Candidates
-from pynamodb_tracker.work.source import GivenIds, OnceThrough, StepSource
-from pynamodb_tracker.work.step_work import StepWork
+from pynamodb_tracker.work.source import GivenIds, OnceThrough, StepSource, StepWork
 
 Function = Callable[[Any], object]
 

@@ -422,7 +422,7 @@ class BoundStep(StepCommands[T]):
         from pynamodb_tracker.work.batch import Batch  # noqa: PLC0415 - for cold starts, which run one task
         from pynamodb_tracker.work.executor import ThreadExecutor  # noqa: PLC0415 - as above
         from pynamodb_tracker.work.outcomes import Report  # noqa: PLC0415 - as above
-        from pynamodb_tracker.work.step_work import StepWork  # noqa: PLC0415 - as above
+        from pynamodb_tracker.work.source import StepWork  # noqa: PLC0415 - as above
 
         of, chosen = self._definition, function_of(self, function)
         arguments.check_threads(threads)
@@ -461,7 +461,7 @@ class BoundStep(StepCommands[T]):
         from pynamodb_tracker.aio.context import call  # noqa: PLC0415 - few programs have an event loop
         from pynamodb_tracker.work.batch import Batch  # noqa: PLC0415 - as above
         from pynamodb_tracker.work.outcomes import Report  # noqa: PLC0415 - as above
-        from pynamodb_tracker.work.step_work import StepWork  # noqa: PLC0415 - as above
+        from pynamodb_tracker.work.source import StepWork  # noqa: PLC0415 - as above
         from pynamodb_tracker.work.task_executor import TaskExecutor  # noqa: PLC0415 - as above
 
         of, chosen = self._definition, async_function_of(self, function)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import logging
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -28,7 +28,6 @@ from pynamodb_tracker.execution.observation import Observation
 from pynamodb_tracker.execution.run import Run, SlotLostError
 from pynamodb_tracker.instrumentation import Hook, RunDetails
 from pynamodb_tracker.status import Codes, Status
-from pynamodb_tracker.transitions import Journal
 from pynamodb_tracker.work.dispatcher import Dispatcher
 from pynamodb_tracker.work.outcomes import Outcome
 from pynamodb_tracker.work.source import Given
@@ -37,16 +36,18 @@ from pynamodb_tracker.writes.participants import MadeDue
 if TYPE_CHECKING:
     from pynamodb_tracker.control.slots import Slot
 
+log = logging.getLogger("pynamodb_tracker")
+
 
 class StoppedError(KeyboardInterrupt):
     """Raised in a block to release its attempt, as a KeyboardInterrupt does."""
 
 
 class Attempt(Hook):
-    """One attempt to run a function on one task: it starts the task, calls the function, and keeps the outcome.
+    """Starts one task, calls the function, and keeps the outcome, for batches, workers, handlers and the command line.
 
-    Batches, workers, handlers and the command line run every function on every task through this class. It observes
-    its own run as a hook, so that the thread that ends the run counts it, even if that is not the function's own.
+    It observes its own run as a hook, so that the thread that ends the run counts it, even if that is not the
+    function's own.
     """
 
     given: Given | None = None
@@ -54,7 +55,7 @@ class Attempt(Hook):
     dispatcher: Dispatcher | None = None
     batcher: WriteBatcher | None = None
     """Sends the claim and the end together with others, but not the function's writes."""
-    on_loss: Callable[[], object] | None = None
+    on_loss: Callable[[], object] = bool
     """Called when the lock is known to be lost."""
 
     def __init__(self, codes: Codes, task_id: str) -> None:
@@ -72,7 +73,6 @@ class Attempt(Hook):
         self._run: Run[Any] | None = None
         self._slot: Slot | None = None
         """The slot, until its run has it."""
-        self._process = os.getpid()
 
     def belong_to(self, dispatcher: Dispatcher, given: Given, batcher: WriteBatcher | None) -> None:
         """Run what a dispatcher has given."""
@@ -148,16 +148,13 @@ class Attempt(Hook):
     def on_end(self, run: RunDetails) -> None:  # noqa: ARG002 - the details of this attempt
         """Count the outcome."""
         if self.given is not None:
-            source = self.given.source
-            source.count(self.outcome, postponed=self.details.postponed)
-            source.note_ended(self.task_id, self.outcome, self.error, self.task)
+            self.given.source.note_ended(self)
 
     on_refuse = on_end
 
     def on_lock_lost(self, run: RunDetails, error: Exception) -> None:  # noqa: ARG002 - as above
         """Pass on that the lock is lost."""
-        if self.on_loss is not None:
-            self.on_loss()
+        self.on_loss()
 
     def _note_claim(self) -> None:
         """Let others continue, and release the attempt, by an error in the block, if the work was stopped."""
@@ -165,8 +162,7 @@ class Attempt(Hook):
         if self.is_stopped:
             raise StoppedError
 
-    def _answer(self) -> None:
-        """Tell the dispatcher once that the claim was answered, or will not be sent."""
+    def _answer(self) -> None:  # once, also if the claim will not be sent
         if not self._is_answered and self.dispatcher is not None and self.given is not None:
             self._is_answered = True
             self.dispatcher.answered(self.given, was_taken=self.was_taken)
@@ -192,11 +188,6 @@ class Attempt(Hook):
             error = error.__cause__ or error.__context__
 
     @property
-    def is_foreign(self) -> bool:
-        """Whether this process was forked from the one that works, inside the block."""
-        return os.getpid() != self._process
-
-    @property
     def is_stopped(self) -> bool:
         """Whether its work was stopped."""
         return self.dispatcher is not None and self.dispatcher.stopped.is_set()
@@ -204,13 +195,24 @@ class Attempt(Hook):
     @property
     def has_lost_lock(self) -> bool:
         """Whether the lock is known to be lost while the block still runs, so that its end cannot be recorded."""
-        journal = self.journal  # a refused end comes at once, so an ended run does not count
+        journal = None if self._run is None else self._run.journal  # a refused end comes at once: it does not count
         return journal is not None and not journal.ended and journal.lost is not None
 
-    def give_back(self) -> bool:
-        """Release the task while its function still runs. Return whether that is recorded."""
-        run = self._run
-        return run is not None and run.give_back()
+    def give_back(self, seconds: float) -> None:
+        """Release the task while its function still runs, and log whether that was possible within this time.
+
+        If the task is just being claimed, its own thread releases it. If the end of the run is just being recorded, it
+        ends. We wait for both, and they repeat no requests.
+        """
+        self.cut_short.set()
+        if not self.was_claimed and self.has_ended.wait(seconds):
+            return
+        run, fields = self._run, self.details.log_fields
+        if run is not None and run.give_back():
+            log.warning("%s still ran at the end of the grace time: it was released", self, extra=fields)
+        elif not self.has_ended.wait(seconds):
+            text = "%s still ran at the end of the grace time: it stays locked until its lock expires"
+            log.error(text, self, extra=fields)
 
     @property
     def outcome(self) -> Outcome:
@@ -245,14 +247,10 @@ class Attempt(Hook):
         return self.details.task if self.was_claimed else getattr(self.error, "task", None)
 
     @property
-    def journal(self) -> Journal[Any] | None:
-        """The journal of the run, once it has claimed the task."""
-        return None if self._run is None else self._run.journal
-
-    @property
-    def made_due(self) -> Iterator[MadeDue]:
+    def made_due(self) -> list[MadeDue]:
         """The tasks that the end of the run has made due, now or at a known time."""
-        return iter(()) if self.journal is None else self.journal.made_due()
+        journal = None if self._run is None else self._run.journal
+        return [] if journal is None else list(journal.made_due())
 
     @property
     def unexpected_error(self) -> BaseException | None:
@@ -266,8 +264,7 @@ class Attempt(Hook):
         return f"{name} of {self.task_id!r}{attempt}"
 
 
-def _is_own_cancellation(error: BaseException) -> bool:
-    """Return whether an async function has raised a CancelledError itself, which fails its task."""
+def _is_own_cancellation(error: BaseException) -> bool:  # of an async function, which fails its task
     asyncio = sys.modules.get("asyncio")
     return asyncio is not None and isinstance(error, asyncio.CancelledError) and not is_cancellation(error)
 

@@ -12,8 +12,7 @@ from pynamodb_tracker.work.attempt import Attempt
 from pynamodb_tracker.work.candidates import Candidates
 from pynamodb_tracker.work.dispatcher import Dispatcher
 from pynamodb_tracker.work.outcomes import Report
-from pynamodb_tracker.work.source import OnceThrough
-from pynamodb_tracker.work.step_work import StepWork
+from pynamodb_tracker.work.source import OnceThrough, StepWork
 
 log = logging.getLogger("pynamodb_tracker")
 
@@ -59,7 +58,10 @@ class Batch:
         if (error := attempt.unexpected_error) is not None:
             raise error
         add_to(self.report, attempt)
-        self._failures = self._failures + 1 if _has_failed_for_good(attempt) else 0
+        failed = None if attempt.was_claimed else attempt.error
+        # A retry changes nothing, and it is not because of the task's row.
+        is_for_good = isinstance(failed, PynamoDBException) and not (is_temporary(failed) or is_invalid(failed))
+        self._failures = self._failures + 1 if is_for_good else 0
         if self._failures == _FAILURES_IN_A_ROW:
             self._has_ended = True
             self.dispatcher.close()
@@ -73,20 +75,7 @@ class Batch:
         failed = [(task_id, error) for task_id, error in refused if isinstance(error, PynamoDBException)]
         if failed:
             codes, (task_id, error) = self._work.codes, failed[0]
-            log.warning(
-                "%d tasks of %s are refused at %s, because requests failed; the first one is %r: %s: %s%s",
-                len(failed),
-                codes.use_case_id,
-                codes.step,
-                task_id,
-                type(error).__name__,
-                error,
-                "; no more tasks were tried, because the last requests would fail again" if self._has_ended else "",
-                extra=self._work.log_fields,
-            )
-
-
-def _has_failed_for_good(attempt: Attempt) -> bool:
-    """Return whether the claim failed in a way that a retry does not change, and not because of the task's row."""
-    error = None if attempt.was_claimed else attempt.error
-    return isinstance(error, PynamoDBException) and not (is_temporary(error) or is_invalid(error))
+            text = "%d tasks of %s are refused at %s, because requests failed; the first one is %r: %s: %s%s"
+            ended = "; no more tasks were tried, because the last requests would fail again" if self._has_ended else ""
+            about = len(failed), codes.use_case_id, codes.step, task_id, type(error).__name__, error, ended
+            log.warning(text, *about, extra=self._work.log_fields)

@@ -73,85 +73,61 @@ def in_threads_together(
     if threads == 1:
         in_threads(change, items, 1)
         return
-    senders, groups = _Senders(min(threads, MOST)), _InOrder(change, group_of)
-
-    def change_together(queue: _Queue[A]) -> None:
-        with sharing_requests(senders.batcher):
-            try:
-                groups.change_next(queue)
-            finally:
-                senders.note_done()
-
-    in_threads(change_together, senders.fed_with(map(groups.queue_with, items)), threads)
+    together = _Together(change, group_of, min(threads, MOST))
+    in_threads(together.change_next, together.fed_with(items), threads)
 
 
-class _Queue(Generic[A]):
-    def __init__(self, group: object) -> None:
-        self.group = group
-        self.items: deque[A] = deque()
-        self.turn = threading.Lock()
+class _Together(Generic[A]):
+    """Changes the items of each group in order: the thread that has the turn changes the first remaining item.
 
+    The threads are about to send a write, all of them until the items run out.
+    """
 
-class _InOrder(Generic[A]):
-    """Changes the items of each group in order: the thread that has the turn changes the first remaining item."""
-
-    def __init__(self, change: Callable[[A], None], group_of: Callable[[A], object]) -> None:
+    def __init__(self, change: Callable[[A], None], group_of: Callable[[A], object], threads: int) -> None:
         self._change = change
         self._group_of = group_of
-        self._queues: dict[object, _Queue[A]] = {}
-        self._guard = threading.Lock()
-
-    def queue_with(self, item: A) -> _Queue[A]:
-        """Put an item into the queue of its group, and return the queue."""
-        group = self._group_of(item)
-        if not isinstance(group, str):
-            group = object()  # it waits for nothing
-        with self._guard:
-            queue = self._queues.setdefault(group, _Queue(group))
-            queue.items.append(item)
-        return queue
-
-    def change_next(self, queue: _Queue[A]) -> None:
-        """Wait for the queue's turn, and change its first item."""
-        with queue.turn:
-            try:
-                self._change(queue.items.popleft())
-            finally:
-                with self._guard:
-                    if not queue.items:
-                        del self._queues[queue.group]
-
-
-class _Senders:
-    """The threads that are about to send a write: all of them, until the items run out."""
-
-    def __init__(self, threads: int) -> None:
-        self.batcher = WriteBatcher()
-        self.batcher.add_senders(threads)
+        self._batcher = WriteBatcher()
+        self._batcher.add_senders(threads)
+        self._queues: dict[object, tuple[threading.Lock, deque[A]]] = {}
+        """The turn and the items of each group. It is there as long as it has items."""
         self._sending = threads
         self._busy = 0
         self._ended = False
         self._guard = threading.Lock()
 
-    def fed_with(self, items: Iterable[A]) -> Iterator[A]:
-        """Yield the items. Each keeps a thread busy until `note_done`."""
+    def fed_with(self, items: Iterable[A]) -> Iterator[object]:
+        """Yield the group of each item. Each keeps a thread busy until `change_next` has changed an item of it."""
         for item in items:
+            group = self._group_of(item)
+            if not isinstance(group, str):
+                group = object()  # it waits for nothing
             with self._guard:
+                self._queues.setdefault(group, (threading.Lock(), deque()))[1].append(item)
                 self._busy += 1
-            yield item
+            yield group
         with self._guard:
             self._ended = True
             self._release_idle()
 
-    def note_done(self) -> None:
-        """Note that a thread has finished its item."""
-        with self._guard:
-            self._busy -= 1
-            self._release_idle()
+    def change_next(self, group: object) -> None:
+        """Wait for the group's turn, and change its first item."""
+        turn, items = self._queues[group]
+        try:
+            with sharing_requests(self._batcher), turn:
+                try:
+                    self._change(items.popleft())
+                finally:
+                    with self._guard:
+                        if not items:
+                            del self._queues[group]
+        finally:
+            with self._guard:
+                self._busy -= 1
+                self._release_idle()
 
     def _release_idle(self) -> None:
         if self._ended and self._sending > self._busy:
-            self.batcher.add_senders(self._busy - self._sending)
+            self._batcher.add_senders(self._busy - self._sending)
             self._sending = self._busy
 
 

@@ -20,9 +20,8 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from enum import Enum
 from itertools import islice
-from typing import Literal
+from typing import Final
 
 from pynamodb_tracker.dynamodb.backoff import RANDOM, jittered_pause
 
@@ -55,40 +54,10 @@ Read = Callable[[int, int | None], Iterator[str]]
 """Reads the ids of a shard's due tasks, oldest first. The second argument is about how many are needed."""
 
 
-class Rotation:
-    """The order in which one worker visits the shards."""
+ANSWER: Final = math.inf
+"""What `Candidates` yields if a claim has to be answered before it may give an id."""
 
-    def __init__(self, shards: int) -> None:
-        self._order = deque(RANDOM.sample(range(shards), shards))
-
-    def __len__(self) -> int:
-        return len(self._order)
-
-    @property
-    def current(self) -> int:
-        """The shard that had its turn last."""
-        return self._order[-1]
-
-    def next(self) -> int:
-        """Return the next shard."""
-        shard = self._order.popleft()
-        self._order.append(shard)
-        return shard
-
-    def put_first(self, shard: int) -> None:
-        """Give a shard its turn now."""
-        self._order.remove(shard)
-        self._order.appendleft(shard)
-
-
-class Wait(Enum):
-    """What `Candidates` yields if no id may be given yet."""
-
-    FOR_ANSWER = "answer"
-
-
-ANSWER = Wait.FOR_ANSWER
-Next = str | float | Literal[Wait.FOR_ANSWER]
+Next = str | float
 """An id, or the seconds to pause before the next one, or ANSWER."""
 
 
@@ -98,12 +67,12 @@ class ClaimWindow:
     def __init__(self, threads: int) -> None:
         """One thread needs no window until it meets another worker."""
         self.width = _NARROWEST if threads > 1 else math.inf
+        self._most = threads if threads > 1 else math.inf
         self.unanswered = 0
         self.collided = False
         """Whether another worker had a task first since the last place was chosen."""
         self.is_careful = False
         """Whether other workers were met a short while ago."""
-        self._most = threads if threads > 1 else math.inf
         self._misses = 0  # places in a row without a successful claim
 
     @property
@@ -155,7 +124,8 @@ class Candidates:
         Ids that are not wanted are left out. After `patience` shards in a row without a task, it continues with one
         that is known to have some, and ends if there is none. If it `selects` tasks, it counts no other ones in.
         """
-        self.rotation = Rotation(shards)
+        self.rotation = deque(RANDOM.sample(range(shards), shards))
+        """The shards. The first one has the next turn, and the last one had its turn last."""
         self.window = ClaimWindow(threads)
         self.goes_on: Callable[[], bool] = lambda: True
         """Asked for each shard and, by `read`, for each index entry. The ids end when it returns False."""
@@ -191,8 +161,17 @@ class Candidates:
 
     def beginning_with(self, shard: int) -> Iterator[Next]:
         """Iterate over the ids, of that shard first."""
-        self.rotation.put_first(shard)
+        self._put_first(shard)
         return iter(self)
+
+    def _put_first(self, shard: int) -> None:
+        self.rotation.remove(shard)
+        self.rotation.appendleft(shard)
+
+    def next_shard(self) -> int:
+        """Return the shard that has the next turn."""
+        self.rotation.rotate(-1)
+        return self.rotation[-1]
 
     def __iter__(self) -> Iterator[Next]:
         """Yield ids until every due task was tried."""
@@ -202,8 +181,8 @@ class Candidates:
             if empty >= self._patience:
                 if not with_more:
                     return
-                self.rotation.put_first(with_more[0])
-            shard = self.rotation.next()
+                self._put_first(with_more[0])
+            shard = self.next_shard()
             if shard not in self._open:
                 continue
             before = len(self._tried)
@@ -227,8 +206,7 @@ class Candidates:
                 yield pause
             spread, self._spread, self._is_stale = self._widest, self._widest // 2, True
         if self._is_stale:
-            self._begun.clear()
-            self._is_stale = False
+            self._begun, self._is_stale = {}, False
         window.is_careful = bool(self._spread)
         ids = self._some(shard, spread) if spread else self._rest(shard)
         most = _RUN_LENGTH if spread or len(self._open) > 1 else math.inf

@@ -14,7 +14,7 @@ import math
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from pynamodb_tracker import clock
@@ -24,8 +24,6 @@ from pynamodb_tracker.writes.participants import MadeDue
 
 _GLANCE = 1.0
 """Seconds after which a wait checks whether it has to end because of the block around this, or of the time left."""
-
-_A_MOMENT = timedelta(0)
 
 
 class Dispatcher:
@@ -66,7 +64,7 @@ class Dispatcher:
         self._has_ended_any = False  # since all steps seemed to be idle
         self._last_look = clock.now()
         for source in sources:
-            source.attach(self.goes_on)
+            source.candidates.goes_on = self.goes_on
             if source.work.slots is not None:
                 source.work.slots.wakes(self)
 
@@ -125,7 +123,8 @@ class Dispatcher:
         with self._guard:
             now = clock.now()
             is_busy = bool(self._running or self._looking)
-            if self.stopped.is_set() or self._is_closed or not (is_busy or self._has_more()):
+            is_over = not is_busy and (self._started >= self._limit or all(each.is_done for each in self.sources))
+            if self.stopped.is_set() or self._is_closed or is_over:
                 self._wake_all()
                 return None, None
             if self._started + self._looking < self._limit and not (self._interval and self._looking):
@@ -140,10 +139,6 @@ class Dispatcher:
             looks = [source.next_look for source in self._order if not (source.is_taken or source.is_done)]
             until = min((look for look in looks if look > now), default=None)
             return None, threading.TIMEOUT_MAX if until is None else (until - now).total_seconds()
-
-    def _has_more(self) -> bool:
-        """Return whether a task may be given although none runs."""
-        return self._started < self._limit and not all(source.is_done for source in self.sources)
 
     def _seconds_until_turn(self, now: datetime) -> float:
         """Return in how many seconds the next task may start. Setting the clock back does not lengthen that."""
@@ -194,9 +189,8 @@ class Dispatcher:
             given.source.window.answered(was_taken=None if given.is_follow_up and was_taken else was_taken)
             self._wake_one()
 
-    def ended(self, made_due: Iterable[MadeDue] = (), *, was_refused: bool = False) -> None:
+    def ended(self, made_due: Sequence[MadeDue] = (), *, was_refused: bool = False) -> None:
         """Note the end of an attempt, whether it was refused, and which tasks it has made due."""
-        made_due = list(made_due)
         with self._guard:
             self._running -= 1
             self._started -= was_refused
@@ -238,7 +232,7 @@ class Dispatcher:
 
     def _wake_all(self) -> None:
         while self._waiting:
-            self._waiting.popleft().set()
+            self._wake_one()
 
     def _stop_if_idle(self) -> None:
         """Stop if there is nothing to do, and no task has ended since all steps were polled.
@@ -247,8 +241,7 @@ class Dispatcher:
         """
         with self._guard:
             now = clock.now()
-            is_busy = self._running or self._looking
-            if is_busy or any(each.is_ready(now) or not each.is_idle for each in self.sources):
+            if self._running or self._looking or any(each.is_ready(now) or not each.is_idle for each in self.sources):
                 return
             if not self._has_ended_any:
                 self.stopped.set()

@@ -15,8 +15,8 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import copy_context
-from datetime import timedelta
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.write_batcher import batcher_for
@@ -51,29 +51,21 @@ class Executor:
         dispatcher: Dispatcher,
         concurrency: int,
         on_ended: OnEnded,
-        *,
-        grace: timedelta | None = None,
         new_attempt: Callable[[Given], Attempt] = _new_attempt,
     ) -> None:
-        """Without a `grace` time, wait without limit for the attempts that run. `new_attempt` makes an attempt."""
         self.dispatcher = dispatcher
         self.concurrency = concurrency
         self.errors: list[BaseException] = []
         """What ended the work: the caller raises the first one, once all have ended."""
         self.running: dict[Attempt, None] = {}
-        self._grace = grace
         self._on_ended = on_ended
         self._new_attempt = new_attempt
         self._batcher = batcher_for(concurrency)
         self._base = copy_context()
         self._reporting = threading.Lock()
-        self._starting = threading.Lock()
+        self._guard = threading.Lock()
         self._started = self._ended = 0  # threads
         self._changes = queue.SimpleQueue[None]()
-
-    def is_alive_within(self, time: timedelta) -> bool:
-        """Return whether it has looked for tasks within that time, or runs as many as it may."""
-        return len(self.running) >= self.concurrency or self.dispatcher.has_looked_within(time)
 
     def begin(self, given: Given) -> Attempt:
         """Return a new attempt at a task."""
@@ -84,7 +76,7 @@ class Executor:
 
     def end(self, attempt: Attempt) -> None:
         """Report an attempt, and tell the dispatcher what it has made due. Do nothing in a forked process."""
-        if attempt.is_foreign:
+        if self.dispatcher.is_foreign:
             return
         try:
             attempt.settle()
@@ -112,13 +104,10 @@ class Executor:
 
     def give_back(self) -> None:
         """Release the running tasks, each on a thread of its own, because that takes long without a network."""
-        helpers = [
-            threading.Thread(target=_give_back, args=(attempt, GIVE_BACK_WITHIN), daemon=True)
-            for attempt in list(self.running)
-        ]
-        deadline = time.monotonic() + GIVE_BACK_WITHIN
-        for helper in helpers:
-            helper.start()
+        deadline, helpers = time.monotonic() + GIVE_BACK_WITHIN, list[threading.Thread]()
+        for attempt in list(self.running):
+            helpers.append(threading.Thread(target=attempt.give_back, args=(GIVE_BACK_WITHIN,), daemon=True))
+            helpers[-1].start()
         for helper in helpers:
             helper.join(max(0.0, deadline - time.monotonic()))
 
@@ -140,23 +129,6 @@ class Executor:
             then = f"{source.work.slots}; next look {when}" if source.waits_for_slot else f"next poll {when}"
             lines.append(f"  {source.work.name}: {source.tally}; {source.pause or then}")
         return "\n".join([*lines, ""])
-
-
-def _give_back(attempt: Attempt, seconds: float) -> None:
-    """Release a task while its function still runs, and log whether that was possible within this time.
-
-    If the task is just being claimed, its own thread releases it. If the end of the run is just being recorded, it
-    ends. We wait for both, and they repeat no requests.
-    """
-    attempt.cut_short.set()
-    if not attempt.was_claimed and attempt.has_ended.wait(seconds):
-        return
-    fields = attempt.details.log_fields
-    if attempt.give_back():
-        log.warning("%s still ran at the end of the grace time: it was released", attempt, extra=fields)
-    elif not attempt.has_ended.wait(seconds):
-        text = "%s still ran at the end of the grace time: it stays locked until its lock expires"
-        log.error(text, attempt, extra=fields)
 
 
 class ThreadExecutor(Executor):
@@ -199,14 +171,12 @@ class ThreadExecutor(Executor):
 
     def _wait_for_end(self) -> None:
         while not self.has_ended:
-            try:
+            with suppress(queue.Empty):
                 self._changes.get(timeout=_GLANCE)
-            except queue.Empty:
-                continue
 
     def start(self) -> None:
         """Start the first thread, or the next one if there may be more."""
-        with self._starting:
+        with self._guard:
             if self._started == self.concurrency or (self._started and self.dispatcher.stopped.is_set()):
                 return
             self._started += 1
@@ -219,25 +189,23 @@ class ThreadExecutor(Executor):
         try:
             while (given := self.dispatcher.take()) is not None:
                 self.start()
-                self._run_one(self.begin(given))
+                attempt = self.begin(given)
+                attempt.on_loss = self.note_change
+                try:
+                    self._base.copy().run(attempt.run)
+                except BaseException as error:  # noqa: BLE001 - others are kept with the attempt
+                    if isinstance(error, self.deadly):
+                        self.fail(error)
+                finally:
+                    self.end(attempt)
         except BaseException as error:  # noqa: BLE001 - raised again by the caller, once all have ended
             self.fail(error)
         finally:
             if not self.dispatcher.is_foreign:
                 self.give_back_slots()
-                with self._starting:
+                with self._guard:
                     self._ended += 1
                 self.note_change()
-
-    def _run_one(self, attempt: Attempt) -> None:
-        attempt.on_loss = self.note_change
-        try:
-            self._base.copy().run(attempt.run)
-        except BaseException as error:  # noqa: BLE001 - others are kept with the attempt
-            if isinstance(error, self.deadly):
-                self.fail(error)
-        finally:
-            self.end(attempt)
 
     def note_change(self) -> None:
         """Let the thread that waits check whether all have ended."""

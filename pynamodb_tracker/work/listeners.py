@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import weakref
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 from pynamodb_tracker.writes.participants import MadeDue
 
-
-class Listener(Protocol):
-    """What wants to hear of new tasks."""
-
-    def note_created(self, task: MadeDue) -> None:
-        """Note a new task."""
+_listeners: tuple[weakref.ref[Any], ...] = ()
 
 
-_listeners: tuple[weakref.ref[Listener], ...] = ()
-
-
-def listening(listener: Listener) -> None:
-    """Tell this listener of new tasks, as long as it exists."""
+def listening(listener: Any) -> None:
+    """Call `note_created` of this listener for each new task, as long as it exists."""
     global _listeners  # noqa: PLW0603 - one for the process; replaced, so that no thread sees it change
     _listeners = (*(each for each in _listeners if each() is not None), weakref.ref(listener))
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Literal
 
 Outcome = Literal["succeeded", "failed", "ignored", "refused", "released"]
 """refused: the task was not started, or its end could not be recorded. released: the attempt does not count."""
@@ -60,8 +60,8 @@ class Tally:
     """Whether the step is paused, so that no more of its tasks were started."""
 
     def __add__(self, other: Tally) -> Tally:
-        numbers: dict[str, Any] = {name: mine + getattr(other, name) for name, mine in asdict(self).items()}
-        return Tally(**{**numbers, "paused": self.paused or other.paused})
+        numbers = (getattr(self, name) + getattr(other, name) for name in self.__slots__[:-1])
+        return Tally(*numbers, paused=self.paused or other.paused)  # type: ignore[misc]  # `paused` is none of them
 
     def __str__(self) -> str:
         return (

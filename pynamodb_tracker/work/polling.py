@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 from typing import Any, NamedTuple
@@ -29,10 +29,7 @@ from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_temporary
 from pynamodb_tracker.exceptions import DefinitionError, TaskError, TaskFormatError, TaskNotReadyError
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.work.candidates import ANSWER, Candidates, Next
-from pynamodb_tracker.work.outcomes import Outcome
-from pynamodb_tracker.work.source import EARLIEST as _EARLIEST
-from pynamodb_tracker.work.source import Given, StepSource
-from pynamodb_tracker.work.step_work import Definition, StepWork
+from pynamodb_tracker.work.source import EARLIEST, Found, StepSource, StepWork
 from pynamodb_tracker.writes.participants import MadeDue
 
 log = logging.getLogger("pynamodb_tracker")
@@ -85,12 +82,11 @@ class Backoff:
     def __init__(self, longest: timedelta, *, least: float = 0.5) -> None:
         self._longest = longest
         self._least = least
-        self._first = min(_SHORTEST, longest)
-        self._next = self._first
+        self.reset()
 
     def reset(self) -> None:
         """Start again with the first pause."""
-        self._next = self._first
+        self._next = min(_SHORTEST, self._longest)
 
     def draw(self) -> timedelta:
         """Return the next pause."""
@@ -101,9 +97,8 @@ class Backoff:
 class Outage:
     """Requests about one step that fail in a row."""
 
-    def __init__(self, step: str, longest: timedelta, fields: Mapping[str, object]) -> None:
-        self._step = step
-        self._log_fields = fields
+    def __init__(self, work: StepWork, longest: timedelta) -> None:
+        self._work = work
         self._backoff = Backoff(longest)
         self.since: datetime | None = None  # None if the last request was answered
         self._failures = 0
@@ -118,13 +113,13 @@ class Outage:
             self._next_log = now + _LOG_INTERVAL
             log.warning(
                 "requests about %s have failed %s since %s; the worker keeps trying: %s: %s",
-                self._step,
+                self._work.name,
                 "once" if self._failures == 1 else f"{self._failures} times",
                 since.isoformat(timespec="seconds"),
                 type(error).__name__,
                 error,
                 exc_info=None if isinstance(error, PynamoDBException) else error,
-                extra=self._log_fields,
+                extra=self._work.log_fields,
             )
         return pause
 
@@ -132,7 +127,7 @@ class Outage:
         """End the outage, because a request was answered."""
         if self.since is not None:
             text = "requests about %s succeed again, after %d failures"
-            log.info(text, self._step, self._failures, extra=self._log_fields)
+            log.info(text, self._work.name, self._failures, extra=self._work.log_fields)
             self.since, self._failures = None, 0
             self._backoff.reset()
 
@@ -173,12 +168,12 @@ class Cooldown:
 
     def ends(self, task_id: str) -> datetime:
         """Return when a task may be tried."""
-        return clock.now() if self.is_over(task_id) else self._until.get(task_id, _EARLIEST)
+        return clock.now() if self.is_over(task_id) else self._until.get(task_id, EARLIEST)
 
     def note_refusal(self, task_id: str, *, due: datetime | None = None) -> None:
         """Do not try a refused task for about ten seconds, or until it is `due` if that is earlier."""
         now = clock.now()
-        until = now + _drawn(_COOLDOWN)
+        until = now + _COOLDOWN * RANDOM.uniform(0.5, 1.5)
         with self._guard:
             self._until[task_id] = due if due is not None and now < due < until else until
 
@@ -189,7 +184,7 @@ class Cooldown:
         """
         with self._guard:
             times = self._failures[task_id] = self._failures.get(task_id, 0) + 1
-            pause = _drawn(min(_COOLDOWN * 2 ** min(times, 20), _LONGEST_COOLDOWN / 2))
+            pause = min(_COOLDOWN * 2 ** min(times, 20), _LONGEST_COOLDOWN / 2) * RANDOM.uniform(0.5, 1.5)
             self._until[task_id] = clock.now() + (_LEFT_TO_OTHERS if is_of_this_machine else pause)
 
     def log_level(self, task_id: str) -> int:
@@ -211,20 +206,12 @@ class Cooldown:
         """Forget the tasks that may be tried, but remember those that cannot be started for an hour."""
         with self._guard:
             until, begin = self._until, now - _LONGEST_COOLDOWN
-            self._failures = {
-                task_id: times for task_id, times in self._failures.items() if until.get(task_id, begin) > begin
-            }
-            self._logged = {task_id: time for task_id, time in self._logged.items() if time > begin}
+            self._failures = {each: times for each, times in self._failures.items() if until.get(each, begin) > begin}
+            self._logged = {each: time for each, time in self._logged.items() if time > begin}
             self._until = {each: time for each, time in until.items() if time > now or each in self._failures}
 
 
-def _drawn(time: timedelta) -> timedelta:
-    return time * RANDOM.uniform(0.5, 1.5)
-
-
 class _FollowUp(NamedTuple):
-    """A task that a run or a creation of this process has made due."""
-
     ready_at: datetime
     ends: datetime
 
@@ -232,36 +219,30 @@ class _FollowUp(NamedTuple):
 class Polling(StepSource):
     """The due tasks of one step, forever."""
 
-    def __init__(
-        self, work: StepWork, of: Definition, longest: timedelta, *, threads: int = 1, eager: bool = False
-    ) -> None:
+    def __init__(self, work: StepWork, longest: timedelta, *, threads: int = 1, eager: bool = False) -> None:
         """`longest` is the longest pause between polls.
 
         If `eager`, poll again at once after finding tasks, and ask for tasks in every state each time.
         """
-        self._of = of
+        of = self._of = work.of
         self._longest = longest
         self._eager = eager
         self._shards_per_poll = of.shards if eager else min(of.shards, _SHARDS_PER_POLL)
-        self.cooldown = Cooldown(eager=eager, lag=timedelta(0) if of.is_in_memory else _INDEX_LAG)
-        self.candidates = Candidates(
-            self._ids_in,
-            shards=of.shards,
-            threads=threads,
-            is_wanted=self.cooldown.is_over,
-            patience=self._shards_per_poll,
-        )
-        super().__init__(work, self.candidates.window)
+        self.lag = timedelta(0) if of.is_in_memory else _INDEX_LAG
+        self.cooldown = Cooldown(eager=eager, lag=self.lag)
+        is_wanted, patience = self.cooldown.is_over, self._shards_per_poll
+        found = Candidates(self._ids_in, shards=of.shards, threads=threads, is_wanted=is_wanted, patience=patience)
+        super().__init__(work, found)
         self._backoff = Backoff(longest * self._shards_per_poll / of.shards, least=_STEADY)
-        self._outage = Outage(work.name, longest, work.log_fields)
+        self._outage = Outage(work, longest)
         self._is_open = False
         """Whether a poll has found something, and what it found has not come to its end."""
         self._scan: Iterator[Next] = iter(())
         """The ids of due tasks to try."""
-        self._scan_ends = _EARLIEST
+        self._scan_ends = EARLIEST
         self._is_cut = False  # because requests fail
         self._found = 0
-        self._poll_at = _EARLIEST
+        self._poll_at = EARLIEST
         """When to poll the next shards. `look_at` is earlier if something is known to become due before."""
         self._drained: set[int] = set()
         """Shards in which the scan has found tasks. They may have others that are due a little later."""
@@ -271,6 +252,7 @@ class Polling(StepSource):
         self._abandoned = deque[str]()
         """Abandoned tasks. They come first."""
         self._follow_ups: dict[str, _FollowUp] = {}
+        """Tasks that runs or creations of this process have made due."""
         self._asked_at: dict[tuple[int, int], datetime] = {}
         """When a shard was last asked for a state."""
         self._due_at: dict[tuple[int, int], datetime] = {}
@@ -283,13 +265,8 @@ class Polling(StepSource):
     @property
     def is_idle(self) -> bool:
         """Whether the last poll was answered and found nothing to do now, or the step is paused."""
-        has_polled = not (self._is_open or self._found or self._follow_ups) and self._poll_at > _EARLIEST
+        has_polled = not (self._is_open or self._found or self._follow_ups) and self._poll_at > EARLIEST
         return self.pause is not None or (has_polled and self._outage.since is None)
-
-    @property
-    def lag(self) -> timedelta:
-        """How far the index may be behind the table."""
-        return self.cooldown.lag
 
     def poll_now(self) -> None:
         """Poll without waiting for the end of the pause."""
@@ -309,36 +286,23 @@ class Polling(StepSource):
     def has_next(self, stopped: threading.Event) -> bool:
         """Return whether there is a task to try. An error ends the scan, and is logged."""
         try:
-            return super().has_next(stopped)
+            has_next = super().has_next(stopped)
         except DefinitionError:
             raise
         except Exception as error:  # noqa: BLE001 - a worker keeps trying until it is stopped
             self._cut(self._outage.note_failure(error))
             return False
-
-    def next(self, stopped: threading.Event) -> Given | None:
-        """Return a task to try now. An error of its slot ends the scan, and is logged."""
-        try:
-            return super().next(stopped)
-        except DefinitionError:
-            raise
-        except PynamoDBException as error:
-            self._cut(self._outage.note_failure(error))
-            return None
+        if self.pause is not None:
+            self._is_open, self._found = False, 0
+            self._poll_at = self.look_at = clock.now() + min(_SHORTEST, self._longest)
+        return has_next
 
     def _note_slot_failure(self, error: PynamoDBException, stopped: threading.Event) -> None:  # noqa: ARG002 - as of any source
-        raise error
+        self._cut(self._outage.note_failure(error))
 
-    def _drop_all(self) -> None:
-        if self._ahead is not None:
-            self._put_back(self._ahead)
-        super()._drop_all()
-        self._is_open, self._found = False, 0
-        self._poll_at = self.look_at = clock.now() + min(_SHORTEST, self._longest)
-
-    def _put_back(self, ahead: Any) -> None:
-        self.cooldown.take_back(ahead.task_id)
-        self.candidates.put_back(ahead.task_id)
+    def _put_back(self, task_id: str, is_follow_up: bool) -> None:  # noqa: ARG002, FBT001 - as of any source
+        self.cooldown.take_back(task_id)
+        self.candidates.put_back(task_id)
 
     def follow_up(self, task: MadeDue) -> bool:
         """Note a task that is due now or soon. The index has all others."""
@@ -354,33 +318,28 @@ class Polling(StepSource):
         self._follow_ups[task.task_id] = _FollowUp(ready_at, max(now, ready_at) + _FOLLOW_UP_LIFETIME)
         return True
 
-    def log_level(self, task_id: str) -> int:
-        """Return the log level for a task that cannot be started: ERROR once an hour, because it is retried."""
-        return self.cooldown.log_level(task_id)
-
-    def note_ended(self, task_id: str, outcome: Outcome, error: BaseException | None, task: Any) -> None:
-        """Set when a task may be tried again."""
-        if outcome == "failed":
-            shard = self._of.shard_of(task_id)
-            due = max(task.due_time, clock.now() + (timedelta(0) if self._eager else self.cooldown.lag))
+    def note_ended(self, attempt: Any) -> None:
+        """Count the outcome, and set when the task may be tried again."""
+        super().note_ended(attempt)
+        task_id, error = attempt.task_id, attempt.error
+        if attempt.outcome == "failed":
+            at = self._of.shard_of(task_id), self.work.codes.failed
+            due = max(attempt.task.due_time, clock.now() + (timedelta(0) if self._eager else self.lag))
             with self._guard:
-                at = shard, self.work.codes.failed
                 self._due_at[at] = min(due, self._due_at.get(at, due))
                 self._known_since = min(due, self._known_since)
-        if outcome == "refused":
-            self._note_refusal(task_id, error if isinstance(error, Exception) else None)
-        else:
+        if attempt.outcome != "refused":
             self.candidates.leave_out(task_id)
-            self.cooldown.end_run(task_id, failed=outcome == "failed")
+            self.cooldown.end_run(task_id, failed=attempt.outcome == "failed")
             self._outage.note_success()
-
-    def _note_refusal(self, task_id: str, error: Exception | None) -> None:
-        if _is_caused_by_task(error):
-            self.cooldown.note_failure(task_id, is_of_this_machine=isinstance(error, TaskFormatError))
+            return
+        is_format = type(error) is TaskFormatError
+        if is_format or type(error) is TaskError or (isinstance(error, PynamoDBException) and not is_temporary(error)):
+            self.cooldown.note_failure(task_id, is_of_this_machine=is_format)
             fields = log_fields(self.work.codes.use_case_id, self.work.codes.step, task_id)
             text = "%s of %r cannot be started, and is left alone for a while: %s"
             level = self.cooldown.log_level(task_id)
-            level = min(level, logging.WARNING) if isinstance(error, TaskFormatError) else level
+            level = min(level, logging.WARNING) if is_format else level
             log.log(level, text, self.work.name, task_id, error, extra=fields)
         else:
             row = error.task if isinstance(error, TaskNotReadyError) else None  # if it waits again
@@ -393,34 +352,44 @@ class Polling(StepSource):
         if is_temporary(error) or self._failures >= _FAILURES_IN_A_ROW:
             self._cut(pause)
 
-    def _next_id(self, stopped: threading.Event) -> tuple[str, bool] | None:
+    def _next_id(self) -> Found:
         """Return an abandoned task, or one of the scan, or else one that a run of this process has made due."""
         now, self._known_since = clock.now(), _LATEST
-        self._drop_old_follow_ups(now)
-        if not self._is_open or self._is_cut or now >= self._scan_ends:
-            self._poll(now)
-        else:
-            self._look_at_known_locks(now)
+        self._prepare_look(now)
         while self._abandoned:
             if not self.window.may_go:
-                self.waits_for_answer = True
-                return None
+                return ANSWER
             task_id = self._abandoned.popleft()
             if self.cooldown.is_over(task_id):
                 return self._begin(task_id), False
-        while self._found < _MOST_PER_SCAN and (found := next(self._scan, None)) is not None:
-            if found is ANSWER:
-                self.waits_for_answer = True
-                return None
-            if isinstance(found, str):
-                self._drained.add(self.candidates.rotation.current)
-                return self._begin(found), False
-            if clock.sleep_unless(stopped, found):
-                return None
-        follow_up = self._next_follow_up(now)
-        if not self.waits_for_answer:
-            self._end_look(now)
-        return None if follow_up is None else (self._begin(follow_up, found=0), True)
+        if self._found < _MOST_PER_SCAN and (found := next(self._scan, None)) is not None:
+            if not isinstance(found, str):
+                return found
+            self._drained.add(self.candidates.rotation[-1])
+            return self._begin(found), False
+        return self._next_follow_up(now)
+
+    def _prepare_look(self, now: datetime) -> None:
+        for task_id, each in list(self._follow_ups.items()):
+            if each.ends <= now:  # it was not tried in time, and the index has it by now
+                self._follow_ups.pop(task_id, None)
+                self._poll_at = min(self._poll_at, now)
+        if not self._is_open or self._is_cut or now >= self._scan_ends:
+            self._poll(now)
+        else:  # look for abandoned tasks in the shards where a lock has expired by now
+            for (shard, code), time in list(self._due_at.items()):
+                if code == self.work.codes.in_progress and time <= now:
+                    self._look_at_locks(shard, now)
+
+    def _next_follow_up(self, now: datetime) -> Found:
+        for task_id, each in list(self._follow_ups.items()):
+            if each.ready_at <= now and self.cooldown.is_over(task_id):
+                if not self.window.may_go:
+                    return ANSWER
+                self._end_look(now)
+                return self._begin(task_id, found=0), True
+        self._end_look(now)
+        return None
 
     def _begin(self, task_id: str, *, found: int = 1) -> str:
         self._found += found
@@ -428,27 +397,13 @@ class Polling(StepSource):
         self.cooldown.begin_run(task_id)
         return task_id
 
-    def _drop_old_follow_ups(self, now: datetime) -> None:
-        """Poll for tasks that were not tried in time. The index has them by now."""
-        for task_id, each in list(self._follow_ups.items()):
-            if each.ends <= now:
-                self._follow_ups.pop(task_id, None)
-                self._poll_at = min(self._poll_at, now)
-
-    def _next_follow_up(self, now: datetime) -> str | None:
-        for task_id, each in list(self._follow_ups.items()):
-            if each.ready_at <= now and self.cooldown.is_over(task_id):
-                self.waits_for_answer = not self.window.may_go
-                return None if self.waits_for_answer else task_id
-        return None
-
     def _poll(self, now: datetime) -> None:
         """Look for a shard with a due task, and begin to scan there."""
         is_regular = not now < self._poll_at <= now + self._longest
         known = {shard for (shard, _), time in list(self._due_at.items()) if time <= now}
         if is_regular and not self._is_open:  # the scan has come to its end: others have not had their turn yet
             known |= self._drained
-        turns = (self.candidates.rotation.next() for _ in range(self._shards_per_poll if is_regular else 0))
+        turns = (self.candidates.next_shard() for _ in range(self._shards_per_poll if is_regular else 0))
         self._is_cut = False
         self._scan, self._due_ids = iter(()), {}
         self._scan_ends = now + _SCAN_LIFETIME
@@ -495,12 +450,6 @@ class Polling(StepSource):
             if due is not None and due > now:
                 self._due_at[shard, code] = due + _SHORTEST * RANDOM.random()
 
-    def _look_at_known_locks(self, now: datetime) -> None:
-        """Look for abandoned tasks in the shards where a lock has expired by now."""
-        for (shard, code), time in list(self._due_at.items()):
-            if code == self.work.codes.in_progress and time <= now:
-                self._look_at_locks(shard, now)
-
     def _look_at_locks(self, shard: int, now: datetime) -> None:
         """Look for abandoned tasks in a shard, and remember when its next lock expires."""
         code = self.work.codes.in_progress
@@ -537,9 +486,3 @@ class Polling(StepSource):
         self._asked_at.clear()
         self._poll_at = self.look_at = clock.now() + pause
         self._is_cut = True
-
-
-def _is_caused_by_task(error: Exception | None) -> bool:
-    """Return whether a task could not start because of its row."""
-    is_about_row = type(error) in (TaskError, TaskFormatError)
-    return is_about_row or (isinstance(error, PynamoDBException) and not is_temporary(error))

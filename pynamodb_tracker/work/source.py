@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,15 +17,16 @@ from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.error_codes import is_temporary
-from pynamodb_tracker.work.candidates import ANSWER, Candidates, ClaimWindow
-from pynamodb_tracker.work.outcomes import Outcome, Tally
-from pynamodb_tracker.work.step_work import StepWork
+from pynamodb_tracker.instrumentation import log_fields
+from pynamodb_tracker.status import Codes
+from pynamodb_tracker.work.candidates import ANSWER, Candidates, Next
+from pynamodb_tracker.work.outcomes import Tally
 from pynamodb_tracker.writes.lock import new_token
 from pynamodb_tracker.writes.participants import MadeDue
 
 if TYPE_CHECKING:
     from pynamodb_tracker.control.item import Pause
-    from pynamodb_tracker.control.slots import Slot
+    from pynamodb_tracker.control.slots import Slot, StepSlots
 
 log = logging.getLogger("pynamodb_tracker")
 
@@ -41,6 +42,26 @@ _GLANCE = 0.5
 """Seconds to pause after a failed request for a slot."""
 
 
+class StepWork:
+    """One step and the function to run on its tasks."""
+
+    def __init__(
+        self, of: Any, start: Callable[[str], Any], function: Callable[[Any], Any], *, is_named: bool = False
+    ) -> None:
+        """`start` returns the run of a task, and `of` is the step's definition, whose layer is above this one.
+
+        Tasks that a person named ignore the step's pause and its limit.
+        """
+        self.of = of
+        self.codes: Codes = of.codes
+        self.name = f"{of.model.__name__}.{of.codes.step}"
+        self.start = start
+        self.function = function
+        self.pause: Callable[[], Pause | None] = (lambda: None) if is_named else of.pause
+        self.slots: StepSlots | None = None if is_named else of.slots()
+        self.log_fields = log_fields(of.codes.use_case_id, of.codes.step)
+
+
 class Given(NamedTuple):
     """A task to try."""
 
@@ -51,12 +72,8 @@ class Given(NamedTuple):
     """Whether the end of a run has made it due, so that the index did not say so."""
 
 
-class _Ahead(NamedTuple):
-    """The next id, which waits for its turn or for a slot."""
-
-    task_id: str
-    is_follow_up: bool
-    since: datetime
+Found = tuple[str, bool] | float | None
+"""The next id and whether a run has made it due, or the seconds to pause, or ANSWER. None if there is no task."""
 
 
 class StepSource:
@@ -66,10 +83,13 @@ class StepSource:
     """Whether its tasks were found due, so that none starts before its due time."""
     is_done = False
     """Whether it has no task left, unless a run makes another one due."""
+    lag = timedelta(0)
+    """How far the index may be behind the table."""
 
-    def __init__(self, work: StepWork, window: ClaimWindow) -> None:
+    def __init__(self, work: StepWork, candidates: Candidates) -> None:
         self.work = work
-        self.window = window
+        self.candidates = candidates
+        self.window = candidates.window
         self.tally = Tally()
         """The outcomes of its tasks."""
         self.pause: Pause | None = None
@@ -78,22 +98,16 @@ class StepSource:
         self.look_at = EARLIEST
         """When it is worth looking again, if nothing happens before."""
         self.waits_for_answer = self.waits_for_slot = False
-        self._ahead: _Ahead | None = None
+        self._ahead: tuple[str, bool] | None = None
+        """The next id, which waits for its turn or for a slot, and whether a run has made it due."""
+        self._ahead_since = EARLIEST
         self._is_warned = self._has_waited = False
         self._guard = threading.Lock()
-
-    def attach(self, goes_on: Callable[[], bool]) -> None:
-        """Look for tasks as long as this returns True."""
 
     @property
     def is_idle(self) -> bool:
         """Whether there is nothing to do now."""
         return self.is_done
-
-    @property
-    def lag(self) -> timedelta:
-        """How far the index may be behind the table."""
-        return timedelta(0)
 
     def poll_now(self) -> None:
         """Look again without waiting for the end of a pause."""
@@ -119,52 +133,55 @@ class StepSource:
     def has_next(self, stopped: threading.Event) -> bool:
         """Return whether there is a task to try. It may read the index, and pause until `stopped`."""
         self.waits_for_answer = self.waits_for_slot = False
-        self._note_pause(self.work.pause())
-        if self.pause is not None:
-            self._drop_all()
-            return False
-        ahead = self._ahead
-        if ahead is not None and clock.now() - ahead.since > _STALE:
+        before, self.pause = self.pause, self.work.pause()
+        if self.pause is not before and str(self.pause) != str(before):
+            text = f"no more of its tasks start: {self.pause}" if self.pause else "its pause has ended"
+            log.info("%s: %s", self.work.name, text, extra=self.work.log_fields)
+        if self._ahead is not None and (
+            self.pause is not None or (self.is_of_due and clock.now() - self._ahead_since > _STALE)
+        ):
+            self._put_back(*self._ahead)
             self._ahead = None
-            self._put_back(ahead)
-        if self._ahead is None and (found := self._next_id(stopped)) is not None:
-            self._ahead = _Ahead(*found, clock.now())
+        while self.pause is None and self._ahead is None:
+            found = self._next_id()
+            if isinstance(found, tuple):
+                self._ahead, self._ahead_since = found, clock.now()
+                break
+            self.waits_for_answer = found == ANSWER
+            if found is None or self.waits_for_answer or clock.sleep_unless(stopped, found):
+                break
         return self._ahead is not None
 
     def next(self, stopped: threading.Event) -> Given | None:
         """Return a task to try now with its slot. None if there is none, or if it has to wait."""
         if not self.has_next(stopped) or self._ahead is None:
             return None
-        slot = None
-        if self.work.slots is not None and (slot := self._take_slot(self.work.slots, stopped)) is None:
-            return None
-        ahead, self._ahead = self._ahead, None
-        return Given(self, ahead.task_id, slot, ahead.is_follow_up)
+        slot, slots = None, self.work.slots
+        if slots is not None:
+            try:
+                slot = slots.take()
+            except PynamoDBException as error:
+                self._note_slot_failure(error, stopped)
+                return None
+            if slot is None:
+                slots.check_caller()
+                now, look = clock.now(), slots.next_look
+                self.waits_for_slot, self.look_at = True, look if look > now else now + _LONGEST_LOOK
+                self._note_waiting(slots)
+                return None
+        (task_id, is_follow_up), self._ahead = self._ahead, None
+        return Given(self, task_id, slot, is_follow_up)
 
-    def _next_id(self, stopped: threading.Event) -> tuple[str, bool] | None:
-        """Return the next id, and whether a run has made it due. None if there is none, or if it has to wait."""
+    def _next_id(self) -> Found:
         raise NotImplementedError
 
-    def _put_back(self, ahead: _Ahead) -> None:
+    def _put_back(self, task_id: str, is_follow_up: bool) -> None:  # noqa: FBT001 - as it was found
         """Take back an id that was not tried in time."""
+        raise NotImplementedError
 
-    def _drop_all(self) -> None:
-        """Give no tasks, because the step is paused."""
-        self._ahead = None
-
-    def _take_slot(self, slots: Any, stopped: threading.Event) -> Slot | None:
-        """Take a slot for the next task. If there is none, say when to look again."""
-        try:
-            slot: Slot | None = slots.take()
-        except PynamoDBException as error:
-            self._note_slot_failure(error, stopped)
-            return None
-        if slot is None:
-            slots.check_caller()
-            now, look = clock.now(), slots.next_look
-            self.waits_for_slot, self.look_at = True, look if look > now else now + _LONGEST_LOOK
-            self._note_waiting(slots)
-        return slot
+    def follow_up(self, task: MadeDue) -> bool:
+        """Note a task that a run has made due at this step, and return whether it is wanted. It must not wait."""
+        raise NotImplementedError
 
     def _note_waiting(self, slots: Any) -> None:
         """Log once that tasks wait for slots, and who holds them."""
@@ -183,29 +200,11 @@ class StepSource:
         self._is_warned = True
         clock.sleep_unless(stopped, _GLANCE)
 
-    def _note_pause(self, pause: Pause | None) -> None:
-        """Log when a pause of the step begins or ends."""
-        before, self.pause = self.pause, pause
-        if str(pause) != str(before):
-            text = f"no more of its tasks start: {pause}" if pause else "its pause has ended"
-            log.info("%s: %s", self.work.name, text, extra=self.work.log_fields)
-
-    def follow_up(self, task: MadeDue) -> bool:  # noqa: ARG002 - as of any source
-        """Note a task that a run has made due at this step, and return whether it is wanted. It must not wait."""
-        return False
-
-    def log_level(self, task_id: str) -> int:  # noqa: ARG002 - as of any source
-        """Return the log level for a task that cannot be started."""
-        return logging.ERROR
-
-    def count(self, outcome: Outcome, *, postponed: bool) -> None:
-        """Count the outcome of a task."""
-        numbers: dict[str, int] = {outcome: 1, "postponed": int(postponed)}
+    def note_ended(self, attempt: Any) -> None:
+        """Count the outcome of an attempt. Called by the thread that ends its run."""
+        numbers: dict[str, int] = {attempt.outcome: 1, "postponed": int(attempt.details.postponed)}
         with self._guard:
             self.tally += Tally(**numbers)  # type: ignore[arg-type]  # `paused` is none of them
-
-    def note_ended(self, task_id: str, outcome: Outcome, error: BaseException | None, task: Any) -> None:
-        """Note the end of a task. Called by the thread that ends its run."""
 
 
 class OnceThrough(StepSource):
@@ -217,75 +216,50 @@ class OnceThrough(StepSource):
     """
 
     def __init__(self, work: StepWork, candidates: Candidates) -> None:
-        super().__init__(work, candidates.window)
-        self.candidates = candidates
-        self._ids = iter(candidates)
+        super().__init__(work, candidates)
+        self._ids: Iterator[Next] = iter(candidates)
         self._behind = deque[str]()
         """Tasks that runs of this call have made due."""
         self._began = new_token()
         """Tasks with a later token as their `creation` wait for the next call."""
         self._is_exhausted = False
 
-    def attach(self, goes_on: Callable[[], bool]) -> None:
-        """Search the index as long as this returns True."""
-        self.candidates.goes_on = goes_on
-
     @property
     def is_done(self) -> bool:  # type: ignore[override]  # no one sets it
         """Whether it has no task left, unless a run makes another one due."""
         return self.pause is not None or (self._is_exhausted and not self._behind and self._ahead is None)
 
-    def _next_id(self, stopped: threading.Event) -> tuple[str, bool] | None:
-        for found in self._ids:
-            if found is ANSWER:
-                self.waits_for_answer = True
-                return None
-            if isinstance(found, str):
-                return found, False
-            if clock.sleep_unless(stopped, found):
-                return None
+    def _next_id(self) -> Found:
+        if (found := next(self._ids, None)) is not None:
+            return (found, False) if isinstance(found, str) else found
         self._is_exhausted = True
         while self._behind:
             if not self.window.may_go:
-                self.waits_for_answer = True
-                return None
+                return ANSWER
             task_id = self._behind.popleft()
             if self.candidates.count_in(task_id):
                 return task_id, True
         return None
 
-    def _put_back(self, ahead: _Ahead) -> None:
-        self.candidates.put_back(ahead.task_id)
-        if ahead.is_follow_up:
-            self._behind.appendleft(ahead.task_id)
+    def _put_back(self, task_id: str, is_follow_up: bool) -> None:  # noqa: FBT001 - as it was found
+        self.candidates.put_back(task_id)
+        if is_follow_up:
+            self._behind.appendleft(task_id)
 
     def follow_up(self, task: MadeDue) -> bool:
         """Note a task, unless it was created after this began, or is due later."""
-        is_wanted = self.pause is None and task.creation < self._began and task.due_time <= clock.now()
+        is_wanted = self.is_of_due and self.pause is None
+        is_wanted = is_wanted and task.creation < self._began and task.due_time <= clock.now()
         if is_wanted:
             self._behind.append(task.task_id)
         return is_wanted
 
 
-class GivenIds(StepSource):
+class GivenIds(OnceThrough):
     """These ids, each once, in this order. It ignores what other workers do."""
 
     is_of_due = False
 
     def __init__(self, work: StepWork, ids: Iterable[str]) -> None:
-        super().__init__(work, ClaimWindow(1))
+        super().__init__(work, Candidates(lambda *_: iter(())))
         self._ids = iter(ids)
-
-    def _next_id(self, stopped: threading.Event) -> tuple[str, bool] | None:  # noqa: ARG002 - as of any source
-        task_id = next(self._ids, None)
-        if task_id is None:
-            self.is_done = True
-            return None
-        return task_id, False
-
-    def _drop_all(self) -> None:
-        super()._drop_all()
-        self.is_done = True
-
-    def _put_back(self, ahead: _Ahead) -> None:
-        self._ahead = _Ahead(ahead.task_id, ahead.is_follow_up, clock.now())

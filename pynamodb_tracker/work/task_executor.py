@@ -36,7 +36,8 @@ class TaskExecutor(Executor):
         self, dispatcher: Dispatcher, concurrency: int, on_ended: OnEnded, *, grace: timedelta | None = None
     ) -> None:
         """Without a `grace` time, a cancellation cancels the running tasks at once, and waits for their ends."""
-        super().__init__(dispatcher, concurrency, on_ended, grace=grace)
+        super().__init__(dispatcher, concurrency, on_ended)
+        self._grace = grace
         self._loop = asyncio.get_running_loop()
         self._room = threading.Semaphore(concurrency)
         """A thread takes a task only when there is room for it."""

@@ -18,7 +18,7 @@ from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.functions import async_function_of
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.work.outcomes import Tally
-from pynamodb_tracker.work.step_work import StepWork
+from pynamodb_tracker.work.source import StepWork
 from pynamodb_tracker.work.task_executor import TaskExecutor
 from pynamodb_tracker.worker.settings import POLL_INTERVAL, WorkerSettings, check_tables, functions_by_step
 from pynamodb_tracker.worker.shutdown import handling, print_to_stderr

@@ -18,7 +18,7 @@ from pynamodb_tracker.work.executor import ThreadExecutor
 from pynamodb_tracker.work.listeners import listening
 from pynamodb_tracker.work.outcomes import Tally
 from pynamodb_tracker.work.polling import Polling
-from pynamodb_tracker.work.step_work import StepWork
+from pynamodb_tracker.work.source import StepWork
 from pynamodb_tracker.worker.liveness import SILENCE
 from pynamodb_tracker.worker.settings import WorkerSettings
 from pynamodb_tracker.worker.shutdown import Message, Messages, print_to_stderr
@@ -31,7 +31,6 @@ def polled(settings: WorkerSettings, work_of: Callable[[BoundStep[Any], Any], St
     sources = [
         Polling(
             work_of(step, function),
-            step._definition,
             settings.max_poll_interval,
             threads=settings.concurrency,
             eager=settings.until_idle,
@@ -70,7 +69,7 @@ class ThreadTeam(ThreadExecutor):
     @property
     def is_alive(self) -> bool:
         """Whether it keeps looking for tasks, or runs as many as it may."""
-        return self.is_alive_within(self._silence)
+        return len(self.running) >= self.concurrency or self.dispatcher.has_looked_within(self._silence)
 
     @property
     def tallies(self) -> list[Tally]:
@@ -98,8 +97,9 @@ def log_ended(attempt: Attempt) -> None:
         text = "%s gave up its occurrence, and waits for the next one: %s"
         log.warning(text, attempt, attempt.task.last_error, extra=details.log_fields)
     elif not attempt.was_claimed:
-        if isinstance(attempt.unexpected_error, Exception) and attempt.given is not None:
-            level = attempt.given.source.log_level(attempt.task_id)
+        if isinstance(attempt.unexpected_error, Exception):
+            source = attempt.given and attempt.given.source
+            level = source.cooldown.log_level(attempt.task_id) if isinstance(source, Polling) else logging.ERROR
             text = "%s could not be started; it is tried again"
             log.log(level, text, attempt, exc_info=error, extra=details.log_fields)
     elif details.outcome in ("failed", "ignored"):

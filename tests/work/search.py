@@ -18,8 +18,7 @@ from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.work import candidates
 from pynamodb_tracker.work.candidates import Candidates
 from pynamodb_tracker.work.dispatcher import Dispatcher
-from pynamodb_tracker.work.source import Given, OnceThrough, StepSource
-from pynamodb_tracker.work.step_work import StepWork
+from pynamodb_tracker.work.source import Given, OnceThrough, StepSource, StepWork
 from pynamodb_tracker.writes.participants import MadeDue
 from tests.support.shop import Order
 
@@ -257,7 +256,7 @@ class World:
                 each.is_done,
                 each.waits_for_answer,
                 each.waits_for_slot,
-                each._ahead and each._ahead.task_id,
+                each._ahead and each._ahead[0],
                 tuple(each._behind),
                 tuple(sorted(each.candidates._tried)),
                 each.window.width,
@@ -316,7 +315,8 @@ class World:
             return "a thread sleeps after the stop"
         if it._started + it._looking < it._limit and any(each.is_ready(clock.now()) for each in self.sources):
             return "a thread sleeps although a step is ready"
-        if not (it._running or it._looking or it._has_more()):
+        has_more = it._started < it._limit and not all(each.is_done for each in self.sources)
+        if not (it._running or it._looking or has_more):
             return "a thread sleeps although all is over"
         return None if {"claim", "run"} & {*at} else "all sleep"
 

@@ -48,7 +48,7 @@ class Feed:
 
     def next(self) -> Next:
         """Return an id, or ANSWER."""
-        while isinstance(found := next(self._ids), float):
+        while isinstance(found := next(self._ids), float) and found != ANSWER:
             self.pauses.append(found)
         if isinstance(found, str):
             self.candidates.window.sent()
@@ -230,7 +230,7 @@ def test_it_ends_after_some_shards_without_a_task_and_continues_behind_them() ->
     feed = Feed(index.read, shards=6, patience=4)
     assert list(feed) == []
     assert index.reads == [0] * 4
-    following = [feed.candidates.rotation.next() for _ in range(6)]
+    following = [feed.candidates.next_shard() for _ in range(6)]
     assert sorted(following) == list(range(6))
 
 

@@ -14,8 +14,7 @@ from pynamodb_tracker.status import Codes
 from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.work.candidates import Candidates
 from pynamodb_tracker.work.dispatcher import Dispatcher
-from pynamodb_tracker.work.source import Given, OnceThrough
-from pynamodb_tracker.work.step_work import StepWork
+from pynamodb_tracker.work.source import Given, OnceThrough, StepWork
 from pynamodb_tracker.writes.lock import new_token
 from pynamodb_tracker.writes.participants import MadeDue
 from tests.support.shop import Order

@@ -18,7 +18,7 @@ from pynamodb_tracker.step.definition import StepDefinition
 from pynamodb_tracker.testing import StoppedClock, local_table
 from pynamodb_tracker.work.dispatcher import Dispatcher
 from pynamodb_tracker.work.polling import Polling
-from pynamodb_tracker.work.step_work import StepWork
+from pynamodb_tracker.work.source import StepWork
 from pynamodb_tracker.writes.participants import MadeDue
 from tests.engine.engine import Engine
 from tests.support.engines import Dynoxide
@@ -104,7 +104,7 @@ class Poller(Polling):
     """A source of a step that polls, and asks one thread at a time."""
 
     def __init__(self, step: Any, longest: timedelta = LONGEST, **options: Any) -> None:
-        super().__init__(StepWork(step, print, print), step, longest, **options)
+        super().__init__(StepWork(step, print, print), longest, **options)
 
     def take(self) -> str | None:
         """Return the next task, whose claim is answered when it ends."""
@@ -113,7 +113,8 @@ class Poller(Polling):
 
     def ends(self, task_id: str, outcome: str, error: Exception | None = None, **task: Any) -> None:
         """Note the outcome of a task."""
-        self.note_ended(task_id, outcome, error, SimpleNamespace(**task))  # type: ignore[arg-type]  # a literal
+        details, row = SimpleNamespace(postponed=False), SimpleNamespace(**task)
+        self.note_ended(SimpleNamespace(task_id=task_id, outcome=outcome, error=error, task=row, details=details))
 
 
 @pytest.fixture

@@ -132,7 +132,7 @@ def test_a_task_that_is_being_claimed_at_the_end_of_the_grace_time_is_given_back
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     cutting = threading.Event()
-    give_back, enter = executor._give_back, Run.__enter__
+    give_back, enter = Attempt.give_back, Run.__enter__
 
     def now_cut(attempt: Attempt, seconds: float) -> None:
         cutting.set()
@@ -143,7 +143,7 @@ def test_a_task_that_is_being_claimed_at_the_end_of_the_grace_time_is_given_back
         assert cutting.wait(WAIT)
         return enter(run)
 
-    monkeypatch.setattr(executor, "_give_back", now_cut)
+    monkeypatch.setattr(Attempt, "give_back", now_cut)
     monkeypatch.setattr(Run, "__enter__", slow)
     Order.create("o-1")
     worker = Worker({Order.confirm: Hanging()}, grace=AT_ONCE)
