@@ -37,10 +37,6 @@ OnEnded = Callable[[Attempt], object]
 """Called with each attempt when it has ended, one call at a time. If it raises, the work ends."""
 
 
-def _new_attempt(given: Given) -> Attempt:
-    return Attempt(given.source.work.codes, given.task_id)
-
-
 class Executor:
     """The attempts that run, and their errors."""
 
@@ -51,7 +47,7 @@ class Executor:
         dispatcher: Dispatcher,
         concurrency: int,
         on_ended: OnEnded,
-        new_attempt: Callable[[Given], Attempt] = _new_attempt,
+        new_attempt: Callable[[Given], Attempt] = lambda given: Attempt(given.source.work.codes, given.task_id),
     ) -> None:
         self.dispatcher = dispatcher
         self.concurrency = concurrency

@@ -410,8 +410,7 @@ class Polling(StepSource):
         self.cooldown.forget(now)
         # The known shards are in random order, because many workers may wait for the same moment.
         for shard in chain(RANDOM.sample(sorted(known), len(known)), (shard for shard in turns if shard not in known)):
-            if self._is_time(shard, self.work.codes.in_progress, now):
-                self._look_at_locks(shard, now)
+            self._look_at_locks(shard, now)
             if codes := self._due_codes(shard, now, is_regular=is_regular):
                 self._due_ids[shard] = self._of.due_codes_in(shard, *codes).ids
                 self._scan = self.candidates.beginning_with(shard)
@@ -427,10 +426,8 @@ class Polling(StepSource):
         if asks_all or self._is_time(shard, failed, now):
             asked.append(failed)
         first = self._of.due_codes_in(shard, *asked).first() if asked else {}
-        if pending in asked:
-            self._note_asked(shard, pending, first.get(pending), now)
-        if failed in asked:
-            self._note_asked(shard, failed, first.get(failed), now)
+        for code in asked:
+            self._note_asked(shard, code, first.get(code), now)
         return [code for code, time in first.items() if time <= now]
 
     def _is_time(self, shard: int, code: int, now: datetime) -> bool:
@@ -451,8 +448,10 @@ class Polling(StepSource):
                 self._due_at[shard, code] = due + _SHORTEST * RANDOM.random()
 
     def _look_at_locks(self, shard: int, now: datetime) -> None:
-        """Look for abandoned tasks in a shard, and remember when its next lock expires."""
+        """Look for abandoned tasks in a shard if it is time, and remember when its next lock expires."""
         code = self.work.codes.in_progress
+        if not self._is_time(shard, code, now):
+            return
         found, next_end = self._of.due_codes_in(shard, code).expired_locks(self._extended.setdefault(shard, {}))
         self._abandoned.extend(task_id for task_id in found if task_id not in self._abandoned)
         self._note_asked(shard, code, next_end and max(next_end, now + _SHORTEST), now)
@@ -461,8 +460,7 @@ class Polling(StepSource):
         """Return the due ids of a shard for the scan."""
         if shard not in self._due_ids:
             now, codes = clock.now(), self.work.codes
-            if self._is_time(shard, codes.in_progress, now):
-                self._look_at_locks(shard, now)
+            self._look_at_locks(shard, now)
             self._due_ids[shard] = self._of.due_codes_in(shard, codes.pending, codes.failed).ids
         return self._due_ids[shard](limit)
 

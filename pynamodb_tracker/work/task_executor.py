@@ -48,10 +48,8 @@ class TaskExecutor(Executor):
         """What went to the loop and has not begun there."""
         self._has_ended = asyncio.Event()
         self._is_stopping = False
-        self._is_cut_short = False
-        """Whether the grace time is over. Then nobody waits for threads that still look for tasks."""
-        self._is_over = False
-        """Whether no new task may begin, because the loop may be closed at any moment."""
+        self._is_cut_short = False  # the grace time is over: nobody waits for threads that still look for tasks
+        self._is_over = False  # no new task may begin, because the loop may be closed at any moment
         self._deadline: asyncio.TimerHandle | None = None
 
     async def run(self) -> None:

@@ -21,14 +21,13 @@ from pynamodb_tracker.work.polling import Backoff
 from pynamodb_tracker.worker.liveness import SILENCE, signs_of_life
 from pynamodb_tracker.worker.settings import WorkerSettings
 from pynamodb_tracker.worker.shutdown import (
-    Handler,
+    AT_ONCE,
     Message,
     Messages,
     blocked,
     handling,
+    message_handlers,
     print_to_stderr,
-    run_to_the_end,
-    sender,
     unblock,
 )
 from pynamodb_tracker.worker.team import ThreadTeam
@@ -95,12 +94,9 @@ def run_process(settings: WorkerSettings, pipe: Connection, parent: int) -> None
     """Work until the parent process stops this one or is gone."""
     messages: Messages = Messages()
     team = ThreadTeam(settings, messages)
-    handlers: dict[str, Handler] = {
-        "SIGTERM": sender(messages, Message.STOP),
-        "SIGINT": signal.SIG_IGN,  # a terminal sends Ctrl-C to all processes; the parent tells this one what to do
-        "SIGUSR1": sender(messages, Message.PRINT_STATUS),
-    }
-    with handling(handlers):
+    own = message_handlers(messages, SIGTERM=Message.STOP, SIGUSR1=Message.PRINT_STATUS)
+    # A terminal sends Ctrl-C to all processes, and the parent tells this one what to do.
+    with handling({**own, "SIGINT": signal.SIG_IGN}):
         unblock()
         threading.Thread(target=_listen, args=(pipe, messages, parent), daemon=True).start()
         parent_pipe.open(pipe, (step for step, _ in settings.functions))
@@ -140,7 +136,7 @@ class ProcessSupervisor:
         self._settings = settings
         self._messages = messages
         self._name = f"pynamodb_tracker worker process {number + 1}"
-        self._thread = threading.Thread(target=self._supervise, name=f"supervisor of {self._name}", daemon=True)
+        self.thread = threading.Thread(target=self._supervise, name=f"supervisor of {self._name}", daemon=True)
         self._stopped = threading.Event()
         self._guard = threading.Lock()
         self._process: SpawnProcess | None = None
@@ -155,15 +151,6 @@ class ProcessSupervisor:
     def is_alive(self) -> bool:
         """Whether the process has recently given a sign of life, or has to end."""
         return self._stopped.is_set() or time.monotonic() - self._last_sign <= SILENCE.total_seconds()
-
-    def start(self) -> None:
-        """Start the thread, which starts the process."""
-        self._thread.start()
-
-    def join(self, seconds: float) -> None:
-        """Wait that long for the process to end."""
-        if self._thread.ident is not None:
-            self._thread.join(seconds)
 
     def send(self, message: Message) -> None:
         """Pass a message on. After STOP, start no new process."""
@@ -268,15 +255,14 @@ class ProcessTeam:
 
     def __init__(self, settings: WorkerSettings, processes: int, messages: Messages) -> None:
         """`messages` gets ENDED per process that has ended for good, and STOP if a function stops the worker."""
-        rate = None if settings.rate is None else settings.rate / processes
         self.grace = settings.grace + _TIME_TO_END
-        settings = replace(settings, rate=rate)
+        settings = replace(settings, rate=settings.rate and settings.rate / processes)
         self._supervisors = [ProcessSupervisor(settings, number, messages) for number in range(processes)]
 
     def start(self) -> None:
         """Start the processes."""
         for each in self._supervisors:
-            each.start()
+            each.thread.start()
 
     @property
     def has_ended(self) -> bool:
@@ -308,7 +294,8 @@ class ProcessTeam:
         for each in self._supervisors:
             each.kill()
         for each in self._supervisors:
-            each.join(_TIME_TO_DIE)
+            if each.thread.ident is not None:
+                each.thread.join(_TIME_TO_DIE)
 
     cut_short = abandon
 
@@ -318,3 +305,32 @@ class ProcessTeam:
         print_to_stderr(f"worker {this_worker()}: its processes are {pids}\n")
         for each in self._supervisors:
             each.send(Message.PRINT_STATUS)
+
+
+def run_to_the_end(team: ThreadTeam | ProcessTeam, messages: Messages) -> None:
+    """Run a team until it ends or is stopped. Raise KeyboardInterrupt at a second Ctrl-C."""
+    deadline: float | None = None
+    interrupts = 0
+    try:
+        team.start()
+        while not team.has_ended:
+            match messages.get(deadline):
+                case None:
+                    team.cut_short()
+                    return
+                case Message.PRINT_STATUS:
+                    team.print_status()
+                case Message.INTERRUPT if interrupts:
+                    raise KeyboardInterrupt(AT_ONCE)
+                case Message.STOP | Message.INTERRUPT as message:
+                    interrupts += message is Message.INTERRUPT
+                    if deadline is not None:
+                        continue
+                    deadline = time.monotonic() + team.grace.total_seconds()
+                    log.info("the worker stops: it starts no new tasks, and waits for the running ones to finish")
+                    team.stop()
+                case _:
+                    pass
+    finally:
+        if not team.has_ended:
+            team.abandon()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import queue
 import signal
@@ -11,12 +10,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from datetime import timedelta
 from enum import Enum, auto
 from types import FrameType
-from typing import Any, Generic, Protocol, TypeVar
-
-log = logging.getLogger("pynamodb_tracker")
+from typing import Any, Generic, TypeVar
 
 M = TypeVar("M")
 
@@ -153,50 +149,13 @@ class Message(Enum):
 Messages = MessageQueue[Message]
 
 
-def sender(messages: Messages, message: Message) -> Handler:
-    """Return a signal handler that sends the message."""
-    return lambda _number, _frame: messages.put(message)
+def message_handlers(messages: Messages, **signals: Message) -> dict[str, Handler]:
+    """Return a handler of each signal that sends a message."""
 
+    def sender(message: Message) -> Handler:
+        return lambda _number, _frame: messages.put(message)
 
-class _Team(Protocol):
-    grace: timedelta
-
-    @property
-    def has_ended(self) -> bool: ...
-    def start(self) -> None: ...
-    def stop(self) -> None: ...
-    def cut_short(self) -> None: ...  # after the grace time
-    def abandon(self) -> None: ...
-    def print_status(self) -> None: ...
-
-
-def run_to_the_end(team: _Team, messages: Messages) -> None:
-    """Run a team until it ends or is stopped. Raise KeyboardInterrupt at a second Ctrl-C."""
-    deadline: float | None = None
-    interrupts = 0
-    try:
-        team.start()
-        while not team.has_ended:
-            match messages.get(deadline):
-                case None:
-                    team.cut_short()
-                    return
-                case Message.PRINT_STATUS:
-                    team.print_status()
-                case Message.INTERRUPT if interrupts:
-                    raise KeyboardInterrupt(AT_ONCE)
-                case Message.STOP | Message.INTERRUPT as message:
-                    interrupts += message is Message.INTERRUPT
-                    if deadline is not None:
-                        continue
-                    deadline = time.monotonic() + team.grace.total_seconds()
-                    log.info("the worker stops: it starts no new tasks, and waits for the running ones to finish")
-                    team.stop()
-                case _:
-                    pass
-    finally:
-        if not team.has_ended:
-            team.abandon()
+    return {name: sender(message) for name, message in signals.items()}
 
 
 def print_to_stderr(text: str) -> None:

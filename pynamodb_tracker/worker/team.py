@@ -28,15 +28,9 @@ log = logging.getLogger("pynamodb_tracker")
 
 def polled(settings: WorkerSettings, work_of: Callable[[BoundStep[Any], Any], StepWork]) -> Dispatcher:
     """Return what gives out the tasks of a worker. It hears of the tasks that this process creates."""
-    sources = [
-        Polling(
-            work_of(step, function),
-            settings.max_poll_interval,
-            threads=settings.concurrency,
-            eager=settings.until_idle,
-        )
-        for step, function in settings.functions
-    ]
+    longest, threads, eager = settings.max_poll_interval, settings.concurrency, settings.until_idle
+    works = (work_of(*each) for each in settings.functions)
+    sources = [Polling(work, longest, threads=threads, eager=eager) for work in works]
     dispatcher = Dispatcher(sources, rate=settings.rate, until_idle=settings.until_idle)
     listening(dispatcher)
     return dispatcher

@@ -20,9 +20,9 @@ from pynamodb_tracker.step.functions import any_function_of
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.work.outcomes import Tally
 from pynamodb_tracker.worker.liveness import signs_of_life
-from pynamodb_tracker.worker.process_team import ProcessTeam, parent_pipe
+from pynamodb_tracker.worker.process_team import ProcessTeam, parent_pipe, run_to_the_end
 from pynamodb_tracker.worker.settings import POLL_INTERVAL, WorkerSettings, check_tables, functions_by_step
-from pynamodb_tracker.worker.shutdown import Handler, Message, Messages, handling, run_to_the_end, sender
+from pynamodb_tracker.worker.shutdown import Message, Messages, handling, message_handlers
 from pynamodb_tracker.worker.team import ThreadTeam
 
 if TYPE_CHECKING:
@@ -105,12 +105,8 @@ class Worker:
         if self._is_stopped:
             return {step: Tally() for step in self._functions}
         check_tables(self._functions)  # before signals are handled: nothing runs yet, and a request may take minutes
-        handlers: dict[str, Handler] = {
-            "SIGINT": sender(self._messages, Message.INTERRUPT),
-            "SIGTERM": sender(self._messages, Message.STOP),
-            "SIGUSR1": sender(self._messages, Message.PRINT_STATUS),
-        }
-        with handling(handlers):
+        signals = {"SIGINT": Message.INTERRUPT, "SIGTERM": Message.STOP, "SIGUSR1": Message.PRINT_STATUS}
+        with handling(message_handlers(self._messages, **signals)):
             if self._processes == 1:
                 team: ThreadTeam | ProcessTeam = ThreadTeam(settings, self._messages)
             else:

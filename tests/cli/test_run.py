@@ -10,9 +10,8 @@ from botocore.exceptions import ClientError
 from pynamodb.exceptions import PutError, QueryError
 
 from pynamodb_tracker import RetryLater, State
-from pynamodb_tracker.cli.commands.run import WatchedBatch
+from pynamodb_tracker.cli.commands.run import Selection, WatchedBatch
 from pynamodb_tracker.cli.interrupts import StopRequest
-from pynamodb_tracker.cli.selection import Selection
 from pynamodb_tracker.model.row import LATEST_FORMAT
 from pynamodb_tracker.testing import StoppedClock, stopped_clock
 from pynamodb_tracker.work.candidates import Candidates
@@ -374,7 +373,7 @@ def test_after_the_request_to_stop_no_task_leaves_its_state(threads: int, state:
     batch = WatchedBatch(Selection(Order.pay, ignored=True), refuse, stop, threads)
     batch.run()
     task = Order.get_task("o-1")
-    assert (task.state, task.fence, batch.released) == (state, 0, 0)
+    assert (task.state, task.fence, batch.number("released")) == (state, 0, 0)
 
 
 @pytest.mark.usefixtures("store")

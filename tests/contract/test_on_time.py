@@ -9,7 +9,7 @@ import pytest
 
 from pynamodb_tracker import AsyncContext, AsyncWorker, ExecutionContext, Worker
 from pynamodb_tracker.aws_lambda import retry_handler
-from pynamodb_tracker.cli.selection import Selection
+from pynamodb_tracker.cli.commands.run import Selection
 from pynamodb_tracker.clock import StoppedClock, now
 from tests.support.network import Network, before
 from tests.support.shop import Order

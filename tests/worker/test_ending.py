@@ -22,8 +22,8 @@ from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.testing.tables import OneAtATime
 from pynamodb_tracker.work.attempt import Attempt
 from pynamodb_tracker.work.polling import Backoff
-from pynamodb_tracker.worker.process_team import READY, Ended, ProcessSupervisor, parent_pipe
-from pynamodb_tracker.worker.shutdown import Message, Messages, print_to_stderr, run_to_the_end
+from pynamodb_tracker.worker.process_team import READY, Ended, ProcessSupervisor, parent_pipe, run_to_the_end
+from pynamodb_tracker.worker.shutdown import Message, Messages, print_to_stderr
 from pynamodb_tracker.worker.team import ThreadTeam
 from tests.worker.shop import Order
 from tests.worker.test_stopping import AT_ONCE, WAIT, Ctx, Hanging, posix, stopping
@@ -238,8 +238,8 @@ def test_a_process_that_is_killed_before_it_begins_is_replaced_unless_all_are(
     monkeypatch.setattr(Backoff, "draw", lambda _: AT_ONCE)
     worker = Worker({Order.confirm: print})
     supervisor = ProcessSupervisor(worker._settings, 0, Messages())
-    supervisor.start()
-    supervisor.join(WAIT)
+    supervisor.thread.start()
+    supervisor.thread.join(WAIT)
     assert (supervisor.has_ended, len(ends) - len(processes)) == (True, started)
     [error] = supervisor.errors
     assert "before it began to work" in str(error)
@@ -255,8 +255,8 @@ def test_what_a_process_sends_right_before_its_end_is_counted(
     monkeypatch.setattr(ProcessSupervisor, "_start_one", lambda _: (process, process.pipe))
     settings = replace(Worker({Order.confirm: print})._settings, until_idle=True)
     supervisor = ProcessSupervisor(settings, 0, Messages())
-    supervisor.start()
-    supervisor.join(WAIT)
+    supervisor.thread.start()
+    supervisor.thread.join(WAIT)
     assert (supervisor.tallies, supervisor.errors, caplog.records) == ([Tally(succeeded=3)], [], [])
 
 

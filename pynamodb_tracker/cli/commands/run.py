@@ -6,10 +6,12 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
+from itertools import islice
 from typing import Annotated, Any
 
 import typer
@@ -19,19 +21,23 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.cli import command, terminal
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.interrupts import StoppedError, StopRequest, last_output, run_stoppable, safe_stderr
-from pynamodb_tracker.cli.selection import NamedTasks, Selection
 from pynamodb_tracker.cli.terminal import say, warn
 from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_temporary
 from pynamodb_tracker.execution.call import call
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.failure import message_of
 from pynamodb_tracker.presentation.errors import ErrorGroups, for_people, one_line
-from pynamodb_tracker.presentation.text import age, count, escaped
+from pynamodb_tracker.presentation.text import age, between, count, escaped
+from pynamodb_tracker.step.bound import BoundStep
+from pynamodb_tracker.step.state import State
+from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.work.attempt import Attempt, was_taken
 from pynamodb_tracker.work.batch import add_to
+from pynamodb_tracker.work.candidates import Candidates
 from pynamodb_tracker.work.dispatcher import Dispatcher
 from pynamodb_tracker.work.executor import ThreadExecutor
 from pynamodb_tracker.work.outcomes import Report
+from pynamodb_tracker.work.source import GivenIds, OnceThrough, StepSource, StepWork
 
 DryRun = Annotated[bool, opt.flag("--dry-run", "Print the ids of the tasks that would be run, and run nothing.")]
 _IF_BOUND = "The function to call with the context of each task, if none is bound to the step."
@@ -78,17 +84,14 @@ def run(
         of = command.step_among(models, step)
         function_name, ids = command.function_and_tasks(of, words or [])
         function = command.function_for(of, function_name)
-        selection: Selection | NamedTasks = Selection(of, (), since, until, limit, error_contains)
+        selection = Selection(of, (), since, until, limit, error_contains)
         if ids:
             given = {"--since": since, "--until": until, "--error-contains": error_contains, "--limit": limit}
             for option in [key for key, value in (given | {"--dry-run": dry_run or None}).items() if value is not None]:
                 raise typer.BadParameter("it selects among due tasks, and here tasks are named", param_hint=option)
-            selection = NamedTasks(of, list(dict.fromkeys(command.ids_in(ids))))
+            selection = Selection(of, ids=list(dict.fromkeys(command.ids_in(ids))))
         batch = WatchedBatch(selection, function, StopRequest(), threads, rate, heartbeat)
-        if dry_run and isinstance(selection, Selection):
-            _print_due(selection, as_json=as_json)
-        else:
-            _run("run", batch, as_json=as_json)
+        _print_due(selection, as_json=as_json) if dry_run else _run("run", batch, as_json=as_json)
 
 
 def retry(
@@ -145,16 +148,121 @@ def _run(verb: str, batch: WatchedBatch, *, as_json: bool) -> None:
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - raised again after the report
             ended = error
     with last_output():
-        if as_json:
-            batch.print_json(stopped=ended is not None)
-        else:
-            batch.print_report(stopped=ended is not None)
+        (batch.print_json if as_json else batch.print_report)(stopped=ended is not None)
     if isinstance(ended, StoppedError):
         raise typer.Exit(ended.exit_code)
     if ended is not None:
         raise ended
     if batch.done > batch.number("succeeded") + batch.taken:
         raise typer.Exit(command.FOUND)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The matching tasks of a step, or the ones with these `ids`. With `ignored`, ignored tasks are run, too."""
+
+    step: BoundStep[Any]
+    only: tuple[State[Any], ...] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+    limit: int | None = None
+    error_contains: str | None = None
+    ignored: bool = False
+    ids: Sequence[str] | None = None
+    """Tasks that a person named. Each is started once, and it is an error if another worker has one of them."""
+
+    @property
+    def is_named(self) -> bool:
+        """Whether a person named the tasks."""
+        return self.ids is not None
+
+    @property
+    def has_total(self) -> bool:
+        """Whether `count` returns the number of tasks."""
+        return not self.error_contains
+
+    def due(self) -> list[str]:
+        """Return the ids of the tasks that would be run now."""
+        due = list(self.step.due_ids(**self._options(), limit=self.limit))
+        if self.ignored:
+            due += islice(self._ignored_ids(clock.now()), self.remaining(len(due)))
+        return due
+
+    def count(self) -> int:
+        """Return how many tasks there are at most. This includes tasks that are not due yet."""
+        if self.ids is not None:
+            return len(self.ids)
+        number = self._count([*self._waiting, *([self.step.ignored] if self.ignored else [])], self.limit)
+        return number if self.limit is None else min(number, self.limit)
+
+    def _count(self, states: Iterable[State[Any]], most: int | None = None) -> int:
+        return sum(state.count(since=self.since, until=self.until, up_to=most) for state in states)
+
+    def passes(self, function: Callable[[Any], object], threads: int, *, heartbeat: bool) -> Iterator[StepSource]:
+        """Yield the source of the named tasks, or that of the due tasks and one of the ignored tasks."""
+        of, began, start = self.step._definition, clock.now(), partial(self.step.start, heartbeat=heartbeat)
+        if self.ids is not None:
+            yield GivenIds(StepWork(of, start, function, is_named=True), self.ids)
+            return
+        yield OnceThrough(StepWork(of, start, function), self.candidates(threads))
+        if self.ignored:
+            # A task is claimed from ignored, not reopened first. If this batch does not reach it, it stays ignored.
+            again = partial(start, also_from=(self.step.ignored,))
+            yield GivenIds(StepWork(of, again, function), self._ignored_ids(began))
+
+    def candidates(self, threads: int) -> Candidates:
+        """Return the ids of all tasks but the ignored ones, in the order of `run_all`."""
+        return self.step._definition.candidates(**self._options(), limit=self.limit, threads=threads)
+
+    def remaining(self, done: int) -> int | None:
+        """Return how many more tasks the limit allows."""
+        return None if self.limit is None else max(self.limit - done, 0)
+
+    def _ignored_ids(self, before: datetime) -> Iterator[str]:
+        """Yield the tasks ignored before this time: a task that this batch ignores is not run again."""
+        if self.since is not None and self.since >= before:
+            return iter(())
+        found = self.step.ignored.query(since=self.since, until=min(self.until or before, before), with_data=False)
+        return (task.task_id for task in self._matching(found))
+
+    def why_empty(self) -> str:
+        """Return why there was nothing to run, for example because no task is due yet."""
+        if self.is_named:
+            return f"nothing to run at {self.step.name}: stdin names no task"
+        number = None if self.error_contains else self._count(self._waiting)
+        return f"nothing to run at {self.step.name}: {self._not_due(number, self.until) or 'no matching task is due'}"
+
+    def skipped(self, began: datetime, expected: int | None, done: int) -> str:
+        """Return how many failed tasks were not due, as text. It is empty if there are none, or if that is unknown.
+
+        `expected` is the result of `count` before the batch began, and `done` is how many tasks have run since.
+        """
+        if not self.only or self.limit is not None or (self.since is not None and self.since >= began):
+            return ""
+        return self._not_due(None if expected is None else expected - done, min(self.until or began, began))
+
+    def _not_due(self, number: int | None, until: datetime | None) -> str:
+        """Return how many tasks are not due yet, and when the first one will be. It counts them if `number` is None."""
+        if number is not None and number <= 0:
+            return ""
+        window: dict[str, Any] = {"since": self.since, "until": until, "limit": None if self.error_contains else 1}
+        found = (state.query(**window, with_data=False) for state in self._waiting)
+        due: list[datetime] = [task.due_time for tasks in found for task in self._matching(tasks)]
+        number = len(due) if number is None else number
+        when = f" (the first one {between(min(due))})" if due else ""
+        such = f" with {self.error_contains!r} in the error" if self.error_contains else ""
+        return f"{count(number)}{such} not due yet{when}; reopen makes failed tasks due at once" if number else ""
+
+    @property
+    def _waiting(self) -> tuple[State[Any], ...]:
+        return self.only or (self.step.pending, self.step.failed)
+
+    def _matching(self, tasks: Iterable[Task]) -> Iterator[Task]:
+        like = (self.error_contains or "").casefold()
+        return (task for task in tasks if like in (task.last_error or "").casefold())
+
+    def _options(self) -> dict[str, Any]:
+        return {"only": self.only, "since": self.since, "until": self.until, "error_contains": self.error_contains}
 
 
 _SHOWN_REFUSALS = 5
@@ -164,7 +272,7 @@ _SHOWN_REFUSALS = 5
 class WatchedBatch:
     """A batch in progress, with its running tasks, outcomes and errors."""
 
-    selection: Selection | NamedTasks
+    selection: Selection
     function: Callable[[Any], object]
     stop: StopRequest
     threads: int = 4
@@ -181,8 +289,6 @@ class WatchedBatch:
     """Tasks that other workers claimed first, which is not a failure."""
     pause: object = None
     """The pause of the step, if it kept tasks from running. It does not affect named tasks."""
-    released: int = 0
-    """Tasks that were claimed, and released because of the stop."""
     _began: float = field(default_factory=time.monotonic)
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
@@ -208,7 +314,6 @@ class WatchedBatch:
             self.report.refused[attempt.task_id] = attempt.error
         else:
             add_to(self.report, attempt)
-        self.released += attempt.outcome == "released"
         self.taken += attempt.was_taken and not self.selection.is_named
         self.progress.show(self.done, self.numbers())
         if isinstance(attempt.error, Exception) and attempt.outcome == "refused" and _concerns_all(attempt.error):
@@ -232,7 +337,7 @@ class WatchedBatch:
             self.running.discard(task_id)
 
     def number(self, outcome: str) -> int:
-        """Return how many tasks succeeded, failed, were ignored or were refused."""
+        """Return how many tasks succeeded, failed, were ignored, refused or released because of the stop."""
         return len(getattr(self.report, outcome))
 
     @property
@@ -270,7 +375,7 @@ class WatchedBatch:
     def print_json(self, *, stopped: bool) -> None:
         """Print the report as JSON."""
         refused = {task_id: f"{type(error).__name__}: {one_line(error)}" for task_id, error in self.refused.items()}
-        others = {"taken": self.taken, "refused": refused, "released": self.released}
+        others = {"taken": self.taken, "refused": refused, "released": self.number("released")}
         paused = {} if self.pause is None else {"paused": str(self.pause)}
         took = round(time.monotonic() - self._began, 1)
         terminal.say_json({**self._counted(), **others, **paused, "seconds": took, "stopped": stopped})
@@ -293,9 +398,9 @@ class WatchedBatch:
             say(f"{number:,} refused: {kind}")
         for task_id, error in list(self.refused.items())[:_SHOWN_REFUSALS]:
             say(escaped(f"  {task_id}: {for_people(error)}"))
-        if self.released:
-            are, them = ("it is", "it") if self.released == 1 else ("they are", "them")
-            say(f"{count(self.released)} released; {are} pending now: run takes {them}")
+        if released := self.number("released"):
+            are, them = ("it is", "it") if released == 1 else ("they are", "them")
+            say(f"{count(released)} released; {are} pending now: run takes {them}")
         if not (stopped or self.pause) and (skipped := self.selection.skipped(self.began, self.expected, self.done)):
             say(skipped)
 
