@@ -5,6 +5,7 @@ TrackerError
 ├── TaskAlreadyExistsError      create: the task exists
 ├── SignalAlreadyReceivedError    send: the task has another signal with that name
 ├── LockLostError               the row proves that this run no longer holds the lock
+├── NestedConcurrencyLimitError  a block that has a slot of a limit starts a task that needs one, too
 ├── ValueNotStorableError       a value cannot be stored (also a ValueError)
 ├── TaskNotStartableError       a claim, a reopen, an ignore or a delete was refused
 │   ├── TaskNotFoundError       the task does not exist
@@ -30,6 +31,7 @@ __all__ = [
     "DefinitionError",
     "GiveUp",
     "LockLostError",
+    "NestedConcurrencyLimitError",
     "PayloadMismatchError",
     "RetryLater",
     "SignalAlreadyReceivedError",
@@ -127,6 +129,15 @@ class LockLostError(TaskError):
     """Another worker or a person has taken over the task. Nothing that this run did since then was recorded."""
 
     entry = "locklosterror"
+
+
+class NestedConcurrencyLimitError(TrackerError):
+    """A block that has a slot of a concurrency limit starts a task of a step that has a limit. Nothing was sent.
+
+    Both might otherwise wait for each other forever. It is raised whether a slot is free or not.
+    """
+
+    entry = "a-task-does-not-start"
 
 
 class ValueNotStorableError(TaskError, ValueError):

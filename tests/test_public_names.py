@@ -34,6 +34,7 @@ SINCE: dict[str, tuple[str, ...]] = {
         "IndexEntry",
         "ConcurrencyLimit",
         "LockLostError",
+        "NestedConcurrencyLimitError",
         "Merged",
         "TaskPage",
         "Pause",

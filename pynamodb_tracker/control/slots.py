@@ -26,7 +26,7 @@ from pynamodb_tracker.control.limit import LIFETIME, ConcurrencyLimit, SlotTable
 from pynamodb_tracker.dynamodb.backoff import RANDOM
 from pynamodb_tracker.dynamodb.forking import in_forked_process
 from pynamodb_tracker.dynamodb.side_by_side import side_by_side
-from pynamodb_tracker.exceptions import TrackerError
+from pynamodb_tracker.exceptions import NestedConcurrencyLimitError
 from pynamodb_tracker.instrumentation import RunDetails
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.schema import Table
@@ -365,6 +365,15 @@ def slots_of(model: type[TaskRow], limit: ConcurrencyLimit) -> LimitSlots:
         return found
 
 
+def check_caller(user: str, limit: ConcurrencyLimit) -> None:
+    """Raise NestedConcurrencyLimitError in a block that has a slot: it would wait for others that may wait for it."""
+    if used := _of_block.get():
+        raise NestedConcurrencyLimitError(
+            f"{user} needs a slot of the limit {limit.name}, and the block that starts it has a slot of the limit "
+            f"{used[0].table.name}, so both might wait forever: run it after the block, or leave it to a worker"
+        )
+
+
 class StepSlots:
     """The slots of one step's limit, for code that runs its tasks in this process."""
 
@@ -391,14 +400,6 @@ class StepSlots:
     def holders(self) -> str:
         """Who has the slots, as of the last look."""
         return self._slots.holders()
-
-    def check_caller(self) -> None:
-        """Raise a TrackerError in a block that has a slot of this limit, because it would wait for its own end."""
-        if self._slots in _of_block.get():
-            raise TrackerError(
-                f"{self._user} waits for a slot of the limit {self.limit.name}, and the block that calls it has one, "
-                "so both might wait forever: run these tasks after the block, or leave them to a worker"
-            )
 
     def wakes(self, waiting: Waiting) -> None:
         """Wake this, as long as it exists, when a task of this process leaves its slot."""

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, Protocol, TypeVar
 
 from pynamodb.exceptions import PynamoDBException
 
@@ -53,6 +53,13 @@ class SlotLostError(KeyboardInterrupt):
     """The slot of a run was lost during its claim, so the run is released, as after a KeyboardInterrupt."""
 
 
+class Limited(Protocol):
+    """A step that has a concurrency limit."""
+
+    def check_caller(self) -> None:
+        """Raise NestedConcurrencyLimitError if the block around this has a slot."""
+
+
 class _GiveBack:
     """A call of `give_back`, which ends a run."""
 
@@ -65,6 +72,9 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
 
     slot: Slot | None = None
     """The slot of a concurrency limit that the run has. It leaves it at its end."""
+
+    limited: Limited | None = None
+    """The step, if it has a concurrency limit."""
 
     def __init__(
         self,
@@ -179,6 +189,8 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         self.phase = "begun"
         if instrumentation.hooks:
             self._add_hooks(instrumentation.hooks)
+        if self.limited is not None and self.slot is None:
+            self.limited.check_caller()
         claim = partial(
             transitions.claim,
             self.statements,

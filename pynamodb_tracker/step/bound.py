@@ -178,7 +178,7 @@ class BoundStep(StepCommands[T]):
         also = of.also_from
         if also_from != ():
             also |= of.codes_to_start_from(also_from)
-        return Run(
+        run = Run(
             of.statements,
             of.declared,
             task_id,
@@ -189,6 +189,9 @@ class BoundStep(StepCommands[T]):
             heartbeat=heartbeat,
             payload=None if must_match is None else fingerprint(must_match),
         )
+        if of.declared.concurrency_limit is not None:
+            run.limited = of
+        return run
 
     @overload
     def run(self, task_id: str, function: Callable[[ExecutionContext[T]], R], **options: Unpack[RunOptions]) -> R: ...
@@ -427,10 +430,10 @@ class BoundStep(StepCommands[T]):
         of, chosen = self._definition, function_of(self, function)
         arguments.check_threads(threads)
         rate = self._check_batch(limit=limit, rate=rate, progress=progress, heartbeat=heartbeat)
+        work = StepWork(of, partial(self.start, heartbeat=heartbeat), chosen)
         if of.pause() is not None:
             return Report(paused=True)
         which: DueOptions = {"since": since, "until": until, "only": only, "error_contains": error_contains}
-        work = StepWork(of, partial(self.start, heartbeat=heartbeat), chosen)
         candidates = of.candidates(threads=threads, limit=limit, **which)
         batch = Batch(work, candidates, limit=limit, rate=rate, progress=progress)
         try:
@@ -467,10 +470,10 @@ class BoundStep(StepCommands[T]):
         of, chosen = self._definition, async_function_of(self, function)
         arguments.check_threads(concurrency, "concurrency")
         rate = self._check_batch(limit=limit, rate=rate, progress=progress, heartbeat=heartbeat)
+        work = StepWork(of, partial(self.astart, heartbeat=heartbeat), partial(call, chosen))
         if self.model.tracker.use_case.pausable and await in_thread(of.pause) is not None:
             return Report(paused=True)
         which: DueOptions = {"since": since, "until": until, "only": only, "error_contains": error_contains}
-        work = StepWork(of, partial(self.astart, heartbeat=heartbeat), partial(call, chosen))
         candidates = of.candidates(threads=concurrency, limit=limit, **which)
         batch = Batch(work, candidates, limit=limit, rate=rate, progress=progress)
         executor = TaskExecutor(batch.dispatcher, concurrency, batch.add)

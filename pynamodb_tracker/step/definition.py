@@ -171,12 +171,24 @@ class StepDefinition(Generic[T]):
         return pause_of(self.model, self.codes.pending)
 
     def slots(self) -> StepSlots | None:
-        """Return this process's slots of the step's concurrency limit, or None without a limit."""
+        """Return this process's slots of the step's concurrency limit, or None without a limit.
+
+        NestedConcurrencyLimitError if the block around this has a slot.
+        """
         if self.declared.concurrency_limit is None:
             return None
         from pynamodb_tracker.control.slots import StepSlots  # noqa: PLC0415 - few steps have a limit
 
+        self.check_caller()
         return StepSlots(self.model, self.codes.step, self.declared.concurrency_limit)
+
+    def check_caller(self) -> None:
+        """Raise NestedConcurrencyLimitError if this step has a limit, and the block around this has a slot."""
+        if self.declared.concurrency_limit is None:
+            return
+        from pynamodb_tracker.control.slots import check_caller  # noqa: PLC0415 - as above
+
+        check_caller(f"{self.model.__name__}.{self.codes.step}", self.declared.concurrency_limit)
 
     def create(self, task_id: str, attributes: Mapping[str, Any], payload: str | None) -> None:
         """Create a task, pending at this step, for this payload only. Raises the errors of `create`."""

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import copy_context
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -23,6 +24,7 @@ from pynamodb_tracker.control import limit, slots
 from pynamodb_tracker.control.limit import SlotTable, StoredSlot, Taken
 from pynamodb_tracker.control.slots import IDLE_FOR, LIFETIME, LOOK_EVERY, USED_FOR, LimitSlots, renew_due
 from pynamodb_tracker.dynamodb.retries import deadline
+from pynamodb_tracker.dynamodb.side_by_side import side_by_side
 from pynamodb_tracker.model.worker_name import this_worker, working_as
 from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.work.candidates import ClaimWindow
@@ -57,6 +59,12 @@ class Refund(BankTask):
     use_case_id = UseCase("refund")
 
     pay = Step(100, concurrency_limit=bank)
+
+
+class Letter(BankTask):
+    use_case_id = UseCase("letter")
+
+    send = Step(100, concurrency_limit=ConcurrencyLimit("post", 2))
 
 
 TABLES = [BankTask]
@@ -252,7 +260,7 @@ def test_waiting_for_a_slot_is_logged_once_with_who_holds_the_slots(
     caplog.set_level(logging.INFO, "pynamodb_tracker")
 
     def leave() -> None:
-        poll_until(lambda: clock.advance(SECOND / 4) or any("waits" in each for each in caplog.messages))
+        poll_until(lambda: any("waits" in each for each in caplog.messages))
         clock.advance(5 * SECOND)
         slot.leave()
 
@@ -337,19 +345,20 @@ def test_threads_renew_slots_give_back_idle_ones_and_end(
 def test_returns_without_a_response_do_not_stop_renewals(
     clock: StoppedClock, keepers: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    three, hanging = ConcurrencyLimit("bank", 3), threading.Event()
+    three, is_sent, over = ConcurrencyLimit("bank", 3), threading.Event(), threading.Event()
     monkeypatch.setattr(slots, "_keepers", keepers)
-    monkeypatch.setattr(SlotTable, "give_back", lambda *_: hanging.wait(60))
-    taken = [mine().take(three, "mine") for _ in range(3)]
-    for slot in taken[1:]:
+    monkeypatch.setattr(SlotTable, "give_back", lambda *_: is_sent.set() or over.wait(60))
+    used, *idle = (mine().take(three, "mine") for _ in range(3))
+    for slot in idle:
         assert slot is not None
         slot.leave()
-    used = taken[0]
     assert used is not None
+    clock.advance(IDLE_FOR)
+    poll_until(is_sent.is_set)
     until = used.until
-    poll_until(lambda: clock.advance(SECOND / 2) or used.until >= until + USED_FOR)
-    assert used.is_held
-    hanging.set()
+    clock.advance(USED_FOR)
+    poll_until(lambda: used.until > until)
+    over.set()
     used.leave()
     poll_until(lambda: clock.advance(SECOND / 8) or not mine().has_any)
 
@@ -445,22 +454,67 @@ def test_a_block_does_not_begin_once_its_slot_has_expired(
     assert (begun, task.state, task.attempt, task.release_count) == ([], Order.pay.pending, 0, 1)
 
 
-def test_a_block_does_not_wait_for_a_slot_of_the_limit_that_it_uses_itself(
-    clock: StoppedClock, other: LimitSlots
-) -> None:
-    async def apay_back(_ctx: object) -> None:
-        await Refund.pay.arun_all(Counted().aio)
+def nested(run: Callable[[], object]) -> Callable[[Any], None]:
+    """Return a function that runs other tasks, and notes what it sends."""
 
-    assert other.take(bank, "") is not None
-    Order.create_many(["o-1", "o-2"])
+    def work(_ctx: object) -> None:
+        with recorded(BankTask) as requests:
+            try:
+                run()
+            finally:
+                assert requests == []
+
+    return work
+
+
+NESTED: dict[str, Callable[[], object]] = {
+    "run": lambda: Refund.pay.run("r-1", print),
+    "start": lambda: Refund.pay.start("r-1").__enter__(),
+    "arun": lambda: asyncio.run(Refund.pay.arun("r-1", Counted().aio)),
+    "run_all": lambda: Refund.pay.run_all(print),
+    "arun_all": lambda: asyncio.run(Refund.pay.arun_all(Counted().aio)),
+    "Worker": lambda: Worker({Refund.pay: print}).run(until_idle=True),
+    "AsyncWorker": lambda: asyncio.run(AsyncWorker({Refund.pay: Counted().aio}).run(until_idle=True)),
+    "a worker of another limit": lambda: Worker({Letter.send: print}).run(until_idle=True),
+    "a thread in a copy of the context": lambda: side_by_side(lambda _: Refund.pay.run("r-1", print), [1, 2]),
+}
+
+
+@pytest.mark.parametrize("run", NESTED.values(), ids=NESTED)
+def test_a_block_that_has_a_slot_starts_no_task_that_needs_one(run: Callable[[], object]) -> None:
+    Order.create("o-1")
     Refund.create("r-1")
-    with without_waiting(clock):
-        Order.pay.run_all(lambda _: Refund.pay.run_all(print), limit=1)
-        clock.advance(2 * LOOK_EVERY)
-        asyncio.run(Order.pay.arun_all(apay_back, only=[Order.pay.pending]))
-    text = "Refund.pay waits for a slot of the limit bank, and the block that calls it has one"
-    assert [text in str(order.last_error) for order in Order.get_many(["o-1", "o-2"])] == [True, True]
-    assert len(held()) == 1
+    Letter.create("l-1")
+    assert Order.pay.run_all(nested(run)).failed == ["o-1"]
+    error = Order.get_task("o-1").errors[-1]
+    assert error.type == "NestedConcurrencyLimitError"
+    assert "and the block that starts it has a slot of the limit bank, so both might wait forever" in error.message
+    assert (Refund.get_task("r-1").fence, held()) == (0, [])
+
+
+def test_a_block_on_an_event_loop_that_has_a_slot_starts_no_task_that_needs_one() -> None:
+    async def pay(_ctx: object) -> None:
+        with recorded(BankTask) as requests:
+            try:
+                async with Refund.pay.astart("r-1"):
+                    pass
+            finally:
+                assert requests == []
+
+    Order.create("o-1")
+    Refund.create("r-1")
+    asyncio.run(Order.pay.arun_all(pay))
+    assert Order.get_task("o-1").errors[-1].type == "NestedConcurrencyLimitError"
+
+
+def test_a_block_without_a_slot_and_one_that_has_ended_start_tasks_that_need_one() -> None:
+    Order.create("o-1", state=Order.ship.pending)
+    Order.create("o-2")
+    Refund.create_many(["r-1", "r-2"])
+    assert Order.ship.run_all(lambda _: Refund.pay.run_all(print, limit=1)).succeeded == ["o-1"]
+    late = list[Any]()
+    assert Order.pay.run_all(lambda _: late.append(copy_context())).succeeded == ["o-2"]
+    assert late[0].run(Refund.pay.run_all, print).succeeded == ["r-2"]
 
 
 def test_a_slot_of_a_task_that_an_event_loop_does_not_begin_any_more_is_given_back(
