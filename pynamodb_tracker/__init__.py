@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from pynamodb_tracker.control.item import Pause
     from pynamodb_tracker.control.limit import ConcurrencyLimit
     from pynamodb_tracker.exceptions import (
+        ConcurrencyLimitReachedError,
         DefinitionError,
         GiveUp,
         LockLostError,
@@ -54,6 +55,7 @@ __all__ = [
     "BoundStep",
     "Cancellation",
     "ConcurrencyLimit",
+    "ConcurrencyLimitReachedError",
     "DecimalAttribute",
     "DefinitionError",
     "ExecutionContext",

@@ -15,6 +15,7 @@ TrackerError
 │   ├── PayloadMismatchError    the step was started with another payload before
 │   ├── TaskIgnoredError        the task is ignored until somebody reopens it
 │   ├── StepPausedError         the step is paused for all workers
+│   ├── ConcurrencyLimitReachedError   all slots of the step's limit are taken
 │   └── TaskFormatError         a later version of the library wrote the row
 ├── GiveUp                      raise it in a block to ignore the task immediately
 └── RetryLater                  raise it in a block to fail this attempt and retry after a delay
@@ -28,6 +29,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 __all__ = [
+    "ConcurrencyLimitReachedError",
     "DefinitionError",
     "GiveUp",
     "LockLostError",
@@ -216,6 +218,10 @@ class StepPausedError(TaskNotStartableError):
         self.until = until
 
 
+class ConcurrencyLimitReachedError(TaskNotStartableError):
+    """All slots of the step's concurrency limit are taken. The task is unchanged. Try again later."""
+
+
 class TaskFormatError(TaskNotStartableError):
     """This program cannot read the row, but others may: a later version wrote it, or this machine lacks a time zone.
 
@@ -226,7 +232,8 @@ class TaskFormatError(TaskNotStartableError):
 
 
 REASONS: dict[
-    type[Exception], Literal["succeeded", "locked", "not_ready", "not_found", "mismatch", "ignored", "paused"]
+    type[Exception],
+    Literal["succeeded", "locked", "not_ready", "not_found", "mismatch", "ignored", "paused", "limited"],
 ] = {
     TaskAlreadySucceededError: "succeeded",
     TaskLockedError: "locked",
@@ -235,6 +242,7 @@ REASONS: dict[
     PayloadMismatchError: "mismatch",
     TaskIgnoredError: "ignored",
     StepPausedError: "paused",
+    ConcurrencyLimitReachedError: "limited",
 }
 """Why a task was not started, in the words of logs and metrics."""
 

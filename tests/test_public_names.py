@@ -33,6 +33,7 @@ SINCE: dict[str, tuple[str, ...]] = {
         "Group",
         "IndexEntry",
         "ConcurrencyLimit",
+        "ConcurrencyLimitReachedError",
         "LockLostError",
         "NestedConcurrencyLimitError",
         "Merged",

@@ -43,7 +43,7 @@ class NamedTasks:
 
     def passes(self, function: Function, _threads: int, *, heartbeat: bool) -> Iterator[StepSource]:
         """Yield the source of the tasks."""
-        start = partial(self.step.start, heartbeat=heartbeat)
+        start = partial(self.step.start, heartbeat=heartbeat, ignore_concurrency_limit=True)
         yield GivenIds(StepWork(self.step._definition, start, function, is_named=True), self.ids)
 
     def why_empty(self) -> str:

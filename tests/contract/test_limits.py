@@ -18,21 +18,33 @@ from typing import Any
 import pytest
 from pynamodb.exceptions import UpdateError
 
-from pynamodb_tracker import AsyncWorker, ConcurrencyLimit, Report, Step, Task, UseCase, Worker
+from pynamodb_tracker import (
+    AsyncWorker,
+    ConcurrencyLimit,
+    ConcurrencyLimitReachedError,
+    Report,
+    Step,
+    Task,
+    TaskNotFoundError,
+    UseCase,
+    Worker,
+)
 from pynamodb_tracker import clock as time_of_day
+from pynamodb_tracker.aws_lambda import Replies, handles
 from pynamodb_tracker.control import limit, slots
 from pynamodb_tracker.control.limit import SlotTable, StoredSlot, Taken
 from pynamodb_tracker.control.slots import IDLE_FOR, LIFETIME, LOOK_EVERY, USED_FOR, LimitSlots, renew_due
 from pynamodb_tracker.dynamodb.retries import deadline
 from pynamodb_tracker.dynamodb.side_by_side import side_by_side
 from pynamodb_tracker.model.worker_name import this_worker, working_as
-from pynamodb_tracker.testing import StoppedClock
+from pynamodb_tracker.testing import StoppedClock, http_event
 from pynamodb_tracker.work.candidates import ClaimWindow
 from pynamodb_tracker.work.source import StepSource
 from pynamodb_tracker.work.task_executor import TaskExecutor
 from pynamodb_tracker.worker.settings import WorkerSettings
 from pynamodb_tracker.worker.shutdown import Messages
 from pynamodb_tracker.worker.team import ThreadTeam
+from tests.aws_lambda.events import sqs
 from tests.support.processes import until as poll_until
 from tests.support.recorder import Requests, recorded
 from tests.support.rows import all_rows, put, remove
@@ -185,7 +197,7 @@ def test_a_slot_is_kept_for_the_next_task_and_no_request_is_sent_for_it() -> Non
     assert [about_slots(requests), requests.operations.count("UpdateItem")] == [2, 62]
 
 
-def test_without_a_limit_nothing_is_imported_or_sent_and_start_and_run_never_look(other: LimitSlots) -> None:
+def test_without_a_limit_nothing_is_imported_or_sent(other: LimitSlots) -> None:
     script = (
         "import sys; from pynamodb_tracker import Step, Task, UseCase, Worker\n"
         "class T(Task):\n    class Meta: table_name = 't'; region = 'us-east-1'\n"
@@ -196,13 +208,123 @@ def test_without_a_limit_nothing_is_imported_or_sent_and_start_and_run_never_loo
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0  # noqa: S603 - a script of ours
     assert other.take(bank, "")
     assert other.take(bank, "")
-    Order.create_many(["o-1", "o-2"])
+    for task_id in ("o-1", "o-2"):
+        Order.create(task_id, state=Order.ship.pending)
     with recorded(BankTask) as requests:
-        Order.pay.run("o-1", lambda _: None)
-        with Order.pay.start("o-2"):
-            pass
+        Order.ship.run("o-1", lambda _: None)
         Order.ship.run_all(lambda _: None)
     assert about_slots(requests) == 0
+
+
+async def adone(_ctx: object) -> None:
+    """Do nothing."""
+
+
+async def aenter(**options: Any) -> None:
+    async with Order.pay.astart("o-1", **options):
+        pass
+
+
+def enter(**options: Any) -> None:
+    with Order.pay.start("o-1", **options):
+        pass
+
+
+STARTS: dict[str, Callable[..., object]] = {
+    "start": enter,
+    "run": lambda **options: Order.pay.run("o-1", lambda _: None, **options),
+    "astart": lambda **options: asyncio.run(aenter(**options)),
+    "arun": lambda **options: asyncio.run(Order.pay.arun("o-1", adone, **options)),
+}
+
+
+@pytest.mark.parametrize("start", STARTS.values(), ids=STARTS)
+def test_a_task_that_is_started_by_its_id_takes_a_slot_and_gives_it_back(start: Callable[..., object]) -> None:
+    Order.create("o-1")
+    with recorded(BankTask) as requests:
+        start()
+    assert (requests.operations, about_slots(requests), held()) == (["UpdateItem"] * 4, 2, [])
+    assert not mine().has_any
+
+
+@pytest.mark.parametrize("start", STARTS.values(), ids=STARTS)
+def test_a_task_does_not_start_without_a_slot_unless_the_limit_is_ignored(
+    clock: StoppedClock, other: LimitSlots, start: Callable[..., object]
+) -> None:
+    assert all(other.take(bank, "") for _ in range(2))
+    Order.create("o-1")
+    began = clock.now()
+    for _ in range(2):
+        with pytest.raises(ConcurrencyLimitReachedError, match="'o-1': all 2 slots of the limit bank are taken"):
+            start()
+    task = Order.get_task("o-1")
+    assert (task.state, task.fence, clock.now()) == (Order.pay.pending, 0, began)
+    with recorded(BankTask) as requests:
+        start(ignore_concurrency_limit=True)
+    assert about_slots(requests) == 0
+    assert Order.get_task("o-1").state == Order.ship.pending
+
+
+@pytest.mark.parametrize("start", STARTS.values(), ids=STARTS)
+def test_a_refused_claim_gives_its_slot_back(start: Callable[..., object]) -> None:
+    with pytest.raises(TaskNotFoundError):
+        start()
+    assert (held(), mine().has_any) == ([], False)
+
+
+def test_as_many_tasks_run_at_once_as_there_are_slots_if_they_are_started_by_their_ids() -> None:
+    Order.create_many(f"o-{number}" for number in range(8))
+    work, refused = Counted(), list[str]()
+
+    def pay(_ctx: object) -> None:
+        work.begin()
+        poll_until(lambda: len(refused) == 6)
+
+    def run(number: int) -> None:
+        try:
+            Order.pay.run(f"o-{number}", pay)
+        except ConcurrencyLimitReachedError as error:
+            refused.append(error.task_id)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (work.most, Order.counts()[Order.ship.pending], held()) == (2, 2, [])
+
+
+def test_a_handler_gives_its_slot_back_before_it_replies_without_any_thread() -> None:
+    handler = handles(Order.pay, task_id="id", create_if_missing=True)(lambda *_: "paid")
+    with recorded(BankTask) as requests:
+        assert handler({"id": "o-1"}, None) == "paid"
+    assert (about_slots(requests), held(), mine().has_any) == (2, [], False)
+
+
+def test_a_handler_waits_two_seconds_for_a_slot_and_each_trigger_gets_its_reply(
+    clock: StoppedClock, other: LimitSlots
+) -> None:
+    handler = handles(Order.pay, task_id="body.id", create_if_missing=True)(lambda *_: "paid")
+    queue = handles(Order.pay, task_id="id", create_if_missing=True)(lambda *_: "paid")
+    Order.create("o-1")
+    Order.pay.run("o-1", lambda _: "paid", store_result=True)
+    taken = [other.take(bank, "") for _ in range(2)]
+    began = clock.now()
+    found = handler(http_event({"id": "o-2"}), None)
+    assert (found["statusCode"], found["headers"]["retry-after"]) == (503, "5")
+    assert clock.now() - began == 2 * SECOND
+    assert Order.get_task("o-2").fence == 0
+    with pytest.raises(ConcurrencyLimitReachedError):
+        queue({"id": "o-2"}, None)
+    assert len(queue(sqs({"id": "o-2"}), None)["batchItemFailures"]) == 1
+    acknowledged = handles(Order.pay, task_id="id", create_if_missing=True, replies=Replies(limited="ack"))(print)
+    assert acknowledged(sqs({"id": "o-3"}), None)["batchItemFailures"] == []
+    assert Order.get_task("o-3").state == Order.pay.pending
+    assert handler(http_event({"id": "o-1"}), None)["body"] == '"paid"', "what is done needs no slot"
+    for slot in taken:
+        assert slot is not None
+        slot.give_back()
+    assert handler(http_event({"id": "o-2"}), None)["statusCode"] == 200
 
 
 @pytest.mark.parametrize("kind", ["batch", "worker"])
