@@ -8,9 +8,11 @@ if TYPE_CHECKING:
     from pynamodb_tracker.control.item import Pause
     from pynamodb_tracker.control.limit import ConcurrencyLimit
     from pynamodb_tracker.exceptions import (
+        ConcurrencyLimitReachedError,
         DefinitionError,
         GiveUp,
         LockLostError,
+        NestedConcurrencyLimitError,
         PayloadMismatchError,
         RetryLater,
         SignalAlreadyReceivedError,
@@ -53,6 +55,7 @@ __all__ = [
     "BoundStep",
     "Cancellation",
     "ConcurrencyLimit",
+    "ConcurrencyLimitReachedError",
     "DecimalAttribute",
     "DefinitionError",
     "ExecutionContext",
@@ -64,6 +67,7 @@ __all__ = [
     "IndexPage",
     "LockLostError",
     "Merged",
+    "NestedConcurrencyLimitError",
     "Pause",
     "PayloadMismatchError",
     "ReceivedSignal",

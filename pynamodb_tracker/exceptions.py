@@ -5,6 +5,7 @@ TrackerError
 ├── TaskAlreadyExistsError      create: the task exists
 ├── SignalAlreadyReceivedError    send: the task has another signal with that name
 ├── LockLostError               the row proves that this run no longer holds the lock
+├── NestedConcurrencyLimitError  a block that has a slot of a limit starts a task that needs one, too
 ├── ValueNotStorableError       a value cannot be stored (also a ValueError)
 ├── TaskNotStartableError       a claim, a reopen, an ignore or a delete was refused
 │   ├── TaskNotFoundError       the task does not exist
@@ -14,6 +15,7 @@ TrackerError
 │   ├── PayloadMismatchError    the step was started with another payload before
 │   ├── TaskIgnoredError        the task is ignored until somebody reopens it
 │   ├── StepPausedError         the step is paused for all workers
+│   ├── ConcurrencyLimitReachedError   all slots of the step's limit are taken
 │   └── TaskFormatError         a later version of the library wrote the row
 ├── GiveUp                      raise it in a block to ignore the task immediately
 └── RetryLater                  raise it in a block to fail this attempt and retry after a delay
@@ -27,9 +29,11 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 __all__ = [
+    "ConcurrencyLimitReachedError",
     "DefinitionError",
     "GiveUp",
     "LockLostError",
+    "NestedConcurrencyLimitError",
     "PayloadMismatchError",
     "RetryLater",
     "SignalAlreadyReceivedError",
@@ -129,6 +133,15 @@ class LockLostError(TaskError):
     entry = "locklosterror"
 
 
+class NestedConcurrencyLimitError(TrackerError):
+    """A block that has a slot of a concurrency limit starts a task of a step that has a limit. Nothing was sent.
+
+    Both might otherwise wait for each other forever. It is raised whether a slot is free or not.
+    """
+
+    entry = "a-task-does-not-start"
+
+
 class ValueNotStorableError(TaskError, ValueError):
     """A value cannot be stored. `attribute` is its name. If it is too large, `size` is its size in bytes."""
 
@@ -205,6 +218,10 @@ class StepPausedError(TaskNotStartableError):
         self.until = until
 
 
+class ConcurrencyLimitReachedError(TaskNotStartableError):
+    """All slots of the step's concurrency limit are taken. The task is unchanged. Try again later."""
+
+
 class TaskFormatError(TaskNotStartableError):
     """This program cannot read the row, but others may: a later version wrote it, or this machine lacks a time zone.
 
@@ -215,7 +232,8 @@ class TaskFormatError(TaskNotStartableError):
 
 
 REASONS: dict[
-    type[Exception], Literal["succeeded", "locked", "not_ready", "not_found", "mismatch", "ignored", "paused"]
+    type[Exception],
+    Literal["succeeded", "locked", "not_ready", "not_found", "mismatch", "ignored", "paused", "limited"],
 ] = {
     TaskAlreadySucceededError: "succeeded",
     TaskLockedError: "locked",
@@ -224,6 +242,7 @@ REASONS: dict[
     PayloadMismatchError: "mismatch",
     TaskIgnoredError: "ignored",
     StepPausedError: "paused",
+    ConcurrencyLimitReachedError: "limited",
 }
 """Why a task was not started, in the words of logs and metrics."""
 

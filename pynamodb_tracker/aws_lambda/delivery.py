@@ -22,7 +22,7 @@ from pynamodb_tracker.aws_lambda.queue import Queue
 from pynamodb_tracker.aws_lambda.result import Invocation, Reason
 from pynamodb_tracker.aws_lambda.trigger import Record, Replies, TaskId, Trigger, UnreadableEventError
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher, batcher_for
-from pynamodb_tracker.exceptions import TrackerError
+from pynamodb_tracker.exceptions import ConcurrencyLimitReachedError, TrackerError
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.results import fingerprint
 from pynamodb_tracker.model.row import TaskRow
@@ -142,6 +142,8 @@ class RecordRunner(Generic[T]):
             if (pause := self.step._definition.pause()) is None:
                 is_for_caller = self.respond is None and trigger in (triggers.DIRECT, triggers.HTTP)
                 attempt.run_function(self._checked if is_for_caller else self.function, payload)
+                if isinstance(attempt.error, ConcurrencyLimitReachedError):
+                    attempt.hold_back(None)
             else:
                 attempt.hold_back(pause)
         except UnreadableEventError as error:
@@ -302,7 +304,7 @@ class Delivery(Generic[A]):
     def _check_order(self, records: list[Record]) -> None:
         """Refuse replies that would acknowledge a FIFO queue's message before its task has ended."""
         if self._trigger.keeps_groups and any(record.group for record in records):
-            for name in ("locked", "not_ready", "paused", "failed", "released", "unavailable"):
+            for name in ("locked", "not_ready", "paused", "limited", "failed", "released", "unavailable"):
                 replies = self._runner.replies if name == "paused" else self._replies  # the default keeps the order
                 if getattr(replies, name) == "ack":
                     raise ValueError(

@@ -28,6 +28,7 @@ _CODES: Mapping[InvocationStatus, int] = {
     "mismatch": 422,
     "failed": 500,
     "paused": 503,
+    "limited": 503,
     "released": 503,
     "unavailable": 503,
 }

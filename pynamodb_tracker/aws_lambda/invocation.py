@@ -40,7 +40,10 @@ _LAST, _PLACE = 20, 3
 """The third longest time of the last twenty tasks counts."""
 
 _LOOK_AGAIN = timedelta(seconds=5)
-"""The longest `retry_after` if another worker has the task, or the table does not respond."""
+"""The longest `retry_after` if another worker has the task, all slots are taken, or the table does not respond."""
+
+_SLOT_WAIT = timedelta(seconds=2)
+"""How long a handler waits for a slot of a concurrency limit."""
 
 _ASK_AGAIN = timedelta(minutes=1)
 """The longest `retry_after` if the step is paused: somebody may resume it early."""
@@ -229,8 +232,8 @@ class InvocationAttempt(Attempt):
             return False
         return True
 
-    def hold_back(self, pause: "Pause") -> None:
-        """Leave the task as it is, because its step is paused. Create it first if it is missing and may be created."""
+    def hold_back(self, pause: "Pause | None") -> None:
+        """Leave the task as it is, because its step is paused, or has no free slot. Create it if it is missing."""
         try:
             payload = None if self._must_match is None else fingerprint(self._must_match)
             look = partial(self.step._definition.refusal, self.task_id, pause, payload)
@@ -252,6 +255,7 @@ class InvocationAttempt(Attempt):
     def follow(self, run: Run[Any]) -> None:
         """Let the run update the details of this attempt, and create a missing task if it may."""
         super().follow(run)
+        run.slot_wait = _SLOT_WAIT
         if self._attributes is not None:
             run.create = partial(self._create, run)
 
@@ -367,7 +371,7 @@ class InvocationAttempt(Attempt):
 
     def _retry_after(self, task: Any) -> timedelta | None:
         """Return when another try makes sense. A locked task may be done long before its lock expires."""
-        if self.reason == "unavailable":
+        if self.reason in ("unavailable", "limited"):
             return _LOOK_AGAIN
         if isinstance(self.error, exceptions.StepPausedError):
             until = self.error.until

@@ -21,6 +21,7 @@ LEVELS: Mapping[InvocationStatus | None, int] = {
     "not_ready": logging.INFO,
     "waits": logging.INFO,
     "paused": logging.INFO,
+    "limited": logging.INFO,
     "not_found": logging.WARNING,
     "mismatch": logging.WARNING,
     "ignored": logging.WARNING,

@@ -14,6 +14,7 @@ Reason = Literal[
     "not_ready",
     "waits",
     "paused",
+    "limited",
     "not_found",
     "mismatch",
     "ignored",

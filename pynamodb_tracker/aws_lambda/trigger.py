@@ -181,6 +181,9 @@ class Replies:
     """The task waits for other tasks or for its next occurrence. It becomes due by itself."""
     paused: Reply | None = None
     """The step is paused. The task exists, and a worker or a schedule can run it after the pause."""
+    limited: Reply | None = None
+    """All slots of the step's concurrency limit are taken. The task exists, or was created, and a worker or a schedule
+    can run it."""
     not_found: Reply | None = None
     """There is no such task."""
     mismatch: Reply | None = None

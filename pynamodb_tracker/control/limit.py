@@ -54,9 +54,9 @@ STILL_TAKEN = "#lock = :token AND attribute_exists(#until)"
 class ConcurrencyLimit:
     """A limit on how many tasks run at the same time. All steps that use it and all programs share it.
 
-    Workers, `run_all`, `arun_all` and `retry_handler` take one of the slots before they start a task. `start`, `run`
-    and `handles` ignore the limit. The slots of a worker that died are free again after 30 seconds plus the clock
-    margin.
+    Each run takes one of the slots before it starts its task. Workers, `run_all`, `arun_all` and `retry_handler` wait
+    for one, and handlers wait up to 2 seconds. `start` and `run` do not wait: they raise ConcurrencyLimitReachedError.
+    The slots of a worker that died are free again after 30 seconds plus the clock margin.
 
     Args:
         name: Text of 1 to 255 bytes without `#`. All use cases in a table share the limit with this name.

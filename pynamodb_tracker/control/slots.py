@@ -25,8 +25,9 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.control.limit import LIFETIME, ConcurrencyLimit, SlotTable, StoredSlot, Taken
 from pynamodb_tracker.dynamodb.backoff import RANDOM
 from pynamodb_tracker.dynamodb.forking import in_forked_process
+from pynamodb_tracker.dynamodb.retries import deadline, is_stopped
 from pynamodb_tracker.dynamodb.side_by_side import side_by_side
-from pynamodb_tracker.exceptions import TrackerError
+from pynamodb_tracker.exceptions import ConcurrencyLimitReachedError, NestedConcurrencyLimitError
 from pynamodb_tracker.instrumentation import RunDetails
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.schema import Table
@@ -49,6 +50,9 @@ _LOOKED_AT = 25
 _GLANCE = 0.25
 """Seconds between two checks of which slots to renew or give back. They send no request."""
 
+_PAUSE = 0.7
+"""The average seconds between two looks for a slot in a call that waits for one."""
+
 _IN_A_ROW = 3
 """How many renewals one thread may send, one after another. Even if each takes its full time, all of them end within a
 third of a slot's lifetime."""
@@ -68,6 +72,17 @@ class Waiting(Protocol):
 
     def wake(self) -> None:
         """Look again."""
+
+
+class _Waiter:
+    """A thread that waits for a slot."""
+
+    def __init__(self) -> None:
+        self.woken = threading.Event()
+
+    def wake(self) -> None:
+        """Let it look again."""
+        self.woken.set()
 
 
 class Slot:
@@ -123,6 +138,11 @@ class Slot:
         if os.getpid() == self._process:
             self._slots.leave(self)
 
+    def give_back(self) -> None:
+        """Give it back now, in a request. A forked process has none to give back."""
+        if os.getpid() == self._process:
+            self._slots.give_back_now(self)
+
 
 class LimitSlots:
     """The slots of one limit that this process has."""
@@ -141,13 +161,27 @@ class LimitSlots:
         """The workers that had a slot at the last look, other than this process."""
         self._asked: StoredSlot | None = None
 
-    def take(self, limit: ConcurrencyLimit, user: str) -> Slot | None:
-        """Take a slot, if there is one. Sends no request if one is idle in this process."""
+    def take(self, limit: ConcurrencyLimit, user: str, *, looks_now: bool = False) -> Slot | None:
+        """Take a slot, if there is one. Sends no request if one is idle in this process.
+
+        With `looks_now`, look at the table even if the last look was a moment ago.
+        """
         if (slot := self._idle(limit, user)) is not None:
             return slot
         with self._looking:
             slot = self._idle(limit, user)
-            return self._taken(limit, user) if slot is None and self._may_look(limit) else slot
+            return self._taken(limit, user) if slot is None and (looks_now or self._may_look(limit)) else slot
+
+    def take_within(self, limit: ConcurrencyLimit, user: str, wait: timedelta) -> Slot | None:
+        """Take a slot, and wait that long for one if there is none."""
+        waiter, end = _Waiter(), min(clock.now() + wait, deadline() or clock.NEVER)
+        self.wake_also(waiter)
+        while True:
+            waiter.woken.clear()
+            slot, left = self.take(limit, user, looks_now=True), (end - clock.now()).total_seconds()
+            if slot is not None or left <= 0 or is_stopped():
+                return slot
+            clock.sleep_unless(waiter.woken, min(left, _PAUSE * RANDOM.uniform(0.5, 1.5)))
 
     def may_have(self, limit: ConcurrencyLimit) -> bool:
         """Return whether it is worth trying to take a slot. Sends no request."""
@@ -244,16 +278,32 @@ class LimitSlots:
             for slot in left:
                 del self._mine[slot.number]
         for slot in left:
-            if slot.is_due_elsewhere:
-                self.look_after(2 * LOOK_EVERY)
-            try:
-                self.table.give_back(slot.number, slot.token)
-            except Exception as error:  # noqa: BLE001 - nobody relies on it, whatever the error
-                text = "slot %d of the limit %s could not be given back, and is free once it has expired: %r"
-                log.warning(text, slot.number, self.table.name, error)
+            self._give_back(slot)
         if left and not self.has_any:
             for keeper in _keepers:
                 keeper.woken.set()  # they end
+
+    def give_back_now(self, slot: Slot) -> None:
+        """Give back a slot whose user has ended, and let other threads of this process look for it."""
+        with self._guard:
+            if self._mine.get(slot.number) is not slot:  # it is lost
+                return
+            del self._mine[slot.number]
+            waiting = list(self.waiting)
+        self._give_back(slot)
+        if not slot.is_due_elsewhere:
+            self.next_look = _LONG_AGO
+        for each in waiting:
+            each.wake()
+
+    def _give_back(self, slot: Slot) -> None:
+        if slot.is_due_elsewhere:
+            self.look_after(2 * LOOK_EVERY)
+        try:
+            self.table.give_back(slot.number, slot.token)
+        except Exception as error:  # noqa: BLE001 - nobody relies on it, whatever the error
+            text = "slot %d of the limit %s could not be given back, and is free once it has expired: %r"
+            log.warning(text, slot.number, self.table.name, error)
 
     def due_for_renewal(self) -> list[Slot]:
         """Return the slots of which a third of their lifetime has passed."""
@@ -365,6 +415,15 @@ def slots_of(model: type[TaskRow], limit: ConcurrencyLimit) -> LimitSlots:
         return found
 
 
+def check_caller(user: str, limit: ConcurrencyLimit) -> None:
+    """Raise NestedConcurrencyLimitError in a block that has a slot: it would wait for others that may wait for it."""
+    if used := _of_block.get():
+        raise NestedConcurrencyLimitError(
+            f"{user} needs a slot of the limit {limit.name}, and the block that starts it has a slot of the limit "
+            f"{used[0].table.name}, so both might wait forever: run it after the block, or leave it to a worker"
+        )
+
+
 class StepSlots:
     """The slots of one step's limit, for code that runs its tasks in this process."""
 
@@ -387,18 +446,19 @@ class StepSlots:
         """Take a slot, if there is one."""
         return self._slots.take(self.limit, self._user)
 
+    def take_for(self, task_id: str, wait: timedelta) -> Slot:
+        """Take a slot for a task that somebody starts by its id. Raise ConcurrencyLimitReachedError without one."""
+        slot = self._slots.take_within(self.limit, f"{self._user} {task_id!r}", wait)
+        if slot is None:
+            raise ConcurrencyLimitReachedError(
+                f"cannot start {self._user} of {task_id!r}: {self}; they are held by {self.holders}", task_id=task_id
+            )
+        return slot
+
     @property
     def holders(self) -> str:
         """Who has the slots, as of the last look."""
         return self._slots.holders()
-
-    def check_caller(self) -> None:
-        """Raise a TrackerError in a block that has a slot of this limit, because it would wait for its own end."""
-        if self._slots in _of_block.get():
-            raise TrackerError(
-                f"{self._user} waits for a slot of the limit {self.limit.name}, and the block that calls it has one, "
-                "so both might wait forever: run these tasks after the block, or leave them to a worker"
-            )
 
     def wakes(self, waiting: Waiting) -> None:
         """Wake this, as long as it exists, when a task of this process leaves its slot."""

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, Protocol, TypeVar
 
 from pynamodb.exceptions import PynamoDBException
 
@@ -38,7 +38,7 @@ from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.transitions import Claim, Journal, NewTask, PendingSuccess, StepStatements
 
 if TYPE_CHECKING:
-    from pynamodb_tracker.control.slots import Slot
+    from pynamodb_tracker.control.slots import Slot, StepSlots
     from pynamodb_tracker.execution.observation import Observation
 
 T = TypeVar("T", bound=TaskRow)
@@ -53,6 +53,13 @@ class SlotLostError(KeyboardInterrupt):
     """The slot of a run was lost during its claim, so the run is released, as after a KeyboardInterrupt."""
 
 
+class Limited(Protocol):
+    """A step that has a concurrency limit."""
+
+    def slots(self) -> StepSlots | None:
+        """Return the slots of the limit. Raise NestedConcurrencyLimitError if the block around this has one."""
+
+
 class _GiveBack:
     """A call of `give_back`, which ends a run."""
 
@@ -65,6 +72,15 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
 
     slot: Slot | None = None
     """The slot of a concurrency limit that the run has. It leaves it at its end."""
+
+    limited: Limited | None = None
+    """The step, if it has a concurrency limit that this run does not ignore."""
+
+    slot_wait = timedelta(0)
+    """How long to wait for a slot."""
+
+    own_slot: Slot | None = None
+    """The slot that the run has taken itself. It gives it back as soon as it has recorded its end."""
 
     def __init__(
         self,
@@ -172,13 +188,36 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         slot, self.slot = self.slot, None
         if slot is not None:
             slot.end_use()
-            slot.leave()
+            slot.leave()  # if it was given back, this has no effect
+        self.own_slot = None
 
     def claim(self) -> ExecutionContext[T]:
         """Send the requests of `__enter__`, in any thread. The caller then calls the hooks, or `undo_claim`."""
         self.phase = "begun"
         if instrumentation.hooks:
             self._add_hooks(instrumentation.hooks)
+        if self.limited is not None and self.slot is None:
+            self._take_slot(self.limited)
+        try:
+            return self._claim()
+        except BaseException:
+            if self.journal is None:
+                self.give_back_slot()
+            raise
+
+    def _take_slot(self, limited: Limited) -> None:
+        slots = limited.slots()
+        if slots is not None:
+            self.slot = self.own_slot = slot = slots.take_for(self.task_id, self.slot_wait)
+            slot.run = None if self.observation is None else self.observation.details
+
+    def give_back_slot(self) -> None:
+        """Give back the slot that this run has taken itself, in any thread."""
+        slot, self.own_slot = self.own_slot, None
+        if slot is not None:
+            slot.give_back()
+
+    def _claim(self) -> ExecutionContext[T]:
         claim = partial(
             transitions.claim,
             self.statements,
@@ -221,12 +260,15 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         self._stop_block(journal)
         if issubclass(type(error), LockLostError):  # there is nothing to release
             self.phase = "ended"
+            self.give_back_slot()
             return
         try:
             self._record(journal, transitions.release, error)
         except BaseException as interrupt:
             self._note_interrupted(journal, interrupt)
             raise
+        finally:
+            self.give_back_slot()
 
     def refuse(self, error: BaseException) -> None:
         """Call the hooks of a run whose block never starts, in the context in which it was entered."""
@@ -247,6 +289,8 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
                 self._end_once_more(self.journal, error, call, raised)
             raise
         finally:
+            if self.own_slot is not None:
+                self.give_back_slot()
             if self.statements.model.tracker.use_case.count_transitions:
                 self._count()
 

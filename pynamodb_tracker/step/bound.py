@@ -118,6 +118,7 @@ class BoundStep(StepCommands[T]):
         also_from: States = (),
         heartbeat: bool = False,
         must_match: object = None,
+        ignore_concurrency_limit: bool = False,
     ) -> AbstractContextManager[ExecutionContext[T], bool]: ...
 
     @overload
@@ -131,6 +132,7 @@ class BoundStep(StepCommands[T]):
         also_from: States = (),
         heartbeat: bool = False,
         must_match: object = None,
+        ignore_concurrency_limit: bool = False,
     ) -> AbstractContextManager[ExecutionContext[T], bool | None]: ...
 
     def start(
@@ -143,6 +145,7 @@ class BoundStep(StepCommands[T]):
         also_from: States = (),
         heartbeat: bool = False,
         must_match: object = None,
+        ignore_concurrency_limit: bool = False,
     ) -> AbstractContextManager[ExecutionContext[T], bool | None]:
         """Return a context manager that locks the task, runs the block, records how it ended, and unlocks.
 
@@ -162,23 +165,31 @@ class BoundStep(StepCommands[T]):
                 is one request, and 1 write unit per started KB of the row.
             must_match: A JSON value, such as the payload. The first claim stores its fingerprint. A start with a
                 different one raises PayloadMismatchError in any state of the task, until a `reopen`.
+            ignore_concurrency_limit: Run the task even if all slots of the step's limit are taken, for a person who
+                wants that. The run takes no slot.
 
         Raises:
             TaskNotStartableError: As a subclass: TaskNotFoundError, TaskNotReadyError, TaskLockedError,
-                TaskAlreadySucceededError or TaskIgnoredError.
+                TaskAlreadySucceededError, TaskIgnoredError or ConcurrencyLimitReachedError.
+            NestedConcurrencyLimitError: The step has a limit, and the block around this has a slot of one.
 
         Examples:
             >>> with Order.ship.start("o-2") as ctx:
             ...     ctx.task.tracking_no = "T-1"
         """
         task_id = arguments.check_task_id(task_id)
-        arguments.check_flags(detailed_error=detailed_error, skip_error=skip_error, heartbeat=heartbeat)
+        arguments.check_flags(
+            detailed_error=detailed_error,
+            skip_error=skip_error,
+            heartbeat=heartbeat,
+            ignore_concurrency_limit=ignore_concurrency_limit,
+        )
         of = self._definition
         duration = of.declared.lock_for if lock_for is None else arguments.check_duration("lock_for", lock_for)
         also = of.also_from
         if also_from != ():
             also |= of.codes_to_start_from(also_from)
-        return Run(
+        run = Run(
             of.statements,
             of.declared,
             task_id,
@@ -189,6 +200,9 @@ class BoundStep(StepCommands[T]):
             heartbeat=heartbeat,
             payload=None if must_match is None else fingerprint(must_match),
         )
+        if of.declared.concurrency_limit is not None and not ignore_concurrency_limit:
+            run.limited = of
+        return run
 
     @overload
     def run(self, task_id: str, function: Callable[[ExecutionContext[T]], R], **options: Unpack[RunOptions]) -> R: ...
@@ -206,6 +220,7 @@ class BoundStep(StepCommands[T]):
         also_from: States = (),
         heartbeat: bool = False,
         must_match: object = None,
+        ignore_concurrency_limit: bool = False,
         store_result: bool = False,
     ) -> R | object:
         """Start the task, call the function with the context, and return its result. Other options are as in `start`.
@@ -234,6 +249,7 @@ class BoundStep(StepCommands[T]):
             also_from=also_from,
             heartbeat=heartbeat,
             must_match=must_match,
+            ignore_concurrency_limit=ignore_concurrency_limit,
         ) as ctx:
             result = call_for_result(chosen, ctx) if store_result else call(chosen, ctx)
         return result  # noqa: RET504 - type checkers would take a return in the block for one that may be swallowed
@@ -283,6 +299,7 @@ class BoundStep(StepCommands[T]):
         also_from: States = (),
         heartbeat: bool = False,
         must_match: object = None,
+        ignore_concurrency_limit: bool = False,
         store_result: bool = False,
     ) -> R | object:
         """Start the task as `astart` does, await the function of the context, and return its result.
@@ -301,6 +318,7 @@ class BoundStep(StepCommands[T]):
             also_from=also_from,
             heartbeat=heartbeat,
             must_match=must_match,
+            ignore_concurrency_limit=ignore_concurrency_limit,
         ) as ctx:
             result = await (call_for_result(chosen, ctx) if store_result else call(chosen, ctx))
         return result  # noqa: RET504 - type checkers would take a return in the block for one that may be swallowed
@@ -427,10 +445,10 @@ class BoundStep(StepCommands[T]):
         of, chosen = self._definition, function_of(self, function)
         arguments.check_threads(threads)
         rate = self._check_batch(limit=limit, rate=rate, progress=progress, heartbeat=heartbeat)
+        work = StepWork(of, partial(self.start, heartbeat=heartbeat), chosen)
         if of.pause() is not None:
             return Report(paused=True)
         which: DueOptions = {"since": since, "until": until, "only": only, "error_contains": error_contains}
-        work = StepWork(of, partial(self.start, heartbeat=heartbeat), chosen)
         candidates = of.candidates(threads=threads, limit=limit, **which)
         batch = Batch(work, candidates, limit=limit, rate=rate, progress=progress)
         try:
@@ -467,10 +485,10 @@ class BoundStep(StepCommands[T]):
         of, chosen = self._definition, async_function_of(self, function)
         arguments.check_threads(concurrency, "concurrency")
         rate = self._check_batch(limit=limit, rate=rate, progress=progress, heartbeat=heartbeat)
+        work = StepWork(of, partial(self.astart, heartbeat=heartbeat), partial(call, chosen))
         if self.model.tracker.use_case.pausable and await in_thread(of.pause) is not None:
             return Report(paused=True)
         which: DueOptions = {"since": since, "until": until, "only": only, "error_contains": error_contains}
-        work = StepWork(of, partial(self.astart, heartbeat=heartbeat), partial(call, chosen))
         candidates = of.candidates(threads=concurrency, limit=limit, **which)
         batch = Batch(work, candidates, limit=limit, rate=rate, progress=progress)
         executor = TaskExecutor(batch.dispatcher, concurrency, batch.add)

@@ -41,7 +41,7 @@ class Step:
             is ignored without it.
         branch: No success leads to a branch step by itself. A run chooses it by `ctx.go_to`, and its success is the end
             of the task. Branch steps have the highest numbers.
-        concurrency_limit: Workers and batches run at most as many tasks at the same time as it has slots.
+        concurrency_limit: At most as many tasks run at the same time, in all programs, as it has slots.
 
     Raises:
         TypeError: An argument is unknown, or `concurrency_limit` is not a `ConcurrencyLimit`.

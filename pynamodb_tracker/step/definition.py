@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypedDict, TypeVar, Un
 from pynamodb.constants import STRING
 
 from pynamodb_tracker import arguments, clock, query, transitions
-from pynamodb_tracker.exceptions import StepPausedError, TaskNotStartableError
+from pynamodb_tracker.exceptions import ConcurrencyLimitReachedError, StepPausedError, TaskNotStartableError
 from pynamodb_tracker.execution.retry_policy import RetryPolicy
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import Codes, Status
@@ -62,6 +62,7 @@ if TYPE_CHECKING:
         also_from: States
         heartbeat: bool
         must_match: object
+        ignore_concurrency_limit: bool
 
     class RunOptions(StartOptions, total=False):
         """The options of `run`."""
@@ -171,12 +172,24 @@ class StepDefinition(Generic[T]):
         return pause_of(self.model, self.codes.pending)
 
     def slots(self) -> StepSlots | None:
-        """Return this process's slots of the step's concurrency limit, or None without a limit."""
+        """Return this process's slots of the step's concurrency limit, or None without a limit.
+
+        NestedConcurrencyLimitError if the block around this has a slot.
+        """
         if self.declared.concurrency_limit is None:
             return None
         from pynamodb_tracker.control.slots import StepSlots  # noqa: PLC0415 - few steps have a limit
 
+        self.check_caller()
         return StepSlots(self.model, self.codes.step, self.declared.concurrency_limit)
+
+    def check_caller(self) -> None:
+        """Raise NestedConcurrencyLimitError if this step has a limit, and the block around this has a slot."""
+        if self.declared.concurrency_limit is None:
+            return
+        from pynamodb_tracker.control.slots import check_caller  # noqa: PLC0415 - as above
+
+        check_caller(f"{self.model.__name__}.{self.codes.step}", self.declared.concurrency_limit)
 
     def create(self, task_id: str, attributes: Mapping[str, Any], payload: str | None) -> None:
         """Create a task, pending at this step, for this payload only. Raises the errors of `create`."""
@@ -185,8 +198,11 @@ class StepDefinition(Generic[T]):
         trace = own.pop("trace", None)
         note_created(transitions.create(self.model, task_id, self.codes.pending, None, own, trace=trace, also=also))
 
-    def refusal(self, task_id: str, pause: Pause, payload: str | None) -> TaskNotStartableError:
-        """Read a task of a paused step. Return the error that its claim would raise, or StepPausedError."""
+    def refusal(self, task_id: str, pause: Pause | None, payload: str | None) -> TaskNotStartableError:
+        """Read a task of a step that is paused, or has no free slot. Return the error that its claim would raise.
+
+        If its claim would succeed, return StepPausedError or ConcurrencyLimitReachedError.
+        """
         operation, row = f"start {self.codes.step} of", transitions.get(self.model, task_id)
         if row is None:
             return refusals.not_found(self.statements, task_id, operation)
@@ -194,8 +210,15 @@ class StepDefinition(Generic[T]):
             return refusals.payload_mismatch(row, operation)
         if not (refusals.is_startable(row, self.codes, clock.now()) or row.status in self.also_from):
             return refusals.refusal(self.statements, row, operation)
-        message = f"cannot {operation} {self.model.__name__} {task_id!r}: {pause}"
+        message = f"cannot {operation} {self.model.__name__} {task_id!r}: {pause or self._why_limited}"
+        if pause is None:
+            return ConcurrencyLimitReachedError(message, task_id=task_id, task=row)
         return StepPausedError(message, task_id=task_id, task=row, until=pause.until)
+
+    @property
+    def _why_limited(self) -> str:
+        limit = self.declared.concurrency_limit
+        return "" if limit is None else f"all {limit.slots:,} slots of the limit {limit.name} are taken"
 
     @property
     def is_in_memory(self) -> bool:

@@ -15,6 +15,7 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.retries import stopped_by
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
 from pynamodb_tracker.exceptions import (
+    ConcurrencyLimitReachedError,
     StepPausedError,
     TaskFormatError,
     TaskIgnoredError,
@@ -269,7 +270,7 @@ def _is_own_cancellation(error: BaseException) -> bool:  # of an async function,
     return asyncio is not None and isinstance(error, asyncio.CancelledError) and not is_cancellation(error)
 
 
-_NOT_TAKEN = (StepPausedError, TaskFormatError, TaskIgnoredError, TaskNotFoundError)
+_NOT_TAKEN = (ConcurrencyLimitReachedError, StepPausedError, TaskFormatError, TaskIgnoredError, TaskNotFoundError)
 
 
 def was_taken(error: BaseException | None) -> bool:

@@ -154,6 +154,10 @@ class Candidates:
         """Leave out a task whose run has ended. The index may have been read before that."""
         self._tried.add(task_id)
 
+    def was_tried(self, task_id: str) -> bool:
+        """Return whether a task was tried, or left out, since the ids began."""
+        return task_id in self._tried
+
     def put_back(self, task_id: str) -> None:
         """Take back an id that was not tried, and read the index again."""
         self._tried.discard(task_id)

@@ -360,7 +360,7 @@ class Polling(StepSource):
             if not self.window.may_go:
                 return ANSWER
             task_id = self._abandoned.popleft()
-            if self.cooldown.is_over(task_id):
+            if self.cooldown.is_over(task_id) and not self.candidates.was_tried(task_id):
                 return self._begin(task_id), False
         if self._found < _MOST_PER_SCAN and (found := next(self._scan, None)) is not None:
             if not isinstance(found, str):

@@ -164,7 +164,6 @@ class StepSource:
                 self._note_slot_failure(error, stopped)
                 return None
             if slot is None:
-                slots.check_caller()
                 now, look = clock.now(), slots.next_look
                 self.waits_for_slot, self.look_at = True, look if look > now else now + _LONGEST_LOOK
                 self._note_waiting(slots)

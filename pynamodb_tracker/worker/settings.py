@@ -61,6 +61,9 @@ def functions_by_step(given: object, choose: Callable[[BoundStep[Any], Any], F])
 
 def check_tables(steps: Iterable[BoundStep[Any]]) -> None:
     """Raise an error that would make every poll fail, such as a missing table."""
+    steps = list(steps)
+    for step in steps:
+        step._definition.check_caller()
     for step in steps:
         try:
             step._definition.pause()  # a DefinitionError about its numbers

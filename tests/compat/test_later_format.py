@@ -81,7 +81,7 @@ def refuses(act: Callable[[Any], object]) -> Callable[[Any, Any], None]:
     def case(newer: Any, older: Any) -> None:
         newer.create("o")
         before = stored(newer, "o")
-        with one_format_less(), pytest.raises(TaskFormatError, match=r"Order 'o': a later .* in format 1, and .* to 0"):
+        with one_format_less(), pytest.raises(TaskFormatError, match=r"Order 'o': a later .* in format 1, but .* to 0"):
             act(older)
         assert stored(newer, "o") == before
 

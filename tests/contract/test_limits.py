@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import copy_context
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -17,20 +18,33 @@ from typing import Any
 import pytest
 from pynamodb.exceptions import UpdateError
 
-from pynamodb_tracker import AsyncWorker, ConcurrencyLimit, Report, Step, Task, UseCase, Worker
+from pynamodb_tracker import (
+    AsyncWorker,
+    ConcurrencyLimit,
+    ConcurrencyLimitReachedError,
+    Report,
+    Step,
+    Task,
+    TaskNotFoundError,
+    UseCase,
+    Worker,
+)
 from pynamodb_tracker import clock as time_of_day
+from pynamodb_tracker.aws_lambda import Replies, handles
 from pynamodb_tracker.control import limit, slots
 from pynamodb_tracker.control.limit import SlotTable, StoredSlot, Taken
 from pynamodb_tracker.control.slots import IDLE_FOR, LIFETIME, LOOK_EVERY, USED_FOR, LimitSlots, renew_due
 from pynamodb_tracker.dynamodb.retries import deadline
+from pynamodb_tracker.dynamodb.side_by_side import side_by_side
 from pynamodb_tracker.model.worker_name import this_worker, working_as
-from pynamodb_tracker.testing import StoppedClock
+from pynamodb_tracker.testing import StoppedClock, http_event
 from pynamodb_tracker.work.candidates import ClaimWindow
 from pynamodb_tracker.work.source import StepSource
 from pynamodb_tracker.work.task_executor import TaskExecutor
 from pynamodb_tracker.worker.settings import WorkerSettings
 from pynamodb_tracker.worker.shutdown import Messages
 from pynamodb_tracker.worker.team import ThreadTeam
+from tests.aws_lambda.events import sqs
 from tests.support.processes import until as poll_until
 from tests.support.recorder import Requests, recorded
 from tests.support.rows import all_rows, put, remove
@@ -57,6 +71,12 @@ class Refund(BankTask):
     use_case_id = UseCase("refund")
 
     pay = Step(100, concurrency_limit=bank)
+
+
+class Letter(BankTask):
+    use_case_id = UseCase("letter")
+
+    send = Step(100, concurrency_limit=ConcurrencyLimit("post", 2))
 
 
 TABLES = [BankTask]
@@ -177,7 +197,7 @@ def test_a_slot_is_kept_for_the_next_task_and_no_request_is_sent_for_it() -> Non
     assert [about_slots(requests), requests.operations.count("UpdateItem")] == [2, 62]
 
 
-def test_without_a_limit_nothing_is_imported_or_sent_and_start_and_run_never_look(other: LimitSlots) -> None:
+def test_without_a_limit_nothing_is_imported_or_sent(other: LimitSlots) -> None:
     script = (
         "import sys; from pynamodb_tracker import Step, Task, UseCase, Worker\n"
         "class T(Task):\n    class Meta: table_name = 't'; region = 'us-east-1'\n"
@@ -188,13 +208,123 @@ def test_without_a_limit_nothing_is_imported_or_sent_and_start_and_run_never_loo
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0  # noqa: S603 - a script of ours
     assert other.take(bank, "")
     assert other.take(bank, "")
-    Order.create_many(["o-1", "o-2"])
+    for task_id in ("o-1", "o-2"):
+        Order.create(task_id, state=Order.ship.pending)
     with recorded(BankTask) as requests:
-        Order.pay.run("o-1", lambda _: None)
-        with Order.pay.start("o-2"):
-            pass
+        Order.ship.run("o-1", lambda _: None)
         Order.ship.run_all(lambda _: None)
     assert about_slots(requests) == 0
+
+
+async def adone(_ctx: object) -> None:
+    """Do nothing."""
+
+
+async def aenter(**options: Any) -> None:
+    async with Order.pay.astart("o-1", **options):
+        pass
+
+
+def enter(**options: Any) -> None:
+    with Order.pay.start("o-1", **options):
+        pass
+
+
+STARTS: dict[str, Callable[..., object]] = {
+    "start": enter,
+    "run": lambda **options: Order.pay.run("o-1", lambda _: None, **options),
+    "astart": lambda **options: asyncio.run(aenter(**options)),
+    "arun": lambda **options: asyncio.run(Order.pay.arun("o-1", adone, **options)),
+}
+
+
+@pytest.mark.parametrize("start", STARTS.values(), ids=STARTS)
+def test_a_task_that_is_started_by_its_id_takes_a_slot_and_gives_it_back(start: Callable[..., object]) -> None:
+    Order.create("o-1")
+    with recorded(BankTask) as requests:
+        start()
+    assert (requests.operations, about_slots(requests), held()) == (["UpdateItem"] * 4, 2, [])
+    assert not mine().has_any
+
+
+@pytest.mark.parametrize("start", STARTS.values(), ids=STARTS)
+def test_a_task_does_not_start_without_a_slot_unless_the_limit_is_ignored(
+    clock: StoppedClock, other: LimitSlots, start: Callable[..., object]
+) -> None:
+    assert all(other.take(bank, "") for _ in range(2))
+    Order.create("o-1")
+    began = clock.now()
+    for _ in range(2):
+        with pytest.raises(ConcurrencyLimitReachedError, match="'o-1': all 2 slots of the limit bank are taken"):
+            start()
+    task = Order.get_task("o-1")
+    assert (task.state, task.fence, clock.now()) == (Order.pay.pending, 0, began)
+    with recorded(BankTask) as requests:
+        start(ignore_concurrency_limit=True)
+    assert about_slots(requests) == 0
+    assert Order.get_task("o-1").state == Order.ship.pending
+
+
+@pytest.mark.parametrize("start", STARTS.values(), ids=STARTS)
+def test_a_refused_claim_gives_its_slot_back(start: Callable[..., object]) -> None:
+    with pytest.raises(TaskNotFoundError):
+        start()
+    assert (held(), mine().has_any) == ([], False)
+
+
+def test_as_many_tasks_run_at_once_as_there_are_slots_if_they_are_started_by_their_ids() -> None:
+    Order.create_many(f"o-{number}" for number in range(8))
+    work, refused = Counted(), list[str]()
+
+    def pay(_ctx: object) -> None:
+        work.begin()
+        poll_until(lambda: len(refused) == 6)
+
+    def run(number: int) -> None:
+        try:
+            Order.pay.run(f"o-{number}", pay)
+        except ConcurrencyLimitReachedError as error:
+            refused.append(error.task_id)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (work.most, Order.counts()[Order.ship.pending], held()) == (2, 2, [])
+
+
+def test_a_handler_gives_its_slot_back_before_it_replies_without_any_thread() -> None:
+    handler = handles(Order.pay, task_id="id", create_if_missing=True)(lambda *_: "paid")
+    with recorded(BankTask) as requests:
+        assert handler({"id": "o-1"}, None) == "paid"
+    assert (about_slots(requests), held(), mine().has_any) == (2, [], False)
+
+
+def test_a_handler_waits_two_seconds_for_a_slot_and_each_trigger_gets_its_reply(
+    clock: StoppedClock, other: LimitSlots
+) -> None:
+    handler = handles(Order.pay, task_id="body.id", create_if_missing=True)(lambda *_: "paid")
+    queue = handles(Order.pay, task_id="id", create_if_missing=True)(lambda *_: "paid")
+    Order.create("o-1")
+    Order.pay.run("o-1", lambda _: "paid", store_result=True)
+    taken = [other.take(bank, "") for _ in range(2)]
+    began = clock.now()
+    found = handler(http_event({"id": "o-2"}), None)
+    assert (found["statusCode"], found["headers"]["retry-after"]) == (503, "5")
+    assert clock.now() - began == 2 * SECOND
+    assert Order.get_task("o-2").fence == 0
+    with pytest.raises(ConcurrencyLimitReachedError):
+        queue({"id": "o-2"}, None)
+    assert len(queue(sqs({"id": "o-2"}), None)["batchItemFailures"]) == 1
+    acknowledged = handles(Order.pay, task_id="id", create_if_missing=True, replies=Replies(limited="ack"))(print)
+    assert acknowledged(sqs({"id": "o-3"}), None)["batchItemFailures"] == []
+    assert Order.get_task("o-3").state == Order.pay.pending
+    assert handler(http_event({"id": "o-1"}), None)["body"] == '"paid"', "what is done needs no slot"
+    for slot in taken:
+        assert slot is not None
+        slot.give_back()
+    assert handler(http_event({"id": "o-2"}), None)["statusCode"] == 200
 
 
 @pytest.mark.parametrize("kind", ["batch", "worker"])
@@ -252,7 +382,7 @@ def test_waiting_for_a_slot_is_logged_once_with_who_holds_the_slots(
     caplog.set_level(logging.INFO, "pynamodb_tracker")
 
     def leave() -> None:
-        poll_until(lambda: clock.advance(SECOND / 4) or any("waits" in each for each in caplog.messages))
+        poll_until(lambda: any("waits" in each for each in caplog.messages))
         clock.advance(5 * SECOND)
         slot.leave()
 
@@ -337,19 +467,20 @@ def test_threads_renew_slots_give_back_idle_ones_and_end(
 def test_returns_without_a_response_do_not_stop_renewals(
     clock: StoppedClock, keepers: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    three, hanging = ConcurrencyLimit("bank", 3), threading.Event()
+    three, is_sent, over = ConcurrencyLimit("bank", 3), threading.Event(), threading.Event()
     monkeypatch.setattr(slots, "_keepers", keepers)
-    monkeypatch.setattr(SlotTable, "give_back", lambda *_: hanging.wait(60))
-    taken = [mine().take(three, "mine") for _ in range(3)]
-    for slot in taken[1:]:
+    monkeypatch.setattr(SlotTable, "give_back", lambda *_: is_sent.set() or over.wait(60))
+    used, *idle = (mine().take(three, "mine") for _ in range(3))
+    for slot in idle:
         assert slot is not None
         slot.leave()
-    used = taken[0]
     assert used is not None
+    clock.advance(IDLE_FOR)
+    poll_until(is_sent.is_set)
     until = used.until
-    poll_until(lambda: clock.advance(SECOND / 2) or used.until >= until + USED_FOR)
-    assert used.is_held
-    hanging.set()
+    clock.advance(USED_FOR)
+    poll_until(lambda: used.until > until)
+    over.set()
     used.leave()
     poll_until(lambda: clock.advance(SECOND / 8) or not mine().has_any)
 
@@ -445,22 +576,67 @@ def test_a_block_does_not_begin_once_its_slot_has_expired(
     assert (begun, task.state, task.attempt, task.release_count) == ([], Order.pay.pending, 0, 1)
 
 
-def test_a_block_does_not_wait_for_a_slot_of_the_limit_that_it_uses_itself(
-    clock: StoppedClock, other: LimitSlots
-) -> None:
-    async def apay_back(_ctx: object) -> None:
-        await Refund.pay.arun_all(Counted().aio)
+def nested(run: Callable[[], object]) -> Callable[[Any], None]:
+    """Return a function that runs other tasks, and notes what it sends."""
 
-    assert other.take(bank, "") is not None
-    Order.create_many(["o-1", "o-2"])
+    def work(_ctx: object) -> None:
+        with recorded(BankTask) as requests:
+            try:
+                run()
+            finally:
+                assert requests == []
+
+    return work
+
+
+NESTED: dict[str, Callable[[], object]] = {
+    "run": lambda: Refund.pay.run("r-1", print),
+    "start": lambda: Refund.pay.start("r-1").__enter__(),
+    "arun": lambda: asyncio.run(Refund.pay.arun("r-1", Counted().aio)),
+    "run_all": lambda: Refund.pay.run_all(print),
+    "arun_all": lambda: asyncio.run(Refund.pay.arun_all(Counted().aio)),
+    "Worker": lambda: Worker({Refund.pay: print}).run(until_idle=True),
+    "AsyncWorker": lambda: asyncio.run(AsyncWorker({Refund.pay: Counted().aio}).run(until_idle=True)),
+    "a worker of another limit": lambda: Worker({Letter.send: print}).run(until_idle=True),
+    "a thread in a copy of the context": lambda: side_by_side(lambda _: Refund.pay.run("r-1", print), [1, 2]),
+}
+
+
+@pytest.mark.parametrize("run", NESTED.values(), ids=NESTED)
+def test_a_block_that_has_a_slot_starts_no_task_that_needs_one(run: Callable[[], object]) -> None:
+    Order.create("o-1")
     Refund.create("r-1")
-    with without_waiting(clock):
-        Order.pay.run_all(lambda _: Refund.pay.run_all(print), limit=1)
-        clock.advance(2 * LOOK_EVERY)
-        asyncio.run(Order.pay.arun_all(apay_back, only=[Order.pay.pending]))
-    text = "Refund.pay waits for a slot of the limit bank, and the block that calls it has one"
-    assert [text in str(order.last_error) for order in Order.get_many(["o-1", "o-2"])] == [True, True]
-    assert len(held()) == 1
+    Letter.create("l-1")
+    assert Order.pay.run_all(nested(run)).failed == ["o-1"]
+    error = Order.get_task("o-1").errors[-1]
+    assert error.type == "NestedConcurrencyLimitError"
+    assert "and the block that starts it has a slot of the limit bank, so both might wait forever" in error.message
+    assert (Refund.get_task("r-1").fence, held()) == (0, [])
+
+
+def test_a_block_on_an_event_loop_that_has_a_slot_starts_no_task_that_needs_one() -> None:
+    async def pay(_ctx: object) -> None:
+        with recorded(BankTask) as requests:
+            try:
+                async with Refund.pay.astart("r-1"):
+                    pass
+            finally:
+                assert requests == []
+
+    Order.create("o-1")
+    Refund.create("r-1")
+    asyncio.run(Order.pay.arun_all(pay))
+    assert Order.get_task("o-1").errors[-1].type == "NestedConcurrencyLimitError"
+
+
+def test_a_block_without_a_slot_and_one_that_has_ended_start_tasks_that_need_one() -> None:
+    Order.create("o-1", state=Order.ship.pending)
+    Order.create("o-2")
+    Refund.create_many(["r-1", "r-2"])
+    assert Order.ship.run_all(lambda _: Refund.pay.run_all(print, limit=1)).succeeded == ["o-1"]
+    late = list[Any]()
+    assert Order.pay.run_all(lambda _: late.append(copy_context())).succeeded == ["o-2"]
+    assert late[0].run(Refund.pay.run_all, print).succeeded == ["r-2"]
 
 
 def test_a_slot_of_a_task_that_an_event_loop_does_not_begin_any_more_is_given_back(

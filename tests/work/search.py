@@ -76,9 +76,6 @@ class Slots:
     def wakes(self, waiting: Any) -> None:
         self.woken = waiting
 
-    def check_caller(self) -> None:
-        """Let anybody wait."""
-
 
 @dataclass
 class Thread:

@@ -202,7 +202,8 @@ class Selection:
         """Yield the source of the named tasks, or that of the due tasks and one of the ignored tasks."""
         of, began, start = self.step._definition, clock.now(), partial(self.step.start, heartbeat=heartbeat)
         if self.ids is not None:
-            yield GivenIds(StepWork(of, start, function, is_named=True), self.ids)
+            named = partial(start, ignore_concurrency_limit=True)
+            yield GivenIds(StepWork(of, named, function, is_named=True), self.ids)
             return
         yield OnceThrough(StepWork(of, start, function), self.candidates(threads))
         if self.ignored:
