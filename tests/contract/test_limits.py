@@ -398,18 +398,21 @@ def test_waiting_for_a_slot_is_logged_once_with_who_holds_the_slots(
 
 def test_a_worker_that_has_handed_a_slot_on_looks_again_after_four_seconds(clock: StoppedClock) -> None:
     one = ConcurrencyLimit("bank", 1)
-    source: Any = StepSource(SimpleNamespace(slots=None, name="Order.pay", log_fields={}), ClaimWindow(1))  # type: ignore[arg-type]
+    work = SimpleNamespace(slots=slots.StepSlots(Order, "pay", one), name="Order.pay", log_fields={})
+    source: Any = StepSource(work, SimpleNamespace(window=ClaimWindow(1)))  # type: ignore[arg-type]  # all they need
+    source.has_next = lambda _stopped: True
+    source._ahead = "o-1", False
     slot = mine().take(one, "mine")
     assert slot is not None
     began = clock.now()
-    assert source._take_slot(slots.StepSlots(Order, "pay", one), threading.Event()) is None
+    assert source.next(threading.Event()) is None
     assert source.look_at <= began + 4 * SECOND
     slot.is_wanted = True
     clock.advance(USED_FOR)
     slot.leave()
     mine().give_back(at_once=False)
     began = clock.now()
-    assert source._take_slot(slots.StepSlots(Order, "pay", one), threading.Event()) is None
+    assert source.next(threading.Event()) is None
     assert began < source.look_at <= began + 4 * SECOND
 
 
