@@ -487,7 +487,7 @@ def test_a_signal_that_a_task_awaits_is_sent_by_whom_the_page_knows(
     assert ("waits for the signal approved" in text_of(page).lower(), "Send paid" in page.text) == (True, False)
     form = fields_of(page, "/Order/signal")
     wrong = client.post("/Order/signal", data={**form, "value": "<" * 1100})
-    assert (wrong.status_code, "at most 1,024 are stored" in text_of(wrong)) == (400, True)
+    assert (wrong.status_code, "but at most 1,024" in text_of(wrong)) == (400, True)
     assert ('aria-invalid="true"' in wrong.text, 'value="&lt;&lt;' in wrong.text) == (True, True)
 
     answer = client.post("/Order/signal", data={**form, "value": '{"by mail": "<b>", "secret": 1}'})
