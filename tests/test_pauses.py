@@ -20,7 +20,6 @@ WAITS_FOR_WORK = {
     "execution/heartbeat.py": "the next heartbeat",
     "task/guarded.py": "a table that is being created",
     "work/dispatcher.py": "the next poll, the index, and the turn of a rate",
-    "work/polling.py": "others who have met this worker",
     "work/source.py": "slots, and others who have met this worker",
 }
 """Where the package may sleep besides, and for what."""
