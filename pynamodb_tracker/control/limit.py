@@ -35,7 +35,8 @@ LIFETIME = timedelta(seconds=30)
 """How long a slot is held without being renewed. After that and the margin, others may take it."""
 
 WITHIN = timedelta(seconds=3)
-"""How long a renewal or a return may take, including retries. Other slots wait for it."""
+"""How long a renewal may take, including retries. Other slots wait for it. A return may take twice as long: nobody
+repeats it, and a slot that is not given back is free only when it has expired."""
 
 _RANGE_KEY = "#limit"
 _LONGEST_NAME = 255
@@ -156,7 +157,7 @@ class SlotTable:
 
     def give_back(self, number: int, token: str) -> None:
         """Give a slot back, unless somebody else already has it."""
-        with ending_by(clock.now() + WITHIN):
+        with ending_by(clock.now() + 2 * WITHIN):
             self._send_update(number, "REMOVE #until, #worker, #wanted", MINE, {"token": token})
 
     def ask_for(self, seen: StoredSlot) -> None:
