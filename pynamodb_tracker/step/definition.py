@@ -210,15 +210,10 @@ class StepDefinition(Generic[T]):
             return refusals.payload_mismatch(row, operation)
         if not (refusals.is_startable(row, self.codes, clock.now()) or row.status in self.also_from):
             return refusals.refusal(self.statements, row, operation)
-        message = f"cannot {operation} {self.model.__name__} {task_id!r}: {pause or self._why_limited}"
-        if pause is None:
-            return ConcurrencyLimitReachedError(message, task_id=task_id, task=row)
-        return StepPausedError(message, task_id=task_id, task=row, until=pause.until)
-
-    @property
-    def _why_limited(self) -> str:
-        limit = self.declared.concurrency_limit
-        return "" if limit is None else f"all {limit.slots:,} slots of the limit {limit.name} are taken"
+        cannot = f"cannot {operation} {self.model.__name__} {task_id!r}"
+        if pause is not None:
+            return StepPausedError(f"{cannot}: {pause}", task_id=task_id, task=row, until=pause.until)
+        return ConcurrencyLimitReachedError(f"{cannot}: {self.slots()}", task_id=task_id, task=row)
 
     @property
     def is_in_memory(self) -> bool:

@@ -341,5 +341,5 @@ def _next(
             raise refusals.in_group(row, operation, "its turn has passed: reopen lets an ignored one enter at the end")
         if refusals.is_due(row, now, on_time=on_time):
             return row.status
-        raise refusals.not_due(statements, row, operation)
+        raise refusals.not_due(row, operation)
     raise refusals.refusal(statements, row, operation)

@@ -207,11 +207,11 @@ def unlock(
     if row.status != codes.in_progress:
         raise refusal(statements, row, operation)
     if worker is not None and row.worker != worker:
-        raise held_by_another(statements, row, operation, worker)
+        raise held_by_another(row, operation, worker)
     if fencing_token is not None and row.lock != fencing_token:
-        raise held_by_another(statements, row, operation, f"the claim with fencing token {fencing_token}")
+        raise held_by_another(row, operation, f"the claim with fencing token {fencing_token}")
     if worker is fencing_token is None and not is_abandoned(row, codes, now):
-        raise lock_is_valid(statements, row, operation)
+        raise lock_is_valid(row, operation)
     entry = _entry("unlocked", row, codes.step, now, reason=reason, by=by)
     if unlocked := _move(statements, statements.unlock(row), row, entry, keeps_last_error=True):
         return unlocked
@@ -222,7 +222,7 @@ def unlock(
     if found.status in (codes.pending, codes.failed) or _has(found, entry):  # a repeated request met its own success
         return found
     if found.status == codes.in_progress:
-        raise held_by_another(statements, found, operation, f"the claim of {row.worker} that was to be unlocked")
+        raise held_by_another(found, operation, f"the claim of {row.worker} that was to be unlocked")
     raise refusal(statements, found, operation)
 
 

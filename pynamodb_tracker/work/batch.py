@@ -12,7 +12,7 @@ from pynamodb_tracker.work.attempt import Attempt
 from pynamodb_tracker.work.candidates import Candidates
 from pynamodb_tracker.work.dispatcher import Dispatcher
 from pynamodb_tracker.work.outcomes import Report
-from pynamodb_tracker.work.source import OnceThrough, StepWork
+from pynamodb_tracker.work.source import FAILURES_IN_A_ROW, OnceThrough, StepWork
 
 log = logging.getLogger("pynamodb_tracker")
 
@@ -24,10 +24,6 @@ def add_to(report: Report, attempt: Attempt) -> None:
         getattr(report, attempt.outcome).append(attempt.task_id)
     elif isinstance(attempt.error, Exception):
         report.refused[attempt.task_id] = attempt.error
-
-
-_FAILURES_IN_A_ROW = 4
-"""After so many claims in a row that failed for good, no others will do better: a policy or a table is missing."""
 
 
 class Batch:
@@ -62,7 +58,7 @@ class Batch:
         # A retry changes nothing, and it is not because of the task's row.
         is_for_good = isinstance(failed, PynamoDBException) and not (is_temporary(failed) or is_invalid(failed))
         self._failures = self._failures + 1 if is_for_good else 0
-        if self._failures == _FAILURES_IN_A_ROW:
+        if self._failures == FAILURES_IN_A_ROW:  # no other claim will do better
             self._has_ended = True
             self.dispatcher.close()
         if self._progress is not None:

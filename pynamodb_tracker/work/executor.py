@@ -30,7 +30,7 @@ log = logging.getLogger("pynamodb_tracker")
 GIVE_BACK_WITHIN = 5.0
 """Seconds that releasing tasks may take. If the network is down, their locks expire instead."""
 
-_GLANCE = 0.5
+GLANCE = 0.5
 """Seconds after which a wait pauses: on Windows, a signal does not interrupt it, and its handler would have to wait."""
 
 OnEnded = Callable[[Attempt], object]
@@ -168,7 +168,7 @@ class ThreadExecutor(Executor):
     def _wait_for_end(self) -> None:
         while not self.has_ended:
             with suppress(queue.Empty):
-                self._changes.get(timeout=_GLANCE)
+                self._changes.get(timeout=GLANCE)
 
     def start(self) -> None:
         """Start the first thread, or the next one if there may be more."""

@@ -29,7 +29,7 @@ from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_temporary
 from pynamodb_tracker.exceptions import DefinitionError, TaskError, TaskFormatError, TaskNotReadyError
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.work.candidates import ANSWER, Candidates, Next
-from pynamodb_tracker.work.source import EARLIEST, Found, StepSource, StepWork
+from pynamodb_tracker.work.source import EARLIEST, FAILURES_IN_A_ROW, Found, StepSource, StepWork
 from pynamodb_tracker.writes.participants import MadeDue
 
 log = logging.getLogger("pynamodb_tracker")
@@ -60,9 +60,6 @@ _FOLLOW_UP_LIFETIME = timedelta(seconds=2)
 
 _MOST_FOLLOW_UPS = 1000
 """More of them are left to the index."""
-
-_FAILURES_IN_A_ROW = 4
-"""After this many failed claims since the last successful poll, we blame the table, not a task."""
 
 _SHORTEST = timedelta(seconds=0.5)
 """The first pause, and the time over which workers spread that wait for the same moment."""
@@ -349,7 +346,7 @@ class Polling(StepSource):
             return
         pause = self._outage.note_failure(error)
         self._failures += 1
-        if is_temporary(error) or self._failures >= _FAILURES_IN_A_ROW:
+        if is_temporary(error) or self._failures >= FAILURES_IN_A_ROW:
             self._cut(pause)
 
     def _next_id(self) -> Found:

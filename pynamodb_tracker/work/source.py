@@ -41,6 +41,9 @@ _LONGEST_LOOK = timedelta(seconds=4)
 _GLANCE = 0.5
 """Seconds to pause after a failed request for a slot."""
 
+FAILURES_IN_A_ROW = 4
+"""After so many failed claims in a row, we blame the table or a policy, not a task."""
+
 
 class StepWork:
     """One step and the function to run on its tasks."""

@@ -14,13 +14,12 @@ from enum import Enum, auto
 from types import FrameType
 from typing import Any, Generic, TypeVar
 
+from pynamodb_tracker.work.executor import GLANCE
+
 M = TypeVar("M")
 
 Handler = Callable[[int, FrameType | None], object] | signal.Handlers
 """A function of the signal number and the frame, or signal.SIG_IGN."""
-
-_GLANCE = 0.5
-"""Seconds after which a wait pauses: on Windows, a signal does not interrupt it, and its handler would have to wait."""
 
 AT_ONCE = "the second interrupt: the worker leaves at once, and running tasks stay locked until their locks expire"
 """The text of a KeyboardInterrupt that no function raised. A class of its own would change the exit code."""
@@ -127,7 +126,7 @@ class MessageQueue(Generic[M]):
     def get(self, deadline: float | None = None) -> M | None:
         """Wait for the next message, or return None at the deadline, a value of `time.monotonic()`."""
         while True:
-            left = _GLANCE if deadline is None else min(_GLANCE, deadline - time.monotonic())
+            left = GLANCE if deadline is None else min(GLANCE, deadline - time.monotonic())
             try:
                 return self._messages.get(timeout=max(0.0, left))
             except queue.Empty:

@@ -31,6 +31,7 @@ from pynamodb_tracker.writes.lock import Claim, Journal
 from pynamodb_tracker.writes.statements import StepStatements, get
 from pynamodb_tracker.writes.transition import Transition
 
+E = TypeVar("E", bound=TaskNotStartableError)
 T = TypeVar("T", bound=TaskRow)
 
 log = logging.getLogger("pynamodb_tracker")
@@ -119,12 +120,11 @@ def is_other_payload(statements: StepStatements[T], row: T, payload: str) -> boo
 
 def payload_mismatch(row: TaskRow, operation: str) -> PayloadMismatchError:
     """Return the error for a step that was first started with another payload."""
-    return PayloadMismatchError(
-        f"cannot {operation} {type(row).__name__} {row.task_id!r}: it was started with another payload before. Send "
-        "that one again, or use another task id; reopen lets a failed or ignored task start with a new payload",
-        task_id=row.task_id,
-        task=row,
+    why = (
+        "it was started with another payload before. Send that one again, or use another task id; reopen lets a failed "
+        "or ignored task start with a new payload"
     )
+    return _about(row, PayloadMismatchError, operation, why)
 
 
 def not_startable(statements: StepStatements[T], task_id: str, operation: str) -> TaskNotStartableError:
@@ -161,7 +161,7 @@ def refusal(statements: StepStatements[T], row: T, operation: str, if_held: str 
         why = f" ({row.last_error})" if row.last_error else ""
         message += f" since {row.update_time}{why}; reopen gives it a fresh set of attempts"
     elif status in (codes.pending, codes.failed):
-        return not_due(statements, row, operation)
+        return not_due(row, operation)
     else:
         kind = TaskNotReadyError
         message += f", and {codes.step} comes after that"
@@ -171,35 +171,22 @@ def refusal(statements: StepStatements[T], row: T, operation: str, if_held: str 
 def cancelled(row: TaskRow, operation: str) -> TaskIgnoredError:
     """Return the error for a cancelled task in a state that could start otherwise."""
     when = "" if row.cancel_time is None else f" at {clock.in_words(row.cancel_time)}"
-    return TaskIgnoredError(
-        f"cannot {operation} {type(row).__name__} {row.task_id!r}: it is {row.tracker.name_of(row.status)}, and was "
-        f"cancelled{when}; only reopen lets it start again",
-        task_id=row.task_id,
-        task=row,
-    )
+    why = f"it is {row.tracker.name_of(row.status)}, and was cancelled{when}; only reopen lets it start again"
+    return _about(row, TaskIgnoredError, operation, why)
 
 
-def not_due(statements: StepStatements[T], row: T, operation: str) -> TaskNotReadyError:
+def not_due(row: TaskRow, operation: str) -> TaskNotReadyError:
     """Return the error for a task that may start later."""
     waits_for = row.waits_for
     then = (
         f"due at {row.due_time}; try again then" if waits_for is None else f"waits for {waits_for}; it becomes due then"
     )
-    return TaskNotReadyError(
-        f"cannot {operation} {statements.model.__name__} {row.task_id!r}: it is {row.tracker.name_of(row.status)}, and "
-        f"{then}",
-        task_id=row.task_id,
-        task=row,
-    )
+    return _about(row, TaskNotReadyError, operation, f"it is {row.tracker.name_of(row.status)}, and {then}")
 
 
 def in_group(row: TaskRow, operation: str, advice: str) -> TaskNotReadyError:
     """Return the error for an operation that a task of a group does not allow."""
-    return TaskNotReadyError(
-        f"cannot {operation} {type(row).__name__} {row.task_id!r}: it is in group {row.group!r}; {advice}",
-        task_id=row.task_id,
-        task=row,
-    )
+    return _about(row, TaskNotReadyError, operation, f"it is in group {row.group!r}; {advice}")
 
 
 def kept_changing(statements: StepStatements[T], task_id: str, operation: str, tries: int) -> TaskNotReadyError:
@@ -210,24 +197,22 @@ def kept_changing(statements: StepStatements[T], task_id: str, operation: str, t
     )
 
 
-def held_by_another(statements: StepStatements[T], row: T, operation: str, meant: str) -> TaskLockedError:
+def held_by_another(row: TaskRow, operation: str, meant: str) -> TaskLockedError:
     """Return the error for a task that another worker or claim holds than the one that was meant."""
-    return TaskLockedError(
-        f"cannot {operation} {statements.model.__name__} {row.task_id!r}: it is not held by {meant}; attempt "
-        f"{row.attempt} is {holder(row)}",
-        task_id=row.task_id,
-        task=row,
-    )
+    why = f"it is not held by {meant}; attempt {row.attempt} is {holder(row)}"
+    return _about(row, TaskLockedError, operation, why)
 
 
-def lock_is_valid(statements: StepStatements[T], row: T, operation: str) -> TaskLockedError:
+def lock_is_valid(row: TaskRow, operation: str) -> TaskLockedError:
     """Return the error for a task that is to be unlocked without saying which claim or worker is meant."""
-    return TaskLockedError(
-        f"cannot {operation} {statements.model.__name__} {row.task_id!r}: its lock is valid until "
-        f"{row.lock_expire_time}; if {row.worker} is dead, pass fencing_token={row.lock!r} or worker={row.worker!r}",
-        task_id=row.task_id,
-        task=row,
-    )
+    named = f"pass fencing_token={row.lock!r} or worker={row.worker!r}"
+    why = f"its lock is valid until {row.lock_expire_time}; if {row.worker} is dead, {named}"
+    return _about(row, TaskLockedError, operation, why)
+
+
+def _about(row: TaskRow, kind: type[E], operation: str, why: str) -> E:
+    """Return the error for an operation that the row does not allow."""
+    return kind(f"cannot {operation} {type(row).__name__} {row.task_id!r}: {why}", task_id=row.task_id, task=row)
 
 
 def holder(row: TaskRow) -> str:

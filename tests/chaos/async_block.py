@@ -148,8 +148,8 @@ class AsyncBlock(Block):
         if isinstance(came_upon, TrackerError | PynamoDBException) and outcome(came_upon) == "crash":
             self.left(came_upon)
         elif not self.claimed:
-            came, announced = claim_of_cancelled(error)
-            self.tell("refused", outcome=came, announced=announced, interrupt="CancelledError", notes=notes_of(error))
+            (came, announced), notes = claim_of_cancelled(error), [*notes_of(error)]
+            self.tell("refused", outcome=came, announced=announced, interrupt="CancelledError", notes=notes)
         else:
             what, came = end_of_cancelled(
                 error, self.interrupted or self.ending, self.unbooked, booking=self.ending == "succeed"

@@ -261,7 +261,7 @@ class Block:
         if came == "crash":
             self.tell("crash", trace="".join(traceback.format_exception(error))[-2000:])
         else:
-            why, notes = type(getattr(error, "cause", None) or error).__name__, notes_of(error)
+            why, notes = type(getattr(error, "cause", None) or error).__name__, [*notes_of(error)]
             self.ended(came, why=why, announced=is_announced(error), notes=notes)
 
     def _interrupted(self, error: BaseException, interrupts: Interrupts, at: float) -> None:

@@ -34,6 +34,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from pynamodb_tracker.work import attempt as attempts
+from tests.chaos.outcomes import notes_of
 from tests.conftest import prepare_process
 from tests.engine.actions import Action, Delay, DropResponse
 from tests.engine.engine import Engine, start
@@ -122,13 +123,6 @@ def create(order: Any, attempt: Attempt) -> None:
     if attempt.block == "refused":
         attempt.before = DONE
     order.create(attempt.task_id, state=order.ship.pending if attempt.before == DONE else None)
-
-
-def notes_of(error: BaseException | None) -> Iterator[str]:
-    """Yield the notes of an exception, and of those that it followed."""
-    while error is not None:
-        yield from getattr(error, "__notes__", ())
-        error = error.__cause__ or error.__context__
 
 
 class Lines(logging.Handler):

@@ -1,5 +1,7 @@
 """What an error of the library says about a run: refused, lost, without an answer, or an error that must not occur."""
 
+from collections.abc import Iterator
+
 from botocore.exceptions import ConnectionError as NoConnectionError
 from botocore.exceptions import CredentialRetrievalError, HTTPClientError
 from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException, TransactWriteError
@@ -116,9 +118,11 @@ def is_of_the_network(error: PynamoDBException) -> bool:
     return error.cause_response_code in {OWN_FAULT, *CODES}
 
 
-def notes_of(error: BaseException) -> list[str]:
-    """Return the notes of an error and of its cause, for whoever reads the story of a violation."""
-    return [note for each in (error, error.__cause__) for note in getattr(each, "__notes__", ())]
+def notes_of(error: BaseException | None) -> Iterator[str]:
+    """Yield the notes of an exception, and of those that it followed."""
+    while error is not None:
+        yield from getattr(error, "__notes__", ())
+        error = error.__cause__ or error.__context__
 
 
 def _notes(error: BaseException, told: str) -> bool:

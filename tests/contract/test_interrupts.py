@@ -17,7 +17,8 @@ import pynamodb_tracker
 from pynamodb_tracker.dynamodb.connection import SharedConnection
 from pynamodb_tracker.testing import tables
 from pynamodb_tracker.writes import lock as lock_module
-from tests.chaos.interruptions import BLOCKS, Attempt, Interrupted, found, logged, notes_of, perform, problems
+from tests.chaos.interruptions import BLOCKS, Attempt, Interrupted, found, logged, perform, problems
+from tests.chaos.outcomes import notes_of
 from tests.support.engines import Engine, Moto, quick_session
 from tests.support.orders import orders
 

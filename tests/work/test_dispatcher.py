@@ -18,41 +18,10 @@ from pynamodb_tracker.work.source import Given, OnceThrough, StepWork
 from pynamodb_tracker.writes.lock import new_token
 from pynamodb_tracker.writes.participants import MadeDue
 from tests.support.shop import Order
+from tests.work.search import Slots
 
 PAY, SHIP, DELIVER = Order.tracker.steps
 SOON, NOW = 30.0, clock.now()
-
-
-class FakeSlots:
-    """The slots of a limit, of which the test says whether one is free."""
-
-    next_look = NOW + timedelta(hours=1)
-    limit = SimpleNamespace(name="bank")
-    holders = "nobody"
-
-    def __init__(self, free: int) -> None:
-        self.free = free
-        self.wake: Callable[[], object] = lambda: None
-
-    @property
-    def may_have(self) -> bool:
-        return self.free > 0
-
-    def take(self) -> "FakeSlots | None":
-        if not self.free:
-            return None
-        self.free -= 1
-        return self
-
-    def leave(self) -> None:
-        self.free += 1
-        self.wake()
-
-    def wakes(self, waiting: Any) -> None:
-        self.wake = waiting.wake
-
-    def check_caller(self) -> None:
-        """Let anybody wait."""
 
 
 def source_of(
@@ -185,7 +154,7 @@ def test_a_step_that_waits_for_an_answer_does_not_hold_up_another_one() -> None:
 
 def test_a_task_that_waits_for_a_slot_is_read_again(stopped_clock: StoppedClock, pool: ThreadPoolExecutor) -> None:
     """What was due before a slot is free may have been taken since."""
-    slots, due = FakeSlots(1), ["a", "b", "c"]
+    slots, due = Slots(1), ["a", "b", "c"]
     dispatcher = Dispatcher([source_of(PAY, read=lambda: iter(list(due)), slots=slots)])
     first = dispatcher.take()
     assert first is not None
@@ -228,7 +197,7 @@ def test_an_error_of_the_index_is_raised_where_the_task_was_asked_for() -> None:
 
 
 def test_an_attempt_waits_no_longer_for_a_slot_than_it_takes_to_stop(pool: ThreadPoolExecutor) -> None:
-    dispatcher, stopped = Dispatcher([source_of(PAY, "a", slots=FakeSlots(0))]), threading.Event()
+    dispatcher, stopped = Dispatcher([source_of(PAY, "a", slots=Slots(0))]), threading.Event()
     first = coming(pool, dispatcher)
     assert not stopped.wait(0.01)
     dispatcher.stop()
