@@ -457,7 +457,7 @@ def test_threads_renew_slots_give_back_idle_ones_and_end(
     assert slot is not None
     until, threads = slot.until, [keeper._thread for keeper in keepers]
     clock.advance(USED_FOR)
-    poll_until(lambda: clock.advance(SECOND / 8) or slot.until >= until + USED_FOR)
+    poll_until(lambda: clock.advance(SECOND / 50) or slot.until >= until + USED_FOR)
     slot.leave()
     left = clock.now()
     assert len(held()) == 1
@@ -479,10 +479,10 @@ def test_returns_without_a_response_do_not_stop_renewals(
         slot.leave()
     assert used is not None
     clock.advance(IDLE_FOR)
-    poll_until(is_sent.is_set)
+    poll_until(lambda: clock.advance(SECOND / 50) or is_sent.is_set())  # a thread may begin to wait after `advance`
     until = used.until
     clock.advance(USED_FOR)
-    poll_until(lambda: used.until > until)
+    poll_until(lambda: clock.advance(SECOND / 50) or used.until > until)
     over.set()
     used.leave()
     poll_until(lambda: clock.advance(SECOND / 8) or not mine().has_any)
