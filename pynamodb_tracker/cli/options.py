@@ -16,7 +16,7 @@ import typer
 from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.cli.command import CannotRunError, known_use_cases, steps_of
-from pynamodb_tracker.presentation import times
+from pynamodb_tracker.presentation import exact_json, times
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.task.task import Task
 
@@ -42,7 +42,7 @@ def _parser(read: Callable[[str], T]) -> Callable[[str], T]:
     return parse
 
 
-length, duration = _parser(times.length), _parser(times.duration)
+length, duration, json_value = _parser(times.length), _parser(times.duration), _parser(exact_json.read)
 moment, later = _parser(times.moment), _parser(times.later)
 
 

@@ -48,9 +48,6 @@ VERBS = {
 OF_STEPS = ("pause", "resume")
 """Actions on steps."""
 
-OF_SIGNALS = ("signal",)
-"""Actions on tasks that await a signal."""
-
 FILTER = ("step", "state", "since", "until", "error", "exactly", "newest")
 """The query of a list of tasks, except its cursor."""
 
@@ -59,7 +56,7 @@ FILTER = ("step", "state", "since", "until", "error", "exactly", "newest")
 class ActionRequest:
     """An action that a person requests. The `authorize` function of `dashboard` allows or denies it.
 
-    The page also asks before it shows a button. Then there is no step, signal or task.
+    The page also asks before it shows a button. Then there is no step or task.
     """
 
     user: str
@@ -164,10 +161,7 @@ class Page:
             total=self.cache.total,
             running_since=self.cache.since,
             actions=settings.actions,
-            may={
-                verb: model is not None and self.allows(request, verb, model)
-                for verb in (*VERBS, *OF_STEPS, *OF_SIGNALS)
-            },
+            may={verb: model is not None and self.allows(request, verb, model) for verb in (*VERBS, *OF_STEPS)},
             late_after=_LATE_AFTER,
             refresh=settings.refresh.total_seconds() if live else 0,
             table_name=table.Meta.table_name,

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from pynamodb_tracker.model.references import round_of
+from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.children import Family, family_of
 from pynamodb_tracker.presentation.overview import pauses_at
 from pynamodb_tracker.presentation.task_facts import (
@@ -21,7 +22,7 @@ from pynamodb_tracker.presentation.task_facts import (
 )
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
-from pynamodb_tracker.step.signal import signals_in
+from pynamodb_tracker.step.signal import Signal, signals_in
 from pynamodb_tracker.task.task import Task
 
 HIDDEN = "hidden"
@@ -81,7 +82,7 @@ class TaskView:
     signals: Mapping[str, Any]
     """The received signals."""
     awaits: Sequence[str]
-    """The awaited signals that somebody can send."""
+    """The awaited signals that people can send."""
     round: str
     """The round of signals sent from here."""
     family: Family | None
@@ -138,11 +139,22 @@ def view(model: type[Task], task_id: str, *, hide: frozenset[str], known: Mappin
         # An error may quote the value, for example of a damaged time.
         {name: HIDDEN if name in hide else why for name, why in facts.get("unread", {}).items()},
         {name: HIDDEN if name in hide else without(signal, hide) for name, signal in facts.get("signals", {}).items()},
-        sorted({*facts.get("awaited_signals", ())} & {each.stored_name for each in signals_in(model)}),
+        [name for name in facts.get("awaited_signals", ()) if name in sent_by_people(model)],
         round_of(task),
         family,
         {each.use_case: known[each.use_case] for each in family.children if each.use_case in known} if family else {},
     )
+
+
+def sent_by_people(model: type[Task]) -> Mapping[str, Signal]:
+    """Return the signals that people can send on the page, by their stored names."""
+    return {each.stored_name: each for each in signals_in(model) if each.by_people}
+
+
+def choices_of(model: type[Task], name: str) -> Mapping[str, str]:
+    """Return the values that people choose from for a signal, as JSON by the texts of their buttons."""
+    choices = sent_by_people(model)[name].choices
+    return {choice: exact_json.dumps(value, ensure_ascii=False) for choice, value in choices.items()}
 
 
 def without(value: Any, hide: frozenset[str], depth: int = 0) -> Any:

@@ -39,7 +39,7 @@ from pynamodb_tracker.web.page import (
     time_of,
     whole_number,
 )
-from pynamodb_tracker.web.task_view import HIDDEN, view, without
+from pynamodb_tracker.web.task_view import HIDDEN, choices_of, view, without
 
 _MOST_IDS = 100
 """Ids per search."""
@@ -137,7 +137,7 @@ class Views:
             change=history.change,
             most=MOST,
             live=not refused,
-            **{"given": dict.fromkeys(("step", "until", "reason"), ""), **refused},
+            **{"given": {}, **refused},
         )
 
     def _overview(self, request: Request, model: type[Task]) -> tuple[Answer[Overview], Errors]:
@@ -214,7 +214,7 @@ class Views:
             chosen=chosen,
             pages={name: value for name, value in chosen.items() if name != "cursor"},
             live=not refused,
-            **{"selected": [], **refused},
+            **{"selected": [], "given": {}, **refused},
         )
 
     def task(self, request: Request) -> Response:
@@ -239,7 +239,12 @@ class Views:
             task=found.task,
             done=done,
             most_shown=None if request.query_params.get("all") else _MOST_CHARACTERS,
-            **{"verb": "", "given": "", **refused},
+            sendable={
+                name: choices_of(model, name)
+                for name in found.awaits
+                if page.allows(request, "signal", model, signal=name)
+            },
+            **{"verb": "", "given": {}, "sends": "", **refused},
         )
 
     def workers(self, request: Request) -> Response:

@@ -105,7 +105,7 @@ def test_a_running_order_is_cancelled(open_page: Open) -> None:
     def cancel(_: ExecutionContext[Any]) -> None:
         ada.show("/find", id="o-1")
         assert "goes on until it notices" in ada.text
-        ada.send("/Order/decide", verb="cancel", reason="the customer called")
+        ada.send("/Order/task", verb="cancel", reason="the customer called")
 
     ada = Operator(open_page())
     Order.create("o-1", state=Order.ship.pending)
