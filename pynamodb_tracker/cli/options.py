@@ -16,6 +16,7 @@ import typer
 from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.cli.command import CannotRunError, known_use_cases, steps_of
+from pynamodb_tracker.cli.terminal import warn
 from pynamodb_tracker.presentation import exact_json, times
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.task.task import Task
@@ -43,13 +44,28 @@ def _parser(read: Callable[[str], T]) -> Callable[[str], T]:
 
 
 length, duration, json_value = _parser(times.length), _parser(times.duration), _parser(exact_json.read)
-moment, later = _parser(times.moment), _parser(times.later)
+
+
+def _local(read: Callable[[str, None], datetime]) -> Callable[[str], datetime]:
+    """Return a parser of a time in this machine's zone. It prints the instant if that depends on the zone."""
+
+    @_parser
+    def parse(text: str) -> datetime:
+        found = read(text, None)
+        if times.is_local(text):
+            warn(f"{text} is {clock.in_words(found)}")
+        return found
+
+    return parse
+
+
+moment, later, _end_of_pause = _local(times.moment), _local(times.later), _local(times.end_of_pause)
 
 
 @_parser
 def end_of_pause(text: str) -> datetime:
     """Return a future time like `later`, or NEVER for `resumed`."""
-    end = times.end_of_pause(text)
+    end = _end_of_pause(text)
     if end <= clock.now():
         raise ValueError(f"{text!r} is in the past: write when the pause ends")
     return end

@@ -407,7 +407,7 @@ class Decisions:
         counts, took = answer.value
         history = page.histories[model.__name__]
         history.add(answer.time, counts)
-        change = history.change
+        change = history.change(answer.time)
         return page.show(request, "count.html", model=model, counts=counts, answer=answer, took=took, change=change)
 
 

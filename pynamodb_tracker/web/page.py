@@ -121,7 +121,7 @@ class Page:
             lstrip_blocks=True,
         )
         self._templates.filters |= words.FILTERS
-        self._templates.globals |= {"charts": charts, "Status": Status, "now": clock.now, "NEVER": clock.NEVER}
+        self._templates.globals |= {"charts": charts, "Status": Status, "now": words.now, "NEVER": clock.NEVER}
 
     # Answers.
 
@@ -147,6 +147,7 @@ class Page:
             about |= {name: each for name, each in context.items() if name not in json_form.OF_FORMS}
             found = json_form.plain({**about, "cost": spent, "cost_of_all_views": self.cache.total, **age})
             return Response(exact_json.dumps(found, indent=2), code, media_type=json_form.TYPE)
+        words.AS_OF.set(None if answer is None else answer.time)
         html = self._templates.get_template(template).render(
             url=url,
             to=None if model is None else partial(self.url, request, model),

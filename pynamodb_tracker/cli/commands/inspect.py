@@ -179,7 +179,8 @@ def errors(
             prefix = f"{model.tracker.use_case.name}." if len(models) > 1 else ""
             for state, task in _failed(steps, since, until, damaged):
                 of = f"{prefix}{facts.name_of(state)}"
-                groups.add(of, task.task_id, task.last_error or NO_ERROR, task.update_time)
+                created = task.create_time if (task.attempt or 0) > 1 else None
+                groups.add(of, task.task_id, task.last_error or NO_ERROR, task.update_time, created=created)
         found = groups.sorted()
         if as_json:
             terminal.say_json_array(map(_group_as_json, found[:limit]))
