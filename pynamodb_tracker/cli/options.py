@@ -19,6 +19,7 @@ from pynamodb_tracker.cli.command import CannotRunError, known_use_cases, steps_
 from pynamodb_tracker.cli.terminal import warn
 from pynamodb_tracker.presentation import exact_json, times
 from pynamodb_tracker.status import Status
+from pynamodb_tracker.step.signal import signals_in
 from pynamodb_tracker.task.task import Task
 
 T = TypeVar("T")
@@ -150,6 +151,12 @@ def complete_states(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the names of states, `ship.failed`."""
     found = (f"{step.name}.{status}" for model in _selected(ctx) for step in steps_of(model) for status in Status)
     return [name for name in dict.fromkeys(found) if name.startswith(incomplete)]
+
+
+def complete_signals(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the names of signals."""
+    found = dict.fromkeys(each.stored_name for model in _selected(ctx) for each in signals_in(model))
+    return [name for name in found if name.startswith(incomplete)]
 
 
 def _selected(ctx: typer.Context) -> Iterator[type[Task]]:

@@ -106,7 +106,10 @@ def what_comes_next(
             is_spent = (task.attempt or 0) >= step.max_attempts
             return f"its lock expired; the next run {'ignores it: no attempts left' if is_spent else 'takes it over'}"
         case Status.IN_PROGRESS:
-            return "its worker is running it"
+            since: datetime | None = task.update_time
+            return f"{task.worker or 'a worker'} has run it" + (
+                "" if since is None else f" for {span(clock.now() - since)}"
+            )
         case _:
             if task.waits_for is not None:
                 blocked = f"blocked by {blocked_by}; " if blocked_by and task.waits_for else ""

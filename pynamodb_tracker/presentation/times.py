@@ -84,7 +84,7 @@ def later(text: str, zone: tzinfo | None = UTC) -> datetime:
 
 def end_of_pause(text: str, zone: tzinfo | None = UTC) -> datetime:
     """Parse a time like `later`, or `resumed` or nothing as NEVER, for a pause that lasts until somebody ends it."""
-    return clock.NEVER if text in ("", "resumed") else later(text, zone)
+    return clock.NEVER if text in ("", "resumed") else later(text.removeprefix("until ").strip(), zone)
 
 
 def spread(begin: datetime, a_minute: float, done: int = 0) -> Iterator[datetime]:

@@ -91,9 +91,14 @@ class TaskView:
     """The children's use cases that the page can show, by their stored names."""
 
     @property
+    def may_unlock(self) -> bool:
+        """Whether a worker has the task, dead or alive, so that it can be unlocked."""
+        return self.step is not None and self.task.state.status is Status.IN_PROGRESS
+
+    @property
     def may_end_run(self) -> bool:
-        """Whether a worker has the task, so that its run can be cancelled, or the task unlocked."""
-        return self.step is not None and self.task.state.status is Status.IN_PROGRESS and not self.is_abandoned
+        """Whether a worker may be running the task, so that its run can be cancelled."""
+        return self.may_unlock and not self.is_abandoned
 
     @property
     def may_cancel(self) -> bool:

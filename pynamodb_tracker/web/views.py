@@ -309,6 +309,8 @@ class Views:
             for model in models:
                 tasks = [(task, "") for task in rows_to_show(model, possible).values()]
                 for text in asked:
+                    if text.partition("=")[0] in page.settings.hide:
+                        continue
                     by = list(_found_by(model, text, most + 1))
                     cut |= {text: None} if len(by) > most else {}
                     tasks += [(task, text) for task in by[:most]]

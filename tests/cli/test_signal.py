@@ -16,7 +16,7 @@ def test_a_person_answers_what_a_task_waits_for(store: StoppedClock) -> None:
     assert "waits for the signal paid, or until" in run("show", "o-1").out
     assert "o-2   pay.pending   0s  the signal paid" in run("list", "--waiting").out
     pending = read("status")["use_cases"][0]["states"][0]
-    assert (pending["tasks"], pending["waiting"]) == (2, 1)
+    assert (pending["tasks"], pending["waiting"]) == (2, 2)
 
     ended = run("signal", "o-1", "paid", "--value", '{"amount": "42.50"}', "--by", "ada", "--key", "evt-1")
 

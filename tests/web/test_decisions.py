@@ -42,7 +42,7 @@ def fields_of(page: Any, form: str) -> dict[str, list[str]]:
 def run_slices(client: TestClient, page: Any, **fields: str) -> Any:
     """Send the form of a dry run, and each form that follows, and return the last page."""
     sent = 0
-    while "/Order/bulk" in page.text and '<form method="post" action="/Order/bulk"' in page.text:
+    while "/Order/bulk" in page.text and '<form method="post" action="/Order/bulk' in page.text:
         page = client.post("/Order/bulk", data={**fields_of(page, "/Order/bulk"), **fields})
         assert page.status_code == 200
         sent += 1

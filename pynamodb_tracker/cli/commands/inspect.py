@@ -378,7 +378,8 @@ def _facts(task: Task, family: Family | None, options: Sequence[str]) -> Iterato
     if family and family.children and family.unlisted:
         yield _line("waits for", f"{count(family.unlisted)} more")
     if task.worker:
-        yield _line("last worker", f"{escaped(task.worker)}, claim {task.fence} of this task")
+        label = "held by" if state.status is Status.IN_PROGRESS else "last worker"
+        yield _line(label, f"{escaped(task.worker)}, claim {task.fence} of this task")
     if task.expire_time is not None:
         yield _line("kept until", _time(task.expire_time))
 
@@ -424,14 +425,17 @@ def _attributes(found: Mapping[str, Any]) -> Iterator[Text]:
 
 
 def _failures(task: Task) -> Iterator[Text]:
+    shown = ""
     for failure in task.errors:
         attempt = f", attempt {failure.attempt}" if failure.attempt else ""
         times = f", {failure.count} times until" if failure.count > 1 else ":"
         by = f", by {escaped(failure.worker)}" if failure.worker else ""
         yield Text()
         yield Text.assemble((f"{escaped(failure.step)}{attempt}", "bold"), f"{times} {_time(failure.time)}{by}")
-        for line in failure.traceback.splitlines():
+        is_again = failure.traceback and failure.traceback == shown
+        for line in ["the same traceback"] if is_again else failure.traceback.splitlines():
             yield Text(f"  {escaped(line)}", "dim")
+        shown = failure.traceback or shown
         first, *more = failure.message.split("\n")
         yield Text.assemble("  ", (f"{escaped(failure.type)}: {escaped(first)}".removesuffix(": "), "red"))
         for line in more:

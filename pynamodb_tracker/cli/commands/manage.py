@@ -100,7 +100,9 @@ def create(
 
 def signal(
     task_id: Annotated[str, opt.argument("TASK", "The id of the task.")],
-    signal_name: Annotated[str, opt.argument("SIGNAL", "The name of the awaited signal, as in paid.")],
+    signal_name: Annotated[
+        str, opt.argument("SIGNAL", "The name of the awaited signal, as in paid.", opt.complete_signals)
+    ],
     *,
     value: Annotated[Any, opt.value("JSON", "The value of the signal, at most 1 KB.", opt.json_value)],
     key: Annotated[str | None, opt.value("TEXT", "The sender's id of the event; the same event counts once.")] = None,
@@ -370,8 +372,7 @@ def _for_each_target(
     if asked != NOTHING_ASKED:
         step, ids = asked.found_in(model, words, statuses)
         if asked.dry_run:
-            for task_id in ids:
-                say_id(task_id)
+            warn(f"{count(sum(1 for _ in map(say_id, ids)))} would be changed")
             return
         tasks = with_given(with_rows(model, ids))
         _for_each(tasks, lambda task_id, task, *more: change(step, task, task_id, *more), _THREADS)
