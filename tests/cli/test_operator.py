@@ -47,7 +47,8 @@ def test_the_first_with_an_error_are_reopened_so_many_a_minute(store: StoppedClo
     fail_at_ship(*(f"new-{number}" for number in range(7)), "old-1")
     store.advance(timedelta(minutes=1))
     chosen = ("ship", "--error-contains", "http 503", "--limit", "5")
-    assert len(run("reopen", *chosen, "--dry-run").lines) == 5
+    dry = run("reopen", *chosen, "--dry-run")
+    assert (len(dry.lines), dry.err) == (5, "dry run: 5 tasks would be changed\n")
     assert Order.ship.failed.count() == 8
     ended = run("reopen", *chosen, "--rate", "50/m")
     assert (ended.code, len(ended.lines)) == (0, 5)

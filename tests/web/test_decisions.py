@@ -110,6 +110,20 @@ def test_only_the_claim_that_was_seen_is_unlocked(open_page: Open, shop: Stopped
     shop.advance(timedelta(seconds=1))
 
 
+def test_a_task_whose_lock_has_expired_is_unlocked_and_its_run_cannot_be_cancelled(
+    open_page: Open, shop: StoppedClock
+) -> None:
+    leave(Order.ship, Order.create("o-1", state=Order.ship.pending).task_id)
+    shop.advance(timedelta(hours=1))
+    client = open_page()
+    page = client.get("/Order/task?id=o-1")
+    assert ("Its lock has expired." in text_of(page), "Cancel the run" in page.text) == (True, False)
+    token = re.search(r'name="fencing_token" value="([^"]*)"', page.text)
+    form = {"step": "ship", "task": "o-1", "verb": "unlock", "reason": "dead", "fencing_token": token and token[1]}
+    assert client.post("/Order/task", data=form).status_code == 303
+    assert Order.get_task("o-1").state == Order.ship.pending
+
+
 @pytest.mark.usefixtures("shop")
 def test_selected_tasks_are_changed_whatever_their_ids(open_page: Open) -> None:
     failed(*ODD, "o-1")
@@ -448,10 +462,13 @@ def test_how_many_are_due_at_once_in_spite_of_a_rate_is_said_over_all_slices(
 def test_a_step_is_paused_and_resumed(
     open_page: Open, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert "Pause a step" not in open_page().get("/Order/").text
     client = open_page()
+    assert "no Pause: the use case needs pausable=True" in text_of(client.get("/Order/"))
     monkeypatch.setattr(Order.use_case_id, "pausable", True)
     asked = {"step": "ship", "verb": "pause", "until": "1h", "reason": "the bank is down"}
+    assert client.post("/Order/", data={**asked, "until": ""}).status_code == 303
+    assert Order.pauses()[0].until is None
+    Order.ship.resume()
     for wrong, said in (
         ({"until": "soon"}, "'soon' is not a time"),
         ({"until": "2020-01-01"}, "This is over already"),
@@ -462,6 +479,7 @@ def test_a_step_is_paused_and_resumed(
         assert ("ship</option>" in answer.text, 'aria-invalid="true"' in answer.text) == (True, True)
     assert client.post("/Order/", data=asked).status_code == 303
     [pause] = Order.pauses()
+    assert pause.until
     assert (pause.step, pause.by, pause.reason) == ("ship", "ada", "the bank is down")
     page = client.get("/Order/")
     assert "by ada: the bank is down Resume" in text_of(page)
@@ -471,10 +489,11 @@ def test_a_step_is_paused_and_resumed(
     logged = [json.loads(record.message) for record in caplog.records if record.name == decisions.log.name]
     assert [(each["who"], each["did"], each["step"]) for each in logged] == [
         ("ada", "pause", "ship"),
+        ("ada", "pause", "ship"),
         ("ada", "resume", "ship"),
     ]
     denied = open_page(authorize=lambda asked: asked.action == "resume")
-    assert "Pause a step" not in denied.get("/Order/").text
+    assert "no Pause: you may not pause its steps" in text_of(denied.get("/Order/"))
     answer = denied.post("/Order/", data=asked)
     assert (answer.status_code, "You may not pause steps of Order" in text_of(answer)) == (403, True)
 

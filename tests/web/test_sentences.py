@@ -56,7 +56,7 @@ def test_errors_of_a_sample_say_of_how_many_and_not_since_when(open_page: Open, 
         shop.advance(timedelta(minutes=10))
     client, broken = open_page(), rows(lambda task: "503" in (task.last_error or ""))
     for path in ("/Order/", "/Order/errors"):
-        assert "2 of the 2 read" in text_of(client.get(path))
+        assert re.search("2 (CarrierError: HTTP 503 )?of 2 read", text_of(client.get(path)))
         assert not re.search("new since|the oldest", text_of(client.get(path)))
     chosen = client.get("/Order/errors?step=ship")
     assert f"{len(broken)} CarrierError: HTTP 503" in text_of(chosen)
@@ -216,3 +216,10 @@ def test_tasks_of_a_customer_that_are_not_all_say_so_first(open_page: Open, monk
     rest = open_page(Order).get(link[1].replace("&amp;", "&"))
     assert len(re.findall("data-row", rest.text)) == len(rows(lambda task: task.customer == "c-7"))
     assert "Only the newest" not in rest.text
+
+
+@pytest.mark.usefixtures("shop")
+def test_what_is_hidden_is_not_found_either(open_page: Open) -> None:
+    Order.create_many([{"task_id": f"o-{number}", "customer": "c-7"} for number in range(2)])
+    found = [open_page(hide=hide).get("/find?id=customer%3Dc-7").text.count("data-row") for hide in ((), {"customer"})]
+    assert found == [2, 0]

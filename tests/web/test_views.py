@@ -247,7 +247,7 @@ def test_no_more_of_a_group_is_read_than_is_shown(open_page: Open, monkeypatch: 
     for number in range(5):
         Order.create(f"o-{number}", group="g")
     page = text_of(open_page().get("/Order/group?name=g"))
-    assert "Wait, in order 2 or more, the first created 0s ago; pynamodb-tracker group lists all o-1 o-2" in page
+    assert "Wait, in order 2 or more, the first created 0s ago ; pynamodb-tracker group lists all o-1 o-2" in page
 
 
 @pytest.mark.usefixtures("shop")

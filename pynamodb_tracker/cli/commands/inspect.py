@@ -17,7 +17,7 @@ from pynamodb_tracker.exceptions import TaskNotFoundError
 from pynamodb_tracker.model.row import Membership, membership_of, readable
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation import task_facts as facts
-from pynamodb_tracker.presentation.children import Family, family_of, find_blocked
+from pynamodb_tracker.presentation.children import MOST_CHECKED, Blocked, Family, family_of, find_blocked
 from pynamodb_tracker.presentation.errors import ErrorGroup, ErrorGroups
 from pynamodb_tracker.presentation.listing import NO_ERROR
 from pynamodb_tracker.presentation.overview import pauses_at
@@ -249,7 +249,7 @@ def stuck(
     damaged = tasks.Damaged(own_too=False)
     with command.use_cases(name, use_case_name) as models:
         steps = list(chain.from_iterable(command.steps_among(models, step).values()))
-        blocked = [each for of in models for each in find_blocked([every for every in steps if every.model is of])]
+        blocked = _blocked(models, steps)
         is_any_stuck = False
 
         def all_found() -> Iterator[tuple[BoundStep[Any], Task]]:
@@ -281,6 +281,13 @@ def stuck(
     if is_any_stuck or blocked:
         raise typer.Exit(command.FOUND)
     damaged.exit()
+
+
+def _blocked(models: Sequence[type[Task]], steps: Sequence[BoundStep[Any]]) -> list[Blocked]:
+    checked = [find_blocked([step for step in steps if step.model is model]) for model in models]
+    if any(is_cut for _, is_cut in checked):
+        terminal.warn(f"of the tasks that wait, the first {MOST_CHECKED} were checked: list --waiting lists all")
+    return [each for found, _ in checked for each in found]
 
 
 def _names(models: Sequence[type[Task]]) -> str:

@@ -372,7 +372,7 @@ def _for_each_target(
     if asked != NOTHING_ASKED:
         step, ids = asked.found_in(model, words, statuses)
         if asked.dry_run:
-            warn(f"{count(sum(1 for _ in map(say_id, ids)))} would be changed")
+            warn(f"dry run: {count(sum(1 for _ in map(say_id, ids)))} would be changed")
             return
         tasks = with_given(with_rows(model, ids))
         _for_each(tasks, lambda task_id, task, *more: change(step, task, task_id, *more), _THREADS)

@@ -13,7 +13,7 @@ from pynamodb_tracker.cli.command import location, steps_of, use_cases
 from pynamodb_tracker.cli.tasks import held_back, waiting
 from pynamodb_tracker.cli.terminal import COLOURS, console, say, write
 from pynamodb_tracker.control.item import in_force
-from pynamodb_tracker.presentation.children import Blocked, find_blocked
+from pynamodb_tracker.presentation.children import MOST_CHECKED, Blocked, find_blocked
 from pynamodb_tracker.presentation.overview import Number, behind, limits_in_use, pauses_of, waiting_of
 from pynamodb_tracker.presentation.task_facts import BRANCH, GAVE_UP, is_branch, name_of
 from pynamodb_tracker.presentation.text import age, count, escaped, stamp
@@ -82,7 +82,7 @@ def _waits(model: type[Task], counts: Mapping[State[Any], Any]) -> dict[State[An
 
 def _blocked(model: type[Task], waits: Mapping[State[Any], Number]) -> list[Blocked]:
     """Return the blocked tasks, without a request for steps where nothing waits."""
-    return find_blocked([step for step in steps_of(model) if step.pending in waits and waits[step.pending].tasks])
+    return find_blocked([step for step in steps_of(model) if step.pending in waits and waits[step.pending].tasks])[0]
 
 
 def _lateness(model: type[Task]) -> dict[str, Any]:
@@ -127,8 +127,11 @@ def _lines(model: type[Task], on: Console) -> Iterator[Text]:
     for view in late:
         if view.expired:
             yield Text(f"{view.step.name}: {view.expired}: stuck lists them", "red")
-    for each in _blocked(model, numbers):
+    blocked, waits_in_all = _blocked(model, numbers), sum(numbers.values(), Number(0))
+    for each in blocked:
         yield Text(escaped(str(each)), "red")
+    if blocked and waits_in_all.tasks > MOST_CHECKED:
+        yield Text(f"of {waits_in_all} tasks that wait, {MOST_CHECKED} were checked")
 
 
 def _word(state: State[Any]) -> str:
