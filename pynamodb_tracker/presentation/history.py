@@ -57,7 +57,9 @@ class Change:
         """Whether workers keep up, or None if that cannot be told."""
         if self.done_a_minute is None or self.until - self.since < _OVER or not self.a_minute:
             return None
-        return self.a_minute < 0 if abs(self.a_minute) >= _NOTABLE * self.done_a_minute else None
+        is_chance = abs(self.a_minute) < _NOTABLE * self.done_a_minute
+        is_other = self.a_minute < 0 and not self.done_a_minute  # tasks were cancelled or ignored, for example
+        return None if is_chance or is_other else self.a_minute < 0
 
     @property
     def empty_in(self) -> timedelta | None:
