@@ -25,10 +25,10 @@ _close = URLLib3Session.close
 
 
 def send_quickly_to(endpoint: str) -> None:
-    """Send requests to this endpoint, such as "http://127.0.0.1:8000", without urllib3, for the rest of this process."""
+    """Send requests to this endpoint, such as "http://127.0.0.1:8000", without urllib3 from now on."""
     _ports[f"{endpoint}/"] = int(endpoint.rpartition(":")[2])
-    setattr(URLLib3Session, "send", _quick_send)
-    setattr(URLLib3Session, "close", _quick_close)
+    URLLib3Session.send = _quick_send
+    URLLib3Session.close = _quick_close
 
 
 def _quick_send(session: URLLib3Session, request: Any) -> AWSResponse:
