@@ -356,12 +356,12 @@ class Decisions:
         task_id, name, by = unquote(form.get("task", ""), errors="strict"), form.get("name", ""), who(request)
         page.check_allowed(request, "signal", model, signal=name, task_ids=(task_id,))
         about = {"use_case": model.tracker.use_case.name, "task_id": task_id, "signal": name}
-        if (declared := sent_by_people(model).get(name)) is None:
+        if (choices := sent_by_people(model).get(name)) is None:
             raise HTTPException(400, f"People send no {visible(name)} to a task of {model.__name__}.")
         try:
-            value = _value_in(form, declared.choices)
+            value = _value_in(form, choices)
             sends = value_text(value, name, task_id)
-            if not declared.choices and form.get("sends") != sends:
+            if not choices and form.get("sends") != sends:
                 return self._views.show_task(request, task_id, verb=f"signal {name}", given=form, sends=sends)
             with page.changing(model):
                 signal_named(model, name).send(task_id, value, by=by, round=form.get("round") or None)
@@ -424,12 +424,12 @@ def _refused(form: Form, problem: FieldError, code: int = 400) -> dict[str, Any]
     return {"problems": {problem.field: str(problem)}, "code": code, "verb": form.get("verb", ""), "given": form}
 
 
-def _value_in(form: Form, choices: Mapping[str, Any]) -> Any:
+def _value_in(form: Form, choices: Mapping[str, str]) -> Any:
     """Return the value of a signal: the chosen one, or the one that was written."""
     if choices:
         if (choice := form.get("choice", "")) not in choices:
             raise HTTPException(400, f"Choose one of {', '.join(choices)}.")
-        return choices[choice]
+        return exact_json.with_floats(exact_json.loads(choices[choice]))
     if not (text := form.get("value", "").strip()):
         raise FieldError("value", "Write the value: a signal cannot be taken back.")
     try:

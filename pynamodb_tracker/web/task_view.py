@@ -22,7 +22,7 @@ from pynamodb_tracker.presentation.task_facts import (
 )
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
-from pynamodb_tracker.step.signal import Signal, signals_in
+from pynamodb_tracker.step.signal import signals_in
 from pynamodb_tracker.task.task import Task
 
 HIDDEN = "hidden"
@@ -151,15 +151,13 @@ def view(model: type[Task], task_id: str, *, hide: frozenset[str], known: Mappin
     )
 
 
-def sent_by_people(model: type[Task]) -> Mapping[str, Signal]:
-    """Return the signals that people can send on the page, by their stored names."""
-    return {each.stored_name: each for each in signals_in(model) if each.by_people}
-
-
-def choices_of(model: type[Task], name: str) -> Mapping[str, str]:
-    """Return the values that people choose from for a signal, as JSON by the texts of their buttons."""
-    choices = sent_by_people(model)[name].choices
-    return {choice: exact_json.dumps(value, ensure_ascii=False) for choice, value in choices.items()}
+def sent_by_people(model: type[Task]) -> Mapping[str, Mapping[str, str]]:
+    """Return the choices of the signals that people can send, as JSON by the texts of their buttons, by stored name."""
+    return {
+        each.stored_name: {text: exact_json.dumps(value, ensure_ascii=False) for text, value in each.choices.items()}
+        for each in signals_in(model)
+        if each.by_people
+    }
 
 
 def without(value: Any, hide: frozenset[str], depth: int = 0) -> Any:

@@ -39,7 +39,7 @@ from pynamodb_tracker.web.page import (
     time_of,
     whole_number,
 )
-from pynamodb_tracker.web.task_view import HIDDEN, choices_of, view, without
+from pynamodb_tracker.web.task_view import HIDDEN, sent_by_people, view, without
 
 _MOST_IDS = 100
 """Ids per search, and tasks that are shown of an attribute's value, unless somebody wants more."""
@@ -244,9 +244,9 @@ class Views:
             done=done,
             most_shown=None if request.query_params.get("all") else _MOST_CHARACTERS,
             sendable={
-                name: choices_of(model, name)
-                for name in found.awaits
-                if page.allows(request, "signal", model, signal=name)
+                name: choices
+                for name, choices in sent_by_people(model).items()
+                if name in found.awaits and page.allows(request, "signal", model, signal=name)
             },
             **{"verb": "", "given": {}, "sends": "", **refused},
         )
