@@ -52,7 +52,7 @@ def reopen(
         for _ in range(_TRIES):
             try:
                 if found is not None and found.status == codes.pending:
-                    response = statements.send(statements.hurry(found), task_id)
+                    response = statements.send(statements.hurry(token, found), task_id)
                     reopened = load(statements.model, response["Attributes"])
                 elif found is not None and membership_of(found) is Membership.ENDED:
                     now = clock.now()

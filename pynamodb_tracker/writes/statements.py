@@ -240,11 +240,11 @@ class StepStatements(Generic[T]):
         reopen.returns_row = True
         return reopen
 
-    def hurry(self, row: T) -> Transition:
-        """Move a pending task to the urgent lane."""
-        hurry = Transition("hurry", None, when.at(self.codes.pending), when.same_life(), when.known_format())
-        hurry.seen = {"seen_creation": row.creation}
-        hurry.add(urgent=True, status_key=self.model.tracker.status_key(self.codes.pending, "", is_urgent=True))
+    def hurry(self, token: str, row: T) -> Transition:
+        """Make a pending task urgent."""
+        code, key = self.codes.pending, self.model.tracker.status_key(self.codes.pending, row.task_id, is_urgent=True)
+        hurry = Transition("hurry", None, when.at(code), when.same_life(), when.later_token(), when.known_format())
+        hurry.add(seen={"seen_creation": row.creation}, urgent=True, status_key=key, lock=token)
         hurry.returns_row = True
         return hurry
 
