@@ -196,9 +196,9 @@ class Candidates:
         empty, with_more = 0, deque[int]()  # shards that have more tasks than one turn
         while (self._open or self._is_lane_open) and self.goes_on():
             if self._is_lane_open and self.lane is not None:
-                self.shard = self.lane
+                self.shard, self._is_lane_open = self.lane, False  # unless it is opened during its turn
                 is_done = yield from self._turn(self.lane)
-                self._is_lane_open = not is_done
+                self._is_lane_open |= not is_done
                 continue
             if empty >= self._patience:
                 if not with_more:
@@ -243,7 +243,7 @@ class Candidates:
             self._tried.add(task_id)
             number += 1
             yield task_id
-            if self._is_stale or (self._is_lane_open and shard != self.lane):
+            if self._is_stale or self._is_lane_open:
                 return False
         return False
 

@@ -49,7 +49,7 @@ class MergingMachine(Machine):
         passes=st.integers(0, 1),
         urgent=urgent,
     )
-    def ask(self, task_id: str, seconds: int, later: bool, fault: str, passes: int, urgent: bool) -> None:  # noqa: FBT001 - drawn
+    def ask(self, *, task_id: str, seconds: int, later: bool, fault: str, passes: int, urgent: bool) -> None:
         """Ask for something; the fault is one of the first request, or of the second."""
         self.world.clock.advance(timedelta(microseconds=1))
         row, name = self.rows.get(task_id), chr(ord("a") + len(self.asked_for_so_far(task_id)) % 26)
@@ -90,7 +90,7 @@ class MergingMachine(Machine):
         run = self.claim(task_id, wrong=False, fault="none", detail=True)
         if isinstance(run, Run):
             if asks:
-                self.ask(task_id, seconds=0, later=False, fault="none", passes=0, urgent=False)
+                self.ask(task_id=task_id, seconds=0, later=False, fault="none", passes=0, urgent=False)
             getattr(self, how)(run, fault)
 
     def asked_for_so_far(self, task_id: str) -> str:
