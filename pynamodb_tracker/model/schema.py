@@ -57,8 +57,8 @@ class UseCase(UnicodeAttribute):
             5 seconds, and refuse a renumbered step. The default, None, is the same as False.
         count_transitions: Whether each process roughly counts how many tasks come, succeed and fail, for the page. This
             takes one write unit per 60 transitions, or per 10 minutes if there are fewer.
-        urgent: Whether tasks can be urgent. Workers and batches then take urgent tasks first. See "Urgent tasks" in the
-            guide for the order of deployments.
+        urgent: Whether tasks can be urgent, so that each step takes them first. First deploy this to all programs: one
+            without it does not find urgent tasks.
 
     Examples:
         >>> use_case_id = UseCase("order", keep_for=timedelta(days=90))
