@@ -259,7 +259,7 @@ HISTORIES: list[Callable[..., None]] = [
 ]
 
 
-@pytest.mark.parametrize("history", HISTORIES, ids=lambda each: getattr(each, "__name__", str(each)))
+@pytest.mark.parametrize("history", HISTORIES)
 def test_an_urgent_task_is_back_in_the_lane_whenever_it_waits(history: Any, clock: StoppedClock) -> None:
     history(*([clock] if "clock" in getattr(history, "__annotations__", ()) else []))
     assert (in_lane(), Express.get_task("t").urgent) == (True, True)
@@ -387,7 +387,7 @@ def test_a_program_without_the_lane_does_not_find_urgent_tasks_but_takes_them_ou
     program(urgent=True).create("t", urgent=True)
     before = program(urgent=False)
     assert list(before.write.due_ids()) == []
-    assert "'letter with a lane#10#u' does not belong to write pending" in examine_rows(before)[0].found
+    assert "lane#10#u' does not belong to write pending; declare urgent=True)" in examine_rows(before)[0].found
     succeed(before.write, "t")
     after = program(urgent=True)
     assert (list(after.send.due_ids()), examine_rows(after)) == (["t"], [])
