@@ -383,17 +383,8 @@ class ExecutionContext(BlockContext[T_co]):
         from pynamodb_tracker.features.children.follow_ups import follow_ups_of  # noqa: PLC0415 - few cold starts need it
 
         with self._asking("create a follow-up of"):
-            follow_ups_of(self._journal).create(
-                model,
-                task_id,
-                wait=wait,
-                due_time=due_time,
-                group=group,
-                repeat=repeat,
-                trace=trace,
-                urgent=urgent,
-                **attributes,
-            )
+            own: dict[str, Any] = {"due_time": due_time, "group": group, "repeat": repeat, "urgent": urgent}
+            follow_ups_of(self._journal).create(model, task_id, wait=wait, trace=trace, **own, **attributes)
 
     def wait_until(self, time: datetime | timedelta) -> None:
         """Let the next step start at that time, or so long from now, even if it still waits for tasks created here.

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Collection, Iterator
+from copy import copy
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import chain, islice, takewhile
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item, read_page
@@ -100,14 +101,8 @@ class DueTasks(Generic[T]):
     def ids_in(self, shard: int, limit: int | None = None) -> Iterator[str]:
         """Yield one shard's ids."""
         if shard not in self._parts:
-            options: dict[str, Any] = {
-                "only": self.only,
-                "error_contains": self.error_contains,
-                "goes_on": self.goes_on,
-            }
-            options["shards"] = slice(shard, shard + 1)
-            part = DueTasks(self.model, self.codes, self.now, self.window, **options)
-            self._parts[shard] = part  # keeps the rows of abandoned tasks for the next call
+            part = self._parts[shard] = copy(self)  # keeps the rows of abandoned tasks for the next call
+            part.shards, part._abandoned_rows, part._abandoned_positions = slice(shard, shard + 1), None, []  # noqa: SLF001
         return self._parts[shard].ids(limit)
 
     def first(self) -> dict[int, datetime]:

@@ -168,16 +168,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
                 raise ValueError(f"a task that waits for a response takes no {name}: leave it out, or create it later")
             also, due_time = awaiting(check_signal(cls, wait_for), check_due_time(until, "until"))
         task = transitions.create(
-            cls,
-            task_id,
-            code,
-            due_time,
-            attributes,
-            group=group,
-            trace=trace,
-            repeat=repeat,
-            urgent=urgent,
-            also=also,
+            cls, task_id, code, due_time, attributes, group=group, trace=trace, repeat=repeat, urgent=urgent, also=also
         )
         note_created(task)
         return task
@@ -249,17 +240,8 @@ class Task(GuardedRow, metaclass=TaskMeta):
         cls.tracker.use_case  # noqa: B018 - a TypeError on the table class, which has no steps
         cls.tracker.check_urgent(urgent)
         first = next(iter(cls._bound_steps.values()))._definition.statements
-        merged = Merge(
-            first,
-            task_id,
-            attributes,
-            merge=merge,
-            due_time=due_time,
-            debounce=debounce,
-            trace=trace,
-            repeat=repeat,
-            urgent=urgent,
-        ).carry_out()
+        of_run: dict[str, Any] = {"due_time": due_time, "debounce": debounce, "repeat": repeat, "urgent": urgent}
+        merged = Merge(first, task_id, attributes, merge=merge, trace=trace, **of_run).carry_out()
         if merged.effect == "created":
             note_created(merged.task)
         return merged
