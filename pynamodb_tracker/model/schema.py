@@ -52,8 +52,9 @@ class UseCase(UnicodeAttribute):
             that it does not make status changes more expensive.
         index_succeeded: Whether finished tasks stay in the index. False saves a write unit per task, but queries and
             counts no longer find them.
-        pausable: Whether steps can be paused. Workers, batches and handlers then read one more item, at most every
-            5 seconds, and refuse a renumbered step. The default, None, is the same as False.
+        pausable: Which programs obey pauses and required steps, and refuse a renumbered step: by default workers,
+            batches and `retry_handler`. True adds handlers, and for required steps also `start` and `run`. Each process
+            reads one more item, at most every 5 seconds. False turns it off.
         count_transitions: Whether each process roughly counts how many tasks come, succeed and fail, for the page. This
             takes one write unit per 60 transitions, or per 10 minutes if there are fewer.
 
@@ -133,6 +134,10 @@ class UseCase(UnicodeAttribute):
                 f"UseCase({self.name!r}, status_shards={self.status_shards}, read_shards={self.read_shards}): queries "
                 "would not find the tasks in the other shards: read at least as many as are written"
             )
+
+    def obeys_control(self, *, lives_long: bool = True) -> bool:
+        """Return whether a program obeys pauses and required steps."""
+        return lives_long if self.pausable is None else self.pausable
 
     @property
     def has_expiry(self) -> bool:
