@@ -121,7 +121,7 @@ def _key(model: type[TaskRow]) -> Item:
 
 
 def _check_pausable(model: type[TaskRow]) -> None:
-    if not model.tracker.use_case.obeys_control():
+    if not model.tracker.obeys_control():
         raise TrackerError(
             f"no program obeys pauses or required steps of {model.__name__}: remove pausable=False from its UseCase, "
             "and deploy that to all programs that run its tasks"

@@ -111,9 +111,8 @@ def lead_to_required(journal: Journal[Any]) -> None:
 
     A target that the block has chosen stays, as in a program that declares the step.
     """
-    codes, pending = journal.claim.statements.codes, journal.pending_success
-    was_sent = journal.is_in_doubt or (pending is not None and pending.sent is not None)
-    if was_sent or codes.branch or "target" in journal.additions:
+    codes = journal.claim.statements.codes
+    if codes.branch or "target" in journal.additions:
         return
     between = range(codes.pending, codes.succeeded)
     required = _known_of(type(journal.claim.task)).required

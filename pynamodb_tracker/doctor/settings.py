@@ -88,7 +88,7 @@ def _find_delay_problem(retry_delay: Callable[[int], object], max_attempts: int)
 def check_control(description: Description) -> Iterator[Finding]:
     """Yield required steps that nobody declares, and old pauses, forgotten or restored. One read unit per use case."""
     for model in description.models[1:]:
-        if not model.tracker.use_case.obeys_control():
+        if not model.tracker.obeys_control():
             continue
         control, name = read(model), model.tracker.use_case.name
         for line in control.undeclared(model):

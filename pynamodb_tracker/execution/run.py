@@ -240,7 +240,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
             new = self.create()
             self.journal = journal = claim(new=new)
             self.has_created = new is not None
-        journal.obeys_control = self.statements.model.tracker.use_case.obeys_control(lives_long=self.lives_long)
+        journal.obeys_control = self.statements.model.tracker.obeys_control(lives_long=self.lives_long)
         if self.observation is not None:
             self.observation.note_claim(journal)
         if self.heartbeat:

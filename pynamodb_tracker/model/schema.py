@@ -135,10 +135,6 @@ class UseCase(UnicodeAttribute):
                 "would not find the tasks in the other shards: read at least as many as are written"
             )
 
-    def obeys_control(self, *, lives_long: bool = True) -> bool:
-        """Return whether a program obeys pauses and required steps."""
-        return lives_long if self.pausable is None else self.pausable
-
     @property
     def has_expiry(self) -> bool:
         """Whether any task gets a time to live when it ends."""
@@ -289,6 +285,11 @@ class Schema:
         """How far workers' clocks may differ: `Meta.clock_margin`, by default 2 seconds."""
         margin: timedelta = getattr(self.table.owner.Meta, "clock_margin", _MARGIN)
         return margin
+
+    def obeys_control(self, *, lives_long: bool = True) -> bool:
+        """Return whether a program obeys pauses and required steps."""
+        pausable = self.use_case.pausable
+        return lives_long if pausable is None else pausable
 
     def connection(self) -> TableConnection:
         """Return the table's connection."""

@@ -233,7 +233,7 @@ def look(steps: Sequence[BoundStep[Any]], errors: Errors) -> Overview:
     ]
     model = steps[0].model
     control = control_of(model)
-    pauses = control.in_force if model.tracker.use_case.obeys_control() else None
+    pauses = control.in_force if model.tracker.obeys_control() else None
     blocked = blocked_among({step: ids for step, (_, ids) in zip(steps, waiting, strict=True)})
     done, flow = _done(steps[-1])
     return Overview(views, pauses, control.undeclared(model), limits_in_use(model), done, flow, blocked)
@@ -241,7 +241,7 @@ def look(steps: Sequence[BoundStep[Any]], errors: Errors) -> Overview:
 
 def control_of(model: type[TaskRow]) -> Control:
     """Return pauses and required steps of a use case, without a request if no program obeys them."""
-    return read(model) if model.tracker.use_case.obeys_control() else Control({}, {}, None)
+    return read(model) if model.tracker.obeys_control() else Control({}, {}, None)
 
 
 def pauses_at(task: Task) -> list[Pause]:

@@ -165,7 +165,7 @@ class StepDefinition(Generic[T]):
 
         By default, only programs that live long ask for it. DefinitionError if the stored step numbers differ.
         """
-        if not self.model.tracker.use_case.obeys_control(lives_long=lives_long):
+        if not self.model.tracker.obeys_control(lives_long=lives_long):
             return None
         from pynamodb_tracker.control.watch import pause_of  # noqa: PLC0415 - handlers do without it
 

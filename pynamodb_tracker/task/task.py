@@ -448,7 +448,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
             for name in groups:
                 forget(cls, name)
-        if cls.tracker.use_case.obeys_control() and not report.refused:
+        if cls.tracker.obeys_control() and not report.refused:
             from pynamodb_tracker.control import item  # noqa: PLC0415 - few use cases are controlled
 
             item.forget(cls)
