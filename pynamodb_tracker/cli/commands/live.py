@@ -263,7 +263,7 @@ def _all_of(histories: Mapping[type[Task], History]) -> list[Group]:
         if (exact := view.exact) is not None:
             history.add(now, exact)
         change = history.change(now, None if view.flow is None else view.flow.a_minute)
-        head = (_title(model, view, change), *held_back(view.pauses or (), view.limits))
+        head = (_title(model, view, change), *held_back(view.pauses or (), view.required, view.limits))
         of_model: list[RenderableType] = [*head, _table(view), *_largest(errors), Text()]
         parts.append((_badness(view), Group(*of_model)))
     return [part for _, part in sorted(parts, key=lambda each: each[0], reverse=True)]
