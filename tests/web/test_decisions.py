@@ -462,9 +462,11 @@ def test_how_many_are_due_at_once_in_spite_of_a_rate_is_said_over_all_slices(
 def test_a_step_is_paused_and_resumed(
     open_page: Open, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert "Pause a step" not in open_page().get("/Order/").text
+    for pausable, said in ((False, ""), (None, "Handlers do: disable"), (True, "any more, anywhere. Running")):
+        monkeypatch.setattr(Order.use_case_id, "pausable", pausable)
+        text = open_page().get("/Order/").text
+        assert ("Pause a step" in text, said in text) == (bool(said), True)
     client = open_page()
-    monkeypatch.setattr(Order.use_case_id, "pausable", True)
     asked = {"step": "ship", "verb": "pause", "until": "1h", "reason": "the bank is down"}
     for wrong, said in (
         ({"until": "soon"}, "'soon' is not a time"),
