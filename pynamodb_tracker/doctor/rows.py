@@ -13,14 +13,14 @@ from pynamodb_tracker.exceptions import TaskError
 from pynamodb_tracker.features.children.child_list import awaited_tasks
 from pynamodb_tracker.features.groups.repair import needs_repair
 from pynamodb_tracker.model.data import unread_data
-from pynamodb_tracker.model.references import parse, reference_to, round_of
+from pynamodb_tracker.model.references import join_of, parse
 from pynamodb_tracker.model.row import TaskRow, damages_of, has_later_format, load, readable
 from pynamodb_tracker.status import END
 from pynamodb_tracker.step.signal import signals_in
 from pynamodb_tracker.task.find_by import find_bys
 from pynamodb_tracker.task.task import Task
 
-_KEPT = ("task_id", "use_case_id", "creation", "round", "blockers", "turn_due_time")
+_KEPT = ("task_id", "use_case_id", "creation", "join_token", "blockers", "turn_due_time")
 """Attributes of a waiting task to keep while scanning the rest."""
 
 _NAMED = 5
@@ -77,7 +77,7 @@ def examine_rows(model: type[Task]) -> list[Finding]:
                 groups.setdefault((type(row), row.group), row)
         if names := _undeclared_signals(row):
             unknown.append(f"{row.use_case_id} {row.task_id!r} ({', '.join(sorted(names))})")
-    parked = [row for row in parked if children[reference_to(row)] < awaited_tasks(row) and _is_unchanged(row)]
+    parked = [row for row in parked if children[join_of(row)] < awaited_tasks(row) and _is_unchanged(row)]
     still = [f"{model.__name__}.group({name!r})" for model, name in groups if needs_repair(model, name)]
     in_need = (
         (_WAITING_FOR_NOBODY, [f"{row.use_case_id} {row.task_id!r}" for row in parked]),
@@ -129,7 +129,7 @@ def _find_damages(row: TaskRow) -> Iterator[tuple[str, object]]:
         except TaskError as error:
             damaged["data"] = error.__cause__
     try:
-        parse(row.attribute_values.get("parent", reference_to(row)))
+        parse(row.attribute_values.get("parent", join_of(row)))
     except ValueError as error:
         damaged["parent"] = error
     for name, why in damaged.items():
@@ -167,7 +167,7 @@ def _is_unchanged(row: TaskRow) -> bool:
         now = readable(type(row).get(row.task_id, row.use_case_id, consistent_read=True))
     except type(row).DoesNotExist:
         return False
-    return (now.blockers, round_of(now)) == (row.blockers, round_of(row))
+    return (now.blockers, join_of(now)) == (row.blockers, join_of(row))
 
 
 def _list_names(names: Sequence[str], most: int = _NAMED) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from pynamodb.expressions.operand import _IfNotExists
 
 from pynamodb_tracker import transitions
 from pynamodb_tracker.aio import loop_thread
@@ -19,6 +20,7 @@ from pynamodb_tracker.features import merges as of_merges
 from pynamodb_tracker.features import overflow as of_overflow
 from pynamodb_tracker.features import repeats as of_repeats
 from pynamodb_tracker.features import signals as of_signals
+from pynamodb_tracker.features import waits
 from pynamodb_tracker.features.checkpoints import Parts
 from pynamodb_tracker.features.children import joins as of_joins
 from pynamodb_tracker.features.children.follow_ups import FollowUps
@@ -109,6 +111,45 @@ def leaving_out(write: str, *names: str) -> Callable[[Patch], None]:
         patch.setattr(StepStatements, "_request", request)
 
     return remove
+
+
+def keep_the_wait(patch: Patch) -> None:
+    """Leave what a run has done without in the row."""
+    patch.setattr(waits, "_OF_WAIT", frozenset())
+
+
+def one_join(patch: Patch) -> None:
+    """Let the children of an earlier wait of the round count for the later one."""
+    change = waits.Waits.change
+
+    def changed(self: Any, success: Transition) -> None:
+        change(self, success)
+        if self.row.join_token:
+            success.values.pop("join_token", None)
+
+    patch.setattr(waits.Waits, "change", changed)
+
+
+def miss_for_ever(patch: Patch) -> None:
+    """Leave a signal among those that the task has done without, although a step waits for it again."""
+    change = waits.Waits.change
+
+    def changed(self: Any, success: Transition) -> None:
+        change(self, success)
+        if "missed_signals" in success.values:
+            success.values["missed_signals"] = (self.row.missed_signals or frozenset()) | self.claimed or None
+
+    patch.setattr(waits.Waits, "change", changed)
+
+
+def forget_the_limit(patch: Patch) -> None:
+    """Leave a member parked that gets its turn while it waits for others."""
+
+    def prepare(*given: Any, actions: Any, **options: Any) -> Any:
+        actions = [each for each in actions if not isinstance(each.values[-1], _IfNotExists)]
+        return PreparedWrite(*given, actions=actions, **options)
+
+    patch.setattr(groups, "PreparedWrite", prepare)
 
 
 def replace_whatever_is_there(patch: Patch) -> None:

@@ -47,7 +47,7 @@ _EFFECTS = {
 _EFFECTS_OF_SIGNALS = {
     "resumed": "it is due by this signal",
     "early": "the signal is stored, before the task waits for it",
-    "late": "the signal is stored, although the task waits no longer",
+    "late": "the signal is stored, although its limit has passed",
     "stored": "the signal is stored",
 }
 
@@ -124,8 +124,10 @@ def signal(
     """Send a signal that a task awaits, such as a payment or an approval. It makes the task due.
 
     Only the first signal of a name counts, and sending it again changes nothing. Exits with 1 if a different one was
-    sent before, if the task does not exist, or if it has ended.
+    sent before, if the task does not exist, or if it has ended or has done without the signal.
     """
+    from pynamodb_tracker.features.signals import too_late  # noqa: PLC0415 - few commands need it
+
     with use_case(name, use_case_name) as model:
         with refusing(TypeError, ValueError):
             awaited = signal_named(model, signal_name)
@@ -135,6 +137,8 @@ def signal(
                     "what it does now"
                 )
             sent = awaited.send(task_id, value, by=by, key=key, round=of_round)
+        if not sent.will_be_read:
+            raise too_late(sent.task, signal_name)
         say(f"{escaped(task_id)}: {name_of(sent.task.state)}; {_EFFECTS_OF_SIGNALS[sent.effect]}")
 
 
