@@ -26,10 +26,9 @@ from pynamodb_tracker.exceptions import (
     TaskNotReadyError,
     ValueNotStorableError,
 )
-from pynamodb_tracker.features.signals import too_late
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.model.signals import ReceivedSignal, check_label
+from pynamodb_tracker.model.signals import ReceivedSignal, check_label, too_late
 from pynamodb_tracker.step.signal import BoundSignal
 
 T = TypeVar("T", bound=TaskRow)

@@ -14,7 +14,7 @@ from pynamodb_tracker.features.children.child_list import awaited_tasks
 from pynamodb_tracker.features.groups.repair import needs_repair
 from pynamodb_tracker.model.data import unread_data
 from pynamodb_tracker.model.references import join_of, parse
-from pynamodb_tracker.model.row import TaskRow, damages_of, has_later_format, load, readable
+from pynamodb_tracker.model.row import TaskRow, damages_of, has_later_format, is_beyond_limit, load, readable
 from pynamodb_tracker.status import END
 from pynamodb_tracker.step.signal import signals_in
 from pynamodb_tracker.task.find_by import find_bys
@@ -40,10 +40,10 @@ _WAITING_FOR_NOBODY = Finding(
 _STANDING_STILL = Finding(
     Severity.DANGER,
     "groups",
-    "stuck, because the task with the turn has ended or is gone",
+    "stuck, because the task with the turn has ended, is gone, or is parked beyond its limit",
     "each task passes on its turn when it ends",
-    "The tasks that wait in them never become due, because a row was deleted without delete_task.",
-    "Pass on the turn: call Order.group(name).repair(), or pynamodb-tracker group NAME --repair.",
+    "The tasks that wait in them never become due, because a row was deleted without delete_task, or changed.",
+    "Repair each group: call Order.group(name).repair(), or pynamodb-tracker group NAME --repair.",
 )
 _AWAITING_WHAT_NOBODY_DECLARES = Finding(
     Severity.DANGER,
@@ -73,8 +73,8 @@ def examine_rows(model: type[Task]) -> list[Finding]:
         if row.blockers and row.due_time == clock.NEVER and row.attribute_values.get("update_time", begun) < begun:
             stored = row._row_state.stored
             parked.append(readable(load(type(row), {name: stored[name] for name in _KEPT if name in stored})))
-            if row.turn_due_time and row.group and row._bound_steps:
-                groups.setdefault((type(row), row.group), row)
+        if row._bound_steps and row.group and (row.turn_due_time or is_beyond_limit(row)):
+            groups.setdefault((type(row), row.group), row)
         if names := _undeclared_signals(row):
             unknown.append(f"{row.use_case_id} {row.task_id!r} ({', '.join(sorted(names))})")
     parked = [row for row in parked if children[join_of(row)] < awaited_tasks(row) and _is_unchanged(row)]

@@ -26,14 +26,13 @@ from pynamodb_tracker.dynamodb.retries import slept_before_retry
 from pynamodb_tracker.exceptions import (
     SignalAlreadyReceivedError,
     TaskAlreadySucceededError,
-    TaskError,
     TaskNotFoundError,
     TaskNotReadyError,
 )
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.references import round_of
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.model.signals import ReceivedSignal, check_label, check_signal, value_text
+from pynamodb_tracker.model.signals import ReceivedSignal, check_label, check_signal, too_late, value_text
 from pynamodb_tracker.status import END
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.conditions import guard
@@ -292,15 +291,6 @@ def _typed(text: str) -> Any:
 def _late(row: T, name: str) -> Sent[T]:
     log.warning("%s", too_late(row, name), extra=log_fields(row.use_case_id, None, row.task_id))
     return Sent(row, "late", will_be_read=False)
-
-
-def too_late(row: TaskRow, name: str) -> TaskError:
-    """Return the error for a signal that will not be read, where a caller expects one."""
-    return TaskError(
-        f"{name} of {type(row).__name__} {row.task_id!r} is late, and not stored: the task has done without it",
-        task_id=row.task_id,
-        task=row,
-    )
 
 
 def _next_form(row: TaskRow, name: str) -> str:

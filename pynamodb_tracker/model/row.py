@@ -358,6 +358,12 @@ def membership_of(row: TaskRow) -> Membership:
     return Membership.ENDED if row.tracker.ends_at(row.status) else Membership.TURN
 
 
+def is_beyond_limit(row: TaskRow) -> bool:
+    """Return whether a task that has the turn of its group is parked for ever, although its wait has a limit."""
+    has_turn = row.group is not None and row.turn_due_time is None and row.wait_until is not None
+    return has_turn and row.due_time == clock.NEVER and any(row.status == codes.pending for codes in row.tracker.steps)
+
+
 def has_later_format(row: TaskRow) -> bool:
     """Return whether a later version wrote the row, in a format unknown to this one."""
     return (row.format_version or 0) > LATEST_FORMAT

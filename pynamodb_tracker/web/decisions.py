@@ -24,7 +24,7 @@ from starlette.responses import Response
 
 from pynamodb_tracker import clock, strict_json
 from pynamodb_tracker.exceptions import TrackerError, ValueNotStorableError
-from pynamodb_tracker.features.signals import too_late
+from pynamodb_tracker.model.signals import too_late
 from pynamodb_tracker.presentation import exact_json, listing
 from pynamodb_tracker.presentation.errors import for_people
 from pynamodb_tracker.presentation.listing import Filter

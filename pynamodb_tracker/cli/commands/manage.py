@@ -18,6 +18,7 @@ from pynamodb_tracker.cli.task_files import TOO_DEEP, Format, LineReader
 from pynamodb_tracker.cli.terminal import say, say_id, warn
 from pynamodb_tracker.exceptions import TaskLockedError, TaskNotFoundError, TrackerError
 from pynamodb_tracker.model.references import round_of
+from pynamodb_tracker.model.signals import too_late
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.errors import for_people
 from pynamodb_tracker.presentation.task_facts import name_of
@@ -126,8 +127,6 @@ def signal(
     Only the first signal of a name counts, and sending it again changes nothing. Exits with 1 if a different one was
     sent before, if the task does not exist, or if it has ended or has done without the signal.
     """
-    from pynamodb_tracker.features.signals import too_late  # noqa: PLC0415 - few commands need it
-
     with use_case(name, use_case_name) as model:
         with refusing(TypeError, ValueError):
             awaited = signal_named(model, signal_name)
