@@ -17,6 +17,7 @@ BOUNDED = [
     ("1id", Faults()),
     ("g1wir", Faults()),
     ("1iA", Faults()),
+    ("xiA", Faults()),
 ]
 COMPLETE = [
     ("12ww", Faults(late=1)),
@@ -30,13 +31,13 @@ COMPLETE = [
     ("12iAd", Faults(late=1)),
 ]
 """Which programs, after a g if the parent is in a group, or a G if another task waits for its turn there: 1 to 3 end a
-child, w runs the parent; i ignores it, r reopens it, a and A run its first step again, a with another child; d deletes
+child, x deletes one, w runs the parent; i ignores it, r reopens it, a and A run its first step again, a with another child; d deletes
 it, and begins its next life, which waits for another child."""
 GUARDS = {
     ("waits_for_more", ""): ("12", Faults(), "it waits for nothing"),
     ("waits_for_one", ""): ("G1ir", Faults(), "it is due without its turn"),
     ("parent_seen", "commit"): ("1iA", Faults(), "it waits for nothing"),
-    ("parent_seen", ""): ("1iA", Faults(), "it waits for nothing"),
+    ("parent_seen", ""): ("xiA", Faults(), "it waits for nothing"),
     ("status_seen", ""): ("1ir", Faults(), "it waits for nothing"),
     ("same_join", ""): ("1id", Faults(), "it is due although a child is left"),
     ("waits_for_none", "reopen"): ("1ir", Faults(), "it is due although a child is left"),
@@ -81,11 +82,12 @@ def protocol(who: str, faults: Faults) -> Protocol:
         "a": lambda: attempt(lambda: wait_for("1", "3", also_from=[Order.collect.ignored])),
         "A": lambda: attempt(lambda: wait_for("1", also_from=[Order.collect.ignored])),
         "d": begin_next_life,
+        "x": lambda: attempt(lambda: Part.delete_task("1")),
     }
     config, who = (who[0], who[1:]) if who[0] in "gG" else ("", who)
     group = "g" if config else None
     programs = [Program(each, (calls.get(each) or partial(end, each),)) for each in who]
-    children = [each for each in who if each.isdigit()]
+    children = [each for each in who.replace("x", "1") if each.isdigit()]
 
     def begin() -> None:
         Order.create("o", group=group)

@@ -42,7 +42,6 @@ TIME = "2026-01-01T00:00:00.000000+0000"
 RULE = Repeat.every(timedelta(hours=1))
 
 TOLD = {
-    "blockers": "children",
     "cancel_time": "now",
     "due_time": "due",
     "expire_time": "expiry",
