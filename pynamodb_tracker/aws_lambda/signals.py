@@ -70,17 +70,20 @@ def handles_signal(
     Triggers and payloads are those of `handles`. A path is keys such as "body.order_id". Check first who sent a
     request, in a function that calls the handler.
 
-    | the signal | the effect in the body | an HTTP client gets |
-    | --- | --- | --- |
-    | is stored, now or before, and a run can act on it | that of `send` | 200 |
-    | is late, and the task has done without it | `late` | as `other` says |
-    | is another one than the one that counts, or the task has ended | `other` | as `other` says |
-    | is of no task or round | | 404 |
-    | cannot be read from the request, or its value cannot be stored | | 400 |
-    | is for a task that is not ready, or the table cannot be used | | 503 with `retry-after` |
+    | the signal comes | `effect` | `will_be_read` | an HTTP client gets |
+    | --- | --- | --- | --- |
+    | before a step waits for it | `early` | true | 200 |
+    | before the limit, or before a run is started after it | `resumed` | true | 200 |
+    | while such a run lasts, or is retried, or has given up | `late` | true | 200 |
+    | while the task waits for more, or once more | `stored` | true | 200 |
+    | after a run has succeeded without it | `late` | false | 200, or 409 |
+    | after another one, or after the end of the task | `other` | false | 200, or 409 |
+    | for a task or a round that is not there | | | 404 |
+    | in a request that cannot be read, or with a value that cannot be stored | | | 400 |
+    | for a task that is not ready, or while the table cannot be used | | | 503 with `retry-after` |
 
-    The first three also have `will_be_read`, as `Sent` has it. For any other caller, each code except 200 is an error,
-    and a record is redelivered.
+    `other` chooses between 200 and 409. For any other caller, each code except 200 is an error, and a record is
+    redelivered.
 
     Args:
         signal: The signal to send.

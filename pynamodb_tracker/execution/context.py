@@ -409,7 +409,8 @@ class ExecutionContext(BlockContext[T_co]):
         """Let the next step start when this signal is there, such as `Order.approved`, or at `until`. It sends nothing.
 
         A signal that is already there counts. The next step reads it as `ctx.task.approved`, which is None after the
-        limit. Several calls wait for several signals, with one limit. ValueError at the last step.
+        limit. Several calls wait for several signals, with one limit. A task of a group holds the turn while it waits.
+        ValueError at the last step.
 
         Examples:
             >>> ctx.wait_for(Order.paid, until=timedelta(days=3))

@@ -119,9 +119,14 @@ def key_read() -> str | None:
     def ship(ctx: ExecutionContext[Order]) -> None:
         found.extend([ctx.task.paid.key or ""] if ctx.task.paid else [])
 
-    for step in (Order.ship.reopen, Order.confirm.run, Order.ship.run):
-        with suppress(TaskNotStartableError, LookupError):
-            step("o-1", *{Order.confirm.run: [decide], Order.ship.run: [ship]}.get(step, []))  # type: ignore[operator]
+    steps: list[Callable[[], object]] = [
+        lambda: Order.ship.reopen("o-1"),
+        lambda: Order.confirm.run("o-1", decide),
+        lambda: Order.ship.run("o-1", ship),
+    ]
+    for run in steps:
+        with suppress(TaskNotStartableError):
+            run()
     return found[0] if found else None
 
 

@@ -31,8 +31,8 @@ COMPLETE = [
     ("12iAd", Faults(late=1)),
 ]
 """Which programs, after a g if the parent is in a group, or a G if another task waits for its turn there: 1 to 3 end a
-child, x deletes one, w runs the parent; i ignores it, r reopens it, a and A run its first step again, a with another child; d deletes
-it, and begins its next life, which waits for another child."""
+child, x deletes one, w runs the parent; i ignores it, r reopens it, a and A run its first step again, a with another
+child; d deletes it, and begins its next life, which waits for another child."""
 GUARDS = {
     ("waits_for_more", ""): ("12", Faults(), "it waits for nothing"),
     ("waits_for_one", ""): ("G1ir", Faults(), "it is due without its turn"),
