@@ -351,6 +351,7 @@ class ExecutionContext(BlockContext[T_co]):
         trace: Mapping[str, str] | None = None,
         wait_for: SignalName[Any] | None = None,
         until: datetime | timedelta | None = None,
+        urgent: bool = False,
         **attributes: object,
     ) -> None:
         """Create a task of the same table together with the success of this run, or not at all. No extra request.
@@ -373,6 +374,7 @@ class ExecutionContext(BlockContext[T_co]):
             trace: As in `Task.create`, by default the trace of this task.
             wait_for: As in `Task.create`: a signal that the new task waits for.
             until: As in `Task.create`.
+            urgent: As in `Task.create`. A task that an urgent one creates is not urgent by itself.
             **attributes: Attributes of the new task.
 
         Raises:
@@ -386,7 +388,9 @@ class ExecutionContext(BlockContext[T_co]):
 
         given: dict[str, Any] = {"due_time": due_time, "group": group, "repeat": repeat, "trace": trace, **attributes}
         with self._asking("create a follow-up of"):
-            follow_ups_of(self._journal).create(model, task_id, wait=wait, wait_for=wait_for, until=until, **given)
+            follow_ups_of(self._journal).create(
+                model, task_id, wait=wait, wait_for=wait_for, until=until, urgent=urgent, **given
+            )
 
     def wait_until(self, time: datetime | timedelta) -> None:
         """Let the next step start at that time, or so long from now, even if it still waits for tasks created here.

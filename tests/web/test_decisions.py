@@ -15,7 +15,7 @@ from pynamodb_tracker import ExecutionContext, Report, Status
 from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.web import ActionRequest, decisions
 from tests.web.conftest import Open, slices_of
-from tests.web.shop import CarrierError, Order, failed, leave
+from tests.web.shop import CarrierError, Order, Refund, failed, leave
 from tests.web.test_views import text_of
 
 ODD = ["a/b?c#d&e=f%2F+g", "two\nlines", " spaces ", "é\u202e"]
@@ -57,6 +57,24 @@ def test_a_task_is_reopened_by_whom_the_page_knows(open_page: Open, shop: Stoppe
     page = text_of(client.get(answer.headers["location"]))
     assert page.startswith("Reopened: it is pending again, with all its attempts.")
     assert "by ada" in page
+
+
+def test_tasks_are_reopened_as_urgent_where_that_is_ticked(open_page: Open, shop: StoppedClock) -> None:
+    Refund.create_many({"task_id": f"r-{number}", "state": Refund.pay_back.failed} for number in range(4))
+    failed("o-1")
+    shop.advance(timedelta(seconds=1))
+    client, box = open_page(), 'name="urgent"'
+    assert box not in client.get("/Order/task?id=o-1").text
+    assert box in client.get("/Refund/task?id=r-0").text
+    assert box in client.get("/Refund/tasks?step=pay_back&state=failed").text
+    form = {"verb": "reopen", "step": "pay_back", "task": "r-0"}
+    client.post("/Refund/decide", data=form)
+    client.post("/Refund/decide", data={**form, "task": "r-1", "urgent": "1"})
+    page = client.get("/Refund/bulk?verb=reopen&step=pay_back&state=failed")
+    assert box in page.text
+    client.post("/Refund/bulk", data={**fields_of(page, "/Refund/bulk"), "urgent": "1"})
+    urgent = {task.task_id for task in Refund.pay_back.pending.query() if task.urgent}
+    assert urgent == {"r-1", "r-2", "r-3"}
 
 
 @pytest.mark.usefixtures("shop")

@@ -51,6 +51,7 @@ class FakeStep:
         self.shards_asked: list[int] = []
         self.rounds: list[list[int]] = []
         self.shards = 1
+        self.lane: int | None = None
         self._clock = clock
 
     def pause(self) -> None:
@@ -59,7 +60,7 @@ class FakeStep:
     def slots(self) -> None:
         return None
 
-    def shard_of(self, _task_id: str) -> int:
+    def shard_of(self, _task: object) -> int:
         return 0
 
     def due_codes_in(self, shard: int, *codes: int) -> "FakeDue":

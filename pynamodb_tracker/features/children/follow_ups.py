@@ -128,9 +128,10 @@ class FollowUps(Participant, Generic[T]):
         names = ("due_time", "group", "repeat", "trace", "wait_for", "until")
         due_time, group, repeat, trace, wait_for, until = (given.pop(name, None) for name in names)
         task_id, due, group = check_new_task(task_id, due_time, group, repeat)
+        model.tracker.check_urgent(urgent := given.pop("urgent", False))
         also = {
             "creator": {STRING: self._creator},
-            **tracked(model, task_id, group=group, trace=trace, creator=self._task, by=self._by),
+            **tracked(model, task_id, group=group, urgent=urgent, trace=trace, creator=self._task, by=self._by),
         }
         if wait_for is not None or until is not None:
             awaits, due = awaiting(model, wait_for, until, due_time=due, group=group, repeat=repeat)
