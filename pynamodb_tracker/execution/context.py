@@ -502,6 +502,8 @@ class ExecutionContext(BlockContext[T_co]):
         if pending is not None:
             commit = partial(transitions.commit_success, self._journal, pending, actions)
         with self._writing("commit a transaction of"):
+            if pending is not None:
+                choose_next(self._journal)
             persist(self._claim, commit, "a transaction")
 
     @contextmanager
@@ -532,6 +534,14 @@ class ExecutionContext(BlockContext[T_co]):
         self._check_process(operation)  # first: a thread of the parent may have held `writing` when it forked
         with self._journal.writing, self._holding(operation):
             yield
+
+
+def choose_next(journal: transitions.Journal[Any]) -> None:
+    """Choose the next step for a success. It may read the control item."""
+    if journal.obeys_control:
+        from pynamodb_tracker.control.watch import lead_to_required  # noqa: PLC0415 - few cold starts need it
+
+        lead_to_required(journal)
 
 
 def hold(ctx: ExecutionContext[Any], tries: int = TRIES) -> None:

@@ -53,8 +53,9 @@ class UseCase(UnicodeAttribute):
             that it does not make status changes more expensive.
         index_succeeded: Whether finished tasks stay in the index. False saves a write unit per task, but queries and
             counts no longer find them.
-        pausable: Whether steps can be paused. Workers, batches and handlers then read one more item, at most every
-            5 seconds, and refuse a renumbered step. The default, None, is the same as False.
+        pausable: Which programs obey pauses and required steps, and refuse a renumbered step: by default workers,
+            batches and `retry_handler`. True adds handlers, and for required steps also `start` and `run`. Each process
+            reads one more item, at most every 5 seconds. False turns it off.
         count_transitions: Whether each process roughly counts how many tasks come, succeed and fail, for the page. This
             takes one write unit per 60 transitions, or per 10 minutes if there are fewer.
         urgent: Whether tasks can be urgent, so that each step takes them first. First deploy this to all programs: one
@@ -288,6 +289,11 @@ class Schema:
         """How far workers' clocks may differ: `Meta.clock_margin`, by default 2 seconds."""
         margin: timedelta = getattr(self.table.owner.Meta, "clock_margin", _MARGIN)
         return margin
+
+    def obeys_control(self, *, lives_long: bool = True) -> bool:
+        """Return whether a program obeys pauses and required steps."""
+        pausable = self.use_case.pausable
+        return lives_long if pausable is None else pausable
 
     def connection(self) -> TableConnection:
         """Return the table's connection."""

@@ -224,10 +224,10 @@ class StepCommands(Generic[T]):
     def pause(self, *, until: datetime | timedelta | None, reason: str, by: str | None = None) -> Pause:
         """Pause this step for everybody, and return the current pause: the later `until` wins.
 
-        Within 5 seconds, workers, `run_all`, `retry_handler` and `handles` start no more of its tasks. Running ones
-        continue, and `start` and `run` of one task ignore the pause. A handler acknowledges a message of a standard
-        queue, so let a worker or a schedule run this step as well. This takes one request of one write unit, or two if
-        the existing pause is longer.
+        Within 5 seconds, workers, `run_all` and `retry_handler` start no more of its tasks, and with
+        `UseCase(..., pausable=True)` `handles` does not, either. Running ones continue, and `start` and `run` of one
+        task ignore the pause. A handler acknowledges a message of a standard queue, so let a worker or a schedule run
+        this step as well. This takes one request of one write unit, or two if the existing pause is longer.
 
         Args:
             until: When it ends, or how long from now. None lasts until `resume`.
@@ -235,7 +235,7 @@ class StepCommands(Generic[T]):
             by: Who does it.
 
         Raises:
-            TrackerError: The use case has no `UseCase(..., pausable=True)`.
+            TrackerError: The use case has `pausable=False`.
 
         Examples:
             >>> Order.ship.pause(until=timedelta(hours=1), reason="no carrier", by="ada")

@@ -165,14 +165,14 @@ class StepDefinition(Generic[T]):
         found = Candidates(due.ids_in, shards=self.shards, lane=self.lane, **options)
         return found
 
-    def pause(self) -> Pause | None:
+    def pause(self, *, lives_long: bool = True) -> Pause | None:
         """Return the pause of this step, or None. It sends at most one request in 5 seconds.
 
-        DefinitionError if the stored step numbers differ.
+        By default, only programs that live long ask for it. DefinitionError if the stored step numbers differ.
         """
-        if not self.model.tracker.use_case.pausable:
+        if not self.model.tracker.obeys_control(lives_long=lives_long):
             return None
-        from pynamodb_tracker.control.watch import pause_of  # noqa: PLC0415 - few use cases are controlled
+        from pynamodb_tracker.control.watch import pause_of  # noqa: PLC0415 - handlers do without it
 
         return pause_of(self.model, self.codes.pending)
 

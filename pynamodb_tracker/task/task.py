@@ -367,7 +367,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
     def pauses(cls, /) -> list[Pause]:
         """Return the current pauses of steps, in the order of the steps. One strongly consistent read.
 
-        TrackerError without `UseCase(..., pausable=True)`.
+        TrackerError with `UseCase(..., pausable=False)`.
 
         Examples:
             >>> assert [pause.reason for pause in Order.pauses()] == []
@@ -449,7 +449,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
             for name in groups:
                 forget(cls, name)
-        if cls.tracker.use_case.pausable and not report.refused:
+        if cls.tracker.obeys_control() and not report.refused:
             from pynamodb_tracker.control import item  # noqa: PLC0415 - few use cases are controlled
 
             item.forget(cls)

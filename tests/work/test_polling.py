@@ -528,8 +528,8 @@ def requests_and_units(step: Any, clock: StoppedClock, *, polls: int) -> tuple[i
     poller = Poller(step._definition)
     with recorded(ShopTask) as requests:
         pauses(poller, clock, polls)
-    assert set(requests.operations) == {"Query"}
-    return len(requests), sum(request.answer["ConsumedCapacity"]["CapacityUnits"] for request in requests)
+    polled = [request for request in requests if request.operation == "Query"]
+    return len(polled), sum(request.answer["ConsumedCapacity"]["CapacityUnits"] for request in polled)
 
 
 @pytest.mark.usefixtures("shop")
