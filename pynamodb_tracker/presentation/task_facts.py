@@ -151,7 +151,7 @@ def relations_as_json(task: Task) -> dict[str, Any]:
     found = {name: getattr(task, name) for name in names.split()}
     found |= {"repeat": rule_of(task), "queued": asked_again(task), **signals_of(task)}
     found |= {"skipped_steps": skipped_steps(task) or None, "parts_done": parts_done(task) or None}
-    found["last_run"] = last_run_as_json(task)
+    found |= {"last_run": last_run_as_json(task), "missed_signals": sorted(task.missed_signals or ()) or None}
     if (occurrence := found["occurrence"]) is not None:
         found["occurrence"] = occurrence.isoformat()  # on the wall clock of the rule
     for name in ("creator", "parent"):
@@ -183,6 +183,7 @@ def round_of_task(task: Task) -> dict[str, Any]:
         if number in names:
             once.setdefault(names[number], {})[part] = exact_json.loads(text)
     found = {"checkpoints": once, "skipped_steps": skipped_steps(task), "postpone_count": task.postpone_count}
+    found["missed_signals"] = sorted(task.missed_signals or ())
     if task.cancel_time is not None:
         found["cancel_time"] = stamp(task.cancel_time)
     first = task.first_failure
@@ -224,6 +225,8 @@ def _of_round_in_words(task: Task) -> Iterator[tuple[str, str]]:
         yield "parts done", f"{', '.join(done)}; a reopen with clear_checkpoints repeats them"
     if left_out := skipped_steps(task):
         yield "passed over", ", ".join(left_out)
+    if missed := task.missed_signals:
+        yield "done without", f"{', '.join(sorted(missed))}; it is late if it is sent now"
 
 
 def signals_in_words(task: Task) -> Iterator[tuple[str, str]]:

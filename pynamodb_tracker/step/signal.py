@@ -32,14 +32,15 @@ class BoundSignal(SignalName[T]):
     ) -> Sent[T]:
         """Store a signal, and make the task due if nothing else is missing.
 
-        The first signal of a round counts. Sending the same value again changes nothing. This takes 3 write units if
+        The first signal of a round counts. Sending the same one again changes nothing. This takes 3 write units if
         the task becomes due, otherwise 1, and one more request and unit unless the task waited for this signal alone.
 
         Args:
             task_id: The id of the task.
             value: At most 1 KB of JSON.
             by: Who sends it, at most 256 bytes.
-            key: At most 256 bytes, such as the event id of a payment provider. The same key again changes nothing.
+            key: At most 256 bytes, such as the event id of a payment provider. If both signals have a key, they are the
+                same if the keys are, and otherwise if the values are.
             round: The round that the signal belongs to, `ctx.round`. A task that has started over needs it.
 
         Raises:

@@ -24,7 +24,7 @@ from starlette.responses import Response
 
 from pynamodb_tracker import clock, strict_json
 from pynamodb_tracker.exceptions import TrackerError, ValueNotStorableError
-from pynamodb_tracker.model.signals import value_text
+from pynamodb_tracker.model.signals import too_late, value_text
 from pynamodb_tracker.presentation import exact_json, listing
 from pynamodb_tracker.presentation.errors import for_people
 from pynamodb_tracker.presentation.listing import Filter
@@ -367,7 +367,9 @@ class Decisions:
             if not choices and form.get("sends") != sends:
                 return self._views.show_task(request, task_id, verb=f"signal {name}", given=form, sends=sends)
             with page.changing(model):
-                signal_named(model, name).send(task_id, value, by=by, round=form.get("round") or None)
+                sent = signal_named(model, name).send(task_id, value, by=by, round=form.get("round") or None)
+                if not sent.will_be_read:
+                    raise too_late(sent.task, name)
         except TypeError as error:  # the form has lost its round
             raise HTTPException(400, for_people(error)) from None
         except (FieldError, ValueNotStorableError) as error:

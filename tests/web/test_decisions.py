@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 from pynamodb_tracker import ExecutionContext, Report, Status
 from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.web import ActionRequest, decisions
+from tests.support.rows import change
 from tests.web.conftest import Open, slices_of
 from tests.web.shop import CarrierError, Order, Refund, failed, leave
 from tests.web.test_views import text_of
@@ -557,10 +558,14 @@ def test_a_signal_that_a_task_awaits_is_sent_by_whom_the_page_knows(
     assert "by mail" not in open_page(hide=["approved"]).get("/Order/task", params={"id": odd}).text
     other = client.post("/Order/task", data={**form, "value": "1", "sends": "1"})
     assert (other.status_code, "with another value, which counts" in text_of(other)) == (409, True)
+    Order.create("o-9", state=Order.ship.pending)
+    change(Order, "o-9", missed_signals={"SS": ["approved"]})
+    late = client.post("/Order/signal", data={**form, "task": "o-9", "round": "", "value": "1"})
+    assert (late.status_code, "is late, and not stored" in text_of(late)) == (409, True)
     logged = [json.loads(record.message) for record in caplog.records if record.name == decisions.log.name]
     assert [(each["who"], each["did"], each["signal"], "refused" in each) for each in logged] == [
         ("ada", "signal", "approved", False),
-        ("ada", "signal", "approved", True),
+        *[("ada", "signal", "approved", True)] * 2,
     ]
 
 

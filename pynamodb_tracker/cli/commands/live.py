@@ -19,6 +19,7 @@ from pynamodb_tracker.cli import command, terminal
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.tasks import held_back, waiting
 from pynamodb_tracker.cli.terminal import styled
+from pynamodb_tracker.model.row import is_beyond_limit
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.history import Change, History
 from pynamodb_tracker.presentation.overview import Overview, look
@@ -154,7 +155,7 @@ def group(
         turn, waiting = of.turn, of.waiting()
         has_it = None if turn is None else next(iter(model.get_many([turn])), None)
         is_over = has_it is None or has_it.tracker.ends_at(has_it.state.code)
-        is_stuck = is_over if turn is not None else bool(waiting)
+        is_stuck = bool(waiting) if turn is None else is_over or (has_it is not None and is_beyond_limit(has_it))
         state = "idle" if turn is None else "gone" if has_it is None else name_of(has_it.state)
         if as_json:
             found = {"group": group_name, "turn": turn, "state": state, "data": of.data, "waiting": waiting}
@@ -167,7 +168,7 @@ def group(
             for task_id in waiting:
                 terminal.say(f"  waits  {escaped(task_id)}")
             if is_stuck:
-                terminal.warn("the task that should have the turn has ended or is gone: add --repair to hand it on")
+                terminal.warn("the task with the turn has ended, is gone or is parked beyond its limit: add --repair")
     if is_stuck:
         raise typer.Exit(command.FOUND)
 

@@ -18,6 +18,7 @@ from pynamodb_tracker.cli.task_files import Format, LineReader
 from pynamodb_tracker.cli.terminal import say, say_id, warn
 from pynamodb_tracker.exceptions import TaskLockedError, TaskNotFoundError, TrackerError
 from pynamodb_tracker.model.references import round_of
+from pynamodb_tracker.model.signals import too_late
 from pynamodb_tracker.presentation.errors import for_people
 from pynamodb_tracker.presentation.task_facts import name_of
 from pynamodb_tracker.presentation.text import between, count, escaped
@@ -46,7 +47,7 @@ _EFFECTS = {
 _EFFECTS_OF_SIGNALS = {
     "resumed": "it is due by this signal",
     "early": "the signal is stored, before the task waits for it",
-    "late": "the signal is stored, although the task waits no longer",
+    "late": "the signal is stored, although its limit has passed",
     "stored": "the signal is stored",
 }
 
@@ -119,7 +120,7 @@ def signal(
     """Send a signal that a task awaits, such as a payment or an approval. It makes the task due.
 
     Only the first signal of a name counts, and sending it again changes nothing. Exits with 1 if a different one was
-    sent before, if the task does not exist, or if it has ended.
+    sent before, if the task does not exist, or if it has ended or has done without the signal.
     """
     with use_case(name, use_case_name) as model:
         with refusing(TypeError, ValueError):
@@ -130,6 +131,8 @@ def signal(
                     "what it does now"
                 )
             sent = awaited.send(task_id, value, by=by, key=key, round=of_round)
+        if not sent.will_be_read:
+            raise too_late(sent.task, signal_name)
         say(f"{escaped(task_id)}: {name_of(sent.task.state)}; {_EFFECTS_OF_SIGNALS[sent.effect]}")
 
 
