@@ -27,6 +27,7 @@ from pynamodb.constants import MAP, STRING
 
 from pynamodb_tracker import clock, strict_json
 from pynamodb_tracker.arguments import shown
+from pynamodb_tracker.control.records import keys_of
 from pynamodb_tracker.dynamodb.connection import Item, Refused, send
 from pynamodb_tracker.exceptions import DefinitionError, TrackerError
 from pynamodb_tracker.instrumentation import log_fields
@@ -95,8 +96,13 @@ class Control(NamedTuple):
         """The recorded names."""
         return {int(number): names for number, names in json.loads(self.steps or "{}").items()}
 
+    @property
+    def in_force(self) -> list[Pause]:
+        """The current pauses, ordered by step number."""
+        return [pause for _, pause in sorted(self.pauses.items()) if pause.is_in_force]
 
-def _key(model: type[TaskRow]) -> Item:
+
+def key_of_control(model: type[TaskRow]) -> Item:
     """Return the control item's key. No task can have it, because use case names contain no `#`."""
     return item_key(model.tracker.use_case.name, _RANGE_KEY)
 
@@ -114,8 +120,12 @@ def read(model: type[TaskRow], *, within: timedelta | None = None) -> Control:
     """Read the control item, strongly consistent, for one read unit, or raise TrackerError."""
     _check_pausable(model)
     until = None if within is None else clock.now() + within
-    request = {"Key": _key(model), "ConsistentRead": True}
-    item: Item = send(model.tracker.connection(), "GetItem", request, until=until).get("Item") or {}
+    request = {"Key": key_of_control(model), "ConsistentRead": True}
+    return parse(model, send(model.tracker.connection(), "GetItem", request, until=until).get("Item") or {})
+
+
+def parse(model: type[TaskRow], item: Item) -> Control:
+    """Return the contents of a control item that was read, or raise TrackerError."""
     try:
         stored = {name: value[MAP] for name, value in item.items() if name.startswith(_PAUSED)}
         numbers = {int(name.removeprefix(_PAUSED)): each for name, each in stored.items() if "until" in each}
@@ -129,7 +139,7 @@ def read(model: type[TaskRow], *, within: timedelta | None = None) -> Control:
 
 def in_force(model: type[TaskRow]) -> list[Pause]:
     """Return the current pauses, ordered by step number."""
-    return [pause for _, pause in sorted(read(model).pauses.items()) if pause.is_in_force]
+    return read(model).in_force
 
 
 def _damage_error(model: type[TaskRow], why: str) -> TrackerError:
@@ -190,7 +200,7 @@ def _send(
     names = {"#pause": attribute, "#token": "token", "#until": "until", "#mark": GROUP_OF}
     known = values | {"mark": {STRING: model.tracker.use_case.name}}
     request = {
-        "Key": _key(model),
+        "Key": key_of_control(model),
         "UpdateExpression": update,
         "ConditionExpression": condition,
         "ExpressionAttributeNames": {name: each for name, each in names.items() if name in update + condition},
@@ -206,8 +216,9 @@ def _send(
 
 
 def forget(model: type[TaskRow]) -> None:
-    """Delete the control item."""
-    send(model.tracker.connection(), "DeleteItem", {"Key": _key(model)})
+    """Delete the control item, the list of schedules, and the last commands."""
+    for key in (key_of_control(model), *keys_of(model)):
+        send(model.tracker.connection(), "DeleteItem", {"Key": key})
 
 
 def compare(model: type[TaskRow], control: Control) -> None:
@@ -272,7 +283,7 @@ def _write_names(model: type[TaskRow], change: Callable[[Names], Names], control
 def _has_written(model: type[TaskRow], seen: str | None, wanted: str) -> bool:
     values = {"wanted": wanted, "mark": model.tracker.use_case.name} | ({} if seen is None else {"seen": seen})
     request = {
-        "Key": _key(model),
+        "Key": key_of_control(model),
         "UpdateExpression": "SET #steps = :wanted, #mark = :mark",
         "ConditionExpression": "attribute_not_exists(#steps)" if seen is None else "#steps = :seen",
         "ExpressionAttributeNames": {"#steps": _STEPS, "#mark": GROUP_OF},

@@ -367,7 +367,7 @@ class ExecutionContext(BlockContext[T_co]):
                 last step.
             due_time: As in `Task.create`.
             group: As in `Task.create`. The task enters the group with the success. At most 31 tasks.
-            repeat: As in `Task.create`.
+            repeat: As in `Task.create`, with one more request.
             trace: As in `Task.create`, by default the trace of this task.
             **attributes: Attributes of the new task.
 
@@ -384,6 +384,10 @@ class ExecutionContext(BlockContext[T_co]):
             follow_ups_of(self._journal).create(
                 model, task_id, wait=wait, due_time=due_time, group=group, repeat=repeat, trace=trace, **attributes
             )
+        if repeat is not None:
+            from pynamodb_tracker.control.records import add_schedule  # noqa: PLC0415 - few tasks repeat
+
+            add_schedule(model, task_id)
 
     def wait_until(self, time: datetime | timedelta) -> None:
         """Let the next step start at that time, or so long from now, even if it still waits for tasks created here.

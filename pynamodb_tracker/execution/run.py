@@ -306,6 +306,8 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         target = journal.additions.get("target")
         if target is not None and journal.outcome == "succeeded":
             also += [f"{flow.LEFT}#{codes.pending}", f"{flow.CAME}#{target}"]
+        if journal.outcome == "succeeded" and (began := journal.claim.start_time) is not None:
+            also.append(f"{flow.TOOK}{flow.bucket_of(clock.now() - began)}#{codes.pending}")
         flow.count(self.statements.model, f"{journal.outcome}#{codes.pending}", *also)
         for model in follow_ups.models if follow_ups and journal.outcome == "succeeded" else ():
             if model.tracker.use_case.count_transitions:

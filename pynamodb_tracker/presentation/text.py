@@ -29,6 +29,7 @@ def count(number: int, noun: str = "task") -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+_TEN = 10
 _UNITS = (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
 
 
@@ -48,6 +49,12 @@ _BETWEEN_UNITS = re.compile(r"(?<=[dhms])(?=\d)")
 def span(length: timedelta) -> str:
     """Return a duration for people: `1d 17h`, `45m`."""
     return _BETWEEN_UNITS.sub(" ", age(length))
+
+
+def took_in_words(length: timedelta | None) -> str:
+    """Return a measured duration, below ten seconds with two digits."""
+    seconds = 0 if length is None else length.total_seconds()
+    return f"{seconds:.2g}s" if seconds < _TEN else age(timedelta(seconds=seconds))
 
 
 def between(time: datetime) -> str:

@@ -160,6 +160,20 @@ class StateScan(Generic[T]):
         merged = (chain(first, chain.from_iterable(rest)) for first, rest in zip(found, shards, strict=True))
         yield from heapq.merge(*merged, key=position, reverse=self.latest_due_first)
 
+    def peek(self, most: int) -> tuple[list[Item], bool]:
+        """Return the first entries with one request per shard, and whether there are more."""
+        keys = [(key, None) for key in self.model.tracker.use_case.status_keys(self.code)]
+        options: dict[str, Any] = {
+            "window": self.window,
+            "limit": most + 1,
+            "scan_index_forward": not self.latest_due_first,
+        }
+        pages = side_by_side(partial(self._page, **options), keys)
+        merged = heapq.merge(*(page["Items"] for page in pages), key=position, reverse=self.latest_due_first)
+        found = {entry["task_id"]["S"]: entry for entry in islice(merged, most + 1)}
+        entries = list(found.values())[:most]
+        return entries, len(found) > most or any(page.get("LastEvaluatedKey") for page in pages)
+
     def _pages(self, status_key: str, first: int, later: int) -> Iterator[list[Item]]:
         """Yield a shard's pages as they are needed, at least one. They grow if the window drops entries."""
         start, limit = None, first

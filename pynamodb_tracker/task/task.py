@@ -138,7 +138,8 @@ class Task(GuardedRow, metaclass=TaskMeta):
             due_time: The earliest time at which it may start, or how long from now that is.
             state: Another state to begin in, for tasks from elsewhere.
             group: A name of 1 to 1024 bytes. Tasks of one group run one at a time, in the order of their creation.
-            repeat: A rule. The task is due at its first occurrence, and again after each success.
+            repeat: A rule. The task is due at its first occurrence, and again after each success. One more request
+                lists it for the page.
             trace: Tracing headers, for example, at most 512 bytes of JSON. They stay with the task, as `task.trace`.
             wait_for: A signal that the task waits for, such as `Order.paid`.
             until: When the task stops waiting for the signal, or how long from now that is.
@@ -164,6 +165,8 @@ class Task(GuardedRow, metaclass=TaskMeta):
             for name in [name for name, given in others.items() if given is not None]:
                 raise ValueError(f"a task that waits for a response takes no {name}: leave it out, or create it later")
             also, due_time = awaiting(check_signal(cls, wait_for), check_due_time(until, "until"))
+        if repeat is not None:
+            _list_schedule(cls, task_id)
         task = transitions.create(
             cls, task_id, code, due_time, attributes, group=group, trace=trace, repeat=repeat, also=also
         )
@@ -233,6 +236,8 @@ class Task(GuardedRow, metaclass=TaskMeta):
         if "group" in attributes:
             raise TypeError("create_or_merge takes no group: a task of a group runs once; create one for each request")
         cls.tracker.use_case  # noqa: B018 - a TypeError on the table class, which has no steps
+        if repeat is not None:
+            _list_schedule(cls, task_id)
         first = next(iter(cls._bound_steps.values()))._definition.statements
         merged = Merge(
             first, task_id, attributes, merge=merge, due_time=due_time, debounce=debounce, trace=trace, repeat=repeat
@@ -416,7 +421,10 @@ class Task(GuardedRow, metaclass=TaskMeta):
         Examples:
             >>> Order.delete_task("o-2")
         """
-        transitions.delete(cls, check_task_id(task_id))
+        if transitions.delete(cls, check_task_id(task_id)):
+            from pynamodb_tracker.control.records import remove_schedule  # noqa: PLC0415 - few tasks repeat
+
+            remove_schedule(cls, task_id)
 
     @classmethod
     def delete_use_case(cls, /, *, threads: int = 1) -> Report:
@@ -448,8 +456,8 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
             for name in groups:
                 forget(cls, name)
-        if cls.tracker.use_case.pausable and not report.refused:
-            from pynamodb_tracker.control import item  # noqa: PLC0415 - few use cases are controlled
+        if not report.refused:
+            from pynamodb_tracker.control import item  # noqa: PLC0415 - as above
 
             item.forget(cls)
         return report
@@ -526,3 +534,10 @@ def _arguments(task: object) -> dict[str, Any]:
     if "task_id" not in task:
         raise TypeError(f"create_many takes mappings with a task_id, not {shown(task)}")
     return dict(task)
+
+
+def _list_schedule(model: type[Task], task_id: str) -> None:
+    """List a task that is about to get a rule."""
+    from pynamodb_tracker.control.records import add_schedule  # noqa: PLC0415 - few tasks repeat
+
+    add_schedule(model, task_id)

@@ -8,18 +8,22 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
+from botocore.exceptions import BotoCoreError, ClientError
+from pynamodb.exceptions import PynamoDBException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from pynamodb_tracker.control.records import MOST_SCHEDULES
 from pynamodb_tracker.doctor import NotExaminedError, examine
 from pynamodb_tracker.model.hydration import rows_to_show
 from pynamodb_tracker.model.row import readable
 from pynamodb_tracker.presentation import listing
+from pynamodb_tracker.presentation.errors import for_people
 from pynamodb_tracker.presentation.history import find_passing
+from pynamodb_tracker.presentation.now import Now, find_now
 from pynamodb_tracker.presentation.overview import MOST, Overview, look
 from pynamodb_tracker.presentation.running import MOST as MOST_RUNNING
 from pynamodb_tracker.presentation.running import find_running
-from pynamodb_tracker.presentation.schedules import MOST as MOST_ROWS
 from pynamodb_tracker.presentation.schedules import find_schedules
 from pynamodb_tracker.presentation.task_facts import is_branch
 from pynamodb_tracker.presentation.why_failed import MOST_SAMPLED, NO_ERRORS, SAMPLE, Errors, find_errors
@@ -88,25 +92,20 @@ class Views:
 
     def __init__(self, page: Page) -> None:
         self._page = page
+        self._now: Answer[Now] | None = None
+        """The last picture of all use cases."""
 
     def home(self, request: Request) -> Response:
-        """Show a line for each use case. A single one is shown itself."""
-        models = list(self._page.settings.models.values())
-        if len(models) == 1:
-            return self._page.redirect(request, models[0])
-        spent, found = Spent(), dict[type[Task], Answer[Overview]]()
-        for model in models:
-            answer, _ = self._overview(request, model)
-            spent.add(answer.spent)
-            found[model] = answer
-        oldest = max(found.values(), key=lambda answer: answer.age)
-        return self._page.show(
-            request,
-            "home.html",
-            found={model: answer.value for model, answer in found.items()},
-            answer=replace(oldest, spent=spent),
-            live=True,
-        )
+        """Show what needs people. If the table cannot be reached, show the last picture, with the error."""
+        models, problem = list(self._page.settings.models.values()), ""
+        try:
+            self._now = self._page.kept(request, models, "now", partial(find_now, models))
+        except (PynamoDBException, BotoCoreError, ClientError) as error:
+            if self._now is None:
+                raise
+            problem = for_people(error)
+        answer = self._now
+        return self._page.show(request, "now.html", now=answer.value, problem=problem, answer=answer, live=True)
 
     def without_slash(self, request: Request) -> Response:
         """Lead to the overview of a use case."""
@@ -262,7 +261,7 @@ class Views:
             answer=answer,
             schedules=answer.value.found,
             is_all=answer.value.is_all,
-            most=MOST_ROWS,
+            most=MOST_SCHEDULES,
             live=True,
         )
 

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 from pynamodb_tracker import clock
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.task_facts import GAVE_UP
-from pynamodb_tracker.presentation.text import escaped, span
+from pynamodb_tracker.presentation.text import escaped, span, took_in_words
 
 _CENT = 0.01
 
@@ -106,6 +106,7 @@ FILTERS: dict[str, Callable[..., str]] = {
         money,
         json_text,
         in_form,
+        took_in_words,
     )
 }
 """The filters by their names in templates."""

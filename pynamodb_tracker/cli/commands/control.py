@@ -10,6 +10,7 @@ from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import FOUND, refusing, step_among, use_case, use_cases
 from pynamodb_tracker.cli.terminal import print_table, say, warn
 from pynamodb_tracker.control import item
+from pynamodb_tracker.control.records import record
 from pynamodb_tracker.exceptions import DefinitionError
 from pynamodb_tracker.presentation.text import escaped
 
@@ -34,6 +35,7 @@ def pause(
         of, end = step_among(models, step), None if until == clock.NEVER else until
         with refusing(ValueError):
             paused = of.pause(until=end, reason=reason, by=by)
+        record(of.model, by, "paused", of.name, reason=reason)
         say(escaped(str(paused)))
         warn(
             "handlers acknowledge messages of standard queues and events: a worker or a schedule has to run "
@@ -48,6 +50,7 @@ def resume(step: opt.Step, *, by: opt.By, name: opt.App, use_case_name: opt.UseC
         ended = [pause for pause in item.in_force(of.model) if pause.step == of.name]
         with refusing(ValueError):
             of.resume(by=by)
+        record(of.model, by, "resumed", of.name)
         why = "".join(f"; {pause.by} had paused it: {pause.reason}" for pause in ended)
         say(escaped(f"{of.name} is resumed{why}" if ended else f"{of.name} was not paused"))
 
