@@ -583,7 +583,7 @@ def _schedules(schedules: Sequence[Schedule]) -> Iterator[Need]:
         step = task.state.step or next(iter(model._bound_steps))
         link = Link(model, "task", {"id": task.task_id})
         actions = [
-            Action("Run now…", link, ("create", task.task_id, "--merge")),
+            Action("Open", link, ("create", task.task_id, "--merge")),
             Action("Schedules", Link(model, "schedules"), ("schedules",)),
         ]
         since = last.ended if last and each.needs_look else each.due_time
