@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Generic, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -68,7 +69,12 @@ def error_pattern(error: str, task_id: str) -> str:
     if words := " ".join(task_id.split()):  # an error is on one line
         error = _without(error, words)
     kind, colon, message = error.partition(": ")  # a class name may have digits, too
-    return kind + colon + _VARIES.sub(lambda found: found["kept"] or "#", message)
+    return kind + colon + _without_varying(message)
+
+
+@lru_cache(4096)
+def _without_varying(message: str) -> str:
+    return _VARIES.sub(lambda found: found["kept"] or "#", message)
 
 
 def _without(error: str, task_id: str) -> str:

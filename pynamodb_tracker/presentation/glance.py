@@ -25,18 +25,21 @@ from pynamodb_tracker.model.hydration import rows_of_table
 from pynamodb_tracker.model.overflow import RowKey, by_key, key_of
 from pynamodb_tracker.model.row import readable
 from pynamodb_tracker.presentation.errors import one_line
+from pynamodb_tracker.presentation.overview import Number
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
-from pynamodb_tracker.step.state import State, peek
+from pynamodb_tracker.step.state import State, count_due, peek
 from pynamodb_tracker.task.task import Task
 
-MOST, MOST_FAILED = 1000, 2000
-"""How many entries of a state are read. With a larger state, numbers are at least that."""
+MOST = 1000
+"""How many tasks of a state are counted. With a larger state, numbers are at least that."""
+_MOST_READ = 100
+"""How many entries of pending tasks, and of tasks in progress, are read. More are only counted."""
 MOST_WAITING = 100
 """How many rows of tasks that wait, or are due later, are read for a use case."""
 _MOST_LOCKS = 20
 """How many rows of tasks with an expired lock are read for a step, because the lock may have been extended."""
-_MOST_OLDEST = 500
+_MOST_OLDEST = 100
 """How many of the oldest failures of a large state are read."""
 
 V = TypeVar("V")
@@ -45,11 +48,15 @@ NEVER = clock.stamp(clock.NEVER)
 
 @dataclass(slots=True)
 class StateGlance:
-    """The index entries of a state that were read."""
+    """The index entries of a state that were read, and how many there are."""
 
     entries: Sequence[Item]
     more: bool
     """Whether the state has more."""
+    number: Number = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.number = Number(len(self.entries), self.more)
 
 
 @dataclass(slots=True)
@@ -58,6 +65,7 @@ class StepGlance:
 
     step: BoundStep[Any]
     states: dict[Status | None, StateGlance]
+    due: Number
     later: StateGlance
     """The pending entries that are due later, or wait."""
     oldest_failed: Sequence[Item] = ()
@@ -128,35 +136,67 @@ def glance(models: Sequence[type[Task]]) -> Glance:
     found = Glance(clock.now(), {model: ModelGlance(model) for model in models})
     _read_small_items(found)
     asked = [
-        (state, MOST_FAILED if state.status is Status.FAILED else MOST, state.status in (Status.FAILED, Status.IGNORED))
-        for model in models
-        for step in model._bound_steps.values()
-        for state in (step.pending, step.in_progress, step.failed, step.ignored)
+        (state, *_LIMITS[state.status]) for model in models for step in steps_of(model) for state in states_of(step)
     ]
     read = _peek_all(found, asked)
-    after, more = clock.stamp(found.now), list[tuple[State[Any], int, bool]]()
+    after, cut = clock.stamp(found.now), list[StepGlance]()
     for model, of_model in found.models.items():
-        for step in model._bound_steps.values():
-            states = {state.status: read[state] for state in read if state in step_states(step)}
+        for step in steps_of(model):
+            states = {state.status: read[state] for state in states_of(step)}
             pending = states[Status.PENDING]
-            later = StateGlance([each for each in pending.entries if each["due_time"]["S"] > after], pending.more)
-            of_model.steps.append(StepGlance(step, states, later))
-            more += [(step.pending, MOST, True)] if pending.more else []
-            more += [(step.failed, _MOST_OLDEST, False)] if states[Status.FAILED].more else []
-    extra = _peek_all(found, more)
-    for each in (each for of_model in found.models.values() for each in of_model.steps):
-        if (last := extra.get(each.step.pending)) is not None:
-            entries = [entry for entry in last.entries if entry["due_time"]["S"] > after]
-            each.later = StateGlance(entries, last.more and len(entries) == len(last.entries))
-        if (first := extra.get(each.step.failed)) is not None:
-            each.oldest_failed = first.entries
+            later = [each for each in pending.entries if each["due_time"]["S"] > after]
+            due = Number(len(pending.entries) - len(later))
+            of_model.steps.append(StepGlance(step, states, due, StateGlance(later, pending.more)))
+            cut += [of_model.steps[-1]] if any(each.more for each in states.values()) else []
+    extra = _peek_all(
+        found,
+        [(each.step.pending, _MOST_READ, True) for each in cut if each.states[Status.PENDING].more]
+        + [(each.step.failed, _MOST_OLDEST, False) for each in cut if each.states[Status.FAILED].more],
+    )
+    side_by_side(lambda each: _count_rest(found, each, extra), cut)
     found.read_rows(key for of_model in found.models.values() for key in _rows_to_read(of_model, found.now))
     return found
 
 
-def step_states(step: BoundStep[Any]) -> tuple[State[Any], ...]:
+_LIMITS: dict[Status | None, tuple[int, bool]] = {
+    Status.PENDING: (_MOST_READ, False),
+    Status.IN_PROGRESS: (_MOST_READ, False),
+    Status.FAILED: (MOST, True),
+    Status.IGNORED: (MOST, True),
+}
+"""How many entries are read first, and whether these are the latest due ones."""
+
+
+def steps_of(model: type[Task]) -> list[BoundStep[Any]]:
+    """Return the steps of a use case."""
+    return list(model._bound_steps.values())
+
+
+def states_of(step: BoundStep[Any]) -> tuple[State[Any], ...]:
     """Return the states of unfinished tasks."""
     return step.pending, step.in_progress, step.failed, step.ignored
+
+
+def _count_rest(found: Glance, step: StepGlance, extra: Mapping[State[Any], StateGlance]) -> None:
+    """Count the tasks of a step's large states, and note the later and the oldest ones that were read."""
+
+    def count(state: State[Any], *, later: bool) -> Number:
+        what = f"{state.model.__name__}.{state.step}"
+        number = found.attempt(what, lambda: count_due(state, found.now, later=later, up_to=MOST + 1)) or 0
+        return Number(min(number, MOST), number > MOST)
+
+    of, after = step.step, clock.stamp(found.now)
+    if (last := extra.get(of.pending)) is not None:
+        step.due = count(of.pending, later=False)
+        later = [entry for entry in last.entries if entry["due_time"]["S"] > after]
+        step.later = StateGlance(later, last.more and len(later) == len(last.entries))
+        if step.later.more:
+            step.later.number = count(of.pending, later=True)
+    running = step.states[Status.IN_PROGRESS]
+    if running.more:
+        running.number = count(of.in_progress, later=False) + count(of.in_progress, later=True)
+    if (first := extra.get(of.failed)) is not None:
+        step.oldest_failed = first.entries
 
 
 def _peek_all(found: Glance, asked: Sequence[tuple[State[Any], int, bool]]) -> dict[State[Any], StateGlance]:

@@ -17,7 +17,7 @@ from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.model.overflow import RowKey, group_range_key, item_key
 from pynamodb_tracker.presentation.children import families_of
 from pynamodb_tracker.presentation.errors import ErrorGroup, ErrorGroups, error_pattern
-from pynamodb_tracker.presentation.glance import MOST, NEVER, Glance, ModelGlance, StepGlance, glance, read_items
+from pynamodb_tracker.presentation.glance import MOST, Glance, ModelGlance, StepGlance, glance, read_items
 from pynamodb_tracker.presentation.history import Passing, passing_of
 from pynamodb_tracker.presentation.listing import NO_ERROR
 from pynamodb_tracker.presentation.overview import Number, limits_in_use
@@ -241,13 +241,13 @@ def _row_of(found: Glance, step: StepGlance, passing: Passing | None, pause: Pau
     failed_due = [each for each in (*failed.entries, *step.oldest_failed) if each["due_time"]["S"] <= now]
     return StepRow(
         step.step,
-        Number(len(due), pending.more and len(due) == len(pending.entries)),
+        step.due,
         _late(due, found.now),
         _waits(found, step),
-        Number(len(running.entries), running.more),
+        running.number,
         len(left),
         found.now - min(left) if left else None,
-        Number(len(failed.entries), failed.more),
+        failed.number,
         _late(failed_due, found.now),
         Number(len(ignored.entries) - set_aside, ignored.more),
         set_aside,
@@ -267,16 +267,10 @@ def _late(due: Sequence[Item], now: datetime) -> timedelta | None:
 
 def _waits(found: Glance, step: StepGlance) -> dict[str, Number]:
     """Return how many tasks wait for what. If only some rows were read, numbers are at least that."""
-    waits: dict[str, Number] = {}
-    timed = [each for each in step.later.entries if each["due_time"]["S"] < NEVER]
-    for pool in (timed, [each for each in step.later.entries if each["due_time"]["S"] >= NEVER]):
-        kinds = Counter(_kind_of(row) for entry in pool if (row := _row(found, step, entry)) is not None)
-        is_all = kinds.total() == len(pool)
-        for kind, number in kinds.items():
-            is_alone = len(kinds) == 1
-            counted = Number(len(pool) if is_alone else number, step.later.more or not (is_all or is_alone))
-            waits[kind] = waits.get(kind, Number(0)) + counted
-    return waits
+    kinds = Counter(_kind_of(row) for entry in step.later.entries if (row := _row(found, step, entry)) is not None)
+    unread = step.later.number.tasks - kinds.total()
+    waits = {kind: Number(number, more=unread > 0) for kind, number in kinds.items()}
+    return waits | ({"not read": Number(unread, step.later.number.more)} if unread > 0 else {})
 
 
 def _kind_of(row: Task) -> str:
@@ -417,8 +411,8 @@ def _signals(found: Glance, step: StepGlance, row: StepRow) -> list[Need]:
                 waiting[name].append(task)
     needs, of = [], step.step
     for name, tasks in sorted(waiting.items()):
-        number = row.waits["signal"] if len(waiting) == 1 else Number(len(tasks), row.waits["signal"].more)
-        read = f", {len(tasks)} of them were read" if len(tasks) < number.tasks else ""
+        number, unread = Number(len(tasks), row.waits["signal"].more), row.waits.get("not read")
+        read = f", {unread.at_least} more tasks that wait or are due later were not read" if unread else ""
         first = min(tasks, key=lambda task: task.update_time)
         limits = [task.wait_until for task in tasks if task.wait_until is not None]
         link = tasks_link(of.pending, name, newest=1)

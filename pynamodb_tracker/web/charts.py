@@ -25,7 +25,6 @@ _COLUMNS = Markup(
 )
 _TIMES = Markup(' data-from="{}" data-each="{}"')
 _THIN = Markup('<rect class="value" x="{x}" y="{y}" width="{width}" height="{tall}"/>')
-_FILLED = Markup('<rect class="fill-{name}" x="{x}" y="{y}" width="{width}" height="{tall}"/>')
 _PART = Markup('<rect class="fill-{name}" x="{x}%" y="0" width="{width}%" height="100%"/>')
 _MORE = Markup('<rect fill="url(#more)" x="{x}%" y="0" width="{width}%" height="100%"/>')
 _BAR = Markup('<svg class="bar" role="img" aria-label="{label}">{content}</svg>')
@@ -69,16 +68,15 @@ def spark(values: Sequence[int], label: str) -> Markup:
 
 def passed(succeeded: Sequence[int], failed: Sequence[int], most: int, label: str) -> Markup:
     """Return a small chart of successes above a line and failures below it. A column of `most` takes half of it."""
-    room, half, content = _WIDTH / max(len(succeeded), 1), _HEIGHT / 2, [_AXIS.format(width=_WIDTH, y=_HEIGHT / 2)]
+    room, half, content = _WIDTH / max(len(succeeded), 1), _HEIGHT / 2, list[str]()
     for name, values in (("succeeded", succeeded), ("failed", failed)):
         for at, value in enumerate(values):
             if value:
-                tall = round(max(half * value / (most or 1), _HEIGHT / 20), 1)
-                y = round(half - tall, 1) if name == "succeeded" else half
-                content.append(
-                    _FILLED.format(name=name, x=round(at * room, 1), y=y, width=round(room - 2, 1), tall=tall)
-                )
-    return _drawn("spark", content, label)
+                tall = max(half * value / (most or 1), _HEIGHT / 20)
+                y = half - tall if name == "succeeded" else half
+                place = f'x="{at * room:.1f}" y="{y:.1f}" width="{room - 2:.1f}" height="{tall:.1f}"'
+                content.append(f'<rect class="fill-{name}" {place}/>')
+    return _drawn("spark", [_AXIS.format(width=_WIDTH, y=half), Markup("".join(content))], label)  # noqa: S704 - numbers
 
 
 def _drawn(kind: str, content: Sequence[Markup], label: str, times: str = "") -> Markup:

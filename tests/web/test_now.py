@@ -3,14 +3,16 @@
 from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
-from pynamodb_tracker import Repeat, Status
+from pynamodb_tracker import ExecutionContext, Repeat, Status
 from pynamodb_tracker.control import flow, records
+from pynamodb_tracker.presentation import glance
 from pynamodb_tracker.presentation import now as needs_of
 from pynamodb_tracker.presentation.now import KINDS, Need, find_now
 from pynamodb_tracker.testing import StoppedClock
@@ -47,12 +49,12 @@ def test_each_planted_trouble_is_shown_the_worst_first_with_the_number_of_a_scan
             row for row in rows if isinstance(row, model) and row.state.step == step and row.state.status in statuses
         ]
 
-    carrier = [row for row in at(Order, "ship", Status.FAILED) if CARRIER in row.last_error]
+    carrier = [row for row in at(Order, "ship", Status.FAILED) if CARRIER in (row.last_error or "")]
     due = [row for row in rows if row.state.status in (Status.PENDING, Status.FAILED) and row.due_time <= now]
     late = Counter((type(row), row.state.step) for row in due)
     left = [row for row in rows if row.state.status is Status.IN_PROGRESS and row.lock_expire_time < now]
     asked = [row for row in rows if row.awaited_signals]
-    poor = [row for row in rows if row.state.status is Status.IGNORED and "card declined" in row.last_error]
+    poor = [row for row in rows if row.state.status is Status.IGNORED and "card declined" in (row.last_error or "")]
     queued = [row for row in rows if row.group == "customer-0" and row.turn_due_time]
     assert [(need.kind, need.model, need.step, need.tasks.tasks) for need in needs()] == [
         ("failures", Order, "ship", len(carrier)),
@@ -159,8 +161,10 @@ def test_a_step_takes_four_requests_a_shard_and_small_items_are_read_together(mo
 def test_of_a_large_state_numbers_are_at_least_what_was_read(
     shop: StoppedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pynamodb_tracker.presentation.glance.MOST", 3)
-    monkeypatch.setattr("pynamodb_tracker.presentation.glance.MOST_FAILED", 11)
+    limits = {Status.PENDING: (2, False), Status.IN_PROGRESS: (2, False)}
+    limits |= dict.fromkeys((Status.FAILED, Status.IGNORED), (11, True))
+    monkeypatch.setattr(glance, "MOST", 3)
+    monkeypatch.setattr(glance, "_LIMITS", limits)
     failed(*(f"o-{number:02}" for number in range(12)))
     shop.advance(timedelta(hours=1))
     Order.create_many(f"p-{number}" for number in range(5))
@@ -208,6 +212,10 @@ def test_the_last_twenty_commands_are_kept_one_entry_each(shop: StoppedClock, op
     assert "ada reopened 2 at Order ship" in text_of(page.get("/"))
 
 
+def pass_time(clock: StoppedClock, seconds: float, _: ExecutionContext[Any]) -> None:
+    clock.advance(timedelta(seconds=seconds))
+
+
 @pytest.mark.parametrize(
     ("seconds", "median"), [([1.7] * 9, 1.7), ([0.05] * 5 + [20.0] * 4, 0.08), ([5000.0], 6000.0), ([], None)]
 )
@@ -218,7 +226,7 @@ def test_half_of_the_successes_took_about_as_long(
     monkeypatch.setattr(flow, "_MOST", 1)
     for number, each in enumerate(seconds):
         Refund.create(f"r-{number}")
-        Refund.pay_back.run(f"r-{number}", lambda _, each=each: shop.advance(timedelta(seconds=each)))
+        Refund.pay_back.run(f"r-{number}", partial(pass_time, shop, each))
     [passing] = [row.passing for of in find_now([Refund]).use_cases for row in of.steps]
     assert passing is not None
     flow._forget()
