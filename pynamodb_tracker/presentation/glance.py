@@ -22,7 +22,7 @@ from pynamodb_tracker.dynamodb.connection import MOST_KEYS, Item, get_items
 from pynamodb_tracker.dynamodb.side_by_side import side_by_side
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.model.hydration import rows_of_table
-from pynamodb_tracker.model.overflow import RowKey, by_key, key_of
+from pynamodb_tracker.model.overflow import RowKey, by_key, item_key, key_of
 from pynamodb_tracker.model.row import readable
 from pynamodb_tracker.presentation.errors import one_line
 from pynamodb_tracker.presentation.overview import Number
@@ -122,6 +122,14 @@ class Glance:
         for found in side_by_side(lambda chunk: self.attempt("rows", lambda: rows_of_table(*chunk)), chunks):
             self.rows |= {key: readable(row) for key, row in (found or {}).items() if row.tracker.steps}
         return self.rows
+
+    def read_items(self, keys: Mapping[RowKey, type[Task]]) -> dict[RowKey, Item]:
+        """Return stored items of the tables of these use cases."""
+        found: dict[RowKey, Item] = {}
+        for table in self.of_tables():
+            of_table = [item_key(*key) for key, model in keys.items() if model.tracker.table is table.tracker.table]
+            found |= by_key(get_items(table.tracker.connection(), of_table))
+        return found
 
     def of_tables(self) -> list[type[Task]]:
         """Return a use case of each table."""
@@ -268,8 +276,3 @@ def sample(entries: Sequence[Item], most: int) -> Sequence[Item]:
     room = max(most // 2, most - len(parked))
     timed = timed[:room]
     return [*timed, *parked[: most - len(timed)]]
-
-
-def read_items(model: type[Task], keys: Sequence[Item]) -> Mapping[RowKey, Item]:
-    """Return stored items by key."""
-    return by_key(get_items(model.tracker.connection(), keys))

@@ -14,10 +14,10 @@ from pynamodb_tracker.control.item import Pause
 from pynamodb_tracker.control.records import MOST_SCHEDULES, Command
 from pynamodb_tracker.control.slots import Use
 from pynamodb_tracker.dynamodb.connection import Item
-from pynamodb_tracker.model.overflow import RowKey, group_range_key, item_key
+from pynamodb_tracker.model.overflow import RowKey, group_range_key
 from pynamodb_tracker.presentation.children import families_of
 from pynamodb_tracker.presentation.errors import ErrorGroup, ErrorGroups, error_pattern
-from pynamodb_tracker.presentation.glance import MOST, Glance, ModelGlance, StepGlance, glance, read_items
+from pynamodb_tracker.presentation.glance import MOST, Glance, ModelGlance, StepGlance, glance
 from pynamodb_tracker.presentation.history import Passing, passing_of
 from pynamodb_tracker.presentation.listing import NO_ERROR
 from pynamodb_tracker.presentation.overview import Number, limits_in_use
@@ -512,50 +512,49 @@ def _blocked(found: Glance) -> Iterator[Need]:
 
 def _groups(found: Glance) -> Iterator[Need]:
     """Yield the use cases in which tasks wait behind one that failed or gave up."""
+    queued: dict[type[Task], Counter[str]] = {}
     for model, each in found.models.items():
-        rows = [
-            row for step in each.steps for entry in step.later.entries if (row := _row(found, step, entry)) is not None
-        ]
-        queued = Counter(row.group for row in rows if row.turn_due_time is not None)
-        if not queued:
-            continue
-        name = model.tracker.use_case.name
-        keys = [item_key(str(group), group_range_key(name)) for group, _ in queued.most_common(_MOST_GROUPS)]
-        items = found.attempt("groups", partial(read_items, model, keys)) or {}
-        turns = {key[0]: stored["turn"]["S"] for key, stored in items.items() if "turn" in stored}
-        heads = found.read_rows((task_id, name) for task_id in turns.values())
+        waiting = (_row(found, step, entry) for step in each.steps for entry in step.later.entries)
+        queued[model] = Counter(str(row.group) for row in waiting if row is not None and row.turn_due_time is not None)
+    keys = {
+        (group, group_range_key(model.tracker.use_case.name)): model
+        for model, groups in queued.items()
+        for group, _ in groups.most_common(_MOST_GROUPS)
+    }
+    items = found.attempt("groups", partial(found.read_items, keys)) or {}
+    turns = {
+        key: (stored["turn"]["S"], keys[key].tracker.use_case.name) for key, stored in items.items() if "turn" in stored
+    }
+    heads = found.read_rows(turns.values())
+    for model, groups in queued.items():
         stuck = {
-            group: heads[task_id, name]
-            for group, task_id in turns.items()
-            if (task_id, name) in heads and heads[task_id, name].state.status in (Status.FAILED, Status.IGNORED)
+            key[0]: heads[turn]
+            for key, turn in turns.items()
+            if keys[key] is model and turn in heads and heads[turn].state.status in (Status.FAILED, Status.IGNORED)
         }
         if not stuck:
             continue
-        behind = sum(queued[group] for group in stuck)
-        number = Number(
-            behind,
-            any(step.later.more for step in each.steps)
-            or len(rows) < sum(len(step.later.entries) for step in each.steps),
+        is_cut = any("not read" in _waits(found, step) for step in found.models[model].steps)
+        number, longest = (
+            Number(sum(groups[group] for group in stuck), is_cut),
+            max(stuck, key=lambda group: groups[group]),
         )
-        longest = max(stuck, key=lambda group: queued[group])
-        length = (
-            len(found.attempt("groups", partial(model.group(longest).waiting, limit=MOST)) or ()) or queued[longest]
-        )
-        head = stuck[longest]
-        group = Part(longest, link=Link(model, "group", {"name": longest}))
+        queue = found.attempt("groups", partial(model.group(longest).waiting, limit=MOST)) or ()
+        head, link = stuck[longest], Link(model, "group", {"name": longest})
         title = sentence(
             strong(number.at_least), f" of {model.__name__} wait behind {len(stuck)} that failed or gave up"
         )
-        since = min(task.update_time for task in stuck.values())
         detail = sentence(
             "the longest queue: ",
-            group,
-            f", {length:,} behind ",
+            Part(longest, link=link),
+            f", {len(queue) or groups[longest]:,} behind ",
             task_link(model, head.task_id),
             f", for {span(found.now - head.update_time)}",
         )
-        actions = [Action("Open group", Link(model, "group", {"name": longest}), ("group", longest))]
-        yield Need("groups", model, None, number, since, title, detail, actions)
+        since = min(task.update_time for task in stuck.values())
+        yield Need(
+            "groups", model, None, number, since, title, detail, [Action("Open group", link, ("group", longest))]
+        )
 
 
 def _schedules(schedules: Sequence[Schedule]) -> Iterator[Need]:

@@ -11,7 +11,7 @@ TYPE = "application/json"
 SUFFIX = ".json"
 _BY_SUFFIX = "pynamodb_tracker.json"
 
-OF_FORMS = frozenset({"given", "selected", "pages", "most_shown"})
+OF_FORMS = frozenset({"picture", "given", "selected", "pages", "most_shown"})
 """Only forms and links need these."""
 
 

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 import jinja2
+from markupsafe import Markup
 from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -173,11 +174,17 @@ class Page:
             location=location(table),
             is_priced=not is_in_memory(table),
             who=who(request),
-            allows=partial(self.allows, request),
             code=code,
             **{"problems": {}, **context},
         )
         return HTMLResponse(html, code)
+
+    def fragment(self, request: Request, template: str, **context: Any) -> Markup:
+        """Return a part of a page."""
+        found = self._templates.get_template(template).render(
+            url=partial(self.url, request), late_after=LATE_AFTER, **context
+        )
+        return Markup(found)  # noqa: S704 - the template has escaped it
 
     def _json_path(self, request: Request) -> str:
         path, query = request.scope["path"], request.scope["query_string"].decode("latin-1")

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
+from markupsafe import Markup
 from pynamodb.exceptions import PynamoDBException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -31,6 +32,7 @@ from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.find_by import find_by_text
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.web.cache import Answer, Spent
+from pynamodb_tracker.web.guard import root_path
 from pynamodb_tracker.web.page import (
     FILTER,
     VERBS,
@@ -94,18 +96,30 @@ class Views:
         self._page = page
         self._now: Answer[Now] | None = None
         """The last picture of all use cases."""
+        self._picture: tuple[Now, tuple[Any, ...], str, Markup] | None = None
+        """That picture as HTML, for people with the same permissions, at the same path."""
 
     def home(self, request: Request) -> Response:
         """Show what needs people. If the table cannot be reached, show the last picture, with the error."""
         models, problem = list(self._page.settings.models.values()), ""
         try:
-            self._now = self._page.kept(request, models, "now", partial(find_now, models))
+            self._now = answer = self._page.kept(request, models, "now", partial(find_now, models))
         except (PynamoDBException, BotoCoreError, ClientError) as error:
             if self._now is None:
                 raise
-            problem = for_people(error)
-        answer = self._now
-        return self._page.show(request, "now.html", now=answer.value, problem=problem, answer=answer, live=True)
+            answer, problem = self._now, for_people(error)
+        now = answer.value
+        asked = sorted(
+            {(each.verb, each.link.model) for need in now.needs for each in need.actions if each.verb}, key=str
+        )
+        may = tuple((verb, model) for verb, model in asked if model and self._page.allows(request, verb, model))
+        known = self._picture  # another thread may replace it
+        if known is None or not (known[0] is now and known[1:3] == (may, root_path(request))):
+            picture = self._page.fragment(request, "_now.html", now=now, may=may)
+            self._picture = known = now, may, root_path(request), picture
+        return self._page.show(
+            request, "now.html", now=now, picture=known[3], problem=problem, answer=answer, live=True
+        )
 
     def without_slash(self, request: Request) -> Response:
         """Lead to the overview of a use case."""
@@ -136,7 +150,7 @@ class Views:
             change=history.change,
             most=MOST,
             live=not refused,
-            **{"given": dict.fromkeys(("step", "until", "reason"), ""), **refused},
+            **{"given": {"step": request.query_params.get("pause", ""), "until": "", "reason": ""}, **refused},
         )
 
     def _overview(self, request: Request, model: type[Task]) -> tuple[Answer[Overview], Errors]:

@@ -16,6 +16,7 @@ from pynamodb_tracker.presentation import glance
 from pynamodb_tracker.presentation import now as needs_of
 from pynamodb_tracker.presentation.now import KINDS, Need, find_now
 from pynamodb_tracker.testing import StoppedClock
+from tests.cli.command import read, run
 from tests.support.rows import client as dynamodb
 from tests.web.conftest import Open
 from tests.web.shop import Nightly, Order, Parcel, Refund, ShopTask, failed
@@ -103,6 +104,36 @@ def test_the_page_its_json_and_the_terminal_show_the_same(trouble: StoppedClock,
         for part in need.title:
             assert part.time is not None or " ".join(part.text.split()) in said
     assert "overdue 8h 50m" in said
+
+
+@pytest.mark.usefixtures("trouble")
+def test_the_terminal_prints_each_need_with_the_command_to_run_and_exits_with_1(open_page: Open) -> None:
+    ended = run("now", of="tests.web.shop:ShopTask")
+    lines = ended.out.splitlines()
+    assert ended.code == 1
+    assert [line for line in lines if line.startswith(str(needs()[0].title))]
+    pause = "pynamodb-tracker pause --app tests.web.shop:ShopTask --use-case order ship --until 1h"
+    assert [line.strip() for line in lines if pause in line]
+    found = read("now", of="tests.web.shop:ShopTask")
+    assert found["needs"] == open_page().get("/.json").json()["now"]["needs"]
+    assert 'class="ask" open' in open_page().get("/Order/?pause=ship").text
+
+
+@pytest.mark.usefixtures("shop")
+def test_the_terminal_exits_with_0_if_nothing_needs_anyone() -> None:
+    ended = run("now", of="tests.web.shop:ShopTask")
+    assert (ended.code, ended.out.splitlines()[0]) == (0, "What needs you: nothing")
+
+
+def test_a_command_in_the_terminal_is_one_of_what_people_did(shop: StoppedClock) -> None:
+    failed("o-1", "o-2")
+    shop.advance(timedelta(seconds=1))
+    ended = run(
+        "reopen", "ship.failed", "--limit", "2", "--by", "bob", "--use-case", "order", of="tests.web.shop:ShopTask"
+    )
+    assert ended.code == 0, ended.err
+    [(_, kept)] = find_now(MODELS).commands
+    assert (kept.by, kept.did, kept.about, kept.tasks) == ("bob", "reopened", "ship.failed", 2)
 
 
 @pytest.mark.usefixtures("shop")
