@@ -227,7 +227,7 @@ def _read_small_items(found: Glance) -> None:
     keys: dict[type[Task], list[Item]] = {}
     for model, table in ((model, _table_of(model, found)) for model in found.models):
         use_case = model.tracker.use_case
-        own = [*records.keys_of(model), *([item.key_of_control(model)] if use_case.pausable else [])]
+        own = [*records.keys_of(model), *([item.key_of_control(model)] if model.tracker.obeys_control() else [])]
         keys.setdefault(table, []).extend(own + (flow.keys_of(model, found.now) if use_case.count_transitions else []))
     chunks = [(model, own[at : at + MOST_KEYS]) for model, own in keys.items() for at in range(0, len(own), MOST_KEYS)]
 
@@ -242,7 +242,7 @@ def _read_small_items(found: Glance) -> None:
     items = {key: each for answer in answers for key, each in (answer or {}).items()}
     for model, of_model in found.models.items():
         use_case = model.tracker.use_case
-        if use_case.pausable:
+        if model.tracker.obeys_control():
             stored = items.get(key_of(item.key_of_control(model)), {})
             control = found.attempt(model.__name__, partial(item.parse, model, stored))
             of_model.pauses = control.in_force if control else ()

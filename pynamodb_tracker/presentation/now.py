@@ -363,7 +363,7 @@ def _failures(found: Glance, step: StepGlance, row: StepRow) -> tuple[list[Need]
 
 
 def _pause_action(of: BoundStep[Any], pause: Pause | None) -> list[Action]:
-    if not of.model.tracker.use_case.pausable or pause is not None:
+    if not of.model.tracker.obeys_control() or pause is not None:
         return []
     command = ("pause", of.name, "--until", "1h", "--reason", "…")
     return [Action(f"Pause {of.name}…", Link(of.model, "", {"pause": of.name}), command, "pause")]
