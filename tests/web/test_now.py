@@ -14,6 +14,7 @@ from pynamodb_tracker import ExecutionContext, Repeat, Status
 from pynamodb_tracker.control import flow, records
 from pynamodb_tracker.presentation import glance
 from pynamodb_tracker.presentation import now as needs_of
+from pynamodb_tracker.presentation.glance import states_of
 from pynamodb_tracker.presentation.now import KINDS, Need, find_now
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import read, run
@@ -185,8 +186,11 @@ def test_without_the_table_the_last_picture_is_shown_with_the_error(
 def test_a_step_takes_four_requests_a_shard_and_small_items_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
     sent = operations(monkeypatch)
     find_now(MODELS)
-    shards = sum(model.use_case_id.read_shards * len(model._bound_steps) for model in MODELS)
-    assert Counter(sent) == {"Query": 4 * shards, "BatchGetItem": 1}
+    codes = [
+        (model, state.code) for model in MODELS for step in model._bound_steps.values() for state in states_of(step)
+    ]
+    shards = sum(len(model.tracker.status_keys(code)) for model, code in codes)
+    assert Counter(sent) == {"Query": shards, "BatchGetItem": 1}
 
 
 def test_of_a_large_state_numbers_are_at_least_what_was_read(
