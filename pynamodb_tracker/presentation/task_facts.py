@@ -19,12 +19,13 @@ from pynamodb_tracker.features.checkpoints import DoneParts
 from pynamodb_tracker.features.postponing import first_failure
 from pynamodb_tracker.model import hydration
 from pynamodb_tracker.model.data import DataAttribute
+from pynamodb_tracker.model.recent_ends import End
 from pynamodb_tracker.model.references import Reference, parse, round_of
 from pynamodb_tracker.model.repeat import LastRun
 from pynamodb_tracker.model.row import Membership, TaskRow, damages_of, membership_of, readable
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.errors import one_line
-from pynamodb_tracker.presentation.text import between, count, moment, span, stamp
+from pynamodb_tracker.presentation.text import between, count, moment, span, stamp, took_in_words
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
@@ -152,12 +153,22 @@ def relations_as_json(task: Task) -> dict[str, Any]:
     found |= {"repeat": rule_of(task), "queued": asked_again(task), **signals_of(task)}
     found |= {"skipped_steps": skipped_steps(task) or None, "parts_done": parts_done(task) or None}
     found |= {"last_run": last_run_as_json(task), "missed_signals": sorted(task.missed_signals or ()) or None}
+    found["recent_ends"] = [
+        {"step": step, "start": stamp(each.start), "end": stamp(each.end), "worker": each.worker}
+        for step, each in recent_ends(task)
+    ] or None
     if (occurrence := found["occurrence"]) is not None:
         found["occurrence"] = occurrence.isoformat()  # on the wall clock of the rule
     for name in ("creator", "parent"):
         if (other := _referred(task, name)) is not None:
             found[name] = {"use_case": other.use_case, "task_id": other.task_id}
     return {name: value for name, value in found.items() if value is not None}
+
+
+def recent_ends(task: Task) -> list[tuple[str, End]]:
+    """Return the last successes of a task with the names of their steps, the last one first."""
+    names = {codes.pending: codes.step for codes in task.tracker.steps}
+    return [(names.get(each.step, str(each.step)), each) for each in reversed(task.recent_ends or ())]
 
 
 def signals_of(task: Task) -> dict[str, Any]:
@@ -210,6 +221,9 @@ def relations_in_words(task: Task) -> Iterator[tuple[str, str]]:
     for label, name in (("created by", "creator"), ("child of", "parent")):
         if (other := _referred(task, name)) is not None:
             yield label, f"{other.use_case} {other.task_id}"
+    for step, each in recent_ends(task):
+        took = took_in_words(each.end - each.start)
+        yield "succeeded", f"{step}, {moment(each.end)}, in {took}, by {each.worker}"
     for name, text in (task.trace or {}).items():
         yield "trace", f"{name}: {text}"
 

@@ -96,6 +96,8 @@ class Claim(Generic[T]):
         """Earlier attempts that ended without a result, and are not in the row's `errors` yet."""
         values = readable(task).attribute_values  # if one is missing that every row has, the attempt fails
         task._row_state.claimed = task._row_state.stored, {**values}
+        self.start_time: Final[datetime | None] = values.get("update_time")
+        """When the task was claimed. None if that cannot be read."""
         self.expire_time: datetime = values["lock_expire_time"]
         self.attempt: Final[int] = values.get("attempt") or 1
         *earlier, fence = values.get("unfinished") or [values.get("fence") or 0]

@@ -16,6 +16,7 @@ from pynamodb_tracker.cli.command import CANNOT_RUN, FOUND, INTERRUPTED, CannotR
 from pynamodb_tracker.cli.targets import NOTHING_ASKED, Asked, Targets
 from pynamodb_tracker.cli.task_files import Format, LineReader
 from pynamodb_tracker.cli.terminal import say, say_id, warn
+from pynamodb_tracker.control.records import record
 from pynamodb_tracker.exceptions import TaskLockedError, TaskNotFoundError, TrackerError
 from pynamodb_tracker.model.references import round_of
 from pynamodb_tracker.model.signals import too_late
@@ -131,6 +132,7 @@ def signal(
                     "what it does now"
                 )
             sent = awaited.send(task_id, value, by=by, key=key, round=of_round)
+        record(model, by, f"sent {signal_name} to", task_id, tasks=1)
         if not sent.will_be_read:
             raise too_late(sent.task, signal_name)
         say(f"{escaped(task_id)}: {name_of(sent.task.state)}; {_EFFECTS_OF_SIGNALS[sent.effect]}")
@@ -185,7 +187,9 @@ def reopen(
             return f"{name_of(reopened.state)}{as_before}{waits}{later}"
 
         try:
-            _for_each_target(model, targets, reopen_one, asked, (Status.FAILED, Status.IGNORED), given=zip(due_times))
+            note = _note(model, by, "reopened", targets, f"{60 * rate:g} a minute" if rate else "")
+            states = (Status.FAILED, Status.IGNORED)
+            _for_each_target(model, targets, reopen_one, note, asked, statuses=states, given=zip(due_times))
         finally:
             if at_once:
                 are = f"{count(len(at_once))} {'is' if len(at_once) == 1 else 'are'}"
@@ -234,7 +238,8 @@ def ignore(
             return f"{state}, as before; its reason was not changed" if was_ignored else state
 
         asked = Asked(since, until, error_contains, limit, dry_run)
-        _for_each_target(model, targets, ignore_one, asked, (Status.PENDING, Status.FAILED))
+        note = _note(model, by, "ignored", targets, reason)
+        _for_each_target(model, targets, ignore_one, note, asked, statuses=(Status.PENDING, Status.FAILED))
 
 
 def cancel(
@@ -275,7 +280,9 @@ def cancel(
                 raise TrackerError(f"{escaped(task_id)}: {said}; refused: {refused}")
             return said
 
-        _for_each(((task_id,) for task_id in ids_in(tasks)), cancel_one, 1)
+        _for_each(
+            ((task_id,) for task_id in ids_in(tasks)), cancel_one, 1, _note(model, by, "cancelled", tasks, reason)
+        )
 
 
 def unlock(
@@ -312,7 +319,7 @@ def unlock(
                 return f"{state}; that was its last attempt: the next run ignores it, unless it is reopened"
             return state
 
-        _for_each_target(model, targets, release_one)
+        _for_each_target(model, targets, release_one, _note(model, by, "unlocked", targets, reason))
 
 
 def delete(
@@ -338,7 +345,8 @@ def delete(
             return "deleted"
 
         threads = _THREADS if "-" in tasks else min(len(tasks), _THREADS)
-        _for_each(((task_id,) for task_id in ids_in(tasks)), delete_one, threads)
+        note = _note(model, opt.person(), "deleted", tasks)
+        _for_each(((task_id,) for task_id in ids_in(tasks)), delete_one, threads, note)
 
 
 def _confirm(what: str, tasks: Sequence[str]) -> None:
@@ -365,9 +373,10 @@ def _for_each_target(
     model: type[Task],
     words: Sequence[str],
     change: Callable[..., str],
+    note: Callable[[int], object],
     asked: Asked = NOTHING_ASKED,
-    statuses: Sequence[Status] = (),
     *,
+    statuses: Sequence[Status] = (),
     given: Iterable[tuple[Any, ...]] = repeat(()),
 ) -> None:
     """Change each task at the named step, or else at its own step. Without a step, a missing task is refused.
@@ -385,7 +394,7 @@ def _for_each_target(
             warn(f"dry run: {count(sum(1 for _ in map(say_id, ids)))} would be changed")
             return
         tasks = with_given(with_rows(model, ids))
-        _for_each(tasks, lambda task_id, task, *more: change(step, task, task_id, *more), _THREADS)
+        _for_each(tasks, lambda task_id, task, *more: change(step, task, task_id, *more), _THREADS, note)
         return
     targets = Targets.named(model, words)
 
@@ -394,23 +403,34 @@ def _for_each_target(
         return change(targets.step_of(task, task_id), task, task_id, *more)
 
     if "-" in targets.ids:  # a person who types them may take a while
-        _for_each(with_given((task_id, None) for task_id in ids_in(targets.ids)), change_one, _THREADS)
+        _for_each(with_given((task_id, None) for task_id in ids_in(targets.ids)), change_one, _THREADS, note)
     else:
         tasks = with_given(with_rows(model, iter(targets.ids)))
-        _for_each(tasks, change_one, min(len(targets.ids), _THREADS))
+        _for_each(tasks, change_one, min(len(targets.ids), _THREADS), note)
 
 
-def _for_each(tasks: Iterable[tuple[Any, ...]], change: Callable[..., str], threads: int) -> None:
+def _note(
+    model: type[Task], by: str, did: str, words: Sequence[str], reason: str | None = None
+) -> Callable[[int], object]:
+    """Return what keeps this command among the last ones of people, with the number of changed tasks."""
+    return lambda tasks: record(model, by, did, " ".join(words), tasks=tasks, reason=reason)
+
+
+def _for_each(
+    tasks: Iterable[tuple[Any, ...]], change: Callable[..., str], threads: int, note: Callable[[int], object]
+) -> None:
     """Change each task, and print the results in the order of the tasks. A refused task does not stop the others.
 
-    `change` takes the values of a task, the first of which is its id.
+    `change` takes the values of a task, the first of which is its id. `note` gets the number of changed tasks.
     """
     waiting: dict[int, str | Exception] = {}
-    refused, following, guard = list[Exception](), 0, threading.Lock()
+    changed, refused, following, guard = 0, list[Exception](), 0, threading.Lock()
 
     def print_result(number: int) -> None:
+        nonlocal changed
         result = waiting.pop(number)
         if isinstance(result, str):
+            changed += 1
             say(result)
         else:
             warn(for_people(result))
@@ -434,5 +454,7 @@ def _for_each(tasks: Iterable[tuple[Any, ...]], change: Callable[..., str], thre
     finally:
         for number in sorted(waiting):  # after a task that was not changed because of an interrupt
             print_result(number)
+        if changed:
+            note(changed)
     if refused:
         raise typer.Exit(FOUND)
