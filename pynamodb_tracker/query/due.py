@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import chain, islice, takewhile
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item, read_page
@@ -31,6 +31,23 @@ _COMMANDS = ("ignored", "reopened", "unlocked")
 """The types of entries that commands leave in `errors`."""
 
 
+class LeftBehind(str):
+    """The id of an abandoned task."""
+
+    __slots__ = ("is_last", "worker")
+
+    worker: str
+    """The dead worker that has left it behind."""
+    is_last: bool
+    """Whether only one attempt is left."""
+
+    def __new__(cls, task_id: str, worker: str, *, is_last: bool) -> Self:
+        """Make the id of a task that this worker has left behind."""
+        left = super().__new__(cls, task_id)
+        left.worker, left.is_last = worker, is_last
+        return left
+
+
 class DueTasks(Generic[T]):
     """A step's due tasks at one point in time, oldest first."""
 
@@ -45,6 +62,7 @@ class DueTasks(Generic[T]):
         error_contains: str = "",
         goes_on: Callable[[], bool] | None = None,
         shard: int | None = None,
+        max_attempts: int = 0,
     ) -> None:
         self.model = model
         self.codes = codes
@@ -57,6 +75,7 @@ class DueTasks(Generic[T]):
         self.goes_on = goes_on
         """Called before each entry, because finding a match may take long. When it returns False, the ids end."""
         self.shard = shard
+        self.max_attempts = max_attempts
         self._parts: dict[int, DueTasks[T]] = {}
         self._abandoned_rows: Iterator[T] | None = None
         self._abandoned_positions: list[Position] = []
@@ -72,10 +91,11 @@ class DueTasks(Generic[T]):
     def in_shard(self, shard: int) -> DueTasks[T]:
         """Return only one shard's due tasks."""
         options: dict[str, Any] = {"only": self.only, "error_contains": self.error_contains, "goes_on": self.goes_on}
+        options["max_attempts"] = self.max_attempts
         return DueTasks(self.model, self.codes, self.now, self.window, **options, shard=shard)
 
     def ids(self, limit: int | None = None) -> Iterator[str]:
-        """Yield only ids, those of abandoned tasks first.
+        """Yield only ids, those of abandoned tasks first, each a `LeftBehind`.
 
         Pending and failed tasks come from the index, so they may have changed before a claim.
 
@@ -113,7 +133,7 @@ class DueTasks(Generic[T]):
                 found[code] = due_time + (self.model.tracker.margin if code == self.codes.in_progress else timedelta(0))
         return found
 
-    def expired_locks(self, known: dict[str, datetime]) -> tuple[list[str], datetime | None]:
+    def expired_locks(self, known: dict[str, datetime]) -> tuple[list[LeftBehind], datetime | None]:
         """Return the ids of abandoned tasks, and when the next task is abandoned unless its lock is extended.
 
         Only the rows contain extensions of locks. `known` keeps when these expire, by task id, so that a row is not
@@ -131,14 +151,14 @@ class DueTasks(Generic[T]):
                 extended[task_id] = known[task_id]
             else:
                 past.append(task_id)
-        rows, found = hydration.rows(self.model, past), list[str]()
+        rows, found = hydration.rows(self.model, past), list[LeftBehind]()
         for task_id in past:
             row = rows.get(task_id)
             if row is None or row.status != self.codes.in_progress:
                 continue
             expire_time: datetime | None = readable(row).lock_expire_time
             if expire_time is None or expire_time < expired:  # without one, the row is damaged: its claim says so
-                found.append(task_id)
+                found.append(self._left_behind(row))
             else:
                 extended[task_id] = expire_time
         known.clear()
@@ -173,8 +193,12 @@ class DueTasks(Generic[T]):
             self._abandoned_rows = self._find_abandoned(with_data=False)
         for row in self._abandoned_rows:
             if self._matches(row._row_state.stored):
-                self._abandoned_positions.append(_position_of(row))
+                self._abandoned_positions.append((_position_of(row)[0], self._left_behind(row)))
                 yield self._abandoned_positions[-1]
+
+    def _left_behind(self, row: T) -> LeftBehind:
+        known = readable(row)
+        return LeftBehind(row.task_id, known.worker or "", is_last=known.attempt == self.max_attempts - 1)
 
     def _take_while_going(self, found: Iterator[V]) -> Iterator[V]:
         return takewhile(lambda _: self.goes_on is None or self.goes_on(), found)

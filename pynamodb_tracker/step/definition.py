@@ -129,14 +129,32 @@ class StepDefinition(Generic[T]):
         within, codes = window(since, until), self.codes_to_do(only)
         like = arguments.check_text("error_contains", error_contains)
         return query.DueTasks(
-            self.model, self.codes, clock.now(), within, only=codes, error_contains=like, goes_on=goes_on
+            self.model,
+            self.codes,
+            clock.now(),
+            within,
+            only=codes,
+            error_contains=like,
+            goes_on=goes_on,
+            max_attempts=self.declared.max_attempts,
         )
 
     def due_codes_in(self, shard: int, *codes: int) -> query.DueTasks[T]:
         """Return the due tasks in these states, in one shard."""
         return query.DueTasks(
-            self.model, self.codes, clock.now(), window(None, None), only=frozenset(codes), shard=shard
+            self.model,
+            self.codes,
+            clock.now(),
+            window(None, None),
+            only=frozenset(codes),
+            shard=shard,
+            max_attempts=self.declared.max_attempts,
         )
+
+    def is_startable(self, task_id: str) -> bool:
+        """Read a task, and return whether it could start now."""
+        row = transitions.get(self.model, task_id)
+        return row is not None and refusals.is_startable(row, self.codes, clock.now(), on_time=True)
 
     def shard_of(self, task_id: str) -> int:
         """Return the shard of a task."""

@@ -52,7 +52,7 @@ def end(
 ) -> None:
     assert given is not None
     dispatcher.answered(given, was_taken=False)
-    dispatcher.ended(made_due or [], was_refused=refused)
+    dispatcher.ended(given, made_due or [], was_refused=refused)
 
 
 @pytest.fixture
