@@ -216,6 +216,24 @@ class StepDefinition(Generic[T]):
         trace = own.pop("trace", None)
         note_created(transitions.create(self.model, task_id, self.codes.pending, None, own, trace=trace, also=also))
 
+    def reopen(
+        self,
+        task_id: str,
+        by: str | None,
+        due_time: datetime | None,
+        *,
+        clear_checkpoints: bool,
+        found: T | None = None,
+        enters: bool = True,
+    ) -> T:
+        """Reopen a task. The other options are those of `transitions.reopening.reopen`."""
+        from pynamodb_tracker.transitions.reopening import reopen  # noqa: PLC0415 - few cold starts need it
+
+        task_id, by = arguments.check_task_id(task_id), arguments.check_name("by", by)
+        return reopen(
+            self.statements, task_id, by, due_time, clear_checkpoints=clear_checkpoints, found=found, enters=enters
+        )
+
     def refusal(self, task_id: str, pause: Pause | None, payload: str | None) -> TaskNotStartableError:
         """Read a task of a step that is paused, or has no free slot. Return the error that its claim would raise.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 from typing import Any, TypeVar
 
 from pynamodb.exceptions import PynamoDBConnectionError
@@ -33,6 +34,8 @@ def reopen(
     due: datetime | None = None,
     *,
     clear_checkpoints: bool = False,
+    found: T | None = None,
+    enters: bool = True,
 ) -> T:
     """Make a failed or ignored task pending, with fresh attempts, and return it. A pending task does not change.
 
@@ -40,18 +43,27 @@ def reopen(
         statements: Those of the step.
         task_id: The task. If it waits for others, it keeps waiting.
         by: Who reopens it, for `errors`.
-        due: When it is due, by default now. It is ignored if the task waits, repeats or is in a group.
+        due: When it is due, by default now. It is ignored if the task waits for others or repeats.
         clear_checkpoints: Whether the next attempt repeats the parts that are stored.
+        found: The row, if the caller has read it.
+        enters: If False, a task that would have to enter its group again is returned as it is.
     """
-    codes, operation, token, kept = statements.codes, f"reopen {statements.codes.step} of", new_token(), False
-    found: T | None = None
+    codes, operation, kept = statements.codes, f"reopen {statements.codes.step} of", False
     try:
         for _ in range(_TRIES):
+            token = new_token(above=None if found is None else found.lock)
+            has_ended = found is not None and membership_of(found) is Membership.ENDED
+            if found is not None and has_ended and not enters:
+                return found
+            if found is not None and found.expire_time is not None:
+                kept = True
+                keep(statements.model, found, token, operation)
             try:
-                if found is not None and membership_of(found) is Membership.ENDED:
+                if found is not None and has_ended:
                     now = clock.now()
                     entry = None if by is None else _entry(statements, now, by)
-                    enter_again(statements, found, token, now, entry, kept=kept, clear_checkpoints=clear_checkpoints)
+                    enter = partial(enter_again, due=due, kept=kept, clear_checkpoints=clear_checkpoints)
+                    enter(statements, found, token, now, entry)
                     reopened = read(statements, task_id, operation)
                 else:
                     response = _send_reopen(
@@ -59,18 +71,14 @@ def reopen(
                     )
                     reopened = load(statements.model, response["Attributes"])
             except Refused:
-                row = read(statements, task_id, operation)
+                found = read(statements, task_id, operation)
             else:
                 kept = False
                 return reopened
-            if row.status == codes.pending:
-                return row
-            if row.status not in (codes.failed, codes.ignored):
-                raise refusal(statements, row, operation)
-            token, found = new_token(above=row.lock), row
-            if row.expire_time is not None:
-                kept = True
-                keep(statements.model, row, token, operation)
+            if found.status == codes.pending:
+                return found
+            if found.status not in (codes.failed, codes.ignored):
+                raise refusal(statements, found, operation)
         raise kept_changing(statements, task_id, operation, _TRIES)
     finally:
         if kept:
@@ -100,7 +108,7 @@ def _send_reopen(
             transition.add(checkpoints=None)
         if following is not None:
             transition.follow(following)
-        elif transition.due is None and (found is None or found.group is None):
+        elif transition.due is None:
             transition.due = due
         transition.time = now
         return statements.send(transition, task_id)
