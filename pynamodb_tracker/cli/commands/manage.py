@@ -196,10 +196,8 @@ def reopen(
             for task_id, row in with_rows(model, ids):
                 say_id(task_id)
                 repeats.append(row is not None and row.repeat is not None)
-            would = (
-                f"{count(len(repeats))} would be reopened, {sum(repeats):,} of them due at once, because they repeat"
-            )
-            warn(f"dry run: {would}")
+            due_now = min(1 + sum(repeats), len(repeats))
+            warn(f"dry run: {count(len(repeats))} would be reopened, at most {due_now:,} of them due at once")
             return
         try:
             _for_each_target(model, targets, reopen_one, asked, statuses, given=zip(due_times), members=members)
