@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypedDict, TypeVar, Un
 from pynamodb.constants import STRING
 
 from pynamodb_tracker import arguments, clock, query, transitions
-from pynamodb_tracker.exceptions import ConcurrencyLimitReachedError, StepPausedError, TaskNotStartableError
+from pynamodb_tracker.exceptions import ConcurrencyLimitReachedError, StepPausedError, TaskError, TaskNotStartableError
 from pynamodb_tracker.execution.retry_policy import RetryPolicy
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import Codes, Status
@@ -128,32 +128,22 @@ class StepDefinition(Generic[T]):
         """
         within, codes = window(since, until), self.codes_to_do(only)
         like = arguments.check_text("error_contains", error_contains)
-        return query.DueTasks(
-            self.model,
-            self.codes,
-            clock.now(),
-            within,
-            only=codes,
-            error_contains=like,
-            goes_on=goes_on,
-            max_attempts=self.declared.max_attempts,
-        )
+        return self._due(within, only=codes, error_contains=like, goes_on=goes_on)
 
     def due_codes_in(self, shard: int, *codes: int) -> query.DueTasks[T]:
         """Return the due tasks in these states, in one shard."""
-        return query.DueTasks(
-            self.model,
-            self.codes,
-            clock.now(),
-            window(None, None),
-            only=frozenset(codes),
-            shard=shard,
-            max_attempts=self.declared.max_attempts,
-        )
+        return self._due(window(None, None), only=frozenset(codes), shard=shard)
+
+    def _due(self, within: query.Window, **which: Any) -> query.DueTasks[T]:
+        most = self.declared.max_attempts
+        return query.DueTasks(self.model, self.codes, clock.now(), within, max_attempts=most, **which)
 
     def is_startable(self, task_id: str) -> bool:
-        """Read a task, and return whether it could start now."""
-        row = transitions.get(self.model, task_id)
+        """Read a task, and return whether it is worth trying to start it now."""
+        try:
+            row = transitions.get(self.model, task_id)
+        except TaskError:  # it is damaged, as its start says
+            return True
         return row is not None and refusals.is_startable(row, self.codes, clock.now(), on_time=True)
 
     def shard_of(self, task_id: str) -> int:

@@ -169,10 +169,10 @@ class Attempt(Hook):
         if self.is_stopped:
             raise StoppedError
         if self.dispatcher is not None and self.given is not None and journal and journal.claim.is_last_chance:
-            self.waits_alone = not self.dispatcher.runs_alone(self.given)
-            self.was_begun = not self.waits_alone
-            if self.waits_alone:
-                raise StoppedError
+            self.was_begun = self.dispatcher.runs_alone(self.given)
+            self.waits_alone = not self.was_begun
+        if self.waits_alone:
+            raise StoppedError
 
     def _answer(self) -> None:  # once, also if the claim will not be sent
         if not self._is_answered and self.dispatcher is not None and self.given is not None:

@@ -18,6 +18,7 @@ from pynamodb_tracker.model.worker_name import working_as
 from pynamodb_tracker.query.due import LeftBehind
 from tests.support.network import Answer, Network, Request, passing
 from tests.support.recorder import recorded
+from tests.support.rows import change
 from tests.support.shop import Order
 from tests.support.workers import Broken, die, fail, succeed
 
@@ -70,6 +71,18 @@ def test_what_is_due_names_the_dead_worker_and_whether_one_attempt_is_left(clock
             die(Order.confirm_payment, "o-1")
         clock.advance(HOUR)
     assert found == [*[("o-1", "host:1", False)] * 2, *[("o-1", "host:2", True)] * 2]
+
+
+def test_a_task_that_waits_to_run_alone_is_waited_for_as_long_as_it_may_start(clock: StoppedClock) -> None:
+    definition = Order.confirm_payment._definition
+    Order.create_many(["pending", "damaged"])
+    Order.create("later", due_time=timedelta(days=9))
+    change(Order, "damaged", attempt={"S": "odd"})
+    die(Order.confirm_payment, "pending")
+    assert [definition.is_startable(each) for each in ("o-1", "damaged")] == [True, True]
+    assert [definition.is_startable(each) for each in ("pending", "later", "gone")] == [False] * 3
+    clock.advance(HOUR)
+    assert definition.is_startable("pending")
 
 
 class Waits(logging.Handler):
