@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from functools import partial
 from typing import Any, TypeVar
 
 from pynamodb.exceptions import PynamoDBConnectionError
@@ -20,7 +19,7 @@ from pynamodb_tracker.model.row import Membership, TaskRow, load, membership_of
 from pynamodb_tracker.transitions.commands import read
 from pynamodb_tracker.writes.lock import new_token
 from pynamodb_tracker.writes.refusals import kept_changing, refusal
-from pynamodb_tracker.writes.statements import StepStatements, raise_if_damaged
+from pynamodb_tracker.writes.statements import StepStatements, is_urgent, raise_if_damaged
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -34,10 +33,11 @@ def reopen(
     due: datetime | None = None,
     *,
     clear_checkpoints: bool = False,
+    urgent: bool = False,
     found: T | None = None,
     enters: bool = True,
 ) -> T:
-    """Make a failed or ignored task pending, with fresh attempts, and return it. A pending task does not change.
+    """Make a failed or ignored task pending, with fresh attempts, and return it. A pending task can only get urgent.
 
     Args:
         statements: Those of the step.
@@ -45,10 +45,12 @@ def reopen(
         by: Who reopens it, for `errors`.
         due: When it is due, by default now. It is ignored if the task waits for others or repeats.
         clear_checkpoints: Whether the next attempt repeats the parts that are stored.
+        urgent: Whether it gets urgent. Without that, it stays as urgent as it is.
         found: The row, if the caller has read it.
         enters: If False, a task that would have to enter its group again is returned as it is.
     """
     codes, operation, kept = statements.codes, f"reopen {statements.codes.step} of", False
+    options: dict[str, bool] = {"clear_checkpoints": clear_checkpoints, "urgent": urgent}
     try:
         for _ in range(_TRIES):
             token = new_token(above=None if found is None else found.lock)
@@ -59,30 +61,36 @@ def reopen(
                 kept = True
                 keep(statements.model, found, token, operation)
             try:
-                if found is not None and has_ended:
-                    now = clock.now()
-                    entry = None if by is None else _entry(statements, now, by)
-                    enter = partial(enter_again, due=due, kept=kept, clear_checkpoints=clear_checkpoints)
-                    enter(statements, found, token, now, entry)
+                if found is not None and found.status == codes.pending:
+                    response = statements.send(statements.hurry(token, found), task_id)
+                    reopened = load(statements.model, response["Attributes"])
+                elif found is not None and has_ended:
+                    _enter_again(statements, found, token, by, due, kept=kept, **options)
                     reopened = read(statements, task_id, operation)
                 else:
-                    response = _send_reopen(
-                        statements, task_id, token, by, due, kept=kept, clear_checkpoints=clear_checkpoints, found=found
-                    )
+                    response = _send_reopen(statements, task_id, token, by, due, kept=kept, found=found, **options)
                     reopened = load(statements.model, response["Attributes"])
             except Refused:
                 found = read(statements, task_id, operation)
             else:
                 kept = False
                 return reopened
-            if found.status == codes.pending:
+            if found.status == codes.pending and (is_urgent(found) or not urgent):
                 return found
-            if found.status not in (codes.failed, codes.ignored):
+            if found.status not in (codes.pending, codes.failed, codes.ignored):
                 raise refusal(statements, found, operation)
         raise kept_changing(statements, task_id, operation, _TRIES)
     finally:
         if kept:
             expire_again(statements.model, task_id)
+
+
+def _enter_again(
+    statements: StepStatements[T], row: T, token: str, by: str | None, due: datetime | None, **options: bool
+) -> None:
+    now = clock.now()
+    entry = None if by is None else _entry(statements, now, by)
+    enter_again(statements, row, token, now, entry, due=due, **options)
 
 
 def _send_reopen(
@@ -93,8 +101,9 @@ def _send_reopen(
     due: datetime | None,
     *,
     kept: bool,
-    clear_checkpoints: bool,
     found: T | None,
+    clear_checkpoints: bool,
+    urgent: bool,
 ) -> dict[str, Any]:
     """Send a reopen. With `by`, it adds an entry to `errors`, if the row has room for it."""
     now = clock.now()
@@ -103,7 +112,7 @@ def _send_reopen(
     )
 
     def reopen(entry: list[dict[str, Any]] | None) -> dict[str, Any]:
-        transition = statements.reopen(token, found, kept=kept, entry=entry)
+        transition = statements.reopen(token, found, kept=kept, entry=entry, urgent=urgent)
         if clear_checkpoints:
             transition.add(checkpoints=None)
         if following is not None:

@@ -73,7 +73,7 @@ _CHANGED = {
 """The states whose tasks a verb changes. Of tasks in progress, it ignores only abandoned ones."""
 
 _MOST_IN_DRY_RUN = 5000
-_FIELDS = ("reason", "first", "rate")
+_FIELDS = ("reason", "first", "rate", "urgent")
 """The fields of a dry run."""
 _EXAMPLES = 5
 _MOST_DONE = 10**9
@@ -96,6 +96,8 @@ class Decision:
     """Whether the tasks that the task waits for are cancelled, too."""
     rate: int | None = None
     """The largest number of tasks that become due per minute."""
+    urgent: bool = False
+    """Whether reopened tasks get urgent."""
 
     def carry_out(
         self, task_ids: Sequence[str], begin: datetime | None = None, done: int = 0
@@ -107,7 +109,7 @@ class Decision:
         at_once = 0
         if self.verb == "reopen":
             due_times = None if self.rate is None or begin is None else spread(begin, self.rate, done)
-            report = self.step.reopen_many(task_ids, by=self.by, due_times=due_times)
+            report = self.step.reopen_many(task_ids, by=self.by, due_times=due_times, urgent=self.urgent)
             errors, at_once = report.refused, report.due_now
         elif self.verb == "ignore":
             errors = self.step.ignore_many(task_ids, reason=self.reason, by=self.by).refused
@@ -331,6 +333,7 @@ class Decisions:
             even_in_group=bool(form.get("even_in_group")),
             children=bool(form.get("children")),
             rate=_limit_in(form, "rate"),
+            urgent=bool(form.get("urgent")) and model.tracker.use_case.urgent,
         )
 
     def _check(self, request: Request, verb: str, model: type[Task], **about: Any) -> None:
