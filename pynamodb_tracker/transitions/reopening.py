@@ -54,22 +54,13 @@ def reopen(
     try:
         for _ in range(_TRIES):
             token = new_token(above=None if found is None else found.lock)
-            has_ended = found is not None and membership_of(found) is Membership.ENDED
-            if found is not None and has_ended and not enters:
+            if found is not None and membership_of(found) is Membership.ENDED and not enters:
                 return found
             if found is not None and found.expire_time is not None:
                 kept = True
                 keep(statements.model, found, token, operation)
             try:
-                if found is not None and found.status == codes.pending:
-                    response = statements.send(statements.hurry(token, found), task_id)
-                    reopened = load(statements.model, response["Attributes"])
-                elif found is not None and has_ended:
-                    _enter_again(statements, found, token, by, due, kept=kept, **options)
-                    reopened = read(statements, task_id, operation)
-                else:
-                    response = _send_reopen(statements, task_id, token, by, due, kept=kept, found=found, **options)
-                    reopened = load(statements.model, response["Attributes"])
+                reopened = _send(statements, task_id, token, by, due, kept=kept, found=found, **options)
             except Refused:
                 found = read(statements, task_id, operation)
             else:
@@ -85,12 +76,28 @@ def reopen(
             expire_again(statements.model, task_id)
 
 
-def _enter_again(
-    statements: StepStatements[T], row: T, token: str, by: str | None, due: datetime | None, **options: bool
-) -> None:
-    now = clock.now()
-    entry = None if by is None else _entry(statements, now, by)
-    enter_again(statements, row, token, now, entry, due=due, **options)
+def _send(
+    statements: StepStatements[T],
+    task_id: str,
+    token: str,
+    by: str | None,
+    due: datetime | None,
+    *,
+    kept: bool,
+    found: T | None,
+    **options: bool,
+) -> T:
+    """Make the task pending or urgent, or let it enter its group again, and return it."""
+    if found is not None and found.status == statements.codes.pending:
+        response = statements.send(statements.hurry(token, found), task_id)
+    elif found is not None and membership_of(found) is Membership.ENDED:
+        now = clock.now()
+        entry = None if by is None else _entry(statements, now, by)
+        enter_again(statements, found, token, now, entry, due=due, kept=kept, **options)
+        return read(statements, task_id, f"reopen {statements.codes.step} of")
+    else:
+        response = _send_reopen(statements, task_id, token, by, due, kept=kept, found=found, **options)
+    return load(statements.model, response["Attributes"])
 
 
 def _send_reopen(
