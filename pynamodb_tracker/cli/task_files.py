@@ -40,8 +40,6 @@ class Format(StrEnum):
     JSONL = "jsonl"
 
 
-TOO_DEEP = "its JSON is nested deeper than Python can walk"
-
 _FORMATS = {".csv": Format.CSV, ".tsv": Format.CSV}
 _FORMATS |= dict.fromkeys((".jsonl", ".ndjson", ".json"), Format.JSONL)
 
@@ -184,7 +182,7 @@ class LineReader:
             except (TypeError, ValueError) as error:
                 raise CannotRunError(f"{key}: {error}") from None
             except RecursionError:
-                raise CannotRunError(f"{key}: {TOO_DEEP}") from None
+                raise CannotRunError(f"{key}: {exact_json.TOO_DEEP}") from None
         if not found.get("task_id"):
             raise CannotRunError("it has no task_id")
         if "repeat" in found and (state := found.pop("state", None)) is not None:

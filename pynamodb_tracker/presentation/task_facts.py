@@ -3,7 +3,7 @@
 import base64
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -24,7 +24,7 @@ from pynamodb_tracker.model.repeat import LastRun
 from pynamodb_tracker.model.row import Membership, TaskRow, damages_of, membership_of, readable
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.errors import one_line
-from pynamodb_tracker.presentation.text import between, count, moment, stamp
+from pynamodb_tracker.presentation.text import between, count, moment, span, stamp
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
@@ -35,6 +35,9 @@ UNKNOWN = "unknown"
 
 GAVE_UP = "gave up"
 """The word for `ignored` that people read."""
+
+_LATE = timedelta(minutes=1)
+"""How long a task may be due before that is said."""
 
 BRANCH = " (branch)"
 """Marks a step that only runs that choose it lead to."""
@@ -103,14 +106,19 @@ def what_comes_next(
             is_spent = (task.attempt or 0) >= step.max_attempts
             return f"its lock expired; the next run {'ignores it: no attempts left' if is_spent else 'takes it over'}"
         case Status.IN_PROGRESS:
-            return "its worker is running it"
+            since: datetime | None = task.update_time
+            return f"{task.worker or 'a worker'} has run it" + (
+                "" if since is None else f" for {span(clock.now() - since)}"
+            )
         case _:
             if task.waits_for is not None:
                 blocked = f"blocked by {blocked_by}; " if blocked_by and task.waits_for else ""
                 return f"{blocked}waits for {task.waits_for}"
             due: datetime | None = task.due_time
+            late = timedelta(0) if due is None else clock.now() - due
             when = "at a time that cannot be read" if due is None else between(due) if due > clock.now() else "now"
-            return f"may start {when}{', but its step is paused' if paused else ''}"
+            is_late = f", due for {span(late)}" if late >= _LATE else ""
+            return f"may start {when}{is_late}{', but its step is paused' if paused else ''}"
 
 
 # Tasks as JSON, for programs and for files that `export` writes and `load` reads.

@@ -14,11 +14,10 @@ from pynamodb_tracker.arguments import check_task_id
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import CANNOT_RUN, FOUND, INTERRUPTED, CannotRunError, ids_in, refusing, use_case
 from pynamodb_tracker.cli.targets import NOTHING_ASKED, Asked, Targets
-from pynamodb_tracker.cli.task_files import TOO_DEEP, Format, LineReader
+from pynamodb_tracker.cli.task_files import Format, LineReader
 from pynamodb_tracker.cli.terminal import say, say_id, warn
 from pynamodb_tracker.exceptions import TaskLockedError, TaskNotFoundError, TrackerError
 from pynamodb_tracker.model.references import round_of
-from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.errors import for_people
 from pynamodb_tracker.presentation.task_facts import name_of
 from pynamodb_tracker.presentation.text import between, count, escaped
@@ -102,20 +101,13 @@ def create(
         say(f"{escaped(task.task_id)}: {name_of(task.state)}{how}")
 
 
-def _value(text: str) -> Any:
-    try:
-        return exact_json.with_floats(exact_json.loads(text))
-    except RecursionError:
-        raise typer.BadParameter(TOO_DEEP) from None
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is not JSON: write text in quotes, as in '\"yes\"'") from None
-
-
 def signal(
     task_id: Annotated[str, opt.argument("TASK", "The id of the task.")],
-    signal_name: Annotated[str, opt.argument("SIGNAL", "The name of the awaited signal, as in paid.")],
+    signal_name: Annotated[
+        str, opt.argument("SIGNAL", "The name of the awaited signal, as in paid.", opt.complete_signals)
+    ],
     *,
-    value: Annotated[Any, opt.value("JSON", "The signal, at most 1 KB; null by default.", _value)] = None,
+    value: Annotated[Any, opt.value("JSON", "The value of the signal, at most 1 KB.", opt.json_value)],
     key: Annotated[str | None, opt.value("TEXT", "The sender's id of the event; the same event counts once.")] = None,
     of_round: Annotated[
         str | None, typer.Option("--round", metavar="TEXT", help="The round of a task that has started over.")
@@ -404,8 +396,7 @@ def _for_each_target(
     if asked != NOTHING_ASKED:
         step, ids = asked.found_in(model, words, statuses)
         if asked.dry_run:
-            for task_id in ids:
-                say_id(task_id)
+            warn(f"dry run: {count(sum(1 for _ in map(say_id, ids)))} would be changed")
             return
         tasks = with_given(with_rows(model, ids))
         _for_each(tasks, lambda task_id, task, *more: change(step, task, task_id, *more), _THREADS, members)
