@@ -237,7 +237,7 @@ def test_the_last_twenty_commands_are_kept_one_entry_each(shop: StoppedClock, op
         records.record(Order, "bob", "paused", f"step-{number}")
         shop.advance(timedelta(seconds=1))
     page = open_page()
-    page.post("/Order/decide", data={"verb": "reopen", "step": "ship", "state": "failed", "task": ["o-1", "o-2"]})
+    page.post("/Order/tasks", data={"verb": "reopen", "step": "ship", "state": "failed", "task": ["o-1", "o-2"]})
     kept = find_now(MODELS).commands
     assert (len(kept), kept[-1][1].about) == (20, "step-1")
     assert [(each.by, each.did, each.about, each.tasks) for _, each in kept[:2]] == [

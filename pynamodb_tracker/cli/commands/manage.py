@@ -28,7 +28,7 @@ from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.signal import signal_named
 from pynamodb_tracker.task.task import Task
-from pynamodb_tracker.work.bulk import in_threads_together, with_rows
+from pynamodb_tracker.work.bulk import by_number, in_threads_together, with_rows
 
 _THREADS = 25
 """Tasks that are changed at the same time: as many as fit into one request."""
@@ -164,20 +164,24 @@ def reopen(
     there, in the order of their due times.
 
     --rate spreads the due times of tasks, but not how fast workers run them. It does not change when tasks become due
-    that wait for others, repeat or are in a group.
+    that wait for others or repeat. Tasks of a group keep their order.
 
     Exits with 1 if a task was refused; the others are reopened.
     """
     with use_case(name, use_case_name) as model:
         asked = Asked(since, until, error_contains, limit, dry_run)
         due_times: Iterable[datetime | None] = repeat(None) if rate is None else spread(clock.now(), 60 * rate)
-        at_once = list[str]()
+        at_once, ended = list[str](), dict[str, tuple[Task, datetime | None]]()
         options: dict[str, bool] = {"clear_checkpoints": clear_checkpoints, "urgent": urgent}
         with refusing(TypeError):
             model.tracker.check_urgent(urgent)
 
-        def reopen_one(of: BoundStep[Any], task: Task | None, task_id: str, due: datetime | None) -> str:
-            reopened = of.reopen(task_id, by=by, due_time=due, **options)
+        def reopen_one(of: BoundStep[Any], task: Task | None, task_id: str, due: datetime | None) -> str | None:
+            enters = task_id in ended
+            reopened = of._definition.reopen(task_id, by, due, found=task if enters else None, enters=enters, **options)
+            if reopened.state != of.pending:
+                ended[task_id] = reopened, due
+                return None
             as_before = ", as before" if task is not None and task.state == of.pending else ""
             waits, later = f"; it waits for {escaped(reopened.waits_for)}" if reopened.waits_for else "", ""
             if due is not None and not waits and reopened.due_time > clock.now():
@@ -186,14 +190,26 @@ def reopen(
                 at_once.append(task_id)
             return f"{name_of(reopened.state)}{as_before}{waits}{later}"
 
+        members = ((row.task_id, row, due) for row, due in by_number(ended.values()))
+        statuses = Status.FAILED, Status.IGNORED
+        if dry_run and rate is not None:
+            _, ids = asked.found_in(model, targets, statuses)
+            repeats = list[bool]()
+            for task_id, row in with_rows(model, ids):
+                say_id(task_id)
+                repeats.append(row is not None and row.repeat is not None)
+            due_now = min(1 + sum(repeats), len(repeats))
+            warn(f"dry run: {count(len(repeats))} would be reopened, at most {due_now:,} of them due at once")
+            return
         try:
             note = _note(model, by, "reopened", targets, f"{60 * rate:g} a minute" if rate else "")
-            states = (Status.FAILED, Status.IGNORED)
-            _for_each_target(model, targets, reopen_one, note, asked, statuses=states, given=zip(due_times))
+            _for_each_target(
+                model, targets, reopen_one, note, asked, statuses=statuses, given=zip(due_times), members=members
+            )
         finally:
             if at_once:
                 are = f"{count(len(at_once))} {'is' if len(at_once) == 1 else 'are'}"
-                warn(f"{are} due at once: repeating, with the turn of a group, or pending already")
+                warn(f"{are} due at once: repeating, or pending already")
 
 
 def ignore(
@@ -372,17 +388,19 @@ def _is_terminal() -> bool:
 def _for_each_target(
     model: type[Task],
     words: Sequence[str],
-    change: Callable[..., str],
+    change: Callable[..., str | None],
     note: Callable[[int], object],
     asked: Asked = NOTHING_ASKED,
     *,
     statuses: Sequence[Status] = (),
     given: Iterable[tuple[Any, ...]] = repeat(()),
+    members: Iterable[tuple[Any, ...]] = (),
 ) -> None:
     """Change each task at the named step, or else at its own step. Without a step, a missing task is refused.
 
     If `asked` selects tasks by their properties, those are changed or, with `dry_run`, listed. `change` takes the step,
-    the task, its id, and the next values of `given`, in the order of the tasks.
+    the task, its id, and the next values of `given`, in the order of the tasks. Then change the `members` of groups,
+    which are known once all others are changed, each with its id, its row and its values of `given`.
     """
 
     def with_given(tasks: Iterable[tuple[str, Task | None]]) -> Iterator[tuple[Any, ...]]:
@@ -394,19 +412,19 @@ def _for_each_target(
             warn(f"dry run: {count(sum(1 for _ in map(say_id, ids)))} would be changed")
             return
         tasks = with_given(with_rows(model, ids))
-        _for_each(tasks, lambda task_id, task, *more: change(step, task, task_id, *more), _THREADS, note)
+        _for_each(tasks, lambda task_id, task, *more: change(step, task, task_id, *more), _THREADS, note, members)
         return
     targets = Targets.named(model, words)
 
-    def change_one(task_id: str, found: Task | None, *more: object) -> str:
+    def change_one(task_id: str, found: Task | None, *more: object) -> str | None:
         task = targets.task(check_task_id(task_id)) if found is None else found
         return change(targets.step_of(task, task_id), task, task_id, *more)
 
     if "-" in targets.ids:  # a person who types them may take a while
-        _for_each(with_given((task_id, None) for task_id in ids_in(targets.ids)), change_one, _THREADS, note)
+        _for_each(with_given((task_id, None) for task_id in ids_in(targets.ids)), change_one, _THREADS, note, members)
     else:
         tasks = with_given(with_rows(model, iter(targets.ids)))
-        _for_each(tasks, change_one, min(len(targets.ids), _THREADS), note)
+        _for_each(tasks, change_one, min(len(targets.ids), _THREADS), note, members)
 
 
 def _note(
@@ -417,13 +435,19 @@ def _note(
 
 
 def _for_each(
-    tasks: Iterable[tuple[Any, ...]], change: Callable[..., str], threads: int, note: Callable[[int], object]
+    tasks: Iterable[tuple[Any, ...]],
+    change: Callable[..., str | None],
+    threads: int,
+    note: Callable[[int], object],
+    members: Iterable[tuple[Any, ...]] = (),
 ) -> None:
     """Change each task, and print the results in the order of the tasks. A refused task does not stop the others.
 
-    `change` takes the values of a task, the first of which is its id. `note` gets the number of changed tasks.
+    `change` takes the values of a task, the first of which is its id, and returns None if there is nothing to print.
+    Then it takes those of `members`. The second one is the row, and those of one group are changed one after another.
+    `note` gets the number of changed tasks.
     """
-    waiting: dict[int, str | Exception] = {}
+    waiting: dict[int, str | Exception | None] = {}
     changed, refused, following, guard = 0, list[Exception](), 0, threading.Lock()
 
     def print_result(number: int) -> None:
@@ -432,15 +456,16 @@ def _for_each(
         if isinstance(result, str):
             changed += 1
             say(result)
-        else:
+        elif result is not None:
             warn(for_people(result))
             refused.append(result)
 
-    def change_one(numbered: tuple[int, tuple[Any, ...]]) -> None:
+    def change_one(numbered: tuple[tuple[Any, ...], int]) -> None:
         nonlocal following
-        number, task = numbered
+        task, number = numbered
         try:
-            result: str | Exception = f"{escaped(task[0])}: {change(*task)}"
+            said = change(*task)
+            result: str | Exception | None = said and f"{escaped(task[0])}: {said}"
         except (TrackerError, ValueError) as error:
             result = error
         with guard:
@@ -450,7 +475,9 @@ def _for_each(
                 print_result(following - 1)
 
     try:
-        in_threads_together(change_one, enumerate(tasks), threads)
+        numbers = iter(range(sys.maxsize))
+        in_threads_together(change_one, zip(tasks, numbers, strict=False), threads)
+        in_threads_together(change_one, zip(members, numbers, strict=False), threads, lambda each: each[0][1].group)
     finally:
         for number in sorted(waiting):  # after a task that was not changed because of an interrupt
             print_result(number)
