@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import typer
 
-from pynamodb_tracker import BoundStep, Repeat, TaskNotFoundError
+from pynamodb_tracker import Repeat, TaskNotFoundError
+from pynamodb_tracker.step.definition import StepDefinition
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import read, run
 from tests.cli.shop import Invoice, Order
@@ -44,20 +45,20 @@ def test_tasks_are_changed_together_and_printed_in_their_order(
 ) -> None:
     ids = ["o-0", "o-1", "o-2"]
     Order.create_many({"task_id": task_id, "state": Order.pay.failed} for task_id in ids)
-    reopen, last = BoundStep.reopen, threading.Event()
+    reopen, last = StepDefinition.reopen, threading.Event()
 
-    def first_waits_for_last(step: BoundStep[Order], task_id: str, **options: Any) -> Order:
+    def first_waits_for_last(step: StepDefinition[Order], task_id: str, *given: Any, **options: Any) -> Any:
         if task_id == "o-0":
             assert last.wait(60)
             if interrupted:
                 raise KeyboardInterrupt
         try:
-            return reopen(step, task_id, **options)
+            return reopen(step, task_id, *given, **options)
         finally:
             if task_id == "o-2":
                 last.set()
 
-    monkeypatch.setattr(BoundStep, "reopen", first_waits_for_last)
+    monkeypatch.setattr(StepDefinition, "reopen", first_waits_for_last)
     ended = run("reopen", "pay", *ids)
     assert ended.lines == [f"{task_id}: pay.pending" for task_id in (ids[1:] if interrupted else ids)]
     assert ended.code == (130 if interrupted else 0)

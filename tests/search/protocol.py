@@ -24,6 +24,7 @@ from pynamodb.connection.base import Connection
 from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import Task, TrackerError, clock
+from pynamodb_tracker.control import records
 from pynamodb_tracker.dynamodb import transact_write
 from pynamodb_tracker.dynamodb.connection import SharedConnection
 from pynamodb_tracker.writes import lock
@@ -270,6 +271,7 @@ def patched() -> Iterator[None]:
             mock.patch.object(lock, "time", time),
             mock.patch.object(lock, "os", random),
             mock.patch.object(transact_write, "os", random),
+            mock.patch.object(records, "_send", _nothing),  # lists for people, which nothing depends on
             mock.patch.object(SharedConnection, "client", property(lambda _: _current[-1])),
             mock.patch.object(SharedConnection, "within", lambda connection, *_: connection),
             mock.patch.object(SharedConnection, "_make_api_call", Connection._make_api_call),
