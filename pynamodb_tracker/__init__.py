@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         StepPausedError,
         TaskAlreadyExistsError,
         TaskAlreadySucceededError,
+        TaskCancelledError,
         TaskFormatError,
         TaskIgnoredError,
         TaskLockedError,
@@ -40,10 +41,10 @@ if TYPE_CHECKING:
     from pynamodb_tracker.step import BoundStep, State, Step, TaskPage
     from pynamodb_tracker.step.index_page import IndexEntry, IndexPage
     from pynamodb_tracker.step.signal import BoundSignal, Signal
-    from pynamodb_tracker.task.cancelling import Cancellation
     from pynamodb_tracker.task.find_by import FindBy
     from pynamodb_tracker.task.group import Group
     from pynamodb_tracker.task.task import Task
+    from pynamodb_tracker.transitions.cancelling import Cancellation
     from pynamodb_tracker.work.outcomes import Report, Tally
     from pynamodb_tracker.worker.async_worker import AsyncWorker
     from pynamodb_tracker.worker.worker import Worker
@@ -85,6 +86,7 @@ __all__ = [
     "Task",
     "TaskAlreadyExistsError",
     "TaskAlreadySucceededError",
+    "TaskCancelledError",
     "TaskFormatError",
     "TaskIgnoredError",
     "TaskLockedError",
@@ -107,7 +109,7 @@ _MODULES = {
     "Signal": "pynamodb_tracker.step.signal",
     "BoundSignal": "pynamodb_tracker.step.signal",
     "BoundStep": "pynamodb_tracker.step",
-    "Cancellation": "pynamodb_tracker.task.cancelling",
+    "Cancellation": "pynamodb_tracker.transitions.cancelling",
     "DecimalAttribute": "pynamodb_tracker.model.serialization",
     "ExecutionContext": "pynamodb_tracker.execution.context",
     "Failure": "pynamodb_tracker.model.failure",

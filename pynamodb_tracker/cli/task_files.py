@@ -199,7 +199,7 @@ class LineReader:
             return value
         if key == "state":
             return state_to_load(self.model, str(value))
-        if key in ("due_time", "first_failure", "cancel_time"):
+        if key in ("due_time", "first_failure"):
             return time_of(value)
         if key == "repeat":
             return rule_in(value)
@@ -251,6 +251,10 @@ _OF_JSON: dict[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "checkpoints": (_has_objects, 'has no results of parts, as in {"ship": {"charge": "c-7"}}'),
     "skipped_steps": (_is_list_of_text, 'is no list of steps, as in ["ship"]'),
+    "cancelled": (
+        lambda value: isinstance(value, dict) and value.keys() == {"step", "time", "by", "reason"},
+        'is no cancellation, as in {"step": "ship", "time": "2026-01-31T12:00:00Z", "by": "ada", "reason": "by phone"}',
+    ),
     "postpone_count": (lambda value: type(value) is int and value > 0, "is no number above 0"),
 }
 """The tracker's own values that are JSON, also in a CSV file: a check for each, and the error if it fails."""
@@ -280,6 +284,8 @@ def rule_in(value: Any) -> Repeat:
 def state_to_load(model: type[Task], name: str) -> State[Any]:
     """Return the state for a loaded task: pending if it was exported in progress, otherwise the named state."""
     state = state_named(model, name)
+    if state == model.cancelled:
+        return state
     if state.status is None:
         raise CannotRunError(f"no step of {model.__name__} declares {name}: declare its step, or write another state")
     return getattr(model, state.step).pending if state.status is Status.IN_PROGRESS else state

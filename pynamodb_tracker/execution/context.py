@@ -26,7 +26,7 @@ from pynamodb_tracker.exceptions import LockLostError
 from pynamodb_tracker.model.results import result_text
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.signals import SignalName, check_signal
-from pynamodb_tracker.status import END, Codes
+from pynamodb_tracker.status import END, Codes, end_of
 
 if TYPE_CHECKING:
     from pynamodb.transactions import TransactWrite
@@ -399,7 +399,7 @@ class ExecutionContext(BlockContext[T_co]):
 
         journal, claim = self._journal, self._claim
         with self._asking("let the next step wait for what was created in"):
-            if journal.next_code == END:
+            if end_of(journal.next_code):
                 raise ValueError(f"{claim} leads to the end, and no step after it can wait")
             until = self._limit(time, "time")
             _check_limit(until, journal.additions.get("awaited_signals"), "until")
@@ -419,7 +419,7 @@ class ExecutionContext(BlockContext[T_co]):
         journal, claim = self._journal, self._claim
         with self._asking("let the next step wait for a response in"):
             name = check_signal(type(self.task), response)
-            if journal.next_code == END:
+            if end_of(journal.next_code):
                 raise ValueError(f"{claim} leads to the end, and no step after it can wait for {name}")
             limit = None if until is None else self._limit(until, "until")
             awaits: Awaits = journal.additions.get("awaited_signals") or Awaits()
@@ -464,7 +464,9 @@ class ExecutionContext(BlockContext[T_co]):
                 raise ValueError(f"{self._claim} cannot lead to {name}: it has chosen another target; choose one")
             follow_ups, awaits = additions.get("follow_ups"), additions.get("awaited_signals")
             waits_for_signals = awaits is not None and awaits.names  # a transaction that failed leaves one without any
-            if code == END and (waits_for_signals or (follow_ups and (follow_ups.child_list or follow_ups.wait_until))):
+            if end_of(code) and (
+                waits_for_signals or (follow_ups and (follow_ups.child_list or follow_ups.wait_until))
+            ):
                 raise ValueError(f"{self._claim} cannot lead to the end: the next step is to wait, and there is none")
             additions["target"] = self._journal.next_code = code
 

@@ -29,7 +29,7 @@ from pynamodb_tracker.exceptions import (
 from pynamodb_tracker.model.references import round_of
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.signals import ReceivedSignal, check_label, value_text
-from pynamodb_tracker.status import END
+from pynamodb_tracker.status import end_of
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.conditions import Guard, guard
 from pynamodb_tracker.writes.lock import Journal, new_token
@@ -42,7 +42,7 @@ from pynamodb_tracker.writes.transition import EMPTY_MAP, Transition
 T = TypeVar("T", bound=TaskRow)
 T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
 
-Effect = Literal["resumed", "early", "late", "stored"]
+Effect = Literal["resumed", "early", "late", "stored", "cancelled"]
 
 _TRIES = 8
 _AT_ONCE = 3
@@ -97,12 +97,6 @@ def _parked(pending: tuple[int, ...]) -> Condition:
 
 
 @guard
-def not_ended() -> Condition:
-    """Require that the task has not succeeded at its last step: its next round has its own signals."""
-    return TaskRow.status < END
-
-
-@guard
 def first_round() -> Condition:
     """Require that the task never started over, and was not created after the signal was sent."""
     creation = TaskRow.creation
@@ -115,7 +109,7 @@ class Sent(Generic[T_co]):
 
     `effect` is `resumed` if the signal makes the task due, or `early` if the task did not wait for it yet. It is `late`
     if the limit had passed, or the task has failed or is ignored: the signal is stored. It is `stored` if the task
-    waits for more, or already had this signal.
+    waits for more, or already had this signal. It is `cancelled` if the task was cancelled: nothing is stored.
     """
 
     task: T_co
@@ -224,7 +218,7 @@ def sending(model: type[TaskRow], name: str, form: str, *, of_round: bool) -> Pr
         guards += [not_received(name), awaits_more(name)]
         changes.append(TaskRow.awaited_signals.delete({name}))
     elif form in ("early", "first"):
-        guards += [not_awaited(name), when.no_request_pending(), not_ended()]
+        guards += [not_awaited(name), when.no_request_pending(), when.not_ended()]
         if form == "first":
             guards.append(no_signals())
             changes[0] = fill(TaskRow.signals, "signals")
@@ -273,8 +267,12 @@ def send(
             return Sent(loaded(model, stored), _EFFECTS[form])
         row = _of_round(model, task_id, name, row, of_round)
         first = (row.signals or {}).get(name)
+        if first is not None and first.token == token:
+            return Sent(row, _EFFECTS[form])
+        if end_of(row.status) == "cancelled":
+            return Sent(row, "cancelled")
         if first is not None:
-            return Sent(row, _EFFECTS[form] if first.token == token else _repeated(row, name, first, text, key))
+            return Sent(row, _repeated(row, name, first, text, key))
         form, now = _next_form(row, name), max(clock.now(), row.update_time)
         if token < row.creation:  # this clock is behind that of the program that created it
             token = new_token(above=row.creation)
@@ -325,7 +323,7 @@ def _next_form(row: TaskRow, name: str) -> str:
             return "more"
         is_pending = any(row.status == codes.pending for codes in row.tracker.steps)
         return "last" if is_pending and row.due_time in {clock.NEVER, row.wait_until} else "late"
-    if row.status == END:
+    if end_of(row.status):
         raise TaskAlreadySucceededError(f"{described}: it has succeeded", task_id=row.task_id, task=row)
     if "queued" in row._row_state.stored:
         raise TaskNotReadyError(

@@ -6,20 +6,20 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
-from pynamodb.constants import LIST, NUMBER, STRING
+from pynamodb.constants import LIST, MAP, NUMBER, STRING
 
-from pynamodb_tracker import clock, transitions
+from pynamodb_tracker import transitions
 from pynamodb_tracker.arguments import check_group, check_task_id
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.features.checkpoints import DoneParts, result_text
 from pynamodb_tracker.features.postponing import first_failure_text
-from pynamodb_tracker.status import Status
+from pynamodb_tracker.model.cancelled import CancelRecord
 from pynamodb_tracker.step.signal import signal_named
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.writes.lock import new_token
 
-OF_ROUND = ("checkpoints", "skipped_steps", "postpone_count", "first_failure", "cancel_time")
+OF_ROUND = ("checkpoints", "skipped_steps", "postpone_count", "first_failure", "cancelled")
 """Attributes of the current round of a task."""
 
 
@@ -44,7 +44,9 @@ def load_task(
         signal_named(model, name)
     state: State[Any] | None = arguments.pop("state", None)
     group = check_group(arguments.pop("group", None))
-    code = None if state is None else model._code_to_begin_in(state, due_time, group)  # noqa: SLF001 - as `create` checks it
+    code = None if state is None else state.code
+    if state is not None and not (state == model.cancelled and "cancelled" in left):
+        code = model._code_to_begin_in(state, due_time, group)  # noqa: SLF001 - as `create` checks it
     also, due = _round_attributes(model, state, left), due_time
     if awaited_signals or signals:
         from pynamodb_tracker.features.signals import restored  # noqa: PLC0415 - few tasks have signals
@@ -74,10 +76,13 @@ def _round_attributes(model: type[Task], state: State[Any] | None, left: Mapping
     if "first_failure" in left:
         number = _number_of(model, next(iter(model._bound_steps)) if state is None else state.step)
         also["first_failure"] = {STRING: first_failure_text(left["first_failure"], number, creation)}
-    if "cancel_time" in left:
-        if state is None or state.status is not Status.IGNORED:
-            raise ValueError("cancel_time: only an ignored task is cancelled: give it the state ignored of its step")
-        also["cancel_time"] = {STRING: clock.stamp(left["cancel_time"])}
+    if cancelled := left.get("cancelled"):
+        is_branch = state is not None and any(each.branch and state.code in each.own for each in model.tracker.steps)
+        if state != model.cancelled and not is_branch:
+            raise ValueError("a cancelled task has the state cancelled, or is at a branch step")
+        time = datetime.fromisoformat(cancelled["time"])
+        record = CancelRecord(_number_of(model, cancelled["step"]), time, cancelled["by"], cancelled["reason"])
+        also["cancelled"] = {MAP: record.stored()}
     return also
 
 

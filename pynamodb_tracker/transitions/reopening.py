@@ -33,6 +33,7 @@ def reopen(
     due: datetime | None = None,
     *,
     clear_checkpoints: bool = False,
+    cancelled: T | None = None,
 ) -> T:
     """Make a failed or ignored task pending, with fresh attempts, and return it. A pending task does not change.
 
@@ -42,11 +43,16 @@ def reopen(
         by: Who reopens it, for `errors`.
         due: When it is due, by default now. It is ignored if the task waits, repeats or is in a group.
         clear_checkpoints: Whether the next attempt repeats the parts that are stored.
+        cancelled: A cancelled task, as it was read. Without it, a cancelled task is refused.
     """
-    codes, operation, token, kept = statements.codes, f"reopen {statements.codes.step} of", new_token(), False
-    found: T | None = None
+    codes, operation, kept, found = statements.codes, f"reopen {statements.codes.step} of", False, cancelled
+    reopens = (codes.failed, codes.ignored) if cancelled is None else (cancelled.status,)
     try:
         for _ in range(_TRIES):
+            token = new_token(above=None if found is None else found.lock)
+            if found is not None and found.expire_time is not None:
+                kept = True
+                keep(statements.model, found, token, operation)
             try:
                 if found is not None and membership_of(found) is Membership.ENDED:
                     now = clock.now()
@@ -65,12 +71,9 @@ def reopen(
                 return reopened
             if row.status == codes.pending:
                 return row
-            if row.status not in (codes.failed, codes.ignored):
+            if row.status not in reopens:
                 raise refusal(statements, row, operation)
-            token, found = new_token(above=row.lock), row
-            if row.expire_time is not None:
-                kept = True
-                keep(statements.model, row, token, operation)
+            found = row
         raise kept_changing(statements, task_id, operation, _TRIES)
     finally:
         if kept:

@@ -17,7 +17,7 @@ from pynamodb_tracker.presentation.children import Blocked, find_blocked
 from pynamodb_tracker.presentation.overview import Number, behind, limits_in_use, pauses_of
 from pynamodb_tracker.presentation.task_facts import BRANCH, GAVE_UP, is_branch, name_of
 from pynamodb_tracker.presentation.text import age, count, escaped, stamp
-from pynamodb_tracker.status import Status
+from pynamodb_tracker.status import Status, end_of
 from pynamodb_tracker.step.state import State, counted
 from pynamodb_tracker.task.task import Task
 
@@ -51,9 +51,10 @@ def _document(models: Sequence[type[Task]]) -> dict[str, Any]:
     for model in models:
         counts = counted(model)
         states = [
-            {"step": state.step, "state": state.status, "code": state.code, "tasks": found.tasks}
+            {"step": state.step, "state": state.status or end_of(state.code), "code": state.code, "tasks": found.tasks}
             | ({"waiting": found.waiting} if found.waiting else {})
             for state, found in counts.items()
+            if found.tasks or state != model.cancelled
         ]
         name, total = model.tracker.use_case.name, sum(found.tasks for found in counts.values())
         paused = {"paused": [asdict(pause) for pause in in_force(model)]} if model.tracker.use_case.pausable else {}
@@ -80,6 +81,8 @@ def _lateness(model: type[Task]) -> dict[str, Any]:
 def _lines(model: type[Task], on: Console) -> Iterator[Text]:
     """Yield a title with the sum, and a line for each state."""
     counts = counted(model)
+    if not counts[model.cancelled].tasks:
+        del counts[model.cancelled]
     total = sum(found.tasks for found in counts.values())
     note = "" if model.tracker.use_case.index_succeeded else "; those that have succeeded are not in the index"
     late = behind(steps_of(model))
