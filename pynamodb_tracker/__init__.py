@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pynamodb_tracker.execution.context import ExecutionContext
     from pynamodb_tracker.features.merges import Merged
     from pynamodb_tracker.features.signals import Sent
+    from pynamodb_tracker.model.cancelled import CancelRecord
     from pynamodb_tracker.model.failure import Failure
     from pynamodb_tracker.model.repeat import Repeat
     from pynamodb_tracker.model.schema import UseCase
@@ -54,6 +55,7 @@ __all__ = [
     "AsyncWorker",
     "BoundSignal",
     "BoundStep",
+    "CancelRecord",
     "Cancellation",
     "ConcurrencyLimit",
     "ConcurrencyLimitReachedError",
@@ -109,6 +111,7 @@ _MODULES = {
     "Signal": "pynamodb_tracker.step.signal",
     "BoundSignal": "pynamodb_tracker.step.signal",
     "BoundStep": "pynamodb_tracker.step",
+    "CancelRecord": "pynamodb_tracker.model.cancelled",
     "Cancellation": "pynamodb_tracker.transitions.cancelling",
     "DecimalAttribute": "pynamodb_tracker.model.serialization",
     "ExecutionContext": "pynamodb_tracker.execution.context",

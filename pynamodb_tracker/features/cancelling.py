@@ -39,17 +39,17 @@ class CancelledEnd(Participant):
         success.expires = may_expire(self._row)
 
 
-def cancel(row: TaskRow, codes: Codes, to: Codes | None, record: CancelRecord, *, children: bool = False) -> Transition:
+def cancel(row: TaskRow, codes: Codes, to: Codes | None, record: CancelRecord) -> Transition:
     """End a task, or move it to a branch step that leads to this end. The row no longer waits for anything.
 
-    A task that is moved keeps its turn in its group, or its place. The fence of a running task stays in `unfinished`.
+    Only a success adds to the list of its children, and that also changes what must be as read. A task that is moved
+    keeps its turn in its group, or its place. The fence of a running task stays in `unfinished`.
 
     Args:
         row: The task as it was read.
         codes: Those of its step.
         to: Those of the branch step.
         record: Who cancels it, when and why.
-        children: Whether the task must still wait for as many others as when it was read.
     """
     held = row.status == codes.in_progress and not is_abandoned(row, codes, record.time)
     code, membership = CANCELLED if to is None else to.pending, membership_of(row)
@@ -60,8 +60,6 @@ def cancel(row: TaskRow, codes: Codes, to: Codes | None, record: CancelRecord, *
         cancel.add(when.as_read(), when.later_token(), when.membership_seen(membership), seen=seen_values(row))
         if row.status == codes.in_progress:
             cancel.add(when.lock_expired())
-    if children and row.blockers is not None:
-        cancel.add(when.waits_seen(is_there=True), seen={"seen_waits": str(row.blockers)})
     until = codes.pending if to is None else min(codes.pending, to.pending)
     skipped = [number for number in row.skipped_steps or () if number < until]
     skipped += [each.pending for each in row.tracker.steps if codes.pending <= each.pending < code]

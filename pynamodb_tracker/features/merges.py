@@ -31,7 +31,7 @@ from pynamodb_tracker.model.changes import Changes, changes_of, check_row_size, 
 from pynamodb_tracker.model.failure import add_note
 from pynamodb_tracker.model.repeat import Repeat
 from pynamodb_tracker.model.row import TaskRow, load
-from pynamodb_tracker.status import CANCELLED, END, Codes, end_of
+from pynamodb_tracker.status import END, Codes, end_of
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.conditions import guard
 from pynamodb_tracker.writes.creations import new_task, put, replaces_expired, tracked
@@ -71,10 +71,7 @@ def can_take(codes: Codes) -> Condition:
 @guard
 def cannot_take(codes: Codes) -> Condition:
     """Require that the task runs, or is past this step, its first one, and that nobody has asked since."""
-    return (
-        ~when.at(codes.pending, codes.failed, codes.ignored, END, CANCELLED).condition
-        & when.no_request_pending().condition
-    )
+    return ~when.at(codes.pending, codes.failed, codes.ignored, END).condition & when.no_request_pending().condition
 
 
 @guard

@@ -86,7 +86,7 @@ class _Plan:
             raise in_group(row, "cancel", f"its turn has passed: reopen it before it can go to {self.to.step}")
         self.entry = entry_of("cancelled", row, codes.step, now, reason=asked.reason, by=asked.by)
         record = CancelRecord(codes.pending, now, self.entry.worker, self.entry.message)
-        transition = cancelling(row, codes, self.to, record, children=asked.children)
+        transition = cancelling(row, codes, self.to, record)
         # A child that is cancelled with its parent blocks nobody.
         expires = True if not is_root and row.repeat is None else None
         self.command: Command[Any] = Command(here, transition, row, self.entry, expires=expires)

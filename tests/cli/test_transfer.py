@@ -19,7 +19,7 @@ from tests.support.rows import change, park, stored
 SAMPLE = "tests.cli.shop:Sample"
 KNOWN = (
     "it has task_id, state, due_time, group, repeat, trace, awaited_signals, signals, checkpoints, skipped_steps, "
-    "postpone_count, first_failure, cancel_time, amount, data, note"
+    "postpone_count, first_failure, cancelled, amount, data, note"
 )
 
 

@@ -17,6 +17,7 @@ from pynamodb_tracker import (
     AsyncWorker,
     BoundSignal,
     BoundStep,
+    CancelRecord,
     DecimalAttribute,
     ExecutionContext,
     Group,
@@ -178,11 +179,12 @@ def follow(ctx: ExecutionContext[Order]) -> None:
 
 
 def read_what_may_be_missing(order: Order) -> str:
-    assert_type(order.cancel_time, datetime | None)
+    assert_type(order.cancelled, CancelRecord | None)
+    assert_type(Order.cancelled, State[Order])
     assert_type(order.wait_until, datetime | None)
     assert_type(order.expire_time, datetime | None)
     assert_type(order.worker, str | None)
-    if order.cancel_time is None or order.last_error is None:
+    if order.cancelled is None or order.last_error is None:
         return "neither is unreachable"
     if order.note is None:
         return "nor is this"
