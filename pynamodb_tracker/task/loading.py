@@ -44,9 +44,7 @@ def load_task(
         signal_named(model, name)
     state: State[Any] | None = arguments.pop("state", None)
     group = check_group(arguments.pop("group", None))
-    code = None if state is None else state.code
-    if state is not None and not (state == model.cancelled and "cancelled" in left):
-        code = model._code_to_begin_in(state, due_time, group)  # noqa: SLF001 - as `create` checks it
+    code = None if state is None else model._code_to_begin_in(state, due_time, group)  # noqa: SLF001 - as `create` checks it
     also, due = _round_attributes(model, state, left), due_time
     if awaited_signals or signals:
         from pynamodb_tracker.features.signals import restored  # noqa: PLC0415 - few tasks have signals

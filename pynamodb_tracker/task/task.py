@@ -31,7 +31,7 @@ from pynamodb_tracker.model import hydration
 from pynamodb_tracker.model.row import readable
 from pynamodb_tracker.model.row_state import unreadable_in
 from pynamodb_tracker.model.signals import check_signal
-from pynamodb_tracker.status import Status, end_of
+from pynamodb_tracker.status import Status
 from pynamodb_tracker.step import BoundStep, State
 from pynamodb_tracker.step.definition import note_created
 from pynamodb_tracker.step.state import counted
@@ -141,7 +141,8 @@ class Task(GuardedRow, metaclass=TaskMeta):
         Args:
             task_id: The id, which is unique within the use case.
             due_time: The earliest time at which it may start, or how long from now that is.
-            state: Another state to begin in, for tasks from elsewhere.
+            state: Another state to begin in, for tasks from elsewhere. In `Order.cancelled`, it has no reason, and was
+                cancelled at the first step.
             group: A name of 1 to 1024 bytes. Tasks of one group run one at a time, in the order of their creation.
             repeat: A rule. The task is due at its first occurrence, and again after each success.
             trace: Tracing headers, for example, at most 512 bytes of JSON. They stay with the task, as `task.trace`.
@@ -162,6 +163,10 @@ class Task(GuardedRow, metaclass=TaskMeta):
             raise ValueError("a task that repeats begins at its first step: leave state out")
         code = None if state is None else cls._code_to_begin_in(state, due_time, group)
         also = None
+        if state is not None and state == cls.cancelled:
+            from pynamodb_tracker.transitions.cancelling import record_of_new  # noqa: PLC0415 - few programs need it
+
+            also = record_of_new(cls)
         if wait_for is not None or until is not None:
             from pynamodb_tracker.features.signals import awaiting  # noqa: PLC0415 - few cold starts need it
 
@@ -265,8 +270,6 @@ class Task(GuardedRow, metaclass=TaskMeta):
             raise ValueError(f"{shown(state)} is no state of {cls.__name__}: write state={cls.__name__}.{meant}")
         if state.status is Status.IN_PROGRESS:
             raise ValueError(f"a task cannot be created as {state}: only a worker that holds its lock is in progress")
-        if end_of(state.code) == "cancelled":
-            raise ValueError(f"a task cannot be created as {state}: create it, and then call {cls.__name__}.cancel")
         if due_time is not None and cls.tracker.ends_at(state.code):
             raise ValueError(f"a task that is {state} is never due: leave due_time out")
         if group is not None and state.status is not Status.PENDING:

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
+from pynamodb.constants import MAP
 from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.dynamodb.connection import Refused
+from pynamodb_tracker.dynamodb.connection import Item, Refused
 from pynamodb_tracker.dynamodb.error_codes import is_invalid
 from pynamodb_tracker.exceptions import (
     TaskAlreadySucceededError,
@@ -27,6 +28,7 @@ from pynamodb_tracker.model.cancelled import CancelRecord
 from pynamodb_tracker.model.failure import Failure, add_note
 from pynamodb_tracker.model.references import parse
 from pynamodb_tracker.model.row import Membership, TaskRow, membership_of
+from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.status import Codes, end_of
 from pynamodb_tracker.transitions.commands import Command, checked, entry_of, has_entry
 from pynamodb_tracker.writes.participants import Action, Participant, Reason, send_though_busy
@@ -150,6 +152,12 @@ def cancel(model: type[Any], task_id: str, asked: Cancel) -> Cancellation[Any]:
             add_note(error, f"pynamodb_tracker: {len(done)} are cancelled, and the call can be repeated: {names}")
         raise
     raise kept_changing(first, task_id, "cancel", _TRIES)
+
+
+def record_of_new(model: type[TaskRow]) -> Item:
+    """Return the stored record of a task that is created as cancelled."""
+    record = CancelRecord(model.tracker.steps[0].pending, clock.now(), this_worker(), "")
+    return {"cancelled": {MAP: record.stored()}}
 
 
 def _cancel_together(plan: _Plan, rest: Sequence[_Plan], done: list[Child]) -> Any:

@@ -159,7 +159,6 @@ def test_parts_of_another_round_are_not_shown() -> None:
         ),
         ({"cancelled": {**CANCELLED, "step": "send"}, "state": "cancelled"}, "Payout has no step 'send'"),
         ({"cancelled": "ada", "state": "cancelled"}, "Expecting value"),
-        ({"state": "cancelled"}, "create it, and then call Payout.cancel"),
         ({"postpone_count": 1, "repeat": "every 1h"}, "a group or a rule has no postpone_count"),
     ],
 )
