@@ -44,8 +44,8 @@ QUICK = ("contract", "typing")
 """The folders of `--quick`, beside the files of tests/ itself; of these, what needs no engine."""
 SLOW = ("test_docs.py", "test_ends.py", "test_engine.py", "test_images.py", "test_site.py")
 """The files of tests/ that `--quick` leaves out."""
-SITE = TESTS / "test_site.py"
-"""It is for `make docs`, which builds the site."""
+OF_DOCS = {TESTS / "test_images.py", TESTS / "test_site.py"}
+"""The files that `make docs` runs, which builds the site."""
 LONG = ("race", "browser")
 """The marks of tests in files that take long."""
 
@@ -71,7 +71,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """Leave out the folders and files that the options do not run, and those that `make docs` runs."""
     if config.getoption("assumptions"):
         return not (ASSUMPTIONS.is_relative_to(collection_path) or collection_path.is_relative_to(ASSUMPTIONS))
-    if config.getoption("one_engine") and collection_path == SITE:
+    if config.getoption("one_engine") and collection_path in OF_DOCS:
         return True
     if not config.getoption("quick") or collection_path.parent != TESTS:
         return None

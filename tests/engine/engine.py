@@ -10,6 +10,7 @@ from pynamodb_tracker.testing.server import LocalServerError
 from tests.engine import dynoxide
 from tests.engine.dynoxide import EngineUnavailable
 from tests.engine.server import Server
+from tests.support.quick_http import send_quickly_to
 
 __all__ = ["AWS", "HOW_TO_GET_ONE", "VARIABLE", "Engine", "EngineUnavailable", "find", "start"]
 
@@ -62,6 +63,7 @@ def start(path: Path | None = None) -> Engine:
         server = Server(binary, path=path)
     except LocalServerError as error:
         raise EngineUnavailable(str(error)) from error
+    send_quickly_to(server.endpoint)
     return Engine(server.endpoint, _describe(binary), server)
 
 

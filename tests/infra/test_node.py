@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
+from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
@@ -18,7 +19,6 @@ from pynamodb_tracker.testing import sqs_event
 from tests.engine.engine import Engine
 from tests.infra.template import INFRA
 from tests.support.engines import Dynoxide
-from tests.support.quick_botocore import Signing
 from tests.support.shop import AppTask, Parcel
 
 KEY = "a secret"
@@ -47,7 +47,7 @@ class Queue(BaseHTTPRequestHandler):
         headers = {name: self.headers[name] for name in signed}
         request = AWSRequest("POST", f"http://{self.headers['host']}/", headers, content)
         request.context["timestamp"] = self.headers["x-amz-date"]
-        auth = Signing(Credentials("key", KEY), "sqs", "us-east-1")
+        auth = SigV4Auth(Credentials("key", KEY), "sqs", "us-east-1")
         signature = auth.signature(auth.string_to_sign(request, auth.canonical_request(request)), request)
         taken = self.headers["authorization"].endswith(f"Signature={signature}")
         if taken and self.headers["x-amz-target"] == "AmazonSQS.SendMessage":
