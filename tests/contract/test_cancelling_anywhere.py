@@ -34,6 +34,7 @@ class Crate(AppTask):
     use_case_id = UseCase("crate to cancel")
 
     split, ship = Step(100), Step(200)
+    unpack = Step(900, branch=True)
 
 
 class Slip(AppTask):
@@ -260,6 +261,26 @@ def test_a_running_child_is_taken_away_only_if_that_is_asked_for() -> None:
     start_child()
     done = Crate.cancel("c", reason="by phone", children=True, even_running=True)
     assert (sorted(done.children), Crate.get_task("c/a/b").state) == (DESCENDANTS, Crate.cancelled)
+
+
+@pytest.mark.parametrize(("go_to", "effect"), [(None, "cancelled"), (Crate.unpack, "moved")])
+def test_an_order_with_three_children_of_which_one_is_running(go_to: Any, effect: str) -> None:
+    Crate.create("c")
+    Crate.split.run("c", lambda ctx: [ctx.create(Slip, each, wait=True) for each in ("a", "b", "s")])
+    run = Slip.print.start("b")
+    run.__enter__()
+    with pytest.raises(TaskLockedError, match="cannot cancel Slip 'b': it is print in_progress, attempt 1, held by"):
+        Crate.cancel("c", reason="by phone", children=True, go_to=go_to)
+    assert {Slip.get_task(each).cancelled for each in "abs"} == {Crate.get_task("c").cancelled} == {None}
+    done = Crate.cancel("c", reason="by phone", by="ada", children=True, go_to=go_to, even_running=True)
+    assert (done.effect, len(done.children)) == (effect, 3)
+    with pytest.raises(LockLostError, match=r"ada cancelled the task \(by phone\)"):
+        run.__exit__(None, None, None)
+    assert {Slip.get_task(each).state for each in "abs"} == {Slip.cancelled}
+    if go_to is not None:
+        assert list(Crate.unpack.due_ids()) == ["c"]
+        Crate.unpack.run("c", print)
+    assert Crate.get_task("c").state == Crate.cancelled
 
 
 def test_children_that_come_or_end_after_they_were_read_are_read_again(network: Network) -> None:
