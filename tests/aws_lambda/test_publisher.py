@@ -94,6 +94,14 @@ def recording() -> list[dict[str, Any]]:
     return [{**record, "eventSource": "aws:dynamodb"} for record in found]
 
 
+def cancel_twice() -> None:
+    Order.create("c-1")
+    Order.pay.start("c-1").__enter__()
+    Order.cancel("c-1", reason="by phone", even_running=True)
+    Order.reopen("c-1")
+    Order.cancel("c-1", reason="by phone")
+
+
 def live(clock: StoppedClock) -> None:
     """Let tasks go through every transition, and through writes that are none."""
     Order.create("o-1", trace={"traceparent": "00-1"})
@@ -134,11 +142,7 @@ def live(clock: StoppedClock) -> None:
     Order.pay.run("g-1", work)
     Order.ship.run("g-1", work)
 
-    Order.create("c-1")
-    Order.pay.start("c-1").__enter__()
-    Order.cancel("c-1", reason="by phone", even_running=True)
-    Order.reopen("c-1")
-    Order.cancel("c-1", reason="by phone")
+    cancel_twice()
 
     Report.create("r-1", repeat=Repeat.every(timedelta(hours=1)))
     clock.advance(timedelta(hours=2))
