@@ -116,8 +116,8 @@ def create(
 
 
 def _how_it_ended(found: TaskRow | None) -> str:
-    record = None if found is None else readable(found).cancelled
-    return "" if found is None or record is None else f"; {cancelled_in_words(readable(found))}"
+    row = None if found is None else readable(found)
+    return "" if row is None or row.cancelled is None else f"; {cancelled_in_words(row)}"
 
 
 def replaces_expired(task: NewTask[Any], found: TaskRow | None) -> bool:

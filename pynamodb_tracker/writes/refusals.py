@@ -143,7 +143,7 @@ def refusal(statements: StepStatements[T], row: T, operation: str, if_held: str 
     `if_held` is advice for a task that a worker holds.
     """
     codes, status = statements.codes, row.status
-    if row.cancelled is not None and status not in codes.own:
+    if end_of(status) == "cancelled" or (row.cancelled is not None and status not in codes.own):
         return cancelled(row, operation)
     message = f"cannot {operation} {type(row).__name__} {row.task_id!r}: it is {row.tracker.name_of(row.status)}"
     kind: type[TaskNotStartableError]
@@ -181,9 +181,11 @@ def cancelled(row: TaskRow, operation: str) -> TaskCancelledError:
 
 def cancelled_in_words(row: TaskRow) -> str:
     """Return when, by whom and why a task was cancelled, and at which step."""
-    _, time, by, reason = row.cancelled
+    if row.cancelled is None:  # another program has removed that
+        return "it was cancelled"
+    number, time, by, reason = row.cancelled
     why = f" ({reason})" if reason else ""
-    return f"it was cancelled at {row.tracker.step_named_by(row.cancelled.step)} by {by} at {clock.in_words(time)}{why}"
+    return f"it was cancelled at {row.tracker.step_named_by(number)} by {by} at {clock.in_words(time)}{why}"
 
 
 def not_due(row: TaskRow, operation: str) -> TaskNotReadyError:

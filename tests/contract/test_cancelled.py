@@ -21,6 +21,7 @@ from pynamodb_tracker.clock import StoppedClock
 from pynamodb_tracker.presentation.children import find_blocked
 from tests.support.network import Network, before
 from tests.support.recorder import recorded
+from tests.support.rows import change
 from tests.support.shop import AppTask
 from tests.support.workers import die, fail, succeed
 
@@ -125,6 +126,20 @@ def test_a_task_with_the_id_of_a_cancelled_one_is_not_created() -> None:
         TaskAlreadyExistsError, match=r"left as it is; it was cancelled at pay by ada at .* \(by phone\)"
     ):
         Sale.create("s-1")
+
+
+def test_a_row_that_another_program_has_taken_the_record_from_is_still_cancelled() -> None:
+    Sale.create("s-1")
+    cancel()
+    change(Sale, "s-1", cancelled=None)
+    assert refusal(Sale.pay.run, print).startswith("cannot start pay of Sale 's-1': it was cancelled; only")
+    Sale.delete_task("s-1")
+
+
+def test_a_task_from_elsewhere_can_be_created_as_cancelled() -> None:
+    task = Sale.create("s-1", state=Sale.cancelled)
+    assert (task.state, task.cancelled.step) == (Sale.cancelled, 100)
+    assert Sale.reopen("s-1").state == Sale.pay.pending
 
 
 def test_a_cancelled_task_can_be_deleted() -> None:
