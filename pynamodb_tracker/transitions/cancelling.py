@@ -122,19 +122,17 @@ def cancel(model: type[Any], task_id: str, asked: Cancel) -> Cancellation[Any]:
     If a task has changed since it was read, all are read again. Raises what keeps the first task from being cancelled,
     with a note that says which ones are cancelled.
     """
-    first = model.tracker.use_case and _statements(model)[0]  # a TypeError on the table class, which has no steps
-    done: list[Child] = []
-    sent: list[Failure] = []
-    meant: Any = None
-    was_running = False
+    model.tracker.use_case  # noqa: B018 - a TypeError on the table class, which has no steps
+    first, meant, was_running = _statements(model)[0], None, False
+    rest, done, sent = list[_Plan](), list[Child](), list[Failure]()
     try:
         for _ in range(2 * len(model.tracker.steps) + _TRIES):
             row = checked(first, get(model, task_id), task_id, "cancel")
             check_life(row, meant, "cancel")
             meant = row
-            if row.cancelled is not None or any(has_entry(row, entry) for entry in sent):
-                # A repeated request met its own success, unless somebody else was quicker.
-                is_own = any(has_entry(row, entry) for entry in sent)
+            is_own = any(has_entry(row, entry) for entry in sent)  # a repeated request met its own success
+            if is_own or row.cancelled is not None:
+                done += [each.key for each in rest if is_own and each.key not in done]
                 return _cancellation(row, done, running=is_own and was_running, is_own=is_own)
             plan = _Plan(row, asked, is_root=True)
             rest = [_Plan(child, asked, is_root=False) for child in _descendants(row)] if asked.children else []
@@ -276,7 +274,8 @@ def reopen(
     """Reopen a task at the step at which it was cancelled, has failed or is ignored."""
     from pynamodb_tracker.transitions.reopening import reopen  # noqa: PLC0415 - few calls of this module need it
 
-    first = model.tracker.use_case and _statements(model)[0]
+    model.tracker.use_case  # noqa: B018 - as above
+    first = _statements(model)[0]
     row = checked(first, get(model, task_id), task_id, "reopen")
     at = row.cancelled.step if end_of(row.status) == "cancelled" and row.cancelled else None
     for statements in _statements(model):

@@ -207,6 +207,21 @@ def test_more_descendants_than_fit_are_cancelled_one_by_one_and_the_call_can_be_
     assert (written, done.effect) == (["s", "c/a/b", "c/a/a", "c/a/a", "c/b", "c/a", "c"], "cancelled")
 
 
+def test_a_transaction_without_a_response_is_not_taken_for_that_of_another_person(network: Network) -> None:
+    crate_with_descendants()
+
+    def lose_the_response(operation: str, _: dict[str, Any], send: Callable[[], Any]) -> Any:
+        signal = send()
+        if operation == "TransactWriteItems":
+            network.rule = passing
+            raise error(operation, "InternalServerError")
+        return signal
+
+    network.rule = lose_the_response
+    done = Crate.cancel("c", reason="by phone", children=True)
+    assert (done.effect, sorted(done.children)) == ("cancelled", DESCENDANTS)
+
+
 def test_two_tasks_of_one_group_are_not_cancelled_in_one_transaction() -> None:
     Crate.create("c")
     Crate.split.run("c", lambda ctx: [ctx.create(Slip, each, wait=True, group="g") for each in ("a", "b")])
