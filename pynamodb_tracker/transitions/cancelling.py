@@ -24,6 +24,7 @@ from pynamodb_tracker.exceptions import (
 from pynamodb_tracker.features.cancelling import cancel as cancelling
 from pynamodb_tracker.features.children.child_list import children_of
 from pynamodb_tracker.features.groups.queue import Groups
+from pynamodb_tracker.features.groups.reentry import ReopenedMember
 from pynamodb_tracker.model.cancelled import CancelRecord
 from pynamodb_tracker.model.failure import Failure, add_note
 from pynamodb_tracker.model.references import parse
@@ -32,7 +33,7 @@ from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.status import Codes, end_of
 from pynamodb_tracker.transitions.commands import Command, checked, entry_of, has_entry
 from pynamodb_tracker.writes.participants import Action, Participant, Reason, send_though_busy
-from pynamodb_tracker.writes.refusals import check_life, holder, in_group, is_abandoned, kept_changing
+from pynamodb_tracker.writes.refusals import check_life, holder, is_abandoned, kept_changing
 from pynamodb_tracker.writes.statements import StepStatements, get
 
 T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
@@ -84,8 +85,10 @@ class _Plan:
         if self.running and not asked.even_running:
             raise _is_running(row)
         self.membership = membership_of(row)
+        self.member: ReopenedMember | None = None
+        """A task whose turn has passed, and that enters its group again for the branch step."""
         if self.to is not None and self.membership is Membership.ENDED:
-            raise in_group(row, "cancel", f"its turn has passed: reopen it before it can go to {self.to.step}")
+            self.member = ReopenedMember(row, self.to.pending, now)
         self.entry = entry_of("cancelled", row, codes.step, now, reason=asked.reason, by=asked.by)
         record = CancelRecord(codes.pending, now, self.entry.worker, self.entry.message)
         transition = cancelling(row, codes, self.to, record)
@@ -94,11 +97,23 @@ class _Plan:
         self.command: Command[Any] = Command(here, transition, row, self.entry, expires=expires)
 
     @property
+    def leaves(self) -> bool:
+        """Whether the task leaves its group, or its place in it."""
+        return self.to is None and self.membership not in {Membership.NONE, Membership.ENDED}
+
+    @property
     def count(self) -> int:
-        """How many actions of a transaction cancel this task."""
-        if self.to is not None or self.membership in {Membership.NONE, Membership.ENDED}:
-            return 1
-        return 4 if self.membership is Membership.TURN else 2
+        """How many actions of a transaction cancel this task, at most."""
+        return 4 if self.leaves or self.member else 1
+
+    def action(self) -> Action:
+        """Return the write as an action, after the group of a task that enters it was read."""
+        if (member := self.member) is not None:
+            due, turn, waits = member.turn_due_time, None, None
+            if not member.has_turn:
+                due, turn, waits = clock.NEVER, due, 1
+            self.command.transition.add(group_number=member.number, due_time=due, turn_due_time=turn, blockers=waits)
+        return self.command.action()
 
 
 class _Rest(Participant):
@@ -109,7 +124,7 @@ class _Rest(Participant):
 
     def actions(self) -> Sequence[Action]:
         """Return the write of each descendant."""
-        return [plan.command.action() for plan in self._plans]
+        return [plan.action() for plan in self._plans]
 
     def refused(self, reasons: Sequence[Reason]) -> None:  # noqa: ARG002 - one of them is enough
         """Read all tasks again, because one has changed."""
@@ -160,20 +175,17 @@ def record_of_new(model: type[TaskRow]) -> Item:
 
 def _cancel_together(plan: _Plan, rest: Sequence[_Plan], done: list[Child]) -> Any:
     """Cancel a task and its descendants in one transaction. Return the task, or None if one of them has changed."""
-    if not rest:
+    if not rest and plan.member is None:
         return plan.command.send()
-    groups = Groups()
-    for each in (plan, *rest):
-        if each.to is None and each.membership not in {Membership.NONE, Membership.ENDED}:
-            groups.leave(each.row)
+    participants = [_groups_of([plan, *rest]), _Rest(rest)]
     try:
-        unapplied = send_though_busy(plan.row.tracker.connection(), plan.command.action, [_Rest(rest), groups])
+        unapplied = send_though_busy(plan.row.tracker.connection(), plan.action, participants)
     except Refused:
         return None
     if unapplied is not None:
         if unapplied.refused:
             return None
-        if not is_invalid(unapplied.error):
+        if not (rest and is_invalid(unapplied.error)):
             raise unapplied.error
         return _cancel_deepest_first(plan, rest, done)  # one of the rows has no room for the reason
     for each in rest:
@@ -182,13 +194,23 @@ def _cancel_together(plan: _Plan, rest: Sequence[_Plan], done: list[Child]) -> A
     return plan.command.applied(plan.command.loaded_after())
 
 
+def _groups_of(plans: Sequence[_Plan]) -> Groups:
+    groups = Groups()
+    for plan in plans:
+        if plan.leaves:
+            groups.leave(plan.row)
+        if plan.member:
+            groups.of(type(plan.row), plan.row.group).entrants.append(plan.member)
+    return groups
+
+
 def _cancel_deepest_first(plan: _Plan, rest: Sequence[_Plan], done: list[Child]) -> Any:
     """Cancel the descendants one by one, and the task last. Return it, or None if one of them has changed."""
     for each in reversed(rest):
-        if each.command.send() is None:
+        if _cancel_together(each, (), done) is None:
             return None
         done.append(each.key)
-    return plan.command.send()
+    return _cancel_together(plan, (), done)
 
 
 def _fit(plans: Sequence[_Plan]) -> bool:

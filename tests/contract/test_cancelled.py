@@ -13,7 +13,6 @@ from pynamodb_tracker import (
     Step,
     TaskAlreadyExistsError,
     TaskCancelledError,
-    TaskNotReadyError,
     UseCase,
 )
 from pynamodb_tracker.aws_lambda import Replies, handles
@@ -263,8 +262,21 @@ def test_a_member_of_a_group_keeps_its_turn_or_its_place_for_the_branch_step() -
     assert list(Rent.refund.due_ids()) == ["r-3"]
     succeed(Rent.refund, "r-3")
     assert (Rent.group("g").turn, Rent.get_task("r-3").state) == (None, Rent.cancelled)
-    with pytest.raises(TaskNotReadyError, match=r"its turn has passed: reopen it before it can go to refund"):
-        Rent.cancel("r-1", reason="x")
+
+
+def test_a_member_whose_turn_has_passed_enters_its_group_again_for_the_branch_step() -> None:
+    for task_id in ("r-1", "r-2", "r-3"):
+        Rent.create(task_id, group="g")
+    for task_id in ("r-1", "r-2"):
+        Rent.pay.ignore(task_id, reason="x")
+        assert Rent.cancel(task_id, reason="x").effect == "moved"
+    assert (Rent.group("g").turn, Rent.group("g").waiting()) == ("r-3", ["r-1", "r-2"])
+    Rent.pay.ignore("r-3", reason="x")
+    for task_id in ("r-1", "r-2"):
+        succeed(Rent.refund, task_id)
+    assert Rent.cancel("r-3", reason="x").effect == "moved"
+    succeed(Rent.refund, "r-3")
+    assert (Rent.group("g").turn, Rent.get_task("r-3").state) == (None, Rent.cancelled)
 
 
 def test_a_run_that_was_cancelled_with_a_branch_step_records_nothing_more() -> None:
