@@ -239,10 +239,11 @@ class Command(Generic[T]):
         # Short entries are worth no request.
         entries, self._is_logged = for_row(row, [*after, entry], may_log=not after or self._had_log)
         transition.expires = may_expire(row) if expires is None else expires
+        last_error = {}
         if entry.type != "unlocked":
             transition.add(**register.last_run(row, entry.type, entry.attempt, entry.time))
-            transition.values.setdefault("last_error", entry.one_line)
-        by_command(statements, transition, entry.time, self._token, errors=Stored(entries))
+            last_error = {"last_error": entry.one_line}
+        by_command(statements, transition, entry.time, self._token, errors=Stored(entries), **last_error)
 
     def send(self) -> T | None:
         """Move the task to another state, and return it, or None if it has changed."""
