@@ -199,10 +199,8 @@ class LineReader:
             return value
         if key == "state":
             return state_to_load(self.model, str(value))
-        if key in ("due_time", "first_failure"):
-            return time_of(value)
-        if key == "repeat":
-            return rule_in(value)
+        if key in _OF_TRACKER:
+            return _OF_TRACKER[key](value)
         if key in _OF_JSON:
             value = exact_json.with_floats(exact_json.loads(value) if isinstance(value, str) else value)
             is_right, problem = _OF_JSON[key]
@@ -217,7 +215,7 @@ class LineReader:
         return from_text(attribute, value) if self.form is Format.CSV else from_json(attribute, value)
 
     def _known(self) -> list[str]:
-        names = ("task_id", "state", "due_time", "group", "repeat", "trace", "awaited_signals", "signals")
+        names = ("task_id", "state", "due_time", "group", "repeat", "trace", "urgent", "awaited_signals", "signals")
         return [*names, *OF_ROUND, *self.model.tracker.own_attributes]
 
     def _unknown(self, key: str) -> str:
@@ -363,6 +361,14 @@ def time_of(value: object) -> datetime:
     if found is None:
         raise ValueError(f"{value!r} is not a time: write it as in 2026-01-31T12:00:00Z")
     return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+_OF_TRACKER: dict[str, Callable[[Any], Any]] = {
+    "repeat": rule_in,
+    "urgent": lambda value: _BOOLEANS.get(str(value).lower(), value),
+    **dict.fromkeys(("due_time", "first_failure"), time_of),
+}
+"""What reads the tracker's own values that are no JSON."""
 
 
 def _to_stored(kind: str, value: Any) -> Any:

@@ -138,8 +138,9 @@ def _find_damages(row: TaskRow) -> Iterator[tuple[str, object]]:
         return
     if end_of(row.status) is None and not any(row.status in codes.own for codes in row.tracker.steps):
         yield "status", f"no step of {type(row).__name__} declares {row.status}"
-    elif "status_key" in row.attribute_values and row.status_key not in row.tracker.use_case.status_keys(row.status):
-        yield "status_key", f"{row.status_key!r} does not belong to {row.tracker.name_of(row.status)}"
+    elif "status_key" in row.attribute_values and row.status_key not in row.tracker.status_keys(row.status):
+        advice = "; declare urgent=True" if row.urgent and not row.tracker.use_case.urgent else ""
+        yield "status_key", f"{row.status_key!r} does not belong to {row.tracker.name_of(row.status)}{advice}"
 
 
 def _damage_finding(name: str, found: Sequence[str]) -> Finding:

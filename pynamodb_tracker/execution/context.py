@@ -349,6 +349,7 @@ class ExecutionContext(BlockContext[T_co]):
         group: str | None = None,
         repeat: Repeat | None = None,
         trace: Mapping[str, str] | None = None,
+        urgent: bool = False,
         **attributes: object,
     ) -> None:
         """Create a task of the same table together with the success of this run, or not at all. No extra request.
@@ -369,6 +370,7 @@ class ExecutionContext(BlockContext[T_co]):
             group: As in `Task.create`. The task enters the group with the success. At most 31 tasks.
             repeat: As in `Task.create`.
             trace: As in `Task.create`, by default the trace of this task.
+            urgent: As in `Task.create`. A task that an urgent one creates is not urgent by itself.
             **attributes: Attributes of the new task.
 
         Raises:
@@ -381,9 +383,8 @@ class ExecutionContext(BlockContext[T_co]):
         from pynamodb_tracker.features.children.follow_ups import follow_ups_of  # noqa: PLC0415 - few cold starts need it
 
         with self._asking("create a follow-up of"):
-            follow_ups_of(self._journal).create(
-                model, task_id, wait=wait, due_time=due_time, group=group, repeat=repeat, trace=trace, **attributes
-            )
+            own: dict[str, Any] = {"due_time": due_time, "group": group, "repeat": repeat, "urgent": urgent}
+            follow_ups_of(self._journal).create(model, task_id, wait=wait, trace=trace, **own, **attributes)
 
     def wait_until(self, time: datetime | timedelta) -> None:
         """Let the next step start at that time, or so long from now, even if it still waits for tasks created here.
@@ -503,6 +504,8 @@ class ExecutionContext(BlockContext[T_co]):
         if pending is not None:
             commit = partial(transitions.commit_success, self._journal, pending, actions)
         with self._writing("commit a transaction of"):
+            if pending is not None:
+                choose_next(self._journal)
             persist(self._claim, commit, "a transaction")
 
     @contextmanager
@@ -540,6 +543,14 @@ def _check_limit(limit: datetime, asked: object, name: str) -> None:
     other = getattr(asked, name, None)
     if other not in (None, limit):
         raise ValueError(f"the next step starts at {other} at the latest, and cannot have {limit} as well: give one")
+
+
+def choose_next(journal: transitions.Journal[Any]) -> None:
+    """Choose the next step for a success. It may read the control item."""
+    if journal.obeys_control:
+        from pynamodb_tracker.control.watch import lead_to_required  # noqa: PLC0415 - few cold starts need it
+
+        lead_to_required(journal)
 
 
 def hold(ctx: ExecutionContext[Any], tries: int = TRIES) -> None:

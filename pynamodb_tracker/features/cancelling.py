@@ -13,6 +13,7 @@ from pynamodb_tracker.writes.conditions import seen_values
 from pynamodb_tracker.writes.lock import Journal
 from pynamodb_tracker.writes.participants import Participant
 from pynamodb_tracker.writes.refusals import is_abandoned
+from pynamodb_tracker.writes.statements import is_urgent
 from pynamodb_tracker.writes.transition import ZERO, Transition
 
 T = TypeVar("T", bound=TaskRow)
@@ -60,6 +61,8 @@ def cancel(row: TaskRow, codes: Codes, to: Codes | None, record: CancelRecord) -
         cancel.add(when.as_read(), when.later_token(), when.membership_seen(membership), seen=seen_values(row))
         if row.status == codes.in_progress:
             cancel.add(when.lock_expired())
+        if to is not None and row.tracker.lane_codes:
+            cancel.add(when.urgent_seen(is_there=is_urgent(row)))
     until = codes.pending if to is None else min(codes.pending, to.pending)
     skipped = [number for number in row.skipped_steps or () if number < until]
     skipped += [each.pending for each in row.tracker.steps if codes.pending <= each.pending < code]

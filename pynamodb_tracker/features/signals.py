@@ -29,7 +29,7 @@ from pynamodb_tracker.exceptions import (
 from pynamodb_tracker.model.references import round_of
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.signals import ReceivedSignal, check_label, value_text
-from pynamodb_tracker.status import end_of
+from pynamodb_tracker.status import END, end_of
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.conditions import Guard, guard
 from pynamodb_tracker.writes.lock import Journal, new_token
@@ -47,6 +47,8 @@ Effect = Literal["resumed", "early", "late", "stored", "cancelled"]
 _TRIES = 8
 _AT_ONCE = 3
 """How many writes of a call are sent without a pause."""
+_MOST_IN = 100
+"""https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Expressions.OperatorsAndFunctions.html"""
 
 
 @guard
@@ -80,20 +82,24 @@ def not_awaited(name: str) -> Condition:
 
 
 @guard
-def parked(pending: tuple[int, ...]) -> Condition:
+def parked(begun: tuple[int, ...]) -> Condition:
     """Require that the task is pending, and not yet started by its limit; it never becomes due before its last move."""
-    return _parked(pending) & (TaskRow.update_time <= slot(TaskRow.update_time, "now"))
+    return _parked(begun) & (TaskRow.update_time <= slot(TaskRow.update_time, "now"))
 
 
 @guard
-def not_parked(pending: tuple[int, ...]) -> Condition:
+def not_parked(begun: tuple[int, ...]) -> Condition:
     """Require that the task was started by its limit, has failed or is ignored: its due time is not to be moved."""
-    return ~_parked(pending)
+    return ~_parked(begun)
 
 
-def _parked(pending: tuple[int, ...]) -> Condition:
+def _parked(begun: tuple[int, ...]) -> Condition:
+    """`begun` are the other codes than pending. A code that is not declared here is pending if its due time says so."""
     due: Any = TaskRow.due_time
-    return when.at(*pending).condition & ((due == clock.NEVER) | (due == Path(TaskRow.wait_until)))
+    is_parked: Condition = (due == clock.NEVER) | (due == Path(TaskRow.wait_until))
+    for first in range(0, len(begun), _MOST_IN):
+        is_parked &= ~when.at(*begun[first : first + _MOST_IN]).condition
+    return is_parked
 
 
 @guard
@@ -210,7 +216,7 @@ def restored(
 
 def sending(model: type[TaskRow], name: str, form: str, *, of_round: bool) -> PreparedWrite:
     """Return the write of a signal: `more`, `last`, `late`, `early`, or `first`, an early one without a map yet."""
-    pending = tuple(codes.pending for codes in model.tracker.steps)
+    begun = (*(code for codes in model.tracker.steps for code in codes.own if code != codes.pending), END)
     guards = [when.same_round() if of_round else first_round(), when.known_format()]
     path: Any = Path(["signals", name])
     changes: list[Any] = [path.set(slot(TaskRow.signals, "signal"))]
@@ -226,7 +232,7 @@ def sending(model: type[TaskRow], name: str, form: str, *, of_round: bool) -> Pr
             guards.append(not_received(name))
     else:
         guards += [not_received(name), awaits_only(name)]
-        guards.append(parked(pending) if form == "last" else not_parked(pending))
+        guards.append(parked(begun) if form == "last" else not_parked(begun))
         changes += [TaskRow.awaited_signals.remove(), TaskRow.wait_until.remove()]
         if form == "last":
             changes.append(fill(TaskRow.due_time, "now"))
@@ -321,8 +327,8 @@ def _next_form(row: TaskRow, name: str) -> str:
     if name in awaits:
         if awaits != {name} or "blockers" in row._row_state.stored:
             return "more"
-        is_pending = any(row.status == codes.pending for codes in row.tracker.steps)
-        return "last" if is_pending and row.due_time in {clock.NEVER, row.wait_until} else "late"
+        has_begun = any(row.status in codes.own and row.status != codes.pending for codes in row.tracker.steps)
+        return "last" if not has_begun and row.due_time in {clock.NEVER, row.wait_until} else "late"
     if end_of(row.status):
         raise TaskAlreadySucceededError(f"{described}: it has succeeded", task_id=row.task_id, task=row)
     if "queued" in row._row_state.stored:

@@ -10,7 +10,7 @@ from enum import Enum
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
-from pynamodb.attributes import Attribute, TTLAttribute, UnicodeAttribute
+from pynamodb.attributes import Attribute, BooleanAttribute, TTLAttribute, UnicodeAttribute
 from pynamodb.connection.table import TableConnection
 from pynamodb.constants import LIST, MAP, STRING, STRING_SET
 from pynamodb.indexes import GlobalSecondaryIndex, IncludeProjection
@@ -189,6 +189,8 @@ class TaskRow(Model):
     """When the task runs early, before its occurrence."""
     last_run: Coded[LastRun | None] = Coded(STRING, methodcaller("stored"), decode_last_run)
     """How a repeating task's last round ended."""
+    urgent = cast("Attribute[bool | None]", BooleanAttribute(null=True))
+    """Whether it is taken before other tasks. None for no."""
     trace: Coded[dict[str, str] | None] = Coded(STRING, encode_trace, decode_trace)
     """Where the task came from, according to the creator's tracing."""
     expire_time = cast("Attribute[datetime | None]", TTLAttribute(null=True))

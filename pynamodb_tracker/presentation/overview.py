@@ -9,7 +9,7 @@ from operator import methodcaller
 from typing import Any
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.control.item import Pause, in_force
+from pynamodb_tracker.control.item import Control, Pause, read
 from pynamodb_tracker.control.slots import Use, uses
 from pynamodb_tracker.dynamodb.side_by_side import side_by_side
 from pynamodb_tracker.model.row import TaskRow, readable
@@ -171,6 +171,8 @@ class Overview:
     steps: Sequence[StepView]
     pauses: Sequence[Pause] | None
     """The current pauses, or None if the steps cannot be paused."""
+    required: Sequence[str]
+    """A line for each required step at which tasks wait for a program that declares it."""
     limits: Sequence[Use]
     done: Number | None
     """None, like `flow`, if finished tasks are not in the index and cannot be counted."""
@@ -230,22 +232,23 @@ def look(steps: Sequence[BoundStep[Any]], errors: Errors) -> Overview:
         for step, (number, _), first, tasks in zip(steps, waiting, firsts, left, strict=True)
     ]
     model = steps[0].model
-    pauses = in_force(model) if model.tracker.use_case.pausable else None
+    control = control_of(model)
+    pauses = control.in_force if model.tracker.obeys_control() else None
     blocked = blocked_among({step: ids for step, (_, ids) in zip(steps, waiting, strict=True)})
     done, flow = _done(steps[-1])
-    return Overview(views, pauses, limits_in_use(model), done, flow, blocked)
+    return Overview(views, pauses, control.undeclared(model), limits_in_use(model), done, flow, blocked)
 
 
-def pauses_of(model: type[TaskRow]) -> Sequence[Pause]:
-    """Return the current pauses of a use case, without a request if its steps cannot be paused."""
-    return in_force(model) if model.tracker.use_case.pausable else ()
+def control_of(model: type[TaskRow]) -> Control:
+    """Return pauses and required steps of a use case, without a request if no program obeys them."""
+    return read(model) if model.tracker.obeys_control() else Control({}, {}, None)
 
 
 def pauses_at(task: Task) -> list[Pause]:
     """Return the pause of the task's step, if there is one and the task has not ended."""
     if task.state.status in {Status.SUCCEEDED, Status.IGNORED}:
         return []
-    return [pause for pause in pauses_of(type(task)) if pause.step == task.state.step]
+    return [pause for pause in control_of(type(task)).in_force if pause.step == task.state.step]
 
 
 def limits_in_use(model: type[TaskRow]) -> Sequence[Use]:

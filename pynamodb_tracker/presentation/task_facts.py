@@ -139,7 +139,7 @@ def _with_times(values: Mapping[str, Any]) -> dict[str, Any]:
 def relations_as_json(task: Task) -> dict[str, Any]:
     """Return the optional fields of a task that are set: its group, its rule, what it waits for, and so on."""
     names = "group group_number turn_due_time blockers waits_for wait_until occurrence occurrence_count extra_time"
-    names += " request_count trace postpone_count"
+    names += " request_count trace urgent postpone_count"
     found = {name: getattr(task, name) for name in names.split()}
     found |= {
         "cancelled": cancelled_as_json(task),
@@ -200,6 +200,8 @@ def relations_in_words(task: Task) -> Iterator[tuple[str, str]]:
     """Yield the optional facts for people, with their labels."""
     if task.group is not None:
         yield "group", f"{task.group}, {_MEMBERS[membership_of(task)]}"
+    if task.urgent:
+        yield "urgent", "workers take it before other tasks"
     yield from _rule_in_words(task)
     if (again := task.queued) is not None:
         if again.asks_for_run:

@@ -33,6 +33,9 @@ Position = tuple[str, str]
 
 INDEX = StatusIndex.Meta.index_name
 
+ALL = slice(None)
+"""All shards of a state."""
+
 _MOST_DATA = 4 * 1024 * 1024
 """Bytes of off-row data in memory at a time, or a single task's if that is larger."""
 
@@ -95,7 +98,7 @@ class StateScan(Generic[T]):
         latest_due_first: bool = False,
         latest: datetime | None = None,
         with_data: bool = True,
-        shard: int | None = None,
+        shards: slice = ALL,
     ) -> None:
         """Raise a TrackerError for a state without index entries."""
         if not model.tracker.is_indexed(code):
@@ -109,7 +112,7 @@ class StateScan(Generic[T]):
         self.latest_due_first = latest_due_first
         self.latest = latest
         self.with_data = with_data
-        self.shard = shard
+        self.shards = shards
         self.positions: dict[str, Position] = {}
         """The last consumed entry per index key. A scan starts after it and updates it."""
         self._entries: Iterator[Item] = iter(())
@@ -151,9 +154,7 @@ class StateScan(Generic[T]):
         The first pages are requested at the same time, later ones when they are needed. With a limit, the first request
         to a shard asks for little more than its share.
         """
-        keys = self.model.tracker.use_case.status_keys(self.code)
-        if self.shard is not None:
-            keys = [keys[self.shard]]
+        keys = self.model.tracker.status_keys(self.code)[self.shards]
         first, later = _first_limit(limit, len(keys)), min(max(limit or PAGE, _ENTRIES_PER_UNIT), PAGE)
         shards = [self._pages(key, first, later) for key in keys]
         found = side_by_side(next, shards)
@@ -182,7 +183,7 @@ class StateScan(Generic[T]):
         """
         window = self.window.after(kept_since(self.model, self.code))
         found = dropped = 0
-        left = dict[str, Any].fromkeys(self.model.tracker.use_case.status_keys(self.code))
+        left = dict[str, Any].fromkeys(self.model.tracker.status_keys(self.code))
         while left and (most is None or found < most):
             limit = None
             if most is not None:
@@ -222,7 +223,7 @@ class StateScan(Generic[T]):
 
 def _first_limit(limit: int | None, shards: int) -> int:
     """Return how many entries to request from each shard first, so that few shards need a second request."""
-    if limit is None or shards == 1:
+    if limit is None or shards <= 1:
         return min(limit or PAGE, PAGE)
     mean = limit / shards
     return min(limit, max(ceil(mean + 2 * sqrt(mean)), _ENTRIES_PER_UNIT), PAGE)

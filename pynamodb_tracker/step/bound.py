@@ -486,7 +486,7 @@ class BoundStep(StepCommands[T]):
         arguments.check_threads(concurrency, "concurrency")
         rate = self._check_batch(limit=limit, rate=rate, progress=progress, heartbeat=heartbeat)
         work = StepWork(of, partial(self.astart, heartbeat=heartbeat), partial(call, chosen))
-        if self.model.tracker.use_case.pausable and await in_thread(of.pause) is not None:
+        if self.model.tracker.obeys_control() and await in_thread(of.pause) is not None:
             return Report(paused=True)
         which: DueOptions = {"since": since, "until": until, "only": only, "error_contains": error_contains}
         candidates = of.candidates(threads=concurrency, limit=limit, **which)

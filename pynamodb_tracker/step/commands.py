@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from itertools import repeat
-from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from pynamodb_tracker import arguments, clock, transitions
 from pynamodb_tracker.aio.lazy import awaited
@@ -29,9 +29,15 @@ class StepCommands(Generic[T]):
         """The class of the use case."""
 
     def reopen(
-        self, task_id: str, *, by: str | None = None, due_time: datetime | None = None, clear_checkpoints: bool = False
+        self,
+        task_id: str,
+        *,
+        by: str | None = None,
+        due_time: datetime | None = None,
+        clear_checkpoints: bool = False,
+        urgent: bool = False,
     ) -> T:
-        """Give a failed or ignored task a fresh set of attempts, and return it. A pending one does not change.
+        """Give a failed or ignored task a fresh set of attempts, and return it. A pending one can only get urgent.
 
         After it was started with `must_match`, its next start may have another payload.
 
@@ -40,6 +46,7 @@ class StepCommands(Generic[T]):
             by: Who does it, such as a person's name. It is kept in an entry of the task's `errors`.
             due_time: When it is due, unless it waits, repeats or is in a group. By default, that is now.
             clear_checkpoints: Let its next run repeat the parts whose results `ctx.checkpoint` has stored.
+            urgent: Whether it gets urgent, as in `create`. An urgent task stays so.
 
         Raises:
             TaskNotStartableError: The task is in another state: TaskLockedError, TaskAlreadySucceededError or
@@ -52,9 +59,10 @@ class StepCommands(Generic[T]):
         from pynamodb_tracker.transitions.reopening import reopen  # noqa: PLC0415 - few cold starts need it
 
         arguments.check_flags(clear_checkpoints=clear_checkpoints)
+        self.model.tracker.check_urgent(urgent)
         of, due_time = self._definition.statements, arguments.check_time("due_time", due_time)
         task_id, by = arguments.check_task_id(task_id), arguments.check_name("by", by)
-        return reopen(of, task_id, by, due_time, clear_checkpoints=clear_checkpoints)
+        return reopen(of, task_id, by, due_time, clear_checkpoints=clear_checkpoints, urgent=urgent)
 
     @arguments.written_as('{0.model.__name__}.{0}.ignore("o-1", reason="no such street")')
     def ignore(
@@ -104,6 +112,7 @@ class StepCommands(Generic[T]):
         due_times: Iterable[datetime] | None = None,
         threads: int = 25,
         clear_checkpoints: bool = False,
+        urgent: bool = False,
     ) -> Report:
         """Reopen these tasks, each once and on its own, and return a report.
 
@@ -118,6 +127,7 @@ class StepCommands(Generic[T]):
                 `due_now`.
             threads: They share requests, each of which reopens up to 25 tasks.
             clear_checkpoints: As in `reopen`.
+            urgent: As in `reopen`. Without it, each urgent task takes two more requests.
 
         Examples:
             >>> report = Order.ship.reopen_many(order.task_id for order in Order.ship.ignored.query())
@@ -125,12 +135,14 @@ class StepCommands(Generic[T]):
         by, ids = arguments.check_name("by", by), arguments.check_task_ids("reopen_many", task_ids)
         arguments.check_threads(threads)
         arguments.check_flags(clear_checkpoints=clear_checkpoints)
+        self.model.tracker.check_urgent(urgent)
+        options: dict[str, Any] = {"clear_checkpoints": clear_checkpoints, "urgent": urgent}
         from pynamodb_tracker.transitions.reopening import reopen  # noqa: PLC0415 - as above
         from pynamodb_tracker.work.bulk import each_once, report_of_each  # noqa: PLC0415 - for cold starts
 
         def reopen_one(task_id: str, due: datetime | None) -> Literal["succeeded"]:
             due = arguments.check_time("due_times", due)
-            row = reopen(self._definition.statements, task_id, by, due, clear_checkpoints=clear_checkpoints)
+            row = reopen(self._definition.statements, task_id, by, due, **options)
             if due is not None and row.due_time <= clock.now() < due:
                 at_once.append(task_id)
             return "succeeded"
@@ -212,10 +224,10 @@ class StepCommands(Generic[T]):
     def pause(self, *, until: datetime | timedelta | None, reason: str, by: str | None = None) -> Pause:
         """Pause this step for everybody, and return the current pause: the later `until` wins.
 
-        Within 5 seconds, workers, `run_all`, `retry_handler` and `handles` start no more of its tasks. Running ones
-        continue, and `start` and `run` of one task ignore the pause. A handler acknowledges a message of a standard
-        queue, so let a worker or a schedule run this step as well. This takes one request of one write unit, or two if
-        the existing pause is longer.
+        Within 5 seconds, workers, `run_all` and `retry_handler` start no more of its tasks, and with
+        `UseCase(..., pausable=True)` `handles` does not, either. Running ones continue, and `start` and `run` of one
+        task ignore the pause. A handler acknowledges a message of a standard queue, so let a worker or a schedule run
+        this step as well. This takes one request of one write unit, or two if the existing pause is longer.
 
         Args:
             until: When it ends, or how long from now. None lasts until `resume`.
@@ -223,7 +235,7 @@ class StepCommands(Generic[T]):
             by: Who does it.
 
         Raises:
-            TrackerError: The use case has no `UseCase(..., pausable=True)`.
+            TrackerError: The use case has `pausable=False`.
 
         Examples:
             >>> Order.ship.pause(until=timedelta(hours=1), reason="no carrier", by="ada")

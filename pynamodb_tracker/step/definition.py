@@ -135,13 +135,17 @@ class StepDefinition(Generic[T]):
 
     def due_codes_in(self, shard: int, *codes: int) -> query.DueTasks[T]:
         """Return the due tasks in these states, in one shard."""
-        return query.DueTasks(
-            self.model, self.codes, clock.now(), window(None, None), only=frozenset(codes), shard=shard
-        )
+        only, shards = frozenset(codes), slice(shard, shard + 1)
+        return query.DueTasks(self.model, self.codes, clock.now(), window(None, None), only=only, shards=shards)
 
-    def shard_of(self, task_id: str) -> int:
+    def shard_of(self, task: T) -> int:
         """Return the shard of a task."""
-        return int(self.model.tracker.use_case.status_key(self.codes.failed, task_id).rpartition("#")[2])
+        return self.model.tracker.shard_of(task.status_key)
+
+    @property
+    def lane(self) -> int | None:
+        """The shard of urgent tasks, in addition to the others. None if no task can be urgent."""
+        return self.model.tracker.lane
 
     @property
     def lock_lifetime(self) -> timedelta:
@@ -158,17 +162,18 @@ class StepDefinition(Generic[T]):
         from pynamodb_tracker.work.candidates import Candidates  # noqa: PLC0415 - for cold starts, which run one task
 
         due = self.due(goes_on=lambda: found.goes_on(), **which)  # noqa: PLW0108 - it is set later
-        found = Candidates(due.ids_in, shards=self.shards, threads=threads, limit=limit, selects=any(which.values()))
+        options: dict[str, Any] = {"threads": threads, "limit": limit, "selects": any(which.values())}
+        found = Candidates(due.ids_in, shards=self.shards, lane=self.lane, **options)
         return found
 
-    def pause(self) -> Pause | None:
+    def pause(self, *, lives_long: bool = True) -> Pause | None:
         """Return the pause of this step, or None. It sends at most one request in 5 seconds.
 
-        DefinitionError if the stored step numbers differ.
+        By default, only programs that live long ask for it. DefinitionError if the stored step numbers differ.
         """
-        if not self.model.tracker.use_case.pausable:
+        if not self.model.tracker.obeys_control(lives_long=lives_long):
             return None
-        from pynamodb_tracker.control.watch import pause_of  # noqa: PLC0415 - few use cases are controlled
+        from pynamodb_tracker.control.watch import pause_of  # noqa: PLC0415 - handlers do without it
 
         return pause_of(self.model, self.codes.pending)
 

@@ -51,8 +51,9 @@ def load_task(
 
         signals, due = restored(task_id, awaited_signals, signals or {}, due_time)
         also |= signals
-    trace = arguments.pop("trace", None)
-    return transitions.create(model, check_task_id(task_id), code, due, arguments, group=group, trace=trace, also=also)
+    model.tracker.check_urgent(arguments.get("urgent", False))
+    of_create = {name: arguments.pop(name) for name in ("trace", "urgent") if name in arguments}
+    return transitions.create(model, check_task_id(task_id), code, due, arguments, group=group, also=also, **of_create)
 
 
 def _round_attributes(model: type[Task], state: State[Any] | None, left: Mapping[str, Any]) -> Item:

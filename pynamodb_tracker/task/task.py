@@ -134,6 +134,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         trace: Mapping[str, str] | None = None,
         wait_for: SignalName[Any] | None = None,
         until: datetime | timedelta | None = None,
+        urgent: bool = False,
         **attributes: object,
     ) -> Self:
         """Create a task, pending at its first step, and return it. This takes one request, or two in a group.
@@ -148,6 +149,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
             trace: Tracing headers, for example, at most 512 bytes of JSON. They stay with the task, as `task.trace`.
             wait_for: A signal that the task waits for, such as `Order.paid`.
             until: When the task stops waiting for the signal, or how long from now that is.
+            urgent: Whether its steps come before those of other tasks, if the use case has `urgent=True`.
             **attributes: Your own attributes.
 
         Raises:
@@ -159,6 +161,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
             >>> Order.create("o-5", amount=Decimal("42.50"), due_time=timedelta(hours=1))
         """
         task_id, due_time, group = check_new_task(task_id, due_time, group, repeat)
+        cls.tracker.check_urgent(urgent)
         if repeat is not None and state is not None:
             raise ValueError("a task that repeats begins at its first step: leave state out")
         code = None if state is None else cls._code_to_begin_in(state, due_time, group)
@@ -175,7 +178,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
                 raise ValueError(f"a task that waits for a response takes no {name}: leave it out, or create it later")
             also, due_time = awaiting(check_signal(cls, wait_for), check_due_time(until, "until"))
         task = transitions.create(
-            cls, task_id, code, due_time, attributes, group=group, trace=trace, repeat=repeat, also=also
+            cls, task_id, code, due_time, attributes, group=group, trace=trace, repeat=repeat, urgent=urgent, also=also
         )
         note_created(task)
         return task
@@ -191,6 +194,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         debounce: bool = False,
         repeat: Repeat | None = None,
         trace: Mapping[str, str] | None = None,
+        urgent: bool = False,
         **attributes: object,
     ) -> Merged[Self]:
         """Create a task, or merge a request into the existing one. A run that starts later follows each request.
@@ -217,6 +221,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
             repeat: A rule for the task. Without a `due_time`, the call sets the rule and requests no run. Setting the
                 same rule again changes nothing, so a program may do so at each start.
             trace: Kept with a new task, as in `create`.
+            urgent: Whether the task gets urgent with its next run, as in `create`. Otherwise, it stays as it is.
             **attributes: Your own attributes. `data` is only for a new task: an existing one keeps its own.
 
         Raises:
@@ -244,10 +249,10 @@ class Task(GuardedRow, metaclass=TaskMeta):
         if "group" in attributes:
             raise TypeError("create_or_merge takes no group: a task of a group runs once; create one for each request")
         cls.tracker.use_case  # noqa: B018 - a TypeError on the table class, which has no steps
+        cls.tracker.check_urgent(urgent)
         first = next(iter(cls._bound_steps.values()))._definition.statements
-        merged = Merge(
-            first, task_id, attributes, merge=merge, due_time=due_time, debounce=debounce, trace=trace, repeat=repeat
-        ).carry_out()
+        of_run: dict[str, Any] = {"due_time": due_time, "debounce": debounce, "repeat": repeat, "urgent": urgent}
+        merged = Merge(first, task_id, attributes, merge=merge, trace=trace, **of_run).carry_out()
         if merged.effect == "created":
             note_created(merged.task)
         return merged
@@ -377,7 +382,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
     def pauses(cls, /) -> list[Pause]:
         """Return the current pauses of steps, in the order of the steps. One strongly consistent read.
 
-        TrackerError without `UseCase(..., pausable=True)`.
+        TrackerError with `UseCase(..., pausable=False)`.
 
         Examples:
             >>> assert [pause.reason for pause in Order.pauses()] == []
@@ -453,6 +458,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         by: str | None = None,
         due_time: datetime | None = None,
         clear_checkpoints: bool = False,
+        urgent: bool = False,
     ) -> Self:
         """Reopen a task at the step at which it was cancelled, has failed or is ignored, and return it.
 
@@ -471,8 +477,9 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
         task_id, by = check_task_id(task_id), check_name("by", by)
         check_flags(clear_checkpoints=clear_checkpoints)
-        due_time = check_time("due_time", due_time)
-        reopened: Self = cancelling.reopen(cls, task_id, by, due_time, clear_checkpoints=clear_checkpoints)
+        cls.tracker.check_urgent(urgent)
+        options = {"clear_checkpoints": clear_checkpoints, "urgent": urgent}
+        reopened: Self = cancelling.reopen(cls, task_id, by, check_time("due_time", due_time), **options)
         return reopened
 
     @classmethod
@@ -514,7 +521,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
             for name in groups:
                 forget(cls, name)
-        if cls.tracker.use_case.pausable and not report.refused:
+        if cls.tracker.obeys_control() and not report.refused:
             from pynamodb_tracker.control import item  # noqa: PLC0415 - few use cases are controlled
 
             item.forget(cls)

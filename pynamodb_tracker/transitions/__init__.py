@@ -14,6 +14,7 @@
 | commit | in_progress → succeeded, or unchanged, together with the user's writes | the same, and a later save |
 | extend, save | in_progress → in_progress | the same, and only forward |
 | reopen | failed, ignored, cancelled → pending | status, a later token |
+| hurry | pending → itself, urgent | status, a later token, its life |
 | ignore | pending, failed, abandoned → ignored | the row as read, a later token |
 | ignore running | in_progress → ignored | the claim as read |
 | cancel | anything but an end → cancelled, or pending at a branch step | the row as read, a later token |

@@ -290,27 +290,19 @@ def _is_running(row: TaskRow) -> TaskLockedError:
     )
 
 
-def reopen(
-    model: type[Any], task_id: str, by: str | None, due_time: datetime | None, *, clear_checkpoints: bool
-) -> Any:
+def reopen(model: type[Any], task_id: str, by: str | None, due_time: datetime | None, **options: bool) -> Any:
     """Reopen a task at the step at which it was cancelled, has failed or is ignored."""
     from pynamodb_tracker.transitions.reopening import reopen  # noqa: PLC0415 - few calls of this module need it
 
     model.tracker.use_case  # noqa: B018 - as above
     first = _statements(model)[0]
     row = checked(first, get(model, task_id), task_id, "reopen")
-    at = row.cancelled.step if end_of(row.status) == "cancelled" and row.cancelled else None
+    cancelled = row if row.cancelled is not None and end_of(row.status) == "cancelled" else None
+    at = row.status if cancelled is None else row.cancelled.step
     for statements in _statements(model):
-        if statements.codes.pending == at or (at is None and row.status in statements.codes.own):
-            return reopen(
-                statements,
-                task_id,
-                by,
-                due_time,
-                clear_checkpoints=clear_checkpoints,
-                cancelled=None if at is None else row,
-            )
-    why = "it has ended" if at is None and end_of(row.status) else f"this program declares no step {at or row.status}"
+        if at in statements.codes.own:
+            return reopen(statements, task_id, by, due_time, cancelled=cancelled, **options)
+    why = "it has ended" if end_of(at) else f"this program declares no step {at}"
     raise TaskNotStartableError(
         f"cannot reopen {model.__name__} {task_id!r}: it is {row.tracker.name_of(row.status)}, and {why}",
         task_id=task_id,

@@ -33,7 +33,7 @@ from pynamodb_tracker.writes.refusals import (
     not_found,
     refusal,
 )
-from pynamodb_tracker.writes.statements import StepStatements, get, times_seen
+from pynamodb_tracker.writes.statements import StepStatements, get, is_urgent, times_seen
 from pynamodb_tracker.writes.transition import ZERO, Same, Stored, Transition
 
 T = TypeVar("T", bound=TaskRow)
@@ -239,6 +239,7 @@ class Command(Generic[T]):
         # Short entries are worth no request.
         entries, self._is_logged = for_row(row, [*after, entry], may_log=not after or self._had_log)
         transition.expires = may_expire(row) if expires is None else expires
+        transition.is_urgent = is_urgent(row)
         last_error = {}
         if entry.type != "unlocked":
             transition.add(**register.last_run(row, entry.type, entry.attempt, entry.time))

@@ -19,7 +19,7 @@ from pynamodb_tracker.model.row import Membership, TaskRow, load, membership_of
 from pynamodb_tracker.transitions.commands import read
 from pynamodb_tracker.writes.lock import new_token
 from pynamodb_tracker.writes.refusals import kept_changing, refusal
-from pynamodb_tracker.writes.statements import StepStatements, raise_if_damaged
+from pynamodb_tracker.writes.statements import StepStatements, is_urgent, raise_if_damaged
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -33,9 +33,10 @@ def reopen(
     due: datetime | None = None,
     *,
     clear_checkpoints: bool = False,
+    urgent: bool = False,
     cancelled: T | None = None,
 ) -> T:
-    """Make a failed or ignored task pending, with fresh attempts, and return it. A pending task does not change.
+    """Make a failed or ignored task pending, with fresh attempts, and return it. A pending task can only get urgent.
 
     Args:
         statements: Those of the step.
@@ -43,10 +44,12 @@ def reopen(
         by: Who reopens it, for `errors`.
         due: When it is due, by default now. It is ignored if the task waits, repeats or is in a group.
         clear_checkpoints: Whether the next attempt repeats the parts that are stored.
+        urgent: Whether it gets urgent. Without that, it stays as urgent as it is.
         cancelled: A cancelled task, as it was read. Without it, a cancelled task is refused.
     """
     codes, operation, kept, found = statements.codes, f"reopen {statements.codes.step} of", False, cancelled
-    reopens = (codes.failed, codes.ignored) if cancelled is None else (cancelled.status,)
+    reopens = {codes.pending, *((codes.failed, codes.ignored) if cancelled is None else (cancelled.status,))}
+    options: dict[str, bool] = {"clear_checkpoints": clear_checkpoints, "urgent": urgent}
     try:
         for _ in range(_TRIES):
             token = new_token(above=None if found is None else found.lock)
@@ -54,22 +57,23 @@ def reopen(
                 kept = True
                 keep(statements.model, found, token, operation)
             try:
-                if found is not None and membership_of(found) is Membership.ENDED:
+                if found is not None and found.status == codes.pending:
+                    response = statements.send(statements.hurry(token, found), task_id)
+                    reopened = load(statements.model, response["Attributes"])
+                elif found is not None and membership_of(found) is Membership.ENDED:
                     now = clock.now()
                     entry = None if by is None else _entry(statements, now, by)
-                    enter_again(statements, found, token, now, entry, kept=kept, clear_checkpoints=clear_checkpoints)
+                    enter_again(statements, found, token, now, entry, kept=kept, **options)
                     reopened = read(statements, task_id, operation)
                 else:
-                    response = _send_reopen(
-                        statements, task_id, token, by, due, kept=kept, clear_checkpoints=clear_checkpoints, found=found
-                    )
+                    response = _send_reopen(statements, task_id, token, by, due, kept=kept, found=found, **options)
                     reopened = load(statements.model, response["Attributes"])
             except Refused:
                 row = read(statements, task_id, operation)
             else:
                 kept = False
                 return reopened
-            if row.status == codes.pending:
+            if row.status == codes.pending and (is_urgent(row) or not urgent):
                 return row
             if row.status not in reopens:
                 raise refusal(statements, row, operation)
@@ -88,8 +92,9 @@ def _send_reopen(
     due: datetime | None,
     *,
     kept: bool,
-    clear_checkpoints: bool,
     found: T | None,
+    clear_checkpoints: bool,
+    urgent: bool,
 ) -> dict[str, Any]:
     """Send a reopen. With `by`, it adds an entry to `errors`, if the row has room for it."""
     now = clock.now()
@@ -98,7 +103,7 @@ def _send_reopen(
     )
 
     def reopen(entry: list[dict[str, Any]] | None) -> dict[str, Any]:
-        transition = statements.reopen(token, found, kept=kept, entry=entry)
+        transition = statements.reopen(token, found, kept=kept, entry=entry, urgent=urgent)
         if clear_checkpoints:
             transition.add(checkpoints=None)
         if following is not None:

@@ -73,7 +73,7 @@ _CHANGED = {
 """The states whose tasks a verb changes. Of tasks in progress, it ignores only abandoned ones."""
 
 _MOST_IN_DRY_RUN = 5000
-_FIELDS = ("reason", "first", "rate")
+_FIELDS = ("reason", "first", "rate", "urgent")
 """The fields of a dry run."""
 _EXAMPLES = 5
 _MOST_DONE = 10**9
@@ -99,6 +99,8 @@ class Decision:
     """Whether the tasks that the task waits for are cancelled, too."""
     rate: int | None = None
     """The largest number of tasks that become due per minute."""
+    urgent: bool = False
+    """Whether reopened tasks get urgent."""
 
     def carry_out(
         self, task_ids: Sequence[str], begin: datetime | None = None, done: int = 0
@@ -110,7 +112,7 @@ class Decision:
         at_once = 0
         if self.verb == "reopen" and not self.cancelled:
             due_times = None if self.rate is None or begin is None else spread(begin, self.rate, done)
-            report = self.step.reopen_many(task_ids, by=self.by, due_times=due_times)
+            report = self.step.reopen_many(task_ids, by=self.by, due_times=due_times, urgent=self.urgent)
             errors, at_once = report.refused, report.due_now
         elif self.verb == "ignore":
             errors = self.step.ignore_many(task_ids, reason=self.reason, by=self.by).refused
@@ -131,7 +133,7 @@ class Decision:
         about: dict[str, Any] = {"reason": self.reason, "by": self.by}
         try:
             if self.verb == "reopen":
-                self.step.model.reopen(task_id, by=self.by)
+                self.step.model.reopen(task_id, by=self.by, urgent=self.urgent)
             elif self.verb == "unlock":
                 self.step.unlock(task_id, fencing_token=self.fencing_token, **about)
             elif self.verb == "cancel_task":
@@ -331,6 +333,7 @@ class Decisions:
             cancelled=bool(form.get("cancelled")),
             children=bool(form.get("children")),
             rate=_limit_in(form, "rate"),
+            urgent=bool(form.get("urgent")) and model.tracker.use_case.urgent,
         )
 
     def _check(self, request: Request, verb: str, model: type[Task], **about: Any) -> None:

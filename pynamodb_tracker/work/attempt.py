@@ -143,7 +143,7 @@ class Attempt(Hook):
         self._run = run
         run.observation = Observation(self.details, self)
         if self.given is not None:
-            run.on_time = self.given.source.is_of_due
+            run.on_time, run.lives_long = self.given.source.is_of_due, True
             run.slot, self._slot = self._slot, None
 
     def on_end(self, run: RunDetails) -> None:  # noqa: ARG002 - the details of this attempt

@@ -241,6 +241,12 @@ def awaits_seen(*, is_there: bool) -> Condition:
 
 
 @guard
+def urgent_seen(*, is_there: bool) -> Condition:
+    """Require that the task is urgent, or not, as when it was read: its index key depends on that."""
+    return TaskRow.urgent.exists() if is_there else TaskRow.urgent.does_not_exist()
+
+
+@guard
 def seen() -> Condition:
     """Require that status, fence and attempt are those that were read."""
     return (

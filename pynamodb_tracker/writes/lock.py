@@ -174,6 +174,8 @@ class Journal(Generic[T]):
     """The result, as JSON, that is stored with the success."""
     expects_result = False
     """Whether the block has to store its result before it records its success in a transaction."""
+    obeys_control = False
+    """Whether the success leads to required steps that this program does not declare."""
     saves = 0
     """How many saves of this run were sent."""
     unsure: tuple[Changes, Changes] | None = None

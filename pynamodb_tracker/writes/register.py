@@ -71,7 +71,7 @@ def at_success(journal: Journal[Any], row: TaskRow) -> Sequence[Participant]:
     Raises ValueNotStorableError if the block has changed a feature's value to something that cannot be stored.
     """
     codes, asked = journal.claim.statements.codes, set(journal.additions)
-    if codes.done_from < codes.succeeded:  # it passes over branch steps, unless it has chosen one
+    if codes.skips_branches:  # unless the run has chosen one
         asked.add("target")
     if not asked and _NAMES.isdisjoint(row._row_state.stored):
         return ()

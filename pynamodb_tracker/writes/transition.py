@@ -95,7 +95,7 @@ class Transition:
     # No dataclass: cold starts pay for building one.
     __slots__ = (
         *("name", "code", "time", "due", "expires", "guards", "seen", "values", "assigned", "changes"),
-        *("returns_row", "returns_row_before"),
+        *("is_urgent", "returns_row", "returns_row_before"),
     )
 
     def __init__(self, name: str, code: int | None, *guards: Guard, due: datetime | None = None) -> None:
@@ -110,6 +110,8 @@ class Transition:
         """The new due time; None for now."""
         self.expires = True
         """Whether a task that has ended gets a time to live, if the use case has one."""
+        self.is_urgent = False
+        """Whether the task is urgent, as the row says."""
         self.returns_row = False
         """Whether the response has the row after the write."""
         self.returns_row_before = False

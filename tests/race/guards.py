@@ -348,6 +348,8 @@ GUARDS = [
     Guard("token on REOPEN", commands.late_reopen_of_an_ended_task, Without("later_token", "reopen")),
     Guard("token on IGNORE", commands.late_ignore, Without("later_token", "ignore")),
     Guard("a later token after IGNORE", commands.late_reopen_that_was_refused, leaving_out("ignore", "lock")),
+    Guard("urgent as seen on REOPEN", commands.urgent_task_reopened, Without("urgent_seen", "reopen")),
+    Guard("HURRY of the same life", commands.late_hurry, Without("same_life", "hurry")),
     Guard("status on REOPEN", commands.reopened_while_held, Without("at", "reopen")),
     Guard("no time to live on REOPEN", commands.reopened_with_chunks_that_end, Without("has_no_time_to_live")),
     Guard("RELEASE as seen", commands.late_release, Without("held_as_seen")),

@@ -6,11 +6,23 @@ from types import ModuleType
 import pytest
 
 from tests.race.guards import Without
-from tests.search import cancelling, expired, groups, joins, limits, merging, missed, repeating, runs, signals
+from tests.search import (
+    cancelling,
+    expired,
+    groups,
+    joins,
+    limits,
+    merging,
+    missed,
+    repeating,
+    required,
+    runs,
+    signals,
+)
 from tests.search.protocol import Faults, patched
 from tests.search.search import search
 
-PROTOCOLS = [runs, merging, joins, signals, groups, limits, repeating, missed, expired, cancelling]
+PROTOCOLS = [runs, merging, joins, signals, groups, limits, repeating, missed, expired, required, cancelling]
 
 
 @pytest.fixture(autouse=True)

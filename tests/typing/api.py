@@ -221,7 +221,10 @@ def use(cursor: str | None) -> int:
     nightly = Repeat.cron("0 2 * * *", tz="Europe/Berlin", missed="all", stop_on_failure=True)
     assert_type(Order.create("o-1001", amount=4200, repeat=nightly).repeat, Repeat | None)
     assert_type(Order.get_task("o-1001").occurrence, datetime | None)
-    assert_type(Order.create_or_merge("o-1001").effect, Literal["created", "merged", "queued", "restarted", "ignored"])
+    assert_type(
+        Order.create_or_merge("o-1001").effect,
+        Literal["created", "merged", "queued", "restarted", "ignored", "cancelled"],
+    )
     assert_type(Order.create_many(["a", {"task_id": "b", "amount": 1}], threads=8), Report)
     assert_type(Order.get_task("o-1001"), Order)
     assert_type(Order.get_many(["o-1001"]), list[Order])

@@ -15,7 +15,7 @@ from pynamodb_tracker import ExecutionContext, Report, Status
 from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.web import ActionRequest, decisions
 from tests.web.conftest import Open, slices_of
-from tests.web.shop import CarrierError, Order, failed, leave
+from tests.web.shop import CarrierError, Order, Refund, failed, leave
 from tests.web.test_views import text_of
 
 ODD = ["a/b?c#d&e=f%2F+g", "two\nlines", " spaces ", "é\u202e"]
@@ -57,6 +57,24 @@ def test_a_task_is_reopened_by_whom_the_page_knows(open_page: Open, shop: Stoppe
     page = text_of(client.get(answer.headers["location"]))
     assert page.startswith("Reopened: it is pending again, with all its attempts.")
     assert "by ada" in page
+
+
+def test_tasks_are_reopened_as_urgent_where_that_is_ticked(open_page: Open, shop: StoppedClock) -> None:
+    Refund.create_many({"task_id": f"r-{number}", "state": Refund.pay_back.failed} for number in range(4))
+    failed("o-1")
+    shop.advance(timedelta(seconds=1))
+    client, box = open_page(), 'name="urgent"'
+    assert box not in client.get("/Order/task?id=o-1").text
+    assert box in client.get("/Refund/task?id=r-0").text
+    assert box in client.get("/Refund/tasks?step=pay_back&state=failed").text
+    form = {"verb": "reopen", "step": "pay_back", "task": "r-0"}
+    client.post("/Refund/decide", data=form)
+    client.post("/Refund/decide", data={**form, "task": "r-1", "urgent": "1"})
+    page = client.get("/Refund/bulk?verb=reopen&step=pay_back&state=failed")
+    assert box in page.text
+    client.post("/Refund/bulk", data={**fields_of(page, "/Refund/bulk"), "urgent": "1"})
+    urgent = {task.task_id for task in Refund.pay_back.pending.query() if task.urgent}
+    assert urgent == {"r-1", "r-2", "r-3"}
 
 
 @pytest.mark.usefixtures("shop")
@@ -444,9 +462,11 @@ def test_how_many_are_due_at_once_in_spite_of_a_rate_is_said_over_all_slices(
 def test_a_step_is_paused_and_resumed(
     open_page: Open, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert "Pause a step" not in open_page().get("/Order/").text
+    for pausable, said in ((False, ""), (None, "Handlers do: disable"), (True, "any more, anywhere. Running")):
+        monkeypatch.setattr(Order.use_case_id, "pausable", pausable)
+        text = open_page().get("/Order/").text
+        assert ("Pause a step" in text, said in text) == (bool(said), True)
     client = open_page()
-    monkeypatch.setattr(Order.use_case_id, "pausable", True)
     asked = {"step": "ship", "verb": "pause", "until": "1h", "reason": "the bank is down"}
     for wrong, said in (
         ({"until": "soon"}, "'soon' is not a time"),

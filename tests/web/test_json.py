@@ -65,7 +65,6 @@ def test_what_holds_back_and_what_passes_is_the_same_in_both_forms(
     open_page: Open, shop: StoppedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     every_state(shop)
-    monkeypatch.setattr(Order.use_case_id, "pausable", True)
     monkeypatch.setattr(Order.use_case_id, "count_transitions", True)
     monkeypatch.setattr(Order.ship._definition.declared, "concurrency_limit", bank := ConcurrencyLimit("bank", 3))
     Order.create_many(f"o-{number}" for number in range(8))

@@ -11,6 +11,7 @@ from botocore.exceptions import ClientError
 from starlette.testclient import TestClient
 
 from pynamodb_tracker import ConcurrencyLimit, ExecutionContext, GiveUp, Repeat, Step, Task, UseCase
+from pynamodb_tracker.control import item
 from pynamodb_tracker.control.slots import slots_of
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.rows import change
@@ -105,12 +106,14 @@ def test_every_view_shows_tasks_in_every_state(open_page: Open, shop: StoppedClo
 
 
 @pytest.mark.usefixtures("shop")
-def test_the_overview_says_what_is_paused(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Order.use_case_id, "pausable", True)
+def test_the_overview_says_what_is_paused(open_page: Open) -> None:
     Order.ship.pause(until=None, reason="<b>bank</b>", by="ada")
     answer = open_page().get("/Order/")
     assert "ship is paused until it is resumed, by ada: <b>bank</b>" in text_of(answer)
     assert '<span class="late">ship is paused' in answer.text
+    item.require(Order, Order.ship.number + 5, "<b>ada")
+    answer = open_page().get("/Order/")
+    assert f"Step({Order.ship.number + 5}) is required by <b>ada, but no program" in text_of(answer)
     Order.create("o-1", state=Order.ship.pending)
     assert "May start now, but its step is paused" in text_of(open_page(Order).get("/Order/task?id=o-1"))
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
-from itertools import chain, islice
+from itertools import chain
 from typing import Annotated, Any, cast
 
 import typer
@@ -77,22 +77,9 @@ def list_tasks(
             found = of.query(since=since, until=until, latest_due_first=latest_due, limit=most_read, with_data=False)
         like = (error_contains or "").casefold()
         found = (task for task in map(readable, found) if like in (task.last_error or "").casefold())
-        _print(found, status, most, f"{_no_task(since, until, error_contains)} of {whose} {is_what}", as_json=as_json)
-
-
-def _print(found: Iterator[Task], kind: Status | str | None, most: int | None, none: str, *, as_json: bool) -> None:
-    """Print the first tasks, or `none` if there are none, and exit with 1 if one is damaged."""
-    damaged, shown = tasks.Damaged(own_too=True), islice(found, most)
-    if as_json:
-        terminal.say_json_array(map(facts.task_as_json, damaged.reported(shown)))
-    else:
-        rows = (tasks.row_of(kind, task) for task in damaged.readable(shown))
-        terminal.print_table(tasks.COLUMNS[kind], rows)
-    if not (damaged.read or as_json):
-        terminal.say(none)
-    if most is not None and next(found, None) is not None:
-        terminal.warn(f"these are the first {count(most)}: use --limit N or --all to see more")
-    damaged.exit()
+        tasks.print_tasks(
+            found, status, most, f"{_no_task(since, until, error_contains)} of {whose} {is_what}", as_json=as_json
+        )
 
 
 def _no_task(*filters: object) -> str:
@@ -138,7 +125,7 @@ def find(
             index, value = find_by_text(model, what)
             found = index.query(value, state=of, since=since, until=until, newest_first=newest, limit=asked)
         none = f"{_no_task(since, until, state)} of {model.__name__} has {what}"
-        _print(found, tasks.FOUND_BY, most, none, as_json=as_json)
+        tasks.print_tasks(found, tasks.FOUND_BY, most, none, as_json=as_json)
 
 
 def _waiting(

@@ -238,7 +238,7 @@ def _all_of(histories: Mapping[type[Task], History]) -> RenderableType:
         view = look(steps, errors)
         if (exact := view.exact) is not None:
             history.add(clock.now(), exact)
-        head = (_title(model, view, history.change), *held_back(view.pauses or (), view.limits))
+        head = (_title(model, view, history.change), *held_back(view.pauses or (), view.required, view.limits))
         parts += [*head, _table(view), *_newest(errors), Text()]
     return Group(*parts[:-1])
 

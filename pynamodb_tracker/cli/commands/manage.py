@@ -64,6 +64,7 @@ _EFFECTS_OF_SIGNALS = {
 
 Limit = Annotated[int | None, opt.value("N", "At most this many tasks.", opt.number)]
 DryRun = Annotated[bool, opt.flag("--dry-run", "Print the ids of the tasks that would be changed, and change none.")]
+Urgent = Annotated[bool, opt.flag("--urgent", "Let workers take it before tasks that are not urgent.")]
 Reason = Annotated[str, opt.value("TEXT", "Why; it is kept with the task's errors.", opt.reason)]
 
 
@@ -78,6 +79,7 @@ def create(
         datetime | None, opt.value("TIME", "Not before then: 30m, 12h, 2026-01-31T12:00.", opt.later)
     ] = None,
     merge: Annotated[bool, opt.flag("--merge", "If the task exists, have it run with that, or once more.")] = False,
+    urgent: Urgent = False,
     name: opt.App,
     use_case_name: opt.UseCase = None,
 ) -> None:
@@ -94,6 +96,7 @@ def create(
     """
     with use_case(name, use_case_name) as model:
         given = {"task_id": task_id} | ({} if due is None else {"due_time": due.isoformat()})
+        given |= {"urgent": "yes"} if urgent else {}
         for pair in values or ():
             key, equals, text = pair.partition("=")
             if not equals or key in given:
@@ -163,6 +166,7 @@ def reopen(
     clear_checkpoints: Annotated[
         bool, opt.flag("--clear-checkpoints", "Repeat the parts of their runs that ctx.checkpoint has stored.")
     ] = False,
+    urgent: Urgent = False,
     by: opt.By,
     name: opt.App,
     use_case_name: opt.UseCase = None,
@@ -184,11 +188,14 @@ def reopen(
         asked = Asked(since, until, error_contains, limit, dry_run)
         due_times: Iterable[datetime | None] = repeat(None) if rate is None else spread(clock.now(), 60 * rate)
         at_once, is_by_id = list[str](), asked == NOTHING_ASKED and "-" not in targets
+        options: dict[str, bool] = {"clear_checkpoints": clear_checkpoints, "urgent": urgent}
+        with refusing(TypeError):
+            model.tracker.check_urgent(urgent)
 
         def reopen_one(of: BoundStep[Any], task: Task | None, task_id: str, due: datetime | None) -> str:
             if is_by_id and task is not None and task.state == model.cancelled:
-                return name_of(model.reopen(task_id, by=by, due_time=due, clear_checkpoints=clear_checkpoints).state)
-            reopened = of.reopen(task_id, by=by, due_time=due, clear_checkpoints=clear_checkpoints)
+                return name_of(model.reopen(task_id, by=by, due_time=due, **options).state)
+            reopened = of.reopen(task_id, by=by, due_time=due, **options)
             as_before = ", as before" if task is not None and task.state == of.pending else ""
             waits, later = f"; it waits for {escaped(reopened.waits_for)}" if reopened.waits_for else "", ""
             if due is not None and not waits and reopened.due_time > clock.now():

@@ -12,9 +12,8 @@ from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import location, steps_of, use_cases
 from pynamodb_tracker.cli.tasks import held_back, waiting
 from pynamodb_tracker.cli.terminal import COLOURS, console, say, write
-from pynamodb_tracker.control.item import in_force
 from pynamodb_tracker.presentation.children import Blocked, find_blocked
-from pynamodb_tracker.presentation.overview import Number, behind, limits_in_use, pauses_of
+from pynamodb_tracker.presentation.overview import Number, behind, control_of, limits_in_use
 from pynamodb_tracker.presentation.task_facts import BRANCH, GAVE_UP, is_branch, name_of
 from pynamodb_tracker.presentation.text import age, count, escaped, stamp
 from pynamodb_tracker.status import Status, end_of
@@ -57,7 +56,10 @@ def _document(models: Sequence[type[Task]]) -> dict[str, Any]:
             if found.tasks or state != model.cancelled
         ]
         name, total = model.tracker.use_case.name, sum(found.tasks for found in counts.values())
-        paused = {"paused": [asdict(pause) for pause in in_force(model)]} if model.tracker.use_case.pausable else {}
+        control = control_of(model)
+        paused: dict[str, Any] = {"paused": [asdict(pause) for pause in control.in_force]}
+        if required := control.undeclared(model):
+            paused["required"] = required
         blocked = {"blocked": found} if (found := [each.as_json() for each in _blocked(model, counts)]) else {}
         limits = {"limits": used} if (used := [asdict(use) for use in limits_in_use(model)]) else {}
         facts = {**paused, **limits, **_lateness(model), **blocked}
@@ -87,7 +89,8 @@ def _lines(model: type[Task], on: Console) -> Iterator[Text]:
     note = "" if model.tracker.use_case.index_succeeded else "; those that have succeeded are not in the index"
     late = behind(steps_of(model))
     yield Text.assemble((model.__name__, "bold"), f": {count(total)} in {location(model)}{note}")
-    yield from held_back(pauses_of(model), limits_in_use(model))
+    control = control_of(model)
+    yield from held_back(control.in_force, control.undeclared(model), limits_in_use(model))
     branch = {state.step: BRANCH for state in counts if is_branch(model, state.step)}
     names = [(state.step + branch.get(state.step, ""), _word(state)) for state, found in counts.items()]
     steps, states = (max(len(each) for each in column) for column in zip(*names, strict=True))

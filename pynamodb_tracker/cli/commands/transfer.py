@@ -257,6 +257,7 @@ def _line(model: type[Task], task: Task, damaged: Damaged) -> dict[str, Any] | N
         "group": None if task.state == model.cancelled else task.group,
         "repeat": facts.rule_of(task),
         "trace": task.trace,
+        "urgent": task.urgent,
         "blockers": (task.blockers or 0) - (starts is not None) or None,
         "queued": facts.asked_again(task),
         **facts.signals_of(task),

@@ -116,9 +116,10 @@ class FollowUps(Participant, Generic[T]):
         self._check(model, task_id)
         due_time, group, repeat, trace = (given.pop(name, None) for name in ("due_time", "group", "repeat", "trace"))
         task_id, due, group = check_new_task(task_id, due_time, group, repeat)
+        model.tracker.check_urgent(urgent := given.pop("urgent", False))
         also = {
             "creator": {STRING: self._creator},
-            **tracked(model, task_id, group=group, trace=trace, creator=self._task, by=self._by),
+            **tracked(model, task_id, group=group, urgent=urgent, trace=trace, creator=self._task, by=self._by),
         }
         if wait:
             also["parent"] = {STRING: self._creator}
