@@ -12,6 +12,7 @@ from typing import Any
 
 from pynamodb_tracker.control import flow
 from pynamodb_tracker.presentation.task_facts import is_branch
+from pynamodb_tracker.presentation.text import between, span
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
@@ -20,6 +21,10 @@ _APART = timedelta(seconds=30)
 """The least time between two counts. Until then, a newer count replaces the last one."""
 _KEPT = 120
 """The number of counts: an hour, if somebody keeps the page open."""
+_OVER = timedelta(minutes=10)
+"""How far apart the counts of a change are, and how long it takes before somebody can conclude something from it."""
+_NOTABLE = 0.1
+"""From which part of what is done a change is more than chance."""
 
 _LEFT = (Status.PENDING, Status.IN_PROGRESS, Status.FAILED)
 
@@ -32,6 +37,10 @@ class Change:
     until: datetime
     before: Mapping[State[Any], int]
     after: Mapping[State[Any], int]
+    done_a_minute: float | None = None
+    """How many tasks were done per minute, or None if nothing can be concluded: nobody knows, or the count is old."""
+    is_old: bool = False
+    """Whether the count is older than the view."""
 
     @property
     def left(self) -> int:
@@ -44,9 +53,37 @@ class Change:
         return (self.left - _left_in(self.before)) / ((self.until - self.since) / timedelta(minutes=1))
 
     @property
+    def keeps_up(self) -> bool | None:
+        """Whether workers keep up, or None if that cannot be told."""
+        if self.done_a_minute is None or self.until - self.since < _OVER or not self.a_minute:
+            return None
+        is_chance = abs(self.a_minute) < _NOTABLE * self.done_a_minute
+        is_other = self.a_minute < 0 and not self.done_a_minute  # tasks were cancelled or ignored, for example
+        return None if is_chance or is_other else self.a_minute < 0
+
+    @property
     def empty_in(self) -> timedelta | None:
-        """How long it takes at this rate until no task is left, or None if workers do not keep up."""
-        return timedelta(minutes=self.left / -self.a_minute) if self.left and self.a_minute < 0 else None
+        """How long it takes at this rate until no task is left, or None if that cannot be told."""
+        return timedelta(minutes=self.left / -self.a_minute) if self.left and self.keeps_up else None
+
+    @property
+    def words(self) -> str:
+        """What has changed, for people."""
+        left, rate = f"{self.left:,} left", abs(self.a_minute)
+        if self.is_old:
+            return f"{left} when they were last counted, {between(self.until)}"
+        period = span(self.until - self.since)
+        if not rate:
+            return f"{left}, unchanged for {period}"
+        shown = f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"  # noqa: PLR2004 - two digits
+        return f"{left}, {shown} {'more' if self.a_minute > 0 else 'fewer'} a minute over {period}"
+
+    @property
+    def verdict(self) -> str:
+        """What follows from it for people, or an empty text."""
+        if self.empty_in is not None:
+            return f"empty in about {span(self.empty_in)}"
+        return "it does not keep up" if self.keeps_up is False else ""
 
     @property
     def by_state(self) -> dict[State[Any], int]:
@@ -78,14 +115,19 @@ class History:
         with self._guard:
             return self._counts[-1] if self._counts else None
 
-    @property
-    def change(self) -> Change | None:
-        """The change between the first and the last count, or None before there are two."""
+    def change(self, time: datetime, done_a_minute: float | None = None) -> Change | None:
+        """Return the change over the ten minutes, or less, before the last count, or None before there are two.
+
+        `time` is that of the view.
+        """
         with self._guard:
             if len(self._counts) < 2:  # noqa: PLR2004 - a change is between two
                 return None
-            (since, before), (until, after) = self._counts[0], self._counts[-1]
-        return Change(since, until, before, after)
+            until, after = self._counts[-1]
+            enough = [each for each in self._counts if each[0] <= until - _OVER]
+            since, before = enough[-1] if enough else self._counts[0]
+        is_old = until < time
+        return Change(since, until, before, after, None if is_old else done_a_minute, is_old)
 
 
 def _left_in(counts: Mapping[State[Any], int]) -> int:

@@ -3,7 +3,7 @@
 import base64
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -24,7 +24,7 @@ from pynamodb_tracker.model.repeat import LastRun
 from pynamodb_tracker.model.row import Membership, TaskRow, damages_of, membership_of, readable
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.errors import one_line
-from pynamodb_tracker.presentation.text import between, count, moment, stamp
+from pynamodb_tracker.presentation.text import between, count, moment, span, stamp
 from pynamodb_tracker.status import Status, end_of
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
@@ -35,6 +35,9 @@ UNKNOWN = "unknown"
 
 GAVE_UP = "gave up"
 """The word for `ignored` that people read."""
+
+_LATE = timedelta(minutes=1)
+"""How long a task may be due before that is said."""
 
 BRANCH = " (branch)"
 """Marks a step that only runs that choose it lead to."""
@@ -103,14 +106,19 @@ def what_comes_next(
             is_spent = (task.attempt or 0) >= step.max_attempts
             return f"its lock expired; the next run {'ignores it: no attempts left' if is_spent else 'takes it over'}"
         case Status.IN_PROGRESS:
-            return "its worker is running it"
+            since: datetime | None = task.update_time
+            return f"{task.worker or 'a worker'} has run it" + (
+                "" if since is None else f" for {span(clock.now() - since)}"
+            )
         case _:
             if task.waits_for is not None:
                 blocked = f"blocked by {blocked_by}; " if blocked_by and task.waits_for else ""
                 return f"{blocked}waits for {task.waits_for}"
             due: datetime | None = task.due_time
+            late = timedelta(0) if due is None else clock.now() - due
             when = "at a time that cannot be read" if due is None else between(due) if due > clock.now() else "now"
-            return f"may start {when}{', but its step is paused' if paused else ''}"
+            is_late = f", due for {span(late)}" if late >= _LATE else ""
+            return f"may start {when}{is_late}{', but its step is paused' if paused else ''}"
 
 
 # Tasks as JSON, for programs and for files that `export` writes and `load` reads.
@@ -148,7 +156,7 @@ def relations_as_json(task: Task) -> dict[str, Any]:
         **signals_of(task),
     }
     found |= {"skipped_steps": skipped_steps(task) or None, "parts_done": parts_done(task) or None}
-    found["last_run"] = last_run_as_json(task)
+    found |= {"last_run": last_run_as_json(task), "missed_signals": sorted(task.missed_signals or ()) or None}
     if (occurrence := found["occurrence"]) is not None:
         found["occurrence"] = occurrence.isoformat()  # on the wall clock of the rule
     for name in ("creator", "parent"):
@@ -189,6 +197,7 @@ def round_of_task(task: Task) -> dict[str, Any]:
             once.setdefault(names[number], {})[part] = exact_json.loads(text)
     found = {"checkpoints": once, "skipped_steps": skipped_steps(task), "postpone_count": task.postpone_count}
     found["cancelled"] = cancelled_as_json(task)
+    found["missed_signals"] = sorted(task.missed_signals or ())
     first = task.first_failure
     numbers = (codes.pending for codes in task.tracker.steps if codes.step == task.state.step)
     if (time := next((first_failure(first, number, round_of(task)) for number in numbers), None)) is not None:
@@ -230,6 +239,8 @@ def _of_round_in_words(task: Task) -> Iterator[tuple[str, str]]:
         yield "parts done", f"{', '.join(done)}; a reopen with clear_checkpoints repeats them"
     if left_out := skipped_steps(task):
         yield "passed over", ", ".join(left_out)
+    if missed := task.missed_signals:
+        yield "done without", f"{', '.join(sorted(missed))}; it is late if it is sent now"
 
 
 def signals_in_words(task: Task) -> Iterator[tuple[str, str]]:

@@ -50,6 +50,17 @@ def span(length: timedelta) -> str:
     return _BETWEEN_UNITS.sub(" ", age(length))
 
 
+def took_in_words(length: timedelta) -> str:
+    """Return how long something took, rounded: `1.7s`, `45m`."""
+    seconds = length.total_seconds()
+    if seconds < 10:  # noqa: PLR2004 - below, a tenth matters
+        return f"{seconds:.1f}s"
+    step = next(
+        (part if seconds < 10 * size else size for (_, size), (_, part) in pairwise(_UNITS) if seconds >= size), 1
+    )
+    return span(timedelta(seconds=round(seconds / step) * step))
+
+
 def between(time: datetime) -> str:
     """Return how far a time is from now: `in 4m`, or `3d ago`."""
     away = time - clock.now()

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
-from pynamodb.constants import LIST, MAP, NUMBER, STRING
+from pynamodb.constants import LIST, MAP, NUMBER, STRING, STRING_SET
 
 from pynamodb_tracker import transitions
 from pynamodb_tracker.arguments import check_group, check_task_id
@@ -19,7 +19,7 @@ from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.writes.lock import new_token
 
-OF_ROUND = ("checkpoints", "skipped_steps", "postpone_count", "first_failure", "cancelled")
+OF_ROUND = ("checkpoints", "skipped_steps", "postpone_count", "first_failure", "cancelled", "missed_signals")
 """Attributes of the current round of a task."""
 
 
@@ -40,7 +40,7 @@ def load_task(
     if "repeat" in arguments or ("group" in arguments and (awaited_signals or signals)):
         names = ", ".join([*(["awaited_signals"] if awaited_signals else []), *(["signals"] if signals else []), *left])
         raise ValueError(f"a task that is loaded with a group or a rule has no {names}: leave out one of both")
-    for name in (*awaited_signals, *(signals or {})):
+    for name in (*awaited_signals, *(signals or {}), *left.get("missed_signals", ())):
         signal_named(model, name)
     state: State[Any] | None = arguments.pop("state", None)
     group = check_group(arguments.pop("group", None))
@@ -75,6 +75,8 @@ def _round_attributes(model: type[Task], state: State[Any] | None, left: Mapping
     if "first_failure" in left:
         number = _number_of(model, next(iter(model._bound_steps)) if state is None else state.step)
         also["first_failure"] = {STRING: first_failure_text(left["first_failure"], number, creation)}
+    if missed := left.get("missed_signals"):
+        also["missed_signals"] = {STRING_SET: sorted(missed)}
     if cancelled := left.get("cancelled"):
         is_branch = state is not None and any(each.branch and state.code in each.own for each in model.tracker.steps)
         if state != model.cancelled and not is_branch:

@@ -35,7 +35,7 @@ _PARAMETERS_OF_CREATE = frozenset(
 )
 """Parameters of `create`, similar methods, and PynamoDB's constructor, which no attribute can be called."""
 
-_KEPT_FOR_LATER = frozenset({"missed_signals", "recent_ends"})
+_KEPT_FOR_LATER = frozenset({"recent_ends"})
 """Names for tracker attributes of later versions."""
 
 _ROUND = (100, 50, 10, 5, 1)  # units of step numbers

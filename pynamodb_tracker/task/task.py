@@ -30,7 +30,6 @@ from pynamodb_tracker.exceptions import TaskNotFoundError
 from pynamodb_tracker.model import hydration
 from pynamodb_tracker.model.row import readable
 from pynamodb_tracker.model.row_state import unreadable_in
-from pynamodb_tracker.model.signals import check_signal
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step import BoundStep, State
 from pynamodb_tracker.step.definition import note_created
@@ -173,10 +172,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         if wait_for is not None or until is not None:
             from pynamodb_tracker.features.signals import awaiting  # noqa: PLC0415 - few cold starts need it
 
-            others = {"due_time": due_time, "state": state, "group": group, "repeat": repeat}
-            for name in [name for name, given in others.items() if given is not None]:
-                raise ValueError(f"a task that waits for a response takes no {name}: leave it out, or create it later")
-            also, due_time = awaiting(check_signal(cls, wait_for), check_due_time(until, "until"))
+            also, due_time = awaiting(cls, wait_for, until, due_time=due_time, state=state, group=group, repeat=repeat)
         task = transitions.create(
             cls, task_id, code, due_time, attributes, group=group, trace=trace, repeat=repeat, urgent=urgent, also=also
         )

@@ -115,9 +115,12 @@ _SEEN = {"status": NUMBER, "fence": NUMBER, "attempt": NUMBER, "creation": STRIN
 """The attributes that show whether the row has changed, and their types."""
 
 
-def deletion(model: type[T], *, held: bool, membership: Membership = Membership.NONE) -> PreparedWrite:
+def deletion(
+    model: type[T], *, held: bool, is_child: bool = False, membership: Membership = Membership.NONE
+) -> PreparedWrite:
     """Return the delete of exactly the row that was read: a late copy must not delete a task created since."""
     guards = [*_as_read(membership), *([when.lock_expired()] if held else [])]
+    guards += [when.parent_seen()] if is_child else []
     return PreparedWrite(model.tracker.connection(), condition=when.all_of(guards))
 
 
@@ -133,9 +136,16 @@ def _as_read(membership: Membership) -> list[when.Guard]:
 
 def _delete(model: type[T], row: T, now: datetime, *, held: bool) -> None:
     """Delete the row if it has not changed since it was read. If it is a child, its parent counts that."""
-    values = {**seen_values(row), "now_minus_margin": clock.stamp(now - model.tracker.margin)}
-    table, membership = model.tracker.connection(), membership_of(row)
-    request = deletion(model, held=held, membership=membership).request(model.tracker.key(row.task_id), values)
+    values = {
+        **seen_values(row),
+        "now_minus_margin": clock.stamp(now - model.tracker.margin),
+        "seen_parent": row.parent,
+    }
+    table, write = (
+        model.tracker.connection(),
+        deletion(model, held=held, is_child=row.parent is not None, membership=membership_of(row)),
+    )
+    request = write.request(model.tracker.key(row.task_id), values)
     own = {"Delete": {"TableName": table.table_name, **request}}
     if not send_with(table, own, register.at_deletion(row), None):
         send(table, "DeleteItem", request)

@@ -54,9 +54,9 @@ def columns(values: Sequence[int], titles: Sequence[str], label: str, begin: dat
     return _drawn("columns", content, label, _TIMES.format(begin.isoformat(), part.total_seconds()))
 
 
-def spark(values: Sequence[int], label: str) -> Markup:
-    """Return a small chart of columns without titles. `label` describes it."""
-    most, room = max(values, default=0) or 1, _WIDTH / max(len(values), 1)
+def spark(values: Sequence[int], label: str, most: int = 0) -> Markup:
+    """Return a small chart of columns without titles. `label` describes it. `most` is the top of the scale."""
+    most, room = max(*values, most, 1), _WIDTH / max(len(values), 1)
     content = [_AXIS.format(width=_WIDTH, y=_HEIGHT - 0.5)]
     for at, value in enumerate(values):
         if value:

@@ -22,7 +22,7 @@ _BY_SUFFIX = "pynamodb_tracker.json"
 _OF_CHARTS = frozenset({"shares", "part", "titles", "minutes", "at_least"})
 """Only charts need these."""
 
-OF_FORMS = frozenset({"given", "selected", "pages", "most_shown"})
+OF_FORMS = frozenset({"given", "selected", "pages", "most_shown", "sendable", "sends"})
 """Only forms and links need these."""
 
 

@@ -48,9 +48,6 @@ VERBS = {
 OF_STEPS = ("pause", "resume")
 """Actions on steps."""
 
-OF_SIGNALS = ("signal",)
-"""Actions on tasks that await a signal."""
-
 FILTER = ("step", "state", "since", "until", "error", "exactly", "newest")
 """The query of a list of tasks, except its cursor."""
 
@@ -59,7 +56,7 @@ FILTER = ("step", "state", "since", "until", "error", "exactly", "newest")
 class ActionRequest:
     """An action that a person requests. The `authorize` function of `dashboard` allows or denies it.
 
-    The page also asks before it shows a button. Then there is no step, signal or task.
+    The page also asks before it shows a button. Then there is no step or task.
     """
 
     user: str
@@ -124,7 +121,7 @@ class Page:
             lstrip_blocks=True,
         )
         self._templates.filters |= words.FILTERS
-        self._templates.globals |= {"charts": charts, "Status": Status, "now": clock.now, "NEVER": clock.NEVER}
+        self._templates.globals |= {"charts": charts, "Status": Status, "now": words.now, "NEVER": clock.NEVER}
 
     # Answers.
 
@@ -150,6 +147,7 @@ class Page:
             about |= {name: each for name, each in context.items() if name not in json_form.OF_FORMS}
             found = json_form.plain({**about, "cost": spent, "cost_of_all_views": self.cache.total, **age})
             return Response(exact_json.dumps(found, indent=2), code, media_type=json_form.TYPE)
+        words.AS_OF.set(None if answer is None else answer.time)
         html = self._templates.get_template(template).render(
             url=url,
             to=None if model is None else partial(self.url, request, model),
@@ -164,10 +162,7 @@ class Page:
             total=self.cache.total,
             running_since=self.cache.since,
             actions=settings.actions,
-            may={
-                verb: model is not None and self.allows(request, verb, model)
-                for verb in (*VERBS, *OF_STEPS, *OF_SIGNALS)
-            },
+            may={verb: model is not None and self.allows(request, verb, model) for verb in (*VERBS, *OF_STEPS)},
             late_after=_LATE_AFTER,
             refresh=settings.refresh.total_seconds() if live else 0,
             table_name=table.Meta.table_name,

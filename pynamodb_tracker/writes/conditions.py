@@ -231,6 +231,12 @@ def waits_seen(*, is_there: bool) -> Condition:
 
 
 @guard
+def parent_seen() -> Condition:
+    """Require that the same task waits for this one as when it was read, by the same run."""
+    return TaskRow.parent == slot(TaskRow.parent, "seen_parent")
+
+
+@guard
 def awaits_seen(*, is_there: bool) -> Condition:
     """Require that the task awaits the same signals as when it was read."""
     return (

@@ -293,11 +293,11 @@ def _item(
     *,
     is_urgent: bool,
 ) -> Item:
-    tracker, created = model.tracker, {"S": clock.stamp(now)}
+    tracker, created, row_key = model.tracker, {"S": clock.stamp(now)}, model.tracker.key(task_id)
     code = tracker.steps[0].pending if code is None else code
     key = {"status_key": {"S": tracker.status_key(code, task_id, is_urgent=is_urgent)}}
     item: Item = {
-        **tracker.key(task_id),
+        **row_key,
         "status": {"N": str(code)},
         **(key if tracker.is_indexed(code) else {}),
         "due_time": {"S": clock.stamp(_due(now, due_time))},

@@ -120,6 +120,7 @@ class StepStatements(Generic[T]):
         code: int | None,
         payload: str | None,
         on_time: bool = False,
+        parked: bool = False,
     ) -> Transition:
         """Take a task that is runnable, or whose lock has expired: the first request of every run.
 
@@ -131,6 +132,7 @@ class StepStatements(Generic[T]):
             code: Take the task from exactly this state, as the first attempt of this step.
             payload: A fingerprint. The claim is refused if the step was first started with another one.
             on_time: Leave out the clock margin: the task must be due by this clock.
+            parked: The task still waits for something in that state. Then its wait ends now: the run does without it.
         """
         claim = Transition("claim" if code is None else "claim from", self.codes.in_progress, due=now + lock_for)
         claim.time, claim.guards = now, self._startable
@@ -153,9 +155,11 @@ class StepStatements(Generic[T]):
             "expire_time": None,
         }
         if code is not None:
-            claim.add(postpone_count=None, first_failure=None, awaited_signals=None)
+            claim.add(postpone_count=None, first_failure=None)
+            if parked:
+                claim.add(wait_until=now)
         if end_of(code):
-            claim.add(round=Same("lock"), **WAITS, **dict.fromkeys(sorted(OF_ROUND)))
+            claim.add(round=Same("lock"), signals=None, **dict.fromkeys(sorted(OF_ROUND)))
         if payload is not None:
             claim.add(when.same_payload(self.payload.attr_name))
             claim.changes = {self.payload.attr_name: (self.payload, {STRING: payload})}

@@ -47,7 +47,8 @@ def test_the_first_with_an_error_are_reopened_so_many_a_minute(store: StoppedClo
     fail_at_ship(*(f"new-{number}" for number in range(7)), "old-1")
     store.advance(timedelta(minutes=1))
     chosen = ("ship", "--error-contains", "http 503", "--limit", "5")
-    assert len(run("reopen", *chosen, "--dry-run").lines) == 5
+    dry = run("reopen", *chosen, "--dry-run")
+    assert (len(dry.lines), dry.err) == (5, "dry run: 5 tasks would be changed\n")
     assert Order.ship.failed.count() == 8
     ended = run("reopen", *chosen, "--rate", "50/m")
     assert (ended.code, len(ended.lines)) == (0, 5)
@@ -103,18 +104,18 @@ def test_a_step_is_taken_with_its_use_case() -> None:
     assert run("reopen", "order.ship", "new-2").lines == ["new-2: ship.pending"]
 
 
-def test_top_folds_only_its_last_columns_in_a_narrow_terminal(
+def test_top_folds_only_its_last_column_in_a_narrow_terminal(
     store: StoppedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fail_at_ship("new-1")
     Order.create("o-1", state=Order.ship.pending)
     die(Order.ship, Order.create("o-2", state=Order.ship.pending).task_id)
     store.advance(timedelta(hours=3))
-    monkeypatch.setattr("pynamodb_tracker.cli.commands.live._keys", lambda: nullcontext(lambda _: True))
+    monkeypatch.setattr("pynamodb_tracker.cli.commands.live._keys", lambda: nullcontext(lambda _: b"q"))
     run_on("top", stdout=(screen := Screen()), TERM="xterm", COLUMNS="66")
     shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.text)
-    assert re.search(r"^step  pending  in progress  failed  gave up  due for +locks", shown, re.MULTILINE)
-    assert re.search(r"ship +1 +1 +1 +0  pending 3h,  expired *\s+failed 3h +2h", shown)
+    assert re.search(r"^step  pending  running  failed  gave up  due for", shown, re.MULTILINE)
+    assert re.search(r"ship +1 +1 +1 +0  pending 3h, failed 3h, a *\s+lock expired 2h 45m ago", shown)
 
 
 def test_what_a_host_does_is_one_command(store: StoppedClock) -> None:
@@ -130,7 +131,7 @@ def test_what_a_host_does_is_one_command(store: StoppedClock) -> None:
     [found] = read("workers", "web-3", of=TABLE)
     assert (found["tasks"], found["expired"], found["steps"]) == (2, 1, {"invoice.send": 1, "order.ship": 1})
     status = run("status", of=TABLE)
-    assert "a lock of send expired 1m ago: stuck names its tasks" in status.out
+    assert "send: a lock expired 1m ago: stuck lists them" in status.out
     assert "send" in run("stuck", of=TABLE).out
     assert run("workers", "web-4", of=TABLE).out == "no task is in progress at web-4\n"
 
@@ -176,20 +177,21 @@ def test_whether_it_keeps_up_is_one_command(store: StoppedClock) -> None:
     assert read("status")["use_cases"][0]["due_for"]["pay.pending"] == 3 * 3600
 
 
-@pytest.mark.usefixtures("store")
-def test_top_is_live_at_a_terminal_until_q(monkeypatch: pytest.MonkeyPatch) -> None:
-    Order.create("o-1")
-    looks: list[float] = []
-
-    def is_quit(seconds: float) -> bool:
-        looks.append(seconds)
-        return len(looks) == 2
-
-    monkeypatch.setattr("pynamodb_tracker.cli.commands.live._keys", lambda: nullcontext(is_quit))
-    screen = Screen()
-    assert run_on("top", "--every", "3s", stdout=screen, TERM="xterm", of=TABLE) == (0, "")
-    assert looks == [3, 3]
-    assert "pay" in screen.text
+def test_top_shows_the_worst_first_and_what_has_no_room_by_a_key_until_q(
+    store: StoppedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail_at_ship("new-1", "new-2")
+    store.advance(timedelta(minutes=1))
+    fail_at_ship("old-3")
+    keys = [b"\x1b[B", b"x", b"q"]
+    monkeypatch.setattr("pynamodb_tracker.cli.commands.live._keys", lambda: nullcontext(lambda _: keys.pop(0)))
+    run_on("top", "--every", "1h", stdout=(screen := Screen()), TERM="xterm", LINES="8", of=TABLE)
+    first, second, *_ = (each for each in screen.text.split("more use case") if each)
+    assert (keys, "1 " in first[-3:]) == ([], True)
+    assert "Order" in second.partition("send")[0]
+    assert second.index("HTTP 503") < second.index("no such street")
+    assert "↓" in second
+    assert "↑" in screen.text
 
 
 @pytest.mark.usefixtures("store")

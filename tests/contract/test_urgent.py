@@ -1,6 +1,5 @@
 """Urgent tasks: a lane in the index that each step reads first."""
 
-import contextlib
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
@@ -37,7 +36,7 @@ class Express(AppTask):
 
 
 class Label(AppTask):
-    """The only task that is left of it is a child."""
+    """One step."""
 
     use_case_id = UseCase("express label")
 
@@ -398,7 +397,7 @@ def test_a_program_without_the_lane_does_not_find_urgent_tasks_but_takes_them_ou
 
 def by_follow_up(**urgent: Any) -> None:
     Express.create("t")
-    with contextlib.suppress(GiveUp), Express.pack.start("t") as ctx:
+    with Express.pack.start("t") as ctx:
         ctx.create(Order, "o-1", **urgent)
 
 

@@ -22,6 +22,7 @@ from tests.search import (
     required,
     runs,
     signals,
+    waits,
 )
 from tests.search.protocol import Protocol, patched
 from tests.search.search import Found, search
@@ -29,7 +30,7 @@ from tests.search.search import Found, search
 MOST = 3_000_000
 PROTOCOLS = {
     each.__name__.rpartition(".")[2]: each
-    for each in (runs, merging, joins, signals, groups, limits, repeating, missed, expired, required, cancelling)
+    for each in (runs, merging, joins, signals, waits, groups, limits, repeating, missed, expired, required, cancelling)
 }
 
 

@@ -18,11 +18,12 @@ from tests.search import (
     required,
     runs,
     signals,
+    waits,
 )
 from tests.search.protocol import Faults, patched
 from tests.search.search import search
 
-PROTOCOLS = [runs, merging, joins, signals, groups, limits, repeating, missed, expired, required, cancelling]
+PROTOCOLS = [runs, merging, joins, signals, waits, groups, limits, repeating, missed, expired, required, cancelling]
 
 
 @pytest.fixture(autouse=True)

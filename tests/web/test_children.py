@@ -48,8 +48,8 @@ def test_a_blocked_task_looks_nowhere_as_if_nothing_was_needed(client: TestClien
 def test_a_task_is_cancelled_at_the_step_where_it_is_by_then_also_with_what_it_waits_for(client: TestClient) -> None:
     page = client.get("/Order/task?id=o-1")
     assert ("Cancel this Order" in page.text, 'name="children"' in page.text) == (True, True)
-    assert client.post("/Order/decide", data={**FORM, "reason": " "}).status_code == 400
-    done = client.post("/Order/decide", data={**FORM, "step": "confirm_payment"})
+    assert client.post("/Order/task", data={**FORM, "reason": " "}).status_code == 400
+    done = client.post("/Order/task", data={**FORM, "step": "confirm_payment"})
     assert done.headers["location"] == "/Order/task?id=o-1&done=cancel_task"
     page = client.get(done.headers["location"])
     assert "Cancelled: no step of it starts until it is reopened" in text_of(page)
@@ -58,10 +58,10 @@ def test_a_task_is_cancelled_at_the_step_where_it_is_by_then_also_with_what_it_w
     assert "o-1" in client.get("/Order/tasks?state=cancelled").text
     reopen = {"verb": "reopen", "step": "reserve_stock", "task": "o-1", "cancelled": "1"}
     assert [f'name="{name}" value="{value}"' in page.text for name, value in reopen.items()] == [True] * 4
-    client.post("/Order/decide", data=reopen)
+    client.post("/Order/task", data=reopen)
     assert Order.get_task("o-1").state == Order.reserve_stock.pending
     Order.confirm_payment.run("o-1/a", lambda ctx: ctx.create(Order, "o-1/b", wait=True))
-    client.post("/Order/decide", data={**FORM, "task": "o-1/a", "children": "1"})
+    client.post("/Order/task", data={**FORM, "task": "o-1/a", "children": "1"})
     assert Order.get_task("o-1/b").last_error == "cancelled: by phone"
 
 
@@ -69,6 +69,6 @@ def test_a_child_that_is_refused_is_named(client: TestClient, caplog: pytest.Log
     Order.create("o-2", group="g")
     Order.confirm_payment.run("o-2", lambda ctx: ctx.create(Order, "o-2/a", wait=True, group="h"))
     Order.confirm_payment.start("o-2/a").__enter__()
-    answer = client.post("/Order/decide", data={**FORM, "task": "o-2", "children": "1"})
+    answer = client.post("/Order/task", data={**FORM, "task": "o-2", "children": "1"})
     assert "0 cancelled as a whole, 1 refused o-2 : cannot cancel Order 'o-2/a'" in text_of(answer)
     assert json.loads(caplog.records[-1].message)["did"] == "cancel_task"

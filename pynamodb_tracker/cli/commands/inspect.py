@@ -17,7 +17,7 @@ from pynamodb_tracker.exceptions import TaskNotFoundError
 from pynamodb_tracker.model.row import Membership, membership_of, readable
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation import task_facts as facts
-from pynamodb_tracker.presentation.children import Family, family_of, find_blocked
+from pynamodb_tracker.presentation.children import MOST_CHECKED, Blocked, Family, family_of, find_blocked
 from pynamodb_tracker.presentation.errors import ErrorGroup, ErrorGroups
 from pynamodb_tracker.presentation.listing import NO_ERROR
 from pynamodb_tracker.presentation.overview import pauses_at
@@ -166,7 +166,8 @@ def errors(
             prefix = f"{model.tracker.use_case.name}." if len(models) > 1 else ""
             for state, task in _failed(steps, since, until, damaged):
                 of = f"{prefix}{facts.name_of(state)}"
-                groups.add(of, task.task_id, task.last_error or NO_ERROR, task.update_time)
+                created = task.create_time if (task.attempt or 0) > 1 else None
+                groups.add(of, task.task_id, task.last_error or NO_ERROR, task.update_time, created=created)
         found = groups.sorted()
         if as_json:
             terminal.say_json_array(map(_group_as_json, found[:limit]))
@@ -235,7 +236,7 @@ def stuck(
     damaged = tasks.Damaged(own_too=False)
     with command.use_cases(name, use_case_name) as models:
         steps = list(chain.from_iterable(command.steps_among(models, step).values()))
-        blocked = [each for of in models for each in find_blocked([every for every in steps if every.model is of])]
+        blocked = _blocked(models, steps)
         is_any_stuck = False
 
         def all_found() -> Iterator[tuple[BoundStep[Any], Task]]:
@@ -267,6 +268,13 @@ def stuck(
     if is_any_stuck or blocked:
         raise typer.Exit(command.FOUND)
     damaged.exit()
+
+
+def _blocked(models: Sequence[type[Task]], steps: Sequence[BoundStep[Any]]) -> list[Blocked]:
+    checked = [find_blocked([step for step in steps if step.model is model]) for model in models]
+    if any(is_cut for _, is_cut in checked):
+        terminal.warn(f"of the tasks that wait, the first {MOST_CHECKED} were checked: list --waiting lists all")
+    return [each for found, _ in checked for each in found]
 
 
 def _names(models: Sequence[type[Task]]) -> str:
@@ -364,7 +372,8 @@ def _facts(task: Task, family: Family | None, options: Sequence[str]) -> Iterato
     if family and family.children and family.unlisted:
         yield _line("waits for", f"{count(family.unlisted)} more")
     if task.worker:
-        yield _line("last worker", f"{escaped(task.worker)}, claim {task.fence} of this task")
+        label = "held by" if state.status is Status.IN_PROGRESS else "last worker"
+        yield _line(label, f"{escaped(task.worker)}, claim {task.fence} of this task")
     if task.expire_time is not None:
         yield _line("kept until", _time(task.expire_time))
 
@@ -410,14 +419,17 @@ def _attributes(found: Mapping[str, Any]) -> Iterator[Text]:
 
 
 def _failures(task: Task) -> Iterator[Text]:
+    shown = ""
     for failure in task.errors:
         attempt = f", attempt {failure.attempt}" if failure.attempt else ""
         times = f", {failure.count} times until" if failure.count > 1 else ":"
         by = f", by {escaped(failure.worker)}" if failure.worker else ""
         yield Text()
         yield Text.assemble((f"{escaped(failure.step)}{attempt}", "bold"), f"{times} {_time(failure.time)}{by}")
-        for line in failure.traceback.splitlines():
+        is_again = failure.traceback and failure.traceback == shown
+        for line in ["the same traceback"] if is_again else failure.traceback.splitlines():
             yield Text(f"  {escaped(line)}", "dim")
+        shown = failure.traceback or shown
         first, *more = failure.message.split("\n")
         yield Text.assemble("  ", (f"{escaped(failure.type)}: {escaped(first)}".removesuffix(": "), "red"))
         for line in more:

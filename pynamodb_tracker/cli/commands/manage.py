@@ -23,11 +23,11 @@ from pynamodb_tracker.cli.command import (
     use_case,
 )
 from pynamodb_tracker.cli.targets import NOTHING_ASKED, Asked, Targets
-from pynamodb_tracker.cli.task_files import TOO_DEEP, Format, LineReader
+from pynamodb_tracker.cli.task_files import Format, LineReader
 from pynamodb_tracker.cli.terminal import say, say_id, warn
 from pynamodb_tracker.exceptions import TaskLockedError, TaskNotFoundError, TrackerError
 from pynamodb_tracker.model.references import round_of
-from pynamodb_tracker.presentation import exact_json
+from pynamodb_tracker.model.signals import too_late
 from pynamodb_tracker.presentation.errors import for_people
 from pynamodb_tracker.presentation.task_facts import name_of
 from pynamodb_tracker.presentation.text import between, count, escaped
@@ -57,7 +57,7 @@ _EFFECTS = {
 _EFFECTS_OF_SIGNALS = {
     "resumed": "it is due by this signal",
     "early": "the signal is stored, before the task waits for it",
-    "late": "the signal is stored, although the task waits no longer",
+    "late": "the signal is stored, although its limit has passed",
     "stored": "the signal is stored",
     "cancelled": "the signal is not stored, because the task was cancelled",
 }
@@ -113,20 +113,13 @@ def create(
         say(f"{escaped(task.task_id)}: {name_of(task.state)}{how}")
 
 
-def _value(text: str) -> Any:
-    try:
-        return exact_json.with_floats(exact_json.loads(text))
-    except RecursionError:
-        raise typer.BadParameter(TOO_DEEP) from None
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is not JSON: write text in quotes, as in '\"yes\"'") from None
-
-
 def signal(
     task_id: Annotated[str, opt.argument("TASK", "The id of the task.")],
-    signal_name: Annotated[str, opt.argument("SIGNAL", "The name of the awaited signal, as in paid.")],
+    signal_name: Annotated[
+        str, opt.argument("SIGNAL", "The name of the awaited signal, as in paid.", opt.complete_signals)
+    ],
     *,
-    value: Annotated[Any, opt.value("JSON", "The signal, at most 1 KB; null by default.", _value)] = None,
+    value: Annotated[Any, opt.value("JSON", "The value of the signal, at most 1 KB.", opt.json_value)],
     key: Annotated[str | None, opt.value("TEXT", "The sender's id of the event; the same event counts once.")] = None,
     of_round: Annotated[
         str | None, typer.Option("--round", metavar="TEXT", help="The round of a task that has started over.")
@@ -138,7 +131,7 @@ def signal(
     """Send a signal that a task awaits, such as a payment or an approval. It makes the task due.
 
     Only the first signal of a name counts, and sending it again changes nothing. Exits with 1 if a different one was
-    sent before, if the task does not exist, or if it has ended.
+    sent before, if the task does not exist, or if it has ended or has done without the signal.
     """
     with use_case(name, use_case_name) as model:
         with refusing(TypeError, ValueError):
@@ -149,6 +142,8 @@ def signal(
                     "what it does now"
                 )
             sent = awaited.send(task_id, value, by=by, key=key, round=of_round)
+        if not sent.will_be_read:
+            raise too_late(sent.task, signal_name)
         say(f"{escaped(task_id)}: {name_of(sent.task.state)}; {_EFFECTS_OF_SIGNALS[sent.effect]}")
 
 
@@ -399,8 +394,7 @@ def _for_each_target(
     if asked != NOTHING_ASKED:
         step, ids = asked.found_in(model, words, statuses)
         if asked.dry_run:
-            for task_id in ids:
-                say_id(task_id)
+            warn(f"dry run: {count(sum(1 for _ in map(say_id, ids)))} would be changed")
             return
         tasks = with_given(with_rows(model, ids))
         _for_each(tasks, lambda task_id, task, *more: change(step, task, task_id, *more), _THREADS)
