@@ -28,6 +28,7 @@ from pynamodb.constants import MAP, STRING
 
 from pynamodb_tracker import clock, strict_json
 from pynamodb_tracker.arguments import shown
+from pynamodb_tracker.control.records import keys_of
 from pynamodb_tracker.dynamodb.connection import Item, Refused, send
 from pynamodb_tracker.exceptions import DefinitionError, TrackerError
 from pynamodb_tracker.instrumentation import log_fields
@@ -115,7 +116,7 @@ class Control(NamedTuple):
         return [" ".join(line.split()) for line in lines]
 
 
-def _key(model: type[TaskRow]) -> Item:
+def key_of_control(model: type[TaskRow]) -> Item:
     """Return the control item's key. No task can have it, because use case names contain no `#`."""
     return item_key(model.tracker.use_case.name, _RANGE_KEY)
 
@@ -135,8 +136,12 @@ def read(model: type[TaskRow], *, within: timedelta | None = None) -> Control:
     """
     _check_pausable(model)
     until = None if within is None else clock.now() + within
-    request = {"Key": _key(model), "ConsistentRead": within is None}
-    item: Item = send(model.tracker.connection(), "GetItem", request, until=until).get("Item") or {}
+    request = {"Key": key_of_control(model), "ConsistentRead": within is None}
+    return parse(model, send(model.tracker.connection(), "GetItem", request, until=until).get("Item") or {})
+
+
+def parse(model: type[TaskRow], item: Item) -> Control:
+    """Return the contents of a control item that was read, or raise TrackerError."""
     try:
         pauses, required = (
             {
@@ -245,7 +250,7 @@ def _send(
     names = {"#pause": attribute, "#token": "token", "#until": "until", "#mark": GROUP_OF}
     known = values | {"mark": {STRING: model.tracker.use_case.name}}
     request = {
-        "Key": _key(model),
+        "Key": key_of_control(model),
         "UpdateExpression": update,
         "ConditionExpression": condition,
         "ExpressionAttributeNames": {name: each for name, each in names.items() if name in update + condition},
@@ -261,8 +266,9 @@ def _send(
 
 
 def forget(model: type[TaskRow]) -> None:
-    """Delete the control item."""
-    send(model.tracker.connection(), "DeleteItem", {"Key": _key(model)})
+    """Delete the control item, the list of schedules, and the last commands."""
+    for key in (key_of_control(model), *keys_of(model)):
+        send(model.tracker.connection(), "DeleteItem", {"Key": key})
 
 
 def compare(model: type[TaskRow], control: Control) -> None:
@@ -327,7 +333,7 @@ def _write_names(model: type[TaskRow], change: Callable[[Names], Names], control
 def _has_written(model: type[TaskRow], seen: str | None, wanted: str) -> bool:
     values = {"wanted": wanted, "mark": model.tracker.use_case.name} | ({} if seen is None else {"seen": seen})
     request = {
-        "Key": _key(model),
+        "Key": key_of_control(model),
         "UpdateExpression": "SET #steps = :wanted, #mark = :mark",
         "ConditionExpression": "attribute_not_exists(#steps)" if seen is None else "#steps = :seen",
         "ExpressionAttributeNames": {"#steps": _STEPS, "#mark": GROUP_OF},

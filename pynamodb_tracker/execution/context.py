@@ -370,7 +370,7 @@ class ExecutionContext(BlockContext[T_co]):
                 last step.
             due_time: As in `Task.create`.
             group: As in `Task.create`. The task enters the group with the success. At most 31 tasks.
-            repeat: As in `Task.create`.
+            repeat: As in `Task.create`, with one more request.
             trace: As in `Task.create`, by default the trace of this task.
             wait_for: As in `Task.create`: a signal that the new task waits for.
             until: As in `Task.create`.
@@ -391,6 +391,10 @@ class ExecutionContext(BlockContext[T_co]):
             follow_ups_of(self._journal).create(
                 model, task_id, wait=wait, wait_for=wait_for, until=until, urgent=urgent, **given
             )
+        if repeat is not None:
+            from pynamodb_tracker.control.records import add_schedule  # noqa: PLC0415 - few tasks repeat
+
+            add_schedule(model, task_id)
 
     def wait_until(self, time: datetime | timedelta) -> None:
         """Let the next step start at that time, or so long from now, even if it still waits for tasks created here.

@@ -309,6 +309,8 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         also = [flow.CREATED] if self.has_created else []
         if journal.next_code != codes.succeeded and journal.outcome == "succeeded":
             also += [f"{flow.LEFT}#{codes.pending}", f"{flow.CAME}#{journal.next_code}"]
+        if journal.outcome == "succeeded" and (began := journal.claim.start_time) is not None:
+            also.append(f"{flow.TOOK}{flow.bucket_of(clock.now() - began)}#{codes.pending}")
         flow.count(self.statements.model, f"{journal.outcome}#{codes.pending}", *also)
         for model in follow_ups.models if follow_ups and journal.outcome == "succeeded" else ():
             if model.tracker.use_case.count_transitions:

@@ -23,6 +23,7 @@ from pynamodb_tracker.model.again import PendingRequest
 from pynamodb_tracker.model.cancelled import CancelledAttribute
 from pynamodb_tracker.model.data import DataAttribute
 from pynamodb_tracker.model.failure_log import ErrorsAttribute
+from pynamodb_tracker.model.recent_ends import End, decode_ends, encode_ends
 from pynamodb_tracker.model.row_state import (
     PartialValues,
     ReadableValues,
@@ -192,6 +193,8 @@ class TaskRow(Model):
     """When the task runs early, before its occurrence."""
     last_run: Coded[LastRun | None] = Coded(STRING, methodcaller("stored"), decode_last_run)
     """How a repeating task's last round ended."""
+    recent_ends: Coded[list[End] | None] = Coded(STRING, encode_ends, decode_ends)
+    """The last successes, as many as fit into the KB of the row, at most 10."""
     urgent: Coded[bool | None] = Coded(BOOLEAN, bool, bool)
     """Whether it is taken before other tasks. None for no."""
     trace: Coded[dict[str, str] | None] = Coded(STRING, encode_trace, decode_trace)

@@ -99,7 +99,7 @@ class Blocked:
 
 def family_of(task: TaskRow) -> Family | None:
     """Load the children that a task waits for. Return None, without a request, if there are none."""
-    return _families([task], _MOST).get((task.task_id, task.use_case_id))
+    return families_of([task], _MOST).get((task.task_id, task.use_case_id))
 
 
 def find_blocked(steps: Sequence[BoundStep[Any]]) -> tuple[list[Blocked], bool]:
@@ -123,11 +123,12 @@ def blocked_among(waiting: Mapping[BoundStep[Any], Sequence[str]]) -> list[Block
         return []
     ids = list(steps)[:MOST_CHECKED]
     parents = rows_to_show(next(iter(waiting)).model, ids)
-    families = _families([parents[task_id] for task_id in ids if task_id in parents], _MOST_OF_THEM)
+    families = families_of([parents[task_id] for task_id in ids if task_id in parents], _MOST_OF_THEM)
     return [Blocked(steps[task_id], task_id, each) for (task_id, _), each in families.items() if each.blockers]
 
 
-def _families(tasks: Sequence[TaskRow], most: int) -> dict[RowKey, Family]:
+def families_of(tasks: Sequence[TaskRow], most: int) -> dict[RowKey, Family]:
+    """Load the children of those tasks of one table that wait for some, and their children: at most so many rows."""
     known: dict[RowKey, Children] = {}
     level, left = [task for task in tasks if awaited_tasks(task)], most
     for _ in range(_LEVELS):

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
@@ -72,7 +73,12 @@ def error_pattern(error: str, task_id: str) -> str:
     if words := " ".join(task_id.split()):  # an error is on one line
         error = _without(error, words)
     kind, colon, message = error.partition(": ")  # a class name may have digits, too
-    return kind + colon + _VARIES.sub(lambda found: found["kept"] or "#", message)
+    return kind + colon + _without_varying(message)
+
+
+@lru_cache(4096)
+def _without_varying(message: str) -> str:
+    return _VARIES.sub(lambda found: found["kept"] or "#", message)
 
 
 def _without(error: str, task_id: str) -> str:

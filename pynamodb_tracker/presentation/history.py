@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from operator import add, sub
 from typing import Any
 
+from pynamodb_tracker import clock
 from pynamodb_tracker.control import flow
 from pynamodb_tracker.presentation.task_facts import is_branch
 from pynamodb_tracker.presentation.text import between, span
@@ -145,11 +146,56 @@ class Passing:
     failed: Sequence[int]
     """Failed attempts, except last ones."""
     ignored: Sequence[int]
+    took: Sequence[int]
+    """How many successes of the 24 hours took how long: the buckets between `flow.BOUNDS`."""
+    begin: datetime
+    """When the last hour began."""
+
+    @property
+    def median(self) -> timedelta | None:
+        """About how long half of the successes took at most, or None without any."""
+        return flow.quantile(self.took, 0.5)
+
+    @property
+    def percentile_95(self) -> timedelta | None:
+        """The same for 95 % of the successes."""
+        return flow.quantile(self.took, 0.95)
+
+    @property
+    def failure_rate(self) -> float | None:
+        """The part of the attempts that failed, or None without attempts."""
+        bad = sum(self.failed) + sum(self.ignored)
+        return bad / attempts if (attempts := bad + sum(self.succeeded)) else None
+
+    @property
+    def _hours(self) -> float:
+        """How long this hour and the last one have lasted so far."""
+        return 1 + max((clock.now() - self.begin) / timedelta(hours=1), 0)
+
+    @property
+    def done_per_hour(self) -> float:
+        """How many tasks left the step per hour, in this hour and the last one."""
+        return (sum(self.succeeded[-2:]) + sum(self.ignored[-2:])) / self._hours
+
+    @property
+    def growth(self) -> float:
+        """How many tasks more came than left, per hour."""
+        return sum(self.came[-2:]) / self._hours - self.done_per_hour
+
+    @property
+    def last_success(self) -> datetime | None:
+        """The end of the last hour with a success, or None without one."""
+        at = next((at for at, number in enumerate(reversed(self.succeeded)) if number), None)
+        return None if at is None else self.begin - timedelta(hours=at - 1)
 
 
 def find_passing(steps: Sequence[BoundStep[Any]]) -> list[Passing]:
     """Read the counters of these steps."""
-    hours = flow.read(steps[0].model)
+    return passing_of(steps, flow.read(steps[0].model))
+
+
+def passing_of(steps: Sequence[BoundStep[Any]], hours: Sequence[flow.Hour]) -> list[Passing]:
+    """Return what passed through these steps."""
 
     def by_hour(name: str) -> list[int]:
         return [hour.numbers.get(name, 0) for hour in hours]
@@ -160,6 +206,7 @@ def find_passing(steps: Sequence[BoundStep[Any]]) -> list[Passing]:
             by_hour(f"{what}#{step.number}") for what in (flow.CAME, "succeeded", "failed", "ignored", flow.LEFT)
         )
         came = chosen if is_branch(step.model, step.name) else list(map(add, going_on, chosen))
-        found.append(Passing(step, came, succeeded, failed, ignored))
+        took = [sum(by_hour(f"{flow.TOOK}{bucket}#{step.number}")) for bucket in range(len(flow.BOUNDS) + 1)]
+        found.append(Passing(step, came, succeeded, failed, ignored, took, hours[-1].begin))
         going_on = list(map(sub, succeeded, left))
     return found

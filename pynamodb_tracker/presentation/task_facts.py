@@ -19,12 +19,13 @@ from pynamodb_tracker.features.checkpoints import DoneParts
 from pynamodb_tracker.features.postponing import first_failure
 from pynamodb_tracker.model import hydration
 from pynamodb_tracker.model.data import DataAttribute
+from pynamodb_tracker.model.recent_ends import End
 from pynamodb_tracker.model.references import Reference, parse, round_of
 from pynamodb_tracker.model.repeat import LastRun
 from pynamodb_tracker.model.row import Membership, TaskRow, damages_of, membership_of, readable
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.errors import one_line
-from pynamodb_tracker.presentation.text import between, count, moment, span, stamp
+from pynamodb_tracker.presentation.text import between, count, moment, span, stamp, took_in_words
 from pynamodb_tracker.status import Status, end_of
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
@@ -157,6 +158,10 @@ def relations_as_json(task: Task) -> dict[str, Any]:
     }
     found |= {"skipped_steps": skipped_steps(task) or None, "parts_done": parts_done(task) or None}
     found |= {"last_run": last_run_as_json(task), "missed_signals": sorted(task.missed_signals or ()) or None}
+    found["recent_ends"] = [
+        {"step": step, "start": stamp(each.start), "end": stamp(each.end), "worker": each.worker}
+        for step, each in recent_ends(task)
+    ] or None
     if (occurrence := found["occurrence"]) is not None:
         found["occurrence"] = occurrence.isoformat()  # on the wall clock of the rule
     for name in ("creator", "parent"):
@@ -171,6 +176,12 @@ def cancelled_as_json(task: Task) -> dict[str, Any] | None:
         return None
     step = task.tracker.step_named_by(record.step)
     return {"step": step, "time": stamp(record.time), "by": record.by, "reason": record.reason}
+
+
+def recent_ends(task: Task) -> list[tuple[str, End]]:
+    """Return the last successes of a task with the names of their steps, the last one first."""
+    names = {codes.pending: codes.step for codes in task.tracker.steps}
+    return [(names.get(each.step, str(each.step)), each) for each in reversed(task.recent_ends or ())]
 
 
 def signals_of(task: Task) -> dict[str, Any]:
@@ -222,6 +233,9 @@ def relations_in_words(task: Task) -> Iterator[tuple[str, str]]:
     for label, name in (("created by", "creator"), ("child of", "parent")):
         if (other := _referred(task, name)) is not None:
             yield label, f"{other.use_case} {other.task_id}"
+    for step, each in recent_ends(task):
+        took = took_in_words(each.end - each.start)
+        yield "succeeded", f"{step}, {moment(each.end)}, in {took}, by {each.worker}"
     for name, text in (task.trace or {}).items():
         yield "trace", f"{name}: {text}"
 

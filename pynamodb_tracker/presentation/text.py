@@ -29,6 +29,7 @@ def count(number: int, noun: str = "task") -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+_TEN = 10
 _UNITS = (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
 
 

@@ -11,7 +11,7 @@ from copy import copy
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import chain, islice, takewhile
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item, read_page
@@ -32,6 +32,23 @@ _COMMANDS = ("ignored", "cancelled", "reopened", "unlocked")
 """The types of entries that commands leave in `errors`."""
 
 
+class LeftBehind(str):
+    """The id of an abandoned task."""
+
+    __slots__ = ("is_last", "worker")
+
+    worker: str
+    """The dead worker that has left it behind."""
+    is_last: bool
+    """Whether only one attempt is left."""
+
+    def __new__(cls, task_id: str, worker: str, *, is_last: bool) -> Self:
+        """Make the id of a task that this worker has left behind."""
+        left = super().__new__(cls, task_id)
+        left.worker, left.is_last = worker, is_last
+        return left
+
+
 class DueTasks(Generic[T]):
     """A step's due tasks at one point in time, oldest first."""
 
@@ -46,6 +63,7 @@ class DueTasks(Generic[T]):
         error_contains: str = "",
         goes_on: Callable[[], bool] | None = None,
         shards: slice = ALL,
+        max_attempts: int = 0,
     ) -> None:
         self.model = model
         self.codes = codes
@@ -58,6 +76,7 @@ class DueTasks(Generic[T]):
         self.goes_on = goes_on
         """Called before each entry, because finding a match may take long. When it returns False, the ids end."""
         self.shards = shards
+        self.max_attempts = max_attempts
         self._parts: dict[int, DueTasks[T]] = {}
         self._abandoned_rows: Iterator[T] | None = None
         self._abandoned_positions: list[Position] = []
@@ -80,7 +99,7 @@ class DueTasks(Generic[T]):
         return [self.shards] if lane is None or self.shards != ALL else [slice(lane, None), slice(lane)]
 
     def ids(self, limit: int | None = None) -> Iterator[str]:
-        """Yield only ids, those of abandoned tasks first, and then those of urgent ones.
+        """Yield only ids, those of abandoned tasks first, each a `LeftBehind`, and then those of urgent ones.
 
         Pending and failed tasks come from the index, so they may have changed before a claim.
 
@@ -121,7 +140,7 @@ class DueTasks(Generic[T]):
                 found[code] = due_time + (self.model.tracker.margin if code == self.codes.in_progress else timedelta(0))
         return found
 
-    def expired_locks(self, known: dict[str, datetime]) -> tuple[list[str], datetime | None]:
+    def expired_locks(self, known: dict[str, datetime]) -> tuple[list[LeftBehind], datetime | None]:
         """Return the ids of abandoned tasks, and when the next task is abandoned unless its lock is extended.
 
         Only the rows contain extensions of locks. `known` keeps when these expire, by task id, so that a row is not
@@ -139,14 +158,14 @@ class DueTasks(Generic[T]):
                 extended[task_id] = known[task_id]
             else:
                 past.append(task_id)
-        rows, found = hydration.rows(self.model, past), list[str]()
+        rows, found = hydration.rows(self.model, past), list[LeftBehind]()
         for task_id in past:
             row = rows.get(task_id)
             if row is None or row.status != self.codes.in_progress:
                 continue
             expire_time: datetime | None = readable(row).lock_expire_time
             if expire_time is None or expire_time < expired:  # without one, the row is damaged: its claim says so
-                found.append(task_id)
+                found.append(self._left_behind(row))
             else:
                 extended[task_id] = expire_time
         known.clear()
@@ -181,8 +200,12 @@ class DueTasks(Generic[T]):
             self._abandoned_rows = self._find_abandoned(with_data=False)
         for row in self._abandoned_rows:
             if self._matches(row._row_state.stored):
-                self._abandoned_positions.append(_position_of(row))
+                self._abandoned_positions.append((_position_of(row)[0], self._left_behind(row)))
                 yield self._abandoned_positions[-1]
+
+    def _left_behind(self, row: T) -> LeftBehind:
+        known = readable(row)
+        return LeftBehind(row.task_id, known.worker or "", is_last=known.attempt == self.max_attempts - 1)
 
     def _take_while_going(self, found: Iterator[V]) -> Iterator[V]:
         return takewhile(lambda _: self.goes_on is None or self.goes_on(), found)

@@ -97,6 +97,7 @@ class StateScan(Generic[T]):
         *,
         latest_due_first: bool = False,
         latest: datetime | None = None,
+        after: datetime | None = None,
         with_data: bool = True,
         shards: slice = ALL,
     ) -> None:
@@ -111,6 +112,8 @@ class StateScan(Generic[T]):
         self.window = window
         self.latest_due_first = latest_due_first
         self.latest = latest
+        self.after = after
+        """Only entries that are due later than this. It cannot be combined with the window."""
         self.with_data = with_data
         self.shards = shards
         self.positions: dict[str, Position] = {}
@@ -161,6 +164,21 @@ class StateScan(Generic[T]):
         merged = (chain(first, chain.from_iterable(rest)) for first, rest in zip(found, shards, strict=True))
         yield from heapq.merge(*merged, key=position, reverse=self.latest_due_first)
 
+    def peek(self, most: int) -> tuple[list[Item], bool]:
+        """Return parts of the first entries with one request per shard, and whether there are more."""
+        keys = [(key, None) for key in self.model.tracker.status_keys(self.code)]
+        options: dict[str, Any] = {
+            "window": self.window,
+            "limit": most + 1,
+            "scan_index_forward": not self.latest_due_first,
+            "attributes_to_get": ["task_id", "due_time", "update_time", "last_error"],
+        }
+        pages = side_by_side(partial(self._page, **options), keys)
+        merged = heapq.merge(*(page["Items"] for page in pages), key=position, reverse=self.latest_due_first)
+        found = {entry["task_id"]["S"]: entry for entry in islice(merged, most + 1)}
+        entries = list(found.values())[:most]
+        return entries, len(found) > most or any(page.get("LastEvaluatedKey") for page in pages)
+
     def _pages(self, status_key: str, first: int, later: int) -> Iterator[list[Item]]:
         """Yield a shard's pages as they are needed, at least one. They grow if the window drops entries."""
         start, limit = None, first
@@ -207,7 +225,9 @@ class StateScan(Generic[T]):
             table.query,
             status_key,
             start=start,
-            range_key_condition=window.key_condition(StatusIndex.due_time, self._latest_due_time()),
+            range_key_condition=StatusIndex.due_time > self.after
+            if self.after
+            else window.key_condition(StatusIndex.due_time, self._latest_due_time()),
             filter_condition=window.on_update_time(),
             index_name=INDEX,
             limit=limit,

@@ -382,7 +382,7 @@ class BoundStep(StepCommands[T]):
         """
         arguments.check_limit("limit", limit)
         due = self._definition.due(since=since, until=until, only=only, error_contains=error_contains)
-        return islice(due.ids(limit), limit)
+        return map(str, islice(due.ids(limit), limit))
 
     if TYPE_CHECKING:
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from pynamodb_tracker import arguments, clock, transitions
 from pynamodb_tracker.aio.lazy import awaited
@@ -44,7 +44,8 @@ class StepCommands(Generic[T]):
         Args:
             task_id: The id of the task.
             by: Who does it, such as a person's name. It is kept in an entry of the task's `errors`.
-            due_time: When it is due, unless it waits, repeats or is in a group. By default, that is now.
+            due_time: When it is due, unless it waits for others or repeats. By default, that is now. In a group, it may
+                have to wait for its turn, too.
             clear_checkpoints: Let its next run repeat the parts whose results `ctx.checkpoint` has stored.
             urgent: Whether it gets urgent, as in `create`. An urgent task stays so.
 
@@ -56,13 +57,10 @@ class StepCommands(Generic[T]):
         Examples:
             >>> Order.ship.reopen("o-2", by="ada")
         """
-        from pynamodb_tracker.transitions.reopening import reopen  # noqa: PLC0415 - few cold starts need it
-
         arguments.check_flags(clear_checkpoints=clear_checkpoints)
         self.model.tracker.check_urgent(urgent)
-        of, due_time = self._definition.statements, arguments.check_time("due_time", due_time)
-        task_id, by = arguments.check_task_id(task_id), arguments.check_name("by", by)
-        return reopen(of, task_id, by, due_time, clear_checkpoints=clear_checkpoints, urgent=urgent)
+        due_time = arguments.check_time("due_time", due_time)
+        return self._definition.reopen(task_id, by, due_time, clear_checkpoints=clear_checkpoints, urgent=urgent)
 
     @arguments.written_as('{0.model.__name__}.{0}.ignore("o-1", reason="no such street")')
     def ignore(
@@ -114,7 +112,7 @@ class StepCommands(Generic[T]):
         clear_checkpoints: bool = False,
         urgent: bool = False,
     ) -> Report:
-        """Reopen these tasks, each once and on its own, and return a report.
+        """Reopen these tasks, each once and on its own, and return a report. Tasks of a group keep their order.
 
         The report lists tasks that are pending now, or were before, as succeeded. Refused tasks have the error that
         `reopen` raises. None of them stops the others. After Ctrl-C no more tasks change, and KeyboardInterrupt
@@ -136,20 +134,29 @@ class StepCommands(Generic[T]):
         arguments.check_threads(threads)
         arguments.check_flags(clear_checkpoints=clear_checkpoints)
         self.model.tracker.check_urgent(urgent)
-        options: dict[str, Any] = {"clear_checkpoints": clear_checkpoints, "urgent": urgent}
-        from pynamodb_tracker.transitions.reopening import reopen  # noqa: PLC0415 - as above
-        from pynamodb_tracker.work.bulk import each_once, report_of_each  # noqa: PLC0415 - for cold starts
+        options: dict[str, bool] = {"clear_checkpoints": clear_checkpoints, "urgent": urgent}
+        from pynamodb_tracker.work.bulk import by_number, each_once, report_of_each  # noqa: PLC0415 - for cold starts
 
-        def reopen_one(task_id: str, due: datetime | None) -> Literal["succeeded"]:
+        def reopen_one(task_id: str, given: tuple[datetime | None, T | None]) -> Literal["succeeded"] | None:
+            due, found = given
             due = arguments.check_time("due_times", due)
-            row = reopen(self._definition.statements, task_id, by, due, **options)
+            row = of.reopen(task_id, by, due, found=found, enters=found is not None, **options)
+            if row.status != of.codes.pending:
+                ended.append((row, due))
+                return None
             if due is not None and row.due_time <= clock.now() < due:
                 at_once.append(task_id)
             return "succeeded"
 
-        at_once: list[str] = []
+        of, at_once = self._definition, list[str]()
+        ended = list[tuple[T, datetime | None]]()  # they enter their groups again, once it is known which ones do
         given = repeat(None) if due_times is None else _one_for_each(due_times)
-        report = report_of_each(zip(each_once(ids), given, strict=False), reopen_one, threads)
+        tasks = ((task_id, (due, None)) for task_id, due in zip(each_once(ids), given, strict=False))
+        report = report_of_each(tasks, reopen_one, threads)
+        members = ((row.task_id, (due, row)) for row, due in by_number(ended))
+        entered = report_of_each(members, reopen_one, threads, lambda member: member[1].group)
+        report.succeeded += entered.succeeded
+        report.refused |= entered.refused
         report.due_now = len(at_once)
         return report
 

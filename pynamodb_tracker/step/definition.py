@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypedDict, TypeVar, Un
 from pynamodb.constants import STRING
 
 from pynamodb_tracker import arguments, clock, query, transitions
-from pynamodb_tracker.exceptions import ConcurrencyLimitReachedError, StepPausedError, TaskNotStartableError
+from pynamodb_tracker.exceptions import ConcurrencyLimitReachedError, StepPausedError, TaskError, TaskNotStartableError
 from pynamodb_tracker.execution.retry_policy import RetryPolicy
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import Codes, Status, end_of
@@ -129,14 +129,23 @@ class StepDefinition(Generic[T]):
         """
         within, codes = window(since, until), self.codes_to_do(only)
         like = arguments.check_text("error_contains", error_contains)
-        return query.DueTasks(
-            self.model, self.codes, clock.now(), within, only=codes, error_contains=like, goes_on=goes_on
-        )
+        return self._due(within, only=codes, error_contains=like, goes_on=goes_on)
 
     def due_codes_in(self, shard: int, *codes: int) -> query.DueTasks[T]:
         """Return the due tasks in these states, in one shard."""
-        only, shards = frozenset(codes), slice(shard, shard + 1)
-        return query.DueTasks(self.model, self.codes, clock.now(), window(None, None), only=only, shards=shards)
+        return self._due(window(None, None), only=frozenset(codes), shards=slice(shard, shard + 1))
+
+    def _due(self, within: query.Window, **which: Any) -> query.DueTasks[T]:
+        most = self.declared.max_attempts
+        return query.DueTasks(self.model, self.codes, clock.now(), within, max_attempts=most, **which)
+
+    def is_startable(self, task_id: str) -> bool:
+        """Read a task, and return whether it is worth trying to start it now."""
+        try:
+            row = transitions.get(self.model, task_id)
+        except TaskError:  # it is damaged, as its start says
+            return True
+        return row is not None and refusals.is_startable(row, self.codes, clock.now(), on_time=True)
 
     def shard_of(self, task: T) -> int:
         """Return the shard of a task."""
@@ -203,6 +212,22 @@ class StepDefinition(Generic[T]):
         also = None if payload is None else {self.statements.payload.attr_name: {STRING: payload}}
         trace = own.pop("trace", None)
         note_created(transitions.create(self.model, task_id, self.codes.pending, None, own, trace=trace, also=also))
+
+    def reopen(
+        self,
+        task_id: str,
+        by: str | None,
+        due_time: datetime | None,
+        *,
+        found: T | None = None,
+        enters: bool = True,
+        **options: bool,
+    ) -> T:
+        """Reopen a task. The options are those of `transitions.reopening.reopen`."""
+        from pynamodb_tracker.transitions.reopening import reopen  # noqa: PLC0415 - few cold starts need it
+
+        task_id, by = arguments.check_task_id(task_id), arguments.check_name("by", by)
+        return reopen(self.statements, task_id, by, due_time, found=found, enters=enters, **options)
 
     def refusal(self, task_id: str, pause: Pause | None, payload: str | None) -> TaskNotStartableError:
         """Read a task of a step that is paused, or has no free slot. Return the error that its claim would raise.

@@ -35,8 +35,6 @@ _PARAMETERS_OF_CREATE = frozenset(
 )
 """Parameters of `create`, similar methods, and PynamoDB's constructor, which no attribute can be called."""
 
-_KEPT_FOR_LATER = frozenset({"recent_ends"})
-"""Names for tracker attributes of later versions."""
 
 _ROUND = (100, 50, 10, 5, 1)  # units of step numbers
 _MOST_ATTEMPTS = 2**63 - 1
@@ -166,11 +164,6 @@ def _mistakes_in_names(base: type[TaskRow], declared: Mapping[str, Any]) -> Iter
     for name, value in declared.items():
         if name in (base.tracker_attributes | {"data", "tracker"}) - {"use_case_id"}:
             yield f".{name} clashes with a name of the model: choose another one, such as my_{name}"
-        if name in _KEPT_FOR_LATER:
-            yield (
-                f".{name} is reserved for later versions: use another Python name. An attribute also needs another "
-                f'stored name, as in my_{name} = UnicodeAttribute(attr_name="my_{name}")'
-            )
         if isinstance(value, Attribute | Signal | BoundStep | Step | Index):
             yield from _mistakes_in_name(base, name, value, is_users=name in users)
 
@@ -215,8 +208,6 @@ def _mistakes_in_attributes(model: type[TaskRow]) -> Iterator[str]:
                 f".{name} has the attr_name {shown(attribute.attr_name)}, which cannot be stored: write one of at most "
                 f"{_LONGEST_NAME:,} bytes, without [ and ]"
             )
-        elif attribute.attr_name in _KEPT_FOR_LATER:
-            yield f".{name} is stored as {attribute.attr_name!r}, which later versions use: write another attr_name"
         elif is_reserved(attribute.attr_name):
             yield f".{name} is stored as {attribute.attr_name!r}, which steps use: write another attr_name"
         elif isinstance(attribute, DiscriminatorAttribute):

@@ -144,7 +144,8 @@ class Task(GuardedRow, metaclass=TaskMeta):
             state: Another state to begin in, for tasks from elsewhere. In `Order.cancelled`, it has no reason, and was
                 cancelled at the first step.
             group: A name of 1 to 1024 bytes. Tasks of one group run one at a time, in the order of their creation.
-            repeat: A rule. The task is due at its first occurrence, and again after each success.
+            repeat: A rule. The task is due at its first occurrence, and again after each success. One more request
+                lists it for the page.
             trace: Tracing headers, for example, at most 512 bytes of JSON. They stay with the task, as `task.trace`.
             wait_for: A signal that the task waits for, such as `Order.paid`.
             until: When the task stops waiting for the signal, or how long from now that is.
@@ -173,6 +174,8 @@ class Task(GuardedRow, metaclass=TaskMeta):
             from pynamodb_tracker.features.signals import awaiting  # noqa: PLC0415 - few cold starts need it
 
             also, due_time = awaiting(cls, wait_for, until, due_time=due_time, state=state, group=group, repeat=repeat)
+        if repeat is not None:
+            _list_schedule(cls, task_id)
         task = transitions.create(
             cls, task_id, code, due_time, attributes, group=group, trace=trace, repeat=repeat, urgent=urgent, also=also
         )
@@ -245,6 +248,8 @@ class Task(GuardedRow, metaclass=TaskMeta):
         if "group" in attributes:
             raise TypeError("create_or_merge takes no group: a task of a group runs once; create one for each request")
         cls.tracker.use_case  # noqa: B018 - a TypeError on the table class, which has no steps
+        if repeat is not None:
+            _list_schedule(cls, task_id)
         cls.tracker.check_urgent(urgent)
         first = next(iter(cls._bound_steps.values()))._definition.statements
         of_run: dict[str, Any] = {"due_time": due_time, "debounce": debounce, "repeat": repeat, "urgent": urgent}
@@ -485,7 +490,10 @@ class Task(GuardedRow, metaclass=TaskMeta):
         Examples:
             >>> Order.delete_task("o-2")
         """
-        transitions.delete(cls, check_task_id(task_id))
+        if transitions.delete(cls, check_task_id(task_id)):
+            from pynamodb_tracker.control.records import remove_schedule  # noqa: PLC0415 - few tasks repeat
+
+            remove_schedule(cls, task_id)
 
     @classmethod
     def delete_use_case(cls, /, *, threads: int = 1) -> Report:
@@ -517,8 +525,8 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
             for name in groups:
                 forget(cls, name)
-        if cls.tracker.obeys_control() and not report.refused:
-            from pynamodb_tracker.control import item  # noqa: PLC0415 - few use cases are controlled
+        if not report.refused:
+            from pynamodb_tracker.control import item  # noqa: PLC0415 - as above
 
             item.forget(cls)
         return report
@@ -601,3 +609,10 @@ def _arguments(task: object) -> dict[str, Any]:
     if "task_id" not in task:
         raise TypeError(f"create_many takes mappings with a task_id, not {shown(task)}")
     return dict(task)
+
+
+def _list_schedule(model: type[Task], task_id: str) -> None:
+    """List a task that is about to get a rule."""
+    from pynamodb_tracker.control.records import add_schedule  # noqa: PLC0415 - few tasks repeat
+
+    add_schedule(model, task_id)

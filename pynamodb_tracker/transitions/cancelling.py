@@ -297,11 +297,13 @@ def reopen(model: type[Any], task_id: str, by: str | None, due_time: datetime | 
     model.tracker.use_case  # noqa: B018 - as above
     first = _statements(model)[0]
     row = checked(first, get(model, task_id), task_id, "reopen")
-    cancelled = row if row.cancelled is not None and end_of(row.status) == "cancelled" else None
-    at = row.status if cancelled is None else row.cancelled.step
+    cancelled = row.cancelled is not None and end_of(row.status) == "cancelled"
+    at = row.cancelled.step if cancelled else row.status
     for statements in _statements(model):
         if at in statements.codes.own:
-            return reopen(statements, task_id, by, due_time, cancelled=cancelled, **options)
+            return reopen(
+                statements, task_id, by, due_time, found=row if cancelled else None, cancelled=cancelled, **options
+            )
     why = "it has ended" if end_of(at) else f"this program declares no step {at}"
     raise TaskNotStartableError(
         f"cannot reopen {model.__name__} {task_id!r}: it is {row.tracker.name_of(row.status)}, and {why}",

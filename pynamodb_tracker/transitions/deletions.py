@@ -26,8 +26,8 @@ T = TypeVar("T", bound=TaskRow)
 _TRIES = 4
 
 
-def delete(model: type[T], task_id: str, *, repeated: bool = False) -> None:
-    """Delete a task that no worker holds. Raise TaskLockedError or TaskNotFoundError otherwise.
+def delete(model: type[T], task_id: str, *, repeated: bool = False) -> bool:
+    """Delete a task that no worker holds, and return whether it repeats. Raise TaskLockedError or TaskNotFoundError.
 
     If it is `repeated`, an earlier request of the same command may already have deleted it.
     """
@@ -39,7 +39,7 @@ def delete(model: type[T], task_id: str, *, repeated: bool = False) -> None:
         if row is None or (meant is not None and not is_same_life(row, meant)):
             clear_orphans(model, task_id)
             if repeated:
-                return  # the SDK repeated a request that had deleted the row, because the response was lost
+                return False  # the SDK repeated a request that had deleted the row, because the response was lost
             raise TaskNotFoundError(
                 f"cannot delete {model.__name__} {task_id!r}: there is no such task", task_id=task_id
             )
@@ -58,7 +58,7 @@ def delete(model: type[T], task_id: str, *, repeated: bool = False) -> None:
             repeated = refused.repeated
         else:
             clear_orphans(model, task_id)
-            return
+            return "repeat" in row._row_state.stored
     raise TaskLockedError(
         f"cannot delete {model.__name__} {task_id!r}: it changed {_TRIES} times meanwhile; try again", task_id=task_id
     )

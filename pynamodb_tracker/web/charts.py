@@ -66,6 +66,19 @@ def spark(values: Sequence[int], label: str, most: int = 0) -> Markup:
     return _drawn("spark", content, label)
 
 
+def passed(succeeded: Sequence[int], failed: Sequence[int], most: int, label: str) -> Markup:
+    """Return a small chart of successes above a line and failures below it. A column of `most` takes half of it."""
+    room, half, content = _WIDTH / max(len(succeeded), 1), _HEIGHT / 2, list[str]()
+    for name, values in (("succeeded", succeeded), ("failed", failed)):
+        for at, value in enumerate(values):
+            if value:
+                tall = max(half * value / (most or 1), _HEIGHT / 20)
+                y = half - tall if name == "succeeded" else half
+                place = f'x="{at * room:.1f}" y="{y:.1f}" width="{room - 2:.1f}" height="{tall:.1f}"'
+                content.append(f'<rect class="fill-{name}" {place}/>')
+    return _drawn("spark", [_AXIS.format(width=_WIDTH, y=half), Markup("".join(content))], label)  # noqa: S704 - numbers
+
+
 def _drawn(kind: str, content: Sequence[Markup], label: str, times: str = "") -> Markup:
     joined = Markup("").join(content)
     return _COLUMNS.format(kind=kind, times=times, width=_WIDTH, height=_HEIGHT, label=label, content=joined)

@@ -23,6 +23,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pynamodb_tracker import clock, strict_json
+from pynamodb_tracker.control.records import record
 from pynamodb_tracker.exceptions import TrackerError, ValueNotStorableError
 from pynamodb_tracker.model.signals import too_late, value_text
 from pynamodb_tracker.presentation import exact_json, listing
@@ -131,6 +132,12 @@ class Decision:
         if failures and len(failures) == len(task_ids):  # not allowed or throttled: the next ones would fail, too
             raise failures[0]
         return refused, at_once
+
+    def keep(self, about: str, tasks: int) -> None:
+        """Keep the decision among the last commands of people."""
+        if tasks:
+            rate = f"{self.rate} a minute" if self.rate else ""
+            record(self.step.model, self.by, VERBS[self.verb], about, tasks=tasks, reason=self.reason or rate)
 
     def _end_run(self, task_id: str) -> Exception | None:
         about: dict[str, Any] = {"reason": self.reason, "by": self.by}
@@ -241,6 +248,7 @@ class Decisions:
             return self._views.show_task(request, task_ids[0], **refused)
         with page.changing(model) as spent:
             refused_tasks, _ = decision.carry_out(task_ids)
+            decision.keep(task_ids[0] if len(task_ids) == 1 else step.name, len(task_ids) - len(refused_tasks))
         if len(task_ids) == 1 and not refused_tasks:
             return page.redirect(request, model, "task", id=task_ids[0], done=decision.verb)
         if len(task_ids) == 1 and not form.get("state"):
@@ -314,6 +322,8 @@ class Decisions:
         begin = max(begin, clock.now() - timedelta(minutes=slices.done / (decision.rate or 1)))
         with page.changing(model) as spent:
             _change_slice(decision, what, slices, first, begin)
+            if slices.cursor is None:
+                decision.keep(" ".join(filter(None, (f"{what.state}", what.error))), slices.done)
         return page.show(
             request,
             "bulk.html",
@@ -368,6 +378,7 @@ class Decisions:
                 return self._views.show_task(request, task_id, verb=f"signal {name}", given=form, sends=sends)
             with page.changing(model):
                 sent = signal_named(model, name).send(task_id, value, by=by, round=form.get("round") or None)
+                record(model, by, f"sent {name} to", task_id, tasks=1)
                 if not sent.will_be_read:
                     raise too_late(sent.task, name)
         except TypeError as error:  # the form has lost its round
@@ -395,6 +406,7 @@ class Decisions:
                 step.resume(by=who(request))
             else:
                 step.pause(until=end, reason=reason, by=who(request))
+            record(model, who(request), f"{verb}d", step.name, reason=reason)
         about = {"use_case": model.tracker.use_case.name, "step": step.name, **({"reason": reason} if reason else {})}
         _audit(who(request), verb, **about)
         return page.redirect(request, model)

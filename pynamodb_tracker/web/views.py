@@ -8,18 +8,23 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
+from botocore.exceptions import BotoCoreError, ClientError
+from markupsafe import Markup
+from pynamodb.exceptions import PynamoDBException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from pynamodb_tracker.control.records import MOST_SCHEDULES
 from pynamodb_tracker.doctor import NotExaminedError, examine
 from pynamodb_tracker.model.hydration import rows_to_show
 from pynamodb_tracker.model.row import readable
 from pynamodb_tracker.presentation import listing
+from pynamodb_tracker.presentation.errors import for_people
 from pynamodb_tracker.presentation.history import find_passing
+from pynamodb_tracker.presentation.now import Now, find_now
 from pynamodb_tracker.presentation.overview import MOST, Overview, look
 from pynamodb_tracker.presentation.running import MOST as MOST_RUNNING
 from pynamodb_tracker.presentation.running import find_running
-from pynamodb_tracker.presentation.schedules import MOST as MOST_ROWS
 from pynamodb_tracker.presentation.schedules import find_schedules
 from pynamodb_tracker.presentation.task_facts import is_branch
 from pynamodb_tracker.presentation.why_failed import LARGE_SAMPLE, MOST_SAMPLED, NO_ERRORS, SAMPLE, Errors, find_errors
@@ -27,6 +32,7 @@ from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.find_by import find_by_text
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.web.cache import Answer, Spent
+from pynamodb_tracker.web.guard import root_path
 from pynamodb_tracker.web.page import (
     FILTER,
     VERBS,
@@ -89,24 +95,31 @@ class Views:
 
     def __init__(self, page: Page) -> None:
         self._page = page
+        self._now: Answer[Now] | None = None
+        """The last picture of all use cases."""
+        self._picture: tuple[Now, tuple[Any, ...], str, Markup] | None = None
+        """That picture as HTML, for people with the same permissions, at the same path."""
 
     def home(self, request: Request) -> Response:
-        """Show a line for each use case. A single one is shown itself."""
-        models = list(self._page.settings.models.values())
-        if len(models) == 1:
-            return self._page.redirect(request, models[0])
-        spent, found = Spent(), dict[type[Task], Answer[Overview]]()
-        for model in models:
-            answer, _ = self._overview(request, model)
-            spent.add(answer.spent)
-            found[model] = answer
-        oldest = max(found.values(), key=lambda answer: answer.age)
+        """Show what needs people. If the table cannot be reached, show the last picture, with the error."""
+        models, problem = list(self._page.settings.models.values()), ""
+        try:
+            self._now = answer = self._page.kept(request, models, "now", partial(find_now, models))
+        except (PynamoDBException, BotoCoreError, ClientError) as error:
+            if self._now is None:
+                raise
+            answer, problem = self._now, for_people(error)
+        now = answer.value
+        asked = sorted(
+            {(each.verb, each.link.model) for need in now.needs for each in need.actions if each.verb}, key=str
+        )
+        may = tuple((verb, model) for verb, model in asked if model and self._page.allows(request, verb, model))
+        known = self._picture  # another thread may replace it
+        if known is None or not (known[0] is now and known[1:3] == (may, root_path(request))):
+            picture = self._page.fragment(request, "_now.html", now=now, may=may)
+            self._picture = known = now, may, root_path(request), picture
         return self._page.show(
-            request,
-            "home.html",
-            found={model: answer.value for model, answer in found.items()},
-            answer=replace(oldest, spent=spent),
-            live=True,
+            request, "now.html", now=now, picture=known[3], problem=problem, answer=answer, live=True
         )
 
     def without_slash(self, request: Request) -> Response:
@@ -138,7 +151,7 @@ class Views:
             change=history.change(view.time, None if view.flow is None else view.flow.a_minute),
             most=MOST,
             live=not refused,
-            **{"given": {}, **refused},
+            **{"given": {"step": request.query_params.get("pause", ""), "until": "", "reason": ""}, **refused},
         )
 
     def _overview(self, request: Request, model: type[Task]) -> tuple[Answer[Overview], Errors]:
@@ -271,7 +284,7 @@ class Views:
             answer=answer,
             schedules=answer.value.found,
             is_all=answer.value.is_all,
-            most=MOST_ROWS,
+            most=MOST_SCHEDULES,
             live=True,
         )
 

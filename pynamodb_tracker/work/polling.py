@@ -30,6 +30,7 @@ from pynamodb_tracker.dynamodb.backoff import RANDOM
 from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_temporary
 from pynamodb_tracker.exceptions import DefinitionError, TaskError, TaskFormatError, TaskNotReadyError
 from pynamodb_tracker.instrumentation import log_fields
+from pynamodb_tracker.query.due import LeftBehind
 from pynamodb_tracker.work.candidates import ANSWER, Candidates, Next
 from pynamodb_tracker.work.source import EARLIEST, FAILURES_IN_A_ROW, Found, StepSource, StepWork
 from pynamodb_tracker.writes.participants import MadeDue
@@ -251,7 +252,7 @@ class Polling(StepSource):
         self._failures = 0  # of claims, since the last poll that was answered
         self._due_ids: dict[int, Callable[[int | None], Iterator[str]]] = {}
         """Readers of a shard's ids for the scan, oldest first. The argument is about how many are needed."""
-        self._abandoned = deque[str]()
+        self._abandoned = deque[LeftBehind]()
         """Abandoned tasks. They come first."""
         self._follow_ups: dict[str, _FollowUp] = {}
         """Tasks that runs or creations of this process have made due."""
@@ -267,7 +268,7 @@ class Polling(StepSource):
     @property
     def is_idle(self) -> bool:
         """Whether the last poll was answered and found nothing to do now, or the step is paused."""
-        has_polled = not (self._is_open or self._found or self._follow_ups) and self._poll_at > EARLIEST
+        has_polled = not (self._is_open or self._found or self._follow_ups or self.held) and self._poll_at > EARLIEST
         return self.pause is not None or (has_polled and self._outage.since is None)
 
     def poll_now(self) -> None:
@@ -283,7 +284,7 @@ class Polling(StepSource):
 
     def _may_have_more(self, now: datetime) -> bool:
         is_pausing = now < self.next_look <= now + self._longest  # setting the clock back does not lengthen the pause
-        return not is_pausing or (self._is_open and not self._is_cut)
+        return not is_pausing or (self._is_open and not self._is_cut) or self._free is not None
 
     def has_next(self, stopped: threading.Event) -> bool:
         """Return whether there is a task to try. An error ends the scan, and is logged."""
@@ -305,6 +306,9 @@ class Polling(StepSource):
     def _put_back(self, task_id: str, is_follow_up: bool) -> None:  # noqa: ARG002, FBT001 - as of any source
         self.cooldown.take_back(task_id)
         self.candidates.put_back(task_id)
+
+    def _may_still_run_alone(self) -> bool:
+        return self.waits_alone and self._ahead is not None and self._of.is_startable(self._ahead[0])
 
     def follow_up(self, task: MadeDue) -> bool:
         """Note a task that is due now or soon. The index has all others."""

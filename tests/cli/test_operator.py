@@ -61,18 +61,37 @@ def test_the_first_with_an_error_are_reopened_so_many_a_minute(store: StoppedClo
         assert run("reopen", *wrong).code == 2
 
 
-@pytest.mark.usefixtures("store")
-def test_what_is_in_a_group_keeps_to_its_own_time_when_it_is_reopened() -> None:
-    Order.create("o-1", state=Order.ship.pending, group="g")
-    Order.ship.ignore("o-1", reason="lost")
-    before = Order.get_task("o-1")
-    run("reopen", "ship.ignored", "--limit", "2", "--rate", "4/h")
-    assert Order.get_task("o-1").due_time == before.update_time
+@pytest.mark.parametrize("named", [("ship.ignored", "--limit", "9"), ("ship", "-"), ("ship", "3", "1", "2")])
+def test_tasks_of_a_group_keep_their_order_and_become_due_at_the_rate(
+    store: StoppedClock, named: tuple[str, ...]
+) -> None:
+    for task_id in "123":
+        Order.create(task_id, state=Order.ship.pending, group="g")
+    for task_id in "312":
+        Order.ship.ignore(task_id, reason="lost")
+    store.advance(timedelta(hours=1))
+    ended = run("reopen", *named, "--rate", "4/h", text="3\n1\n2\n")
+    assert ended.lines[0] == "1: ship.pending"
+    group, found = Order.group("g"), [Order.get_task(task_id) for task_id in "123"]
+    assert [group.turn, *group.waiting()] == [*"123"]
+    times = [(task.turn_due_time or task.due_time) - store.now() for task in found]
+    assert times == [timedelta(minutes=minutes) for minutes in (0, 15, 30)]
+
+
+def test_the_dry_run_of_a_rate_says_how_many_are_due_at_once(store: StoppedClock) -> None:
+    for number in range(4):
+        Order.create(f"new-{number}", state=Order.pay.ignored)
+    Order.create("daily", repeat=Repeat.every(timedelta(days=1)))
+    Order.pay.ignore("daily", reason="lost")
+    store.advance(timedelta(minutes=1))
+    ended = run("reopen", "pay", "--rate", "50/m", "--dry-run")
+    assert len(ended.lines) == Order.pay.ignored.count() == 5
+    assert ended.err == "dry run: 5 tasks would be reopened, at most 2 of them due at once\n"
 
 
 @pytest.mark.usefixtures("store")
 def test_a_rate_follows_the_order_of_the_tasks_whichever_thread_is_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    def backwards(change: Callable[[object], None], items: Iterable[object], _: int) -> None:
+    def backwards(change: Callable[[object], None], items: Iterable[object], *_: object) -> None:
         for item in reversed(list(items)):
             change(item)
 
@@ -86,12 +105,11 @@ def test_a_rate_follows_the_order_of_the_tasks_whichever_thread_is_first(monkeyp
 
 def test_how_many_are_due_at_once_in_spite_of_a_rate_is_said(store: StoppedClock) -> None:
     fail_at_ship("new-1", "new-2")
-    Order.create("grouped", state=Order.ship.pending, group="g")
+    Order.create("waiting", state=Order.ship.pending)
     store.advance(timedelta(minutes=1))
-    Order.ship.ignore("grouped", reason="lost")
-    ended = run("reopen", "ship", "new-1", "grouped", "new-2", "--rate", "50/m")
-    assert ended.lines == ["new-1: ship.pending", "grouped: ship.pending", "new-2: ship.pending, due in 2s"]
-    assert ended.err == "1 task is due at once: repeating, with the turn of a group, or pending already\n"
+    ended = run("reopen", "ship", "new-1", "waiting", "new-2", "--rate", "50/m")
+    assert ended.lines == ["new-1: ship.pending", "waiting: ship.pending, as before", "new-2: ship.pending, due in 2s"]
+    assert ended.err == "1 task is due at once: repeating, or pending already\n"
     assert run("reopen", "ship", "new-1", "--rate", "50/m").err == ""
 
 

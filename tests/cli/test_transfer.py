@@ -601,5 +601,5 @@ def test_a_loaded_task_waits_for_a_signal_and_knows_what_its_round_has_done_with
     assert load('{"task_id": "o-3", "state": "ship.pending", "missed_signals": ["paid"]}').code == 0
     assert '"missed_signals": ["paid"]' in run("export").out
     assert "done without" in run("show", "o-3").out
-    late = run("signal", "o-3", "paid")
+    late = run("signal", "o-3", "paid", "--value", "1")
     assert (late.code, "paid of Order 'o-3' is late, and not stored" in late.err) == (1, True)

@@ -70,5 +70,5 @@ def test_a_child_that_is_refused_is_named(client: TestClient, caplog: pytest.Log
     Order.confirm_payment.run("o-2", lambda ctx: ctx.create(Order, "o-2/a", wait=True, group="h"))
     Order.confirm_payment.start("o-2/a").__enter__()
     answer = client.post("/Order/task", data={**FORM, "task": "o-2", "children": "1"})
-    assert "0 cancelled as a whole, 1 refused o-2 : cannot cancel Order 'o-2/a'" in text_of(answer)
+    assert "cannot cancel Order 'o-2/a': it is confirm_payment in_progress" in text_of(answer)
     assert json.loads(caplog.records[-1].message)["did"] == "cancel_task"

@@ -125,7 +125,6 @@ def test_what_is_hidden_is_not_in_json_and_nobody_unknown_gets_it(open_page: Ope
 def test_json_is_asked_for_by_those_who_accept_no_html(open_page: Open) -> None:
     Nightly.create("n-1")
     client = open_page(Nightly)
-    assert client.get("/.json").headers["location"] == "/Nightly/.json"
     assert client.get("/find.json?id=n-1").headers["location"] == "/Nightly/task.json?id=n-1"
     browser = client.get("/Nightly/", headers={"accept": "text/html,application/json;q=0.9"})
     assert browser.headers["content-type"].startswith("text/html")

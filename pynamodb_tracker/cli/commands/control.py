@@ -13,6 +13,7 @@ from pynamodb_tracker.cli.command import FOUND, CannotRunError, refusing, step_a
 from pynamodb_tracker.cli.tasks import ALL_WAITING, print_tasks
 from pynamodb_tracker.cli.terminal import print_table, say, warn
 from pynamodb_tracker.control import item
+from pynamodb_tracker.control.records import record
 from pynamodb_tracker.control.watch import INTERVAL
 from pynamodb_tracker.exceptions import DefinitionError
 from pynamodb_tracker.model.row import readable
@@ -41,6 +42,7 @@ def pause(
         of, end = step_among(models, step), None if until == clock.NEVER else until
         with refusing(ValueError):
             paused = of.pause(until=end, reason=reason, by=by)
+        record(of.model, by, "paused", of.name, reason=reason)
         say(escaped(str(paused)))
         handlers = (
             "handlers acknowledge messages of standard queues and events: a worker or a schedule has to run "
@@ -61,6 +63,7 @@ def resume(step: opt.Step, *, by: opt.By, name: opt.App, use_case_name: opt.UseC
         ended = [pause for pause in item.in_force(of.model) if pause.step == of.name]
         with refusing(ValueError):
             of.resume(by=by)
+        record(of.model, by, "resumed", of.name)
         why = "".join(f"; {pause.by} had paused it: {pause.reason}" for pause in ended)
         say(escaped(f"{of.name} is resumed{why}" if ended else f"{of.name} was not paused"))
 

@@ -1,11 +1,11 @@
-"""`top`, `workers`, `schedules` and `group`: what is due, fails, runs, repeats and waits, as on the page."""
+"""`now`, `top`, `workers`, `schedules` and `group`: what is due, fails, runs, repeats and waits, as on the page."""
 
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from select import select
 from typing import Annotated, Any
 
@@ -19,21 +19,109 @@ from pynamodb_tracker.cli import command, terminal
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.tasks import held_back, waiting
 from pynamodb_tracker.cli.terminal import styled
+from pynamodb_tracker.control.records import MOST_SCHEDULES
 from pynamodb_tracker.model.row import is_beyond_limit
 from pynamodb_tracker.presentation import exact_json
+from pynamodb_tracker.presentation.as_json import plain
 from pynamodb_tracker.presentation.history import Change, History
+from pynamodb_tracker.presentation.now import Now, StepRow, find_now
 from pynamodb_tracker.presentation.overview import Overview, look
 from pynamodb_tracker.presentation.running import MOST, WorkerView, find_running
-from pynamodb_tracker.presentation.schedules import MOST as MOST_ROWS
 from pynamodb_tracker.presentation.schedules import Schedule, find_schedules
+from pynamodb_tracker.presentation.sentence import Sentence
 from pynamodb_tracker.presentation.task_facts import last_run_as_json, location, name_of, rule_of
-from pynamodb_tracker.presentation.text import age, between, count, escaped, stamp
+from pynamodb_tracker.presentation.text import age, between, count, escaped, stamp, took_in_words
 from pynamodb_tracker.presentation.why_failed import Errors, find_errors
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.task.task import Task
 
 _ERRORS = 5
+_STEP_TITLES = ("step", "due now", "waits for", "running", "failed", "gave up", "fails", "took", "trend")
+_COLOURS_OF_NEEDS = {"failures": "red", "nobody_runs": "red", "groups": "", "paused": "yellow"}
 _TITLES = ("step", "pending", "running", "failed", "gave up", "due for")
+
+
+def now(*, as_json: opt.Json = False, name: opt.App, use_case_name: opt.UseCase = None) -> None:
+    """Show what needs you now in all use cases, the worst first, with the commands to run, as the page does.
+
+    Below it are the steps, the schedules, and the last 20 commands of people. It reads up to 1,000 tasks per state, or
+    2,000 failed ones. Beyond that, numbers are at least that.
+
+    Exits with 1 if something needs you, or cannot be read.
+    """
+    with command.use_cases(name, use_case_name) as models:
+        found = find_now(models)
+        if as_json:
+            terminal.say_json(plain(found))
+        else:
+            on, options = terminal.console(), ["--app", name]
+            for line in _now_lines(found, options):
+                terminal.say(line, on)
+            terminal.say("")
+            terminal.print_table(_STEP_TITLES, map(_step_row, (row for of in found.use_cases for row in of.steps)))
+            if found.schedules:
+                terminal.say("")
+                terminal.print_table(
+                    ("schedule", "use case", "rule", "last round", "next"), map(_schedule_row, found.schedules)
+                )
+            if found.commands:
+                terminal.say("")
+            for model, each in found.commands:
+                tasks = f"{each.tasks:,} at " if each.tasks > 1 else ""
+                reason = f": {each.reason}" if each.reason else ""
+                text = f"{each.by} {each.did} {tasks}{model.__name__} {each.about}{reason}"
+                terminal.say(f"{_local(each.time)}  {escaped(text)}", on)
+    if not found.is_quiet:
+        raise typer.Exit(command.FOUND)
+
+
+def _now_lines(found: Now, options: Sequence[str]) -> Iterator[Text]:
+    yield Text.assemble(("What needs you: ", "bold"), found.summary)
+    for each in found.unseen:
+        yield Text(f"not seen: {escaped(each)}", "red")
+    for need in found.needs:
+        yield Text()
+        yield _said(need.title, _COLOURS_OF_NEEDS.get(need.kind, ""))
+        yield Text("  ").append(_said(need.detail, "dim"))
+        for action in need.actions:
+            verb, *words = map(terminal.quoted, action.command)
+            of = ["--use-case", need.model.tracker.use_case.name] if "--use-case" not in words else []
+            yield Text(f"  pynamodb-tracker {' '.join([verb, *map(terminal.quoted, [*options, *of]), *words])}")
+
+
+def _said(words: Sentence, style: str) -> Text:
+    parts = [(escaped(part.text if part.time is None else _local(part.time)), part.kind) for part in words]
+    return Text.assemble(*((text, "bold" if kind == "strong" else "") for text, kind in parts), style=style)
+
+
+def _local(time: datetime) -> str:
+    """Return a time in the zone of this machine, with the date unless it is today's."""
+    here = time.astimezone()
+    return f"{here:%H:%M}" if clock.now().astimezone().date() == here.date() else f"{here:%Y-%m-%d %H:%M}"
+
+
+def _step_row(row: StepRow) -> list[terminal.Cell]:
+    passing = row.passing
+    late = "" if row.oldest is None else f" (for {age(row.oldest)})"
+    waits = ", ".join(f"{number.at_least} {kind}" for kind, number in row.waits.items())
+    rate = "" if row.failure_rate is None else f"{row.failure_rate:.0%}"
+    took = ""
+    if passing is not None and passing.median is not None and passing.percentile_95 is not None:
+        took = f"{took_in_words(passing.median)}, 95%: {took_in_words(passing.percentile_95)}"
+    growth = "" if row.growth is None else f"{row.growth:+.0f}/h" + (": grows" if row.is_growing else "")
+    return [
+        styled(f"{row.step.model.__name__}.{row.step.name}" + (" (paused)" if row.pause else ""), "bold"),
+        styled(f"{row.due.at_least}{late}", "" if row.due.tasks else "dim"),
+        waits,
+        styled(
+            row.running.at_least + (f" ({row.expired} expired)" if row.expired else ""), "red" if row.expired else ""
+        ),
+        styled(row.failed.at_least, "red" if row.failed.tasks else "dim"),
+        styled(row.gave_up.at_least, "magenta" if row.gave_up.tasks else "dim"),
+        rate,
+        took,
+        styled(growth, "red" if row.is_growing else ""),
+    ]
 
 
 def workers(
@@ -91,8 +179,7 @@ def _worker_as_json(each: WorkerView) -> dict[str, Any]:
 def schedules(*, as_json: opt.Json = False, name: opt.App, use_case_name: opt.UseCase = None) -> None:
     """Show the tasks that repeat: the rule, how the last round ended and what it created, and what comes next.
 
-    The index does not tell which tasks repeat. So this reads the rows of up to 500 tasks per use case, at up to a read
-    unit each, beginning with tasks that are pending or failed at the first step.
+    It reads the list of a use case's schedules, and their rows, up to 200.
 
     Exits with 1 if a last round did not succeed, or if a task that repeats is ignored.
     """
@@ -108,7 +195,7 @@ def schedules(*, as_json: opt.Json = False, name: opt.App, use_case_name: opt.Us
             terminal.print_table(titles, map(_schedule_row, found))
         for model, schedules in looked_at.items():
             if not schedules.is_all:
-                terminal.warn(f"only among the first {count(MOST_ROWS)} of {model.__name__}: it has more")
+                terminal.warn(f"{model.__name__}: only {MOST_SCHEDULES} schedules are listed, there may be more")
     if any(each.needs_look for each in found):
         raise typer.Exit(command.FOUND)
 

@@ -40,25 +40,26 @@ def enter_again(
     now: datetime,
     entry: list[dict[str, Any]] | None,
     *,
+    due: datetime | None,
     kept: bool,
     clear_checkpoints: bool,
     urgent: bool,
 ) -> None:
     """Let a task whose turn has passed enter its group at the end. Raise Refused if it has changed.
 
-    `entry` is for `errors`, if the row has room for it.
+    With its turn, it is `due` at that time or at once. `entry` is for `errors`, if the row has room for it.
     """
-    member = ReopenedMember(row, statements.codes.pending, now)
+    member = ReopenedMember(row, statements.codes.pending, max(now, due or now))
 
     def own() -> Action:
         entering = entrance(statements, token, row, kept=kept, entry=entry)
         entering.is_urgent = urgent or is_urgent(row)
-        entering.time, entering.due = now, waits_until(row) if member.has_turn else clock.NEVER
+        entering.time, entering.due = now, waits_until(row) or due if member.has_turn else clock.NEVER
         entering.add(group_number=member.number, **({"checkpoints": None} if clear_checkpoints else {}))
         if urgent:
             entering.add(urgent=True)
         if not member.has_turn:
-            entering.add(turn_due_time=now, blockers=(row.blockers or 0) + 1)
+            entering.add(turn_due_time=member.turn_due_time, blockers=(row.blockers or 0) + 1)
         return statements.as_action(entering, row.task_id)
 
     groups = Groups()
