@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         StepPausedError,
         TaskAlreadyExistsError,
         TaskAlreadySucceededError,
+        TaskCancelledError,
         TaskFormatError,
         TaskIgnoredError,
         TaskLockedError,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from pynamodb_tracker.execution.context import ExecutionContext
     from pynamodb_tracker.features.merges import Merged
     from pynamodb_tracker.features.signals import Sent
+    from pynamodb_tracker.model.cancelled import CancelRecord
     from pynamodb_tracker.model.failure import Failure
     from pynamodb_tracker.model.repeat import Repeat
     from pynamodb_tracker.model.schema import UseCase
@@ -40,10 +42,10 @@ if TYPE_CHECKING:
     from pynamodb_tracker.step import BoundStep, State, Step, TaskPage
     from pynamodb_tracker.step.index_page import IndexEntry, IndexPage
     from pynamodb_tracker.step.signal import BoundSignal, Signal
-    from pynamodb_tracker.task.cancelling import Cancellation
     from pynamodb_tracker.task.find_by import FindBy
     from pynamodb_tracker.task.group import Group
     from pynamodb_tracker.task.task import Task
+    from pynamodb_tracker.transitions.cancelling import Cancellation
     from pynamodb_tracker.work.outcomes import Report, Tally
     from pynamodb_tracker.worker.async_worker import AsyncWorker
     from pynamodb_tracker.worker.worker import Worker
@@ -53,6 +55,7 @@ __all__ = [
     "AsyncWorker",
     "BoundSignal",
     "BoundStep",
+    "CancelRecord",
     "Cancellation",
     "ConcurrencyLimit",
     "ConcurrencyLimitReachedError",
@@ -85,6 +88,7 @@ __all__ = [
     "Task",
     "TaskAlreadyExistsError",
     "TaskAlreadySucceededError",
+    "TaskCancelledError",
     "TaskFormatError",
     "TaskIgnoredError",
     "TaskLockedError",
@@ -107,7 +111,8 @@ _MODULES = {
     "Signal": "pynamodb_tracker.step.signal",
     "BoundSignal": "pynamodb_tracker.step.signal",
     "BoundStep": "pynamodb_tracker.step",
-    "Cancellation": "pynamodb_tracker.task.cancelling",
+    "CancelRecord": "pynamodb_tracker.model.cancelled",
+    "Cancellation": "pynamodb_tracker.transitions.cancelling",
     "DecimalAttribute": "pynamodb_tracker.model.serialization",
     "ExecutionContext": "pynamodb_tracker.execution.context",
     "Failure": "pynamodb_tracker.model.failure",

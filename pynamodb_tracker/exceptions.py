@@ -14,6 +14,7 @@ TrackerError
 │   ├── TaskAlreadySucceededError   this step is done
 │   ├── PayloadMismatchError    the step was started with another payload before
 │   ├── TaskIgnoredError        the task is ignored until somebody reopens it
+│   ├── TaskCancelledError      the task was cancelled
 │   ├── StepPausedError         the step is paused for all workers
 │   ├── ConcurrencyLimitReachedError   all slots of the step's limit are taken
 │   └── TaskFormatError         a later version of the library wrote the row
@@ -40,6 +41,7 @@ __all__ = [
     "StepPausedError",
     "TaskAlreadyExistsError",
     "TaskAlreadySucceededError",
+    "TaskCancelledError",
     "TaskFormatError",
     "TaskIgnoredError",
     "TaskLockedError",
@@ -208,6 +210,10 @@ class TaskIgnoredError(TaskNotStartableError):
     """The task is ignored until somebody reopens it. A person, GiveUp or its last attempt ended it."""
 
 
+class TaskCancelledError(TaskNotStartableError):
+    """The task was cancelled. `task.cancelled` has when, by whom and why. Only `Order.reopen(id)` undoes that."""
+
+
 class StepPausedError(TaskNotStartableError):
     """The step is paused until `until`, or until somebody resumes it if that is None. The task is unchanged."""
 
@@ -233,7 +239,7 @@ class TaskFormatError(TaskNotStartableError):
 
 REASONS: dict[
     type[Exception],
-    Literal["succeeded", "locked", "not_ready", "not_found", "mismatch", "ignored", "paused", "limited"],
+    Literal["succeeded", "locked", "not_ready", "not_found", "mismatch", "ignored", "cancelled", "paused", "limited"],
 ] = {
     TaskAlreadySucceededError: "succeeded",
     TaskLockedError: "locked",
@@ -241,6 +247,7 @@ REASONS: dict[
     TaskNotFoundError: "not_found",
     PayloadMismatchError: "mismatch",
     TaskIgnoredError: "ignored",
+    TaskCancelledError: "cancelled",
     StepPausedError: "paused",
     ConcurrencyLimitReachedError: "limited",
 }

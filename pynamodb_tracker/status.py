@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
+from typing import Literal
 
 LOWEST, HIGHEST, SPACING = 1, 990, 5
 """Step numbers are whole, between these bounds, and this far apart. A step uses four codes and reserves one."""
 
-END = 1000
-"""The code after the last step has succeeded."""
+END, CANCELLED = 1000, 1001
+"""The codes of tasks that have ended: after the last step has succeeded, and after `cancel`. No step has them."""
+
+
+def end_of(code: int | None) -> Literal["succeeded", "cancelled"] | None:
+    """Return how a task with this code has ended, or None if it is at a step, where it may be ignored."""
+    return _ENDS.get(code)
+
+
+_ENDS: dict[int | None, Literal["succeeded", "cancelled"]] = {END: "succeeded", CANCELLED: "cancelled"}
 
 
 class Status(StrEnum):
@@ -92,6 +101,6 @@ def name_of(code: int, steps: Iterable[Codes]) -> str:
     for codes in steps:
         if code in codes.own:
             return f"{codes.step} {codes.own[code]}"
-        if code == codes.succeeded == END:
+        if code == codes.succeeded and end_of(code):
             return f"{codes.step} {Status.SUCCEEDED}"
-    return f"unknown {code}"
+    return end_of(code) or f"unknown {code}"

@@ -87,6 +87,7 @@ third one, `ctx`."""
 WITHOUT = {
     "returned by a call, whose example shows it": {
         *(
+            "CancelRecord",
             "ReceivedSignal",
             "AsyncContext",
             "BoundSignal",
@@ -118,6 +119,8 @@ WITHOUT = {
         *("DynamoDBJobStore.remove_all_jobs", "JSONSerializer.dumps", "JSONSerializer.loads", "Signed.dumps"),
         *("Signed.loads", "PickleSerializer.dumps", "PickleSerializer.loads", "Serializer.dumps", "Serializer.loads"),
         *(
+            "CancelRecord.read",
+            "CancelRecord.stored",
             "ReceivedSignal.read",
             "ReceivedSignal.stored",
             "Failure.with_texts_of",

@@ -24,6 +24,7 @@ _CODES: Mapping[InvocationStatus, int] = {
     "locked": 409,
     "not_ready": 409,
     "waits": 409,
+    "cancelled": 410,
     "ignored": 422,
     "mismatch": 422,
     "failed": 500,

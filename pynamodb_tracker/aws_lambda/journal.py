@@ -25,6 +25,7 @@ LEVELS: Mapping[InvocationStatus | None, int] = {
     "not_found": logging.WARNING,
     "mismatch": logging.WARNING,
     "ignored": logging.WARNING,
+    "cancelled": logging.INFO,
 }
 """Log level by result. Any other result is an ERROR."""
 

@@ -23,7 +23,7 @@ from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.model.failure import ABANDONED, Failure
 from pynamodb_tracker.model.failure_log import failures_in_row
 from pynamodb_tracker.model.row import TaskRow, readable
-from pynamodb_tracker.status import END, Status
+from pynamodb_tracker.status import Status, end_of
 from pynamodb_tracker.task.task import Task
 
 log = logging.getLogger("pynamodb_tracker")
@@ -41,7 +41,7 @@ _OF_COMMANDS = {"ignored", "unlocked", "reopened", "skipped"}
 _CAME_OR_WENT = {"INSERT": "created", "REMOVE": "deleted"}
 _MOVED = ("status", "update_time", "fence")
 """Every transition changes at least one of these attributes. Other writes change none."""
-_WITH_ERROR = {"failed", "ignored", "skipped"}
+_WITH_ERROR = {"failed", "ignored", "cancelled", "skipped"}
 
 BatchResponse = dict[str, list[dict[str, str]]]
 """`batchItemFailures` with the first record to redeliver, if any. Lambda redelivers all later ones, too."""
@@ -53,9 +53,10 @@ def event_publisher(
     """Make a Lambda handler for the stream of a table that publishes an event for each transition of a task.
 
     The `detail-type` names the step and the transition, as in `ship ignored`: created, in_progress, succeeded, failed,
-    released, unlocked, ignored, skipped (an occurrence without an attempt left), reopened, restarted (after its end),
-    deleted, expired, or changed (by a step that the class does not declare). The detail has `id`, `use_case_id`,
-    `task_id`, `step`, `from`, `to`, `attempt`, `time`, `last_error` and `trace`. What does not apply is null.
+    released, unlocked, ignored, cancelled, skipped (an occurrence without an attempt left), reopened, restarted (after
+    its end), deleted, expired, or changed (by a step that the class does not declare). The detail has `id`,
+    `use_case_id`, `task_id`, `step`, `from`, `to`, `attempt`, `time`, `last_error` and `trace`. What does not apply is
+    null.
 
     The stream needs NEW_AND_OLD_IMAGES. Each event is published at least once. `detail.id`, the sequence number of its
     record, is the same each time, and it grows from one event of a task to the next. A later event of a task is sent
@@ -234,6 +235,8 @@ def _what_became(old: Task, new: Task) -> tuple[str, str]:
     before, after, entry = old.state, new.state, _new_entry(old, new)
     if after.status is Status.IN_PROGRESS:
         return "in_progress", after.step
+    if new.cancelled is not None and old.cancelled is None:
+        return "cancelled", before.step
     if entry is not None:
         failed = "ignored" if after.status is Status.IGNORED else "failed"
         return entry.type if entry.type in _OF_COMMANDS else failed, entry.step
@@ -241,10 +244,9 @@ def _what_became(old: Task, new: Task) -> tuple[str, str]:
         return str(after.status), before.step
     if before.status is Status.IN_PROGRESS:
         stays = before.step == after.step and old.round == new.round
-        return "released" if stays and after.code != END else "succeeded", before.step
-    if before.status in (Status.FAILED, Status.IGNORED):
-        return "reopened", after.step
-    return "restarted" if before.code == END else "changed", after.step
+        return "released" if stays and not end_of(after.code) else "succeeded", before.step
+    is_reopened = before.status in (Status.FAILED, Status.IGNORED) or end_of(before.code) == "cancelled"
+    return "reopened" if is_reopened else "restarted" if end_of(before.code) else "changed", after.step
 
 
 def _new_entry(old: Task, new: Task) -> Failure | None:

@@ -18,6 +18,7 @@ Reason = Literal[
     "not_found",
     "mismatch",
     "ignored",
+    "cancelled",
     "failed",
     "released",
     "unavailable",

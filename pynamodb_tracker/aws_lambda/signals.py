@@ -77,6 +77,7 @@ def handles_signal(
     | while such a run lasts, or is retried, or has given up | `late` | true | 200 |
     | while the task waits for more, or once more | `stored` | true | 200 |
     | after a run has succeeded without it | `late` | false | 200, or 409 |
+    | after the task was cancelled | `cancelled` | false | 200, or 409 |
     | after another one, or after the end of the task | `other` | false | 200, or 409 |
     | for a task or a round that is not there | | | 404 |
     | in a request that cannot be read, or with a value that cannot be stored | | | 400 |

@@ -190,6 +190,8 @@ class Replies:
     """The task was started with another payload before. See `must_match`."""
     ignored: Reply | None = None
     """The task is ignored at this step or an earlier one: it was before, or this attempt was its last one."""
+    cancelled: Reply | None = None
+    """The task was cancelled. Acknowledged by default, because another delivery does not help. HTTP clients get 410."""
     failed: Reply | None = None
     """This attempt failed, and the task will be retried."""
     released: Reply | None = None
@@ -222,7 +224,7 @@ def _replies_of(reply: Reply) -> Replies:
     return Replies(**{field.name: reply for field in fields(Replies) if field.name != "batch"}, batch="report")
 
 
-_TO_CALLERS = Replies(succeeded="ack").over(_replies_of("raise"))
+_TO_CALLERS = Replies(succeeded="ack", cancelled="ack").over(_replies_of("raise"))
 """For a caller that gets the error and decides what to do."""
 _TO_CLIENTS = _replies_of("ack")
 """For a client that gets a status code for each reason. An error would be a server error without a body."""

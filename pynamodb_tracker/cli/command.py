@@ -355,7 +355,9 @@ def steps_among(models: Sequence[type[Task]], name: str | None) -> dict[type[Tas
 
 
 def state_named(model: type[Task], name: str) -> State[Any]:
-    """Return a state by its name, as in `ship.failed`."""
+    """Return a state by its name, as in `ship.failed`, or `cancelled`."""
+    if name == str(model.cancelled):
+        return model.cancelled
     step, _, status = name.rpartition(".")
     if step == UNKNOWN and status.isdecimal() and step not in {each.name for each in steps_of(model)}:
         return State(model, "", None, int(status))

@@ -57,6 +57,8 @@ class Targets:
             return self.step
         if task is None:
             raise TaskNotFoundError(f"there is no {self.model.__name__} {task_id!r}", task_id=task_id)
+        if task.state == self.model.cancelled and task.cancelled is not None:
+            return step_named(self.model, self.model.tracker.step_named_by(task.cancelled.step))
         if task.state.status is None:
             raise ValueError(f"{self.model.__name__} {task_id!r} is {name_of(task.state)}: no step declares its state")
         return step_named(self.model, task.state.step)

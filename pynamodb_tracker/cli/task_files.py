@@ -254,6 +254,10 @@ _OF_JSON: dict[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "checkpoints": (_has_objects, 'has no results of parts, as in {"ship": {"charge": "c-7"}}'),
     "skipped_steps": (_is_list_of_text, 'is no list of steps, as in ["ship"]'),
+    "cancelled": (
+        lambda value: isinstance(value, dict) and value.keys() == {"step", "time", "by", "reason"},
+        'is no cancellation, as in {"step": "ship", "time": "2026-01-31T12:00:00Z", "by": "ada", "reason": "by phone"}',
+    ),
     "missed_signals": (lambda value: bool(value) and _is_list_of_text(value), 'is no list of signals, as in ["paid"]'),
     "postpone_count": (lambda value: type(value) is int and value > 0, "is no number above 0"),
 }
@@ -284,6 +288,8 @@ def rule_in(value: Any) -> Repeat:
 def state_to_load(model: type[Task], name: str) -> State[Any]:
     """Return the state for a loaded task: pending if it was exported in progress, otherwise the named state."""
     state = state_named(model, name)
+    if state == model.cancelled:
+        return state
     if state.status is None:
         raise CannotRunError(f"no step of {model.__name__} declares {name}: declare its step, or write another state")
     return getattr(model, state.step).pending if state.status is Status.IN_PROGRESS else state
@@ -367,7 +373,7 @@ _OF_TRACKER: dict[str, Callable[[Any], Any]] = {
     "repeat": rule_in,
     "urgent": lambda value: _BOOLEANS.get(str(value).lower(), value),
     "wait_for": lambda value: [str(value)],
-    **dict.fromkeys(("due_time", "until", "first_failure", "cancel_time"), time_of),
+    **dict.fromkeys(("due_time", "until", "first_failure"), time_of),
 }
 """What reads the tracker's own values that are no JSON."""
 

@@ -26,7 +26,7 @@ from pynamodb_tracker.exceptions import LockLostError
 from pynamodb_tracker.model.results import result_text
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.signals import SignalName, check_signal
-from pynamodb_tracker.status import END, Codes
+from pynamodb_tracker.status import END, Codes, end_of
 
 if TYPE_CHECKING:
     from pynamodb.transactions import TransactWrite
@@ -409,7 +409,7 @@ class ExecutionContext(BlockContext[T_co]):
         from pynamodb_tracker.features.waits import Waits  # noqa: PLC0415 - few cold starts need it
 
         with self._asking("let the next step wait for what was created in"):
-            if self._journal.next_code == END:
+            if end_of(self._journal.next_code):
                 raise ValueError(f"{self._claim} leads to the end, and no step after it can wait")
             Waits.of_run(self._journal).limit(self._limit(time, "time"))
 
@@ -428,7 +428,7 @@ class ExecutionContext(BlockContext[T_co]):
         journal, claim = self._journal, self._claim
         with self._asking("let the next step wait for a response in"):
             name = check_signal(type(self.task), response)
-            if journal.next_code == END:
+            if end_of(journal.next_code):
                 raise ValueError(f"{claim} leads to the end, and no step after it can wait for {name}")
             limit = None if until is None else self._limit(until, "until")
             waits = Waits.of_run(journal)
@@ -469,7 +469,7 @@ class ExecutionContext(BlockContext[T_co]):
             if additions.get("target", code) != code:
                 raise ValueError(f"{self._claim} cannot lead to {name}: it has chosen another target; choose one")
             follow_ups, waits = additions.get("follow_ups"), additions.get("waits")
-            if code == END and ((waits and (waits.names or waits.until)) or (follow_ups and follow_ups.child_list)):
+            if end_of(code) and ((waits and (waits.names or waits.until)) or (follow_ups and follow_ups.child_list)):
                 raise ValueError(f"{self._claim} cannot lead to the end: the next step is to wait, and there is none")
             additions["target"] = self._journal.next_code = code
 

@@ -31,7 +31,7 @@ from pynamodb_tracker.model.changes import Changes, changes_of, check_row_size, 
 from pynamodb_tracker.model.failure import add_note
 from pynamodb_tracker.model.repeat import Repeat
 from pynamodb_tracker.model.row import TaskRow, load
-from pynamodb_tracker.status import END, Codes
+from pynamodb_tracker.status import END, Codes, end_of
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.conditions import guard
 from pynamodb_tracker.writes.creations import new_task, put, replaces_expired, tracked
@@ -44,7 +44,7 @@ from pynamodb_tracker.writes.transition import ZERO, Same, Stored, Transition, o
 T = TypeVar("T", bound=TaskRow)
 T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
 
-Effect = Literal["created", "merged", "queued", "restarted", "ignored"]
+Effect = Literal["created", "merged", "queued", "restarted", "ignored", "cancelled"]
 
 _TRIES, _AT_ONCE = 16, 3
 """How often a call writes, and after how many refusals it pauses before it reads the row and tries again."""
@@ -83,13 +83,13 @@ def has_no_parts() -> Condition:
 @guard
 def has_parts() -> Condition:
     """Require that a part of a run is stored, so that the row cannot take a request, and nobody has asked since."""
-    return TaskRow.checkpoints.exists() & (TaskRow.status < END) & when.no_request_pending().condition
+    return TaskRow.checkpoints.exists() & when.not_ended().condition & when.no_request_pending().condition
 
 
 @guard
 def keeps_request() -> Condition:
     """Require that a request still waits for the success of the last step."""
-    return TaskRow.queued.exists() & (TaskRow.status < END)
+    return TaskRow.queued.exists() & when.not_ended().condition
 
 
 @guard
@@ -113,7 +113,7 @@ class Merged(Generic[T_co]):
     `effect` is `created`, or `merged` if the task is pending at its first step, with the request's attributes. It is
     `queued` if the task runs or is past its first step: it is pending again after its success. It is `restarted` if the
     task had succeeded, and is pending again. It is `ignored` if the task is ignored: the request is kept, but no run
-    follows until the task is reopened.
+    follows until the task is reopened. It is `cancelled` if the task was cancelled: nothing changes.
     """
 
     task: T_co
@@ -245,7 +245,9 @@ class Merge(Generic[T]):
         check_format(row, _OPERATION)
         if row.group is not None:
             raise in_group(row, _OPERATION, "a task of a group runs once: create one for each request")
-        if row.status == END:
+        if row.cancelled is not None:
+            return Merged(row, "cancelled")
+        if end_of(row.status):
             return self._begin_anew(row)
         codes = self._statements.codes
         waits = row.status in (codes.pending, codes.failed, codes.ignored)
@@ -428,7 +430,7 @@ def merging(
     merge = Transition("merge", statements.codes.pending if is_anew else None)
     if effect == "queued":
         runs = has_parts() if "checkpoints" in stored else cannot_take(statements.codes)
-        merge.add(keeps_request() if "queued" in stored else runs)
+        merge.add(keeps_request() if "queued" in stored else runs, when.not_cancelled())
     elif is_anew:
         merge.add(when.at(END), when.later_token())
     else:

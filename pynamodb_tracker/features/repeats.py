@@ -23,7 +23,7 @@ from pynamodb_tracker.model.changes import Changes
 from pynamodb_tracker.model.failure_log import failures_in_row
 from pynamodb_tracker.model.repeat import LastRun, Occurrence, Repeat
 from pynamodb_tracker.model.row import TaskRow, load
-from pynamodb_tracker.status import END, Codes
+from pynamodb_tracker.status import END, Codes, end_of
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.lock import Claim, Journal, new_token
 from pynamodb_tracker.writes.participants import Participant
@@ -59,10 +59,10 @@ def next_turn(row: TaskRow, now: datetime, asked: PendingRequest | None = None) 
 
 
 def next_round_when_reopened(codes: Codes, row: TaskRow, now: datetime) -> Transition | None:
-    """Return the transition of an ignored task to its next turn, skipping missed ones. None if it keeps its turn."""
+    """Return the transition of a reopened task to its next turn, skipping missed ones. None if it keeps its turn."""
     occurrence, number, repeat = row.occurrence, row.occurrence_count, row.repeat
     is_first = codes.pending == row.tracker.steps[0].pending
-    if not is_first or row.status != codes.ignored or occurrence is None or repeat is None:
+    if not is_first or not row.tracker.ends_at(row.status) or occurrence is None or repeat is None:
         return None
     following = Occurrence(occurrence, number) if occurrence > now else repeat.beyond(occurrence, number, now)
     return None if following is None else begun_again(row, _turn_at(following))
@@ -145,7 +145,7 @@ class NextRound(Participant):
     @classmethod
     def of_success(cls, run: Journal[Any], row: TaskRow) -> NextRound | None:
         """Take part in the success of the last step, if the task repeats or was requested again."""
-        if run.next_code != END or (row.repeat is None and row.queued is None):
+        if end_of(run.next_code) != "succeeded" or (row.repeat is None and row.queued is None):
             return None
         follow_ups = run.additions.get("follow_ups")
         return cls(row, run.claim.attempt, follow_ups.created if follow_ups else 0)
@@ -173,7 +173,7 @@ class NextRound(Participant):
     @classmethod
     def after_last_failure(cls, row: TaskRow, now: datetime, claim: Claim[Any] | None) -> Transition | None:
         """Return the transition to the next turn, unless the rule stops on failure."""
-        if row.repeat is None:
+        if row.repeat is None or row.cancelled is not None:
             return None
         row = row if claim is None else _row_now(claim)
         if row.repeat is None or row.repeat.stop_on_failure:

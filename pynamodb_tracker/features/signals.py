@@ -33,7 +33,7 @@ from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.references import round_of
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.signals import ReceivedSignal, check_label, check_signal, too_late, value_text
-from pynamodb_tracker.status import END
+from pynamodb_tracker.status import END, end_of
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.conditions import guard
 from pynamodb_tracker.writes.lock import new_token
@@ -44,7 +44,7 @@ from pynamodb_tracker.writes.statements import get, loaded
 T = TypeVar("T", bound=TaskRow)
 T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
 
-Effect = Literal["resumed", "early", "late", "stored"]
+Effect = Literal["resumed", "early", "late", "stored", "cancelled"]
 
 log = logging.getLogger("pynamodb_tracker")
 
@@ -113,12 +113,6 @@ def _parked(begun: tuple[int, ...]) -> Condition:
 
 
 @guard
-def not_ended() -> Condition:
-    """Require that the task has not succeeded at its last step: its next round has its own signals."""
-    return TaskRow.status < END
-
-
-@guard
 def first_round() -> Condition:
     """Require that the task never started over, and was not created after the signal was sent."""
     creation = TaskRow.creation
@@ -132,10 +126,11 @@ class Sent(Generic[T_co]):
     task: T_co
     effect: Effect
     """`resumed` if the signal makes the task due, or `early` if the task did not wait for it yet. `late` if the limit
-    was used up, or the task has failed or is ignored. `stored` if the task waits for more, or had this signal."""
+    was used up, or the task has failed or is ignored. `stored` if the task waits for more, or had this signal.
+    `cancelled` if the task was cancelled."""
     will_be_read: bool
-    """Whether a run can still act on the signal, or has. False if the task has done without it: it is late then, and is
-    not stored, and a payment may have to be paid back."""
+    """Whether a run can still act on the signal, or has. False if the task has done without it, or was cancelled: it is
+    not stored then, and a payment may have to be paid back."""
 
 
 def awaiting(
@@ -186,7 +181,7 @@ def sending(model: type[TaskRow], name: str, form: str, *, of_round: bool) -> Pr
         guards += [not_received(name), awaits_more(name)]
         changes.append(TaskRow.awaited_signals.delete({name}))
     elif form in ("early", "first"):
-        guards += [not_awaited(name), not_missed(name), when.no_request_pending(), not_ended()]
+        guards += [not_awaited(name), not_missed(name), when.no_request_pending(), when.not_ended()]
         if form == "first":
             guards.append(no_signals())
             changes[0] = fill(TaskRow.signals, "signals")
@@ -235,9 +230,12 @@ def send(
             return Sent(loaded(model, stored), _EFFECTS[form], will_be_read=True)
         row = _of_round(model, task_id, name, row, of_round)
         first = (row.signals or {}).get(name)
+        if first is not None and first.token == token:
+            return Sent(row, _EFFECTS[form], will_be_read=True)
+        if end_of(row.status) == "cancelled":
+            return Sent(row, "cancelled", will_be_read=False)
         if first is not None:
-            effect = _EFFECTS[form] if first.token == token else _repeated(row, name, first, text, key)
-            return Sent(row, effect, will_be_read=True)
+            return Sent(row, _repeated(row, name, first, text, key), will_be_read=True)
         if name in (row.missed_signals or ()):
             return _late(row, name)
         form, now = _next_form(row, name), max(clock.now(), row.update_time)
@@ -308,7 +306,7 @@ def _next_form(row: TaskRow, name: str) -> str:
             return "more"
         has_begun = any(row.status in codes.own and row.status != codes.pending for codes in row.tracker.steps)
         return "last" if not has_begun and row.due_time in {clock.NEVER, row.wait_until} else "late"
-    if row.status == END:
+    if end_of(row.status):
         raise TaskAlreadySucceededError(f"{described}: it has succeeded", task_id=row.task_id, task=row)
     if "queued" in row._row_state.stored:
         raise TaskNotReadyError(

@@ -14,7 +14,7 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.exceptions import TaskNotReadyError
 from pynamodb_tracker.features.signals import not_received
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.status import END
+from pynamodb_tracker.status import end_of
 from pynamodb_tracker.writes.conditions import Guard
 from pynamodb_tracker.writes.lock import Journal
 from pynamodb_tracker.writes.participants import Participant
@@ -94,5 +94,5 @@ class Waits(Participant):
             success.add(**dict.fromkeys(sorted(_OF_WAIT & row._row_state.stored.keys())))
         known = row.missed_signals or frozenset()
         missed = (known | self.claimed) - self.names
-        if missed != known and run.next_code != END:
+        if missed != known and not end_of(run.next_code):
             success.add(missed_signals=missed or None)

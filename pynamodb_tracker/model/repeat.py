@@ -26,8 +26,8 @@ _LONGEST_GAP = timedelta(hours=25)
 """A zone that moved across the date line skipped a day."""
 _MOMENT = timedelta(microseconds=1)
 
-OUTCOMES = ("succeeded", "failed", "skipped", "ignored")
-"""It succeeded, its last attempt failed, a later run found no attempt left, or a person ignored it."""
+OUTCOMES = ("succeeded", "failed", "skipped", "ignored", "cancelled")
+"""It succeeded, its last attempt failed, a later run found no attempt left, or a person ignored or cancelled it."""
 
 
 class Occurrence(NamedTuple):

@@ -20,6 +20,7 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.exceptions import TaskFormatError
 from pynamodb_tracker.model.again import PendingRequest
+from pynamodb_tracker.model.cancelled import CancelledAttribute
 from pynamodb_tracker.model.data import DataAttribute
 from pynamodb_tracker.model.failure_log import ErrorsAttribute
 from pynamodb_tracker.model.recent_ends import End, decode_ends, encode_ends
@@ -53,7 +54,7 @@ from pynamodb_tracker.model.serialization import (
 )
 from pynamodb_tracker.model.signals import ReceivedSignal, decode_answers, encode_answers
 from pynamodb_tracker.model.worker_name import this_worker
-from pynamodb_tracker.status import END
+from pynamodb_tracker.status import end_of
 
 if TYPE_CHECKING:
     from pynamodb_tracker.model.repeat import LastRun, Repeat
@@ -144,8 +145,8 @@ class TaskRow(Model):
     """The last failures, oldest first. If they do not fit into the row, they come from the log item."""
     last_error = cast("Attribute[str | None]", UnicodeAttribute(null=True))
     """The last failure on one line, for the index."""
-    cancel_time = cast("Attribute[datetime | None]", TimeAttribute(null=True))
-    """When a person cancelled the task. Only a reopen lets it start again."""
+    cancelled = CancelledAttribute()
+    """Who cancelled the task, when, why and at which step. Only a reopen removes it."""
     format_version = IntegerAttribute(attr_name="v")
     """The row's format since its creation."""
     round = TokenAttribute(null=True)
@@ -199,7 +200,7 @@ class TaskRow(Model):
     trace: Coded[dict[str, str] | None] = Coded(STRING, encode_trace, decode_trace)
     """Where the task came from, according to the creator's tracing."""
     expire_time = cast("Attribute[datetime | None]", TTLAttribute(null=True))
-    """When the table may delete the finished task, if the use case has `keep_for` or `keep_ignored_for`."""
+    """When the table may delete the finished task, if the use case keeps it for a limited time."""
 
     status_index = StatusIndex()
 
@@ -448,7 +449,7 @@ def damages_of(row: TaskRow) -> dict[str, Exception]:
 def _find_missing(row: TaskRow) -> list[str]:
     values, status = row.attribute_values, row.status
     missing = [name for name in _REQUIRED if name not in values]
-    if "status_key" not in values and status != END:  # queries would not find it
+    if "status_key" not in values and end_of(status) != "succeeded":  # queries would not find it
         missing.append("status_key")
     for name, needed in _REQUIRED_WITH.items():
         if name in values:

@@ -19,7 +19,7 @@ from pynamodb.models import Model
 from pynamodb_tracker.arguments import LONGEST, check_flags, did_you_mean, shown, written_as
 from pynamodb_tracker.dynamodb.connection import SharedConnection
 from pynamodb_tracker.exceptions import DefinitionError
-from pynamodb_tracker.status import END, Codes, name_of
+from pynamodb_tracker.status import CANCELLED, END, Codes, end_of, name_of
 
 SEPARATOR = "#"
 _LANE = "u"
@@ -49,6 +49,7 @@ class UseCase(UnicodeAttribute):
         keep_for: How long a task stays in the table after its last step has succeeded, by default forever. This sets
             the row's time to live.
         keep_ignored_for: The same for ignored tasks. They wait for a person, so the default is forever.
+        keep_cancelled_for: The same for cancelled tasks, by default `keep_for`.
         max_inline_data: The most bytes of JSON that `data` takes in the row. Larger data goes to overflow chunks, so
             that it does not make status changes more expensive.
         index_succeeded: Whether finished tasks stay in the index. False saves a write unit per task, but queries and
@@ -74,6 +75,7 @@ class UseCase(UnicodeAttribute):
         read_shards: int | None = None,
         keep_for: timedelta | None = None,
         keep_ignored_for: timedelta | None = None,
+        keep_cancelled_for: timedelta | None = None,
         max_inline_data: int = 1024,
         index_succeeded: bool = True,
         pausable: bool | None = None,
@@ -87,6 +89,7 @@ class UseCase(UnicodeAttribute):
         self.read_shards = status_shards if read_shards is None else read_shards
         self.keep_for = keep_for
         self.keep_ignored_for = keep_ignored_for
+        self.keep_cancelled_for = keep_for if keep_cancelled_for is None else keep_cancelled_for
         self.max_inline_data = max_inline_data
         self.index_succeeded = index_succeeded
         self.pausable = pausable
@@ -116,7 +119,7 @@ class UseCase(UnicodeAttribute):
         ):
             yield f"UseCase({name!r}): the name needs 1 to {_LONGEST} bytes and no {SEPARATOR!r}"
         yield from self._mistakes_in_shards()
-        for option in ("keep_for", "keep_ignored_for"):
+        for option in ("keep_for", "keep_ignored_for", "keep_cancelled_for"):
             time = given[option]
             if time is not None and not (isinstance(time, timedelta) and timedelta(0) < time <= LONGEST):
                 limits = f"a timedelta above zero, at most {LONGEST.days} days"
@@ -143,7 +146,7 @@ class UseCase(UnicodeAttribute):
     @property
     def has_expiry(self) -> bool:
         """Whether any task gets a time to live when it ends."""
-        return self.keep_for is not None or self.keep_ignored_for is not None
+        return {self.keep_for, self.keep_ignored_for, self.keep_cancelled_for} != {None}
 
     def status_key(self, code: int, task_id: str) -> str:
         """Return a task's index hash key in a state. The shard depends only on the task id."""
@@ -228,11 +231,11 @@ class Schema:
         self.awaited = awaited
         """Stored names of signals that its tasks may wait for."""
         self.steps = tuple(steps)
-        self.ends = frozenset({END, *(codes.ignored for codes in self.steps)})
+        self.ends = frozenset({END, CANCELLED, *(codes.ignored for codes in self.steps)})
+        """The codes of finished tasks: succeeded at the last step, cancelled, or ignored."""
         waiting = (code for codes in self.steps for code in (codes.pending, codes.failed))
         self.lane_codes = frozenset(waiting if use_case is not None and use_case.urgent else ())
         """The states whose urgent tasks are in the urgent lane, a shard of its own."""
-        """The codes of finished tasks: succeeded at the last step, or ignored."""
 
     @property
     def has_table(self) -> bool:
@@ -304,7 +307,7 @@ class Schema:
         return {"task_id": {"S": task_id}, "use_case_id": {"S": self.use_case.name}}
 
     def ends_at(self, code: int) -> bool:
-        """Return whether a task in this state is finished: succeeded at its last step, or ignored."""
+        """Return whether a task in this state is finished: succeeded at its last step, cancelled, or ignored."""
         return code in self.ends
 
     def check_urgent(self, urgent: object) -> None:
@@ -341,18 +344,22 @@ class Schema:
 
     def is_indexed(self, code: int) -> bool:
         """Return whether tasks in this state are indexed."""
-        return code != END or self.use_case.index_succeeded
+        return end_of(code) != "succeeded" or self.use_case.index_succeeded
 
     def kept_for(self, code: int) -> timedelta | None:
         """Return how long to keep a task that ended in this state. None means forever, or not an end."""
-        if code == END:
-            return self.use_case.keep_for
+        if end := end_of(code):
+            return self.use_case.keep_for if end == "succeeded" else self.use_case.keep_cancelled_for
         return self.use_case.keep_ignored_for if code in self.ends else None
 
     def expiry_of(self, code: int, now: datetime) -> str | None:
         """Return the stored time to live for a task that enters this state now, or None."""
         kept_for = self.kept_for(code)
         return None if kept_for is None else str(int((now + kept_for).timestamp()))
+
+    def step_named_by(self, number: int) -> str:
+        """Return the name of the step with this number, or else the number."""
+        return next((codes.step for codes in self.steps if codes.pending == number), str(number))
 
     def name_of(self, code: int) -> str:
         """Return a state in words, such as `ship pending`."""

@@ -13,7 +13,7 @@ from pynamodb_tracker.model.hydration import rows_to_show
 from pynamodb_tracker.model.overflow import RowKey
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.presentation.task_facts import GAVE_UP, UNKNOWN, name_of
-from pynamodb_tracker.status import Status
+from pynamodb_tracker.status import Status, end_of
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.task.task import Task
 
@@ -33,19 +33,21 @@ class Child:
     task_id: str
     state: str
     needs_person: bool
-    """Whether it is ignored, so that a person has to reopen or delete it."""
+    """Whether it is ignored or cancelled, so that a person has to reopen or delete it."""
 
     @classmethod
     def of(cls, row: TaskRow) -> Child:
         """Return the child of a row. The program may not declare its use case."""
         if not isinstance(row, Task) or not row.tracker.steps:
             return cls(row.use_case_id, row.task_id, f"{UNKNOWN}.{row.status or 0}", needs_person=False)
-        return cls(row.use_case_id, row.task_id, name_of(row.state), row.state.status is Status.IGNORED)
+        needs_person = row.state.status is Status.IGNORED or end_of(row.status) == "cancelled"
+        return cls(row.use_case_id, row.task_id, name_of(row.state), needs_person)
 
     @property
     def words(self) -> str:
         """Its state for people."""
-        return f"{self.state.removesuffix('.ignored')} {GAVE_UP}" if self.needs_person else self.state
+        step, _, status = self.state.rpartition(".")
+        return f"{step} {GAVE_UP}" if status == Status.IGNORED else self.state
 
     def __str__(self) -> str:
         return f"{self.use_case} {self.task_id}: {self.words}"
@@ -59,7 +61,7 @@ class Family:
     unlisted: int
     """How many more tasks it waits for, without a list of them."""
     blockers: Sequence[Child]
-    """Ignored tasks among the children, their children, and so on."""
+    """Ignored and cancelled tasks among the children, their children, and so on."""
 
     @property
     def blocked_by(self) -> str | None:
@@ -69,7 +71,8 @@ class Family:
         names = [f"{each.use_case} {each.task_id}" for each in self.blockers[:_MOST_NAMED]]
         if (more := len(self.blockers) - _MOST_NAMED) > 0:
             names.append(f"{more} more")
-        return f"{' and '.join(filter(None, (', '.join(names[:-1]), names[-1])))}, which gave up"
+        ends = {"ended as cancelled" if each.state == "cancelled" else GAVE_UP for each in self.blockers}
+        return f"{' and '.join(filter(None, (', '.join(names[:-1]), names[-1])))}, which {' or '.join(sorted(ends))}"
 
     def as_json(self) -> dict[str, Any]:
         """Return the family for programs."""
@@ -80,7 +83,7 @@ class Family:
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """A task that waits for an ignored one."""
+    """A task that waits for an ignored or cancelled one."""
 
     step: BoundStep[Any]
     task_id: str
@@ -143,7 +146,7 @@ def families_of(tasks: Sequence[TaskRow], most: int) -> dict[RowKey, Family]:
 
 
 def _blockers(key: RowKey, known: Mapping[RowKey, Children]) -> Iterator[Child]:
-    """Yield the ignored tasks below a task. In a damaged table, references may form a circle."""
+    """Yield the ignored and cancelled tasks below a task. In a damaged table, references may form a circle."""
     left, seen = [key], {key}
     while left:
         for row in known.get(left.pop(0), Children((), 0)).tasks:

@@ -26,7 +26,7 @@ from pynamodb_tracker.model.row import Membership, TaskRow, damages_of, membersh
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.errors import one_line
 from pynamodb_tracker.presentation.text import between, count, moment, span, stamp, took_in_words
-from pynamodb_tracker.status import Status
+from pynamodb_tracker.status import Status, end_of
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
@@ -61,7 +61,7 @@ def location(model: type[Task]) -> str:
 
 def name_of(state: State[Any]) -> str:
     """Return the name of a state as commands take it: `ship.failed`, or `unknown.77` for a code that no step has."""
-    return f"{state.step}.{state.status}" if state.status else f"{UNKNOWN}.{state.code}"
+    return f"{state.step}.{state.status}" if state.status else end_of(state.code) or f"{UNKNOWN}.{state.code}"
 
 
 def in_words(state: State[Any]) -> str:
@@ -98,8 +98,8 @@ def what_comes_next(
 
     `blocked_by` comes from its `Family`. `paused` is whether its step is paused.
     """
-    if step is None:
-        return "nothing: no step declares its state"
+    if step is None or end_of(task.status) == "cancelled":
+        return f"nothing: {'it was cancelled' if end_of(task.status) else 'no step declares its state'}"
     match task.state.status:
         case Status.SUCCEEDED | Status.IGNORED as status:
             return "nothing: it is done" if status is Status.SUCCEEDED else "waits for someone to reopen it"
@@ -148,9 +148,14 @@ def _with_times(values: Mapping[str, Any]) -> dict[str, Any]:
 def relations_as_json(task: Task) -> dict[str, Any]:
     """Return the optional fields of a task that are set: its group, its rule, what it waits for, and so on."""
     names = "group group_number turn_due_time blockers waits_for wait_until occurrence occurrence_count extra_time"
-    names += " request_count cancel_time trace urgent postpone_count"
+    names += " request_count trace urgent postpone_count"
     found = {name: getattr(task, name) for name in names.split()}
-    found |= {"repeat": rule_of(task), "queued": asked_again(task), **signals_of(task)}
+    found |= {
+        "cancelled": cancelled_as_json(task),
+        "repeat": rule_of(task),
+        "queued": asked_again(task),
+        **signals_of(task),
+    }
     found |= {"skipped_steps": skipped_steps(task) or None, "parts_done": parts_done(task) or None}
     found |= {"last_run": last_run_as_json(task), "missed_signals": sorted(task.missed_signals or ()) or None}
     found["recent_ends"] = [
@@ -163,6 +168,14 @@ def relations_as_json(task: Task) -> dict[str, Any]:
         if (other := _referred(task, name)) is not None:
             found[name] = {"use_case": other.use_case, "task_id": other.task_id}
     return {name: value for name, value in found.items() if value is not None}
+
+
+def cancelled_as_json(task: Task) -> dict[str, Any] | None:
+    """Return how a task was cancelled, as JSON, or None."""
+    if (record := task.cancelled) is None:
+        return None
+    step = task.tracker.step_named_by(record.step)
+    return {"step": step, "time": stamp(record.time), "by": record.by, "reason": record.reason}
 
 
 def recent_ends(task: Task) -> list[tuple[str, End]]:
@@ -194,9 +207,8 @@ def round_of_task(task: Task) -> dict[str, Any]:
         if number in names:
             once.setdefault(names[number], {})[part] = exact_json.loads(text)
     found = {"checkpoints": once, "skipped_steps": skipped_steps(task), "postpone_count": task.postpone_count}
+    found["cancelled"] = cancelled_as_json(task)
     found["missed_signals"] = sorted(task.missed_signals or ())
-    if task.cancel_time is not None:
-        found["cancel_time"] = stamp(task.cancel_time)
     first = task.first_failure
     numbers = (codes.pending for codes in task.tracker.steps if codes.step == task.state.step)
     if (time := next((first_failure(first, number, round_of(task)) for number in numbers), None)) is not None:
@@ -229,8 +241,10 @@ def relations_in_words(task: Task) -> Iterator[tuple[str, str]]:
 
 
 def _of_round_in_words(task: Task) -> Iterator[tuple[str, str]]:
-    if (cancelled := task.cancel_time) is not None:
-        yield "cancelled", f"{moment(cancelled)}; only reopen lets it start again"
+    if (record := task.cancelled) is not None:
+        why = f": {record.reason}" if record.reason else ""
+        step = task.tracker.step_named_by(record.step)
+        yield "cancelled", f"at {step} by {record.by}, {moment(record.time)}{why}"
     if (postponed := task.postpone_count) is not None:
         yield "postponed", f"{postponed:,} times, without using up an attempt"
     if (released := task.release_count) is not None:

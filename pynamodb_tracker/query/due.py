@@ -28,7 +28,7 @@ V = TypeVar("V")
 _LOCKS = 20
 """About how many index entries of locks cost half a read unit."""
 
-_COMMANDS = ("ignored", "reopened", "unlocked")
+_COMMANDS = ("ignored", "cancelled", "reopened", "unlocked")
 """The types of entries that commands leave in `errors`."""
 
 

@@ -170,7 +170,7 @@ class BoundStep(StepCommands[T]):
 
         Raises:
             TaskNotStartableError: As a subclass: TaskNotFoundError, TaskNotReadyError, TaskLockedError,
-                TaskAlreadySucceededError, TaskIgnoredError or ConcurrencyLimitReachedError.
+                TaskAlreadySucceededError, TaskIgnoredError, TaskCancelledError or ConcurrencyLimitReachedError.
             NestedConcurrencyLimitError: The step has a limit, and the block around this has a slot of one.
 
         Examples:

@@ -41,6 +41,8 @@ class Step:
             is ignored without it.
         branch: No success leads to a branch step by itself. A run chooses it by `ctx.go_to`, and its success is the end
             of the task. Branch steps have the highest numbers.
+        on_cancel: `cancel` moves tasks to this branch step, which leads them to their end as cancelled. A use case has
+            at most one.
         concurrency_limit: At most as many tasks run at the same time, in all programs, as it has slots.
 
     Raises:
@@ -63,6 +65,7 @@ class Step:
         also_from: States = (),
         when_ignored: Callable[[Any, Callable[..., None]], object] | None = None,
         branch: bool = False,
+        on_cancel: bool = False,
         concurrency_limit: ConcurrencyLimit | None = None,
     ) -> None:
         if concurrency_limit is not None and not hasattr(concurrency_limit, "slots"):
@@ -80,6 +83,7 @@ class Step:
         self.also_from = also_from
         self.when_ignored = when_ignored
         self.branch = branch
+        self.on_cancel = on_cancel
         self.concurrency_limit = concurrency_limit
         self.pending = DeclaredState(self, Status.PENDING)
         """Pending at this step, for `also_from` of another one."""

@@ -13,7 +13,7 @@ from pynamodb_tracker import arguments, clock, query, transitions
 from pynamodb_tracker.exceptions import ConcurrencyLimitReachedError, StepPausedError, TaskError, TaskNotStartableError
 from pynamodb_tracker.execution.retry_policy import RetryPolicy
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.status import Codes, Status
+from pynamodb_tracker.status import Codes, Status, end_of
 from pynamodb_tracker.step.state import State, window
 from pynamodb_tracker.work.listeners import tell_created
 from pynamodb_tracker.writes import refusals
@@ -35,6 +35,7 @@ class DeclaredStep(RetryPolicy, Protocol):
     max_attempts: int
     lock_for: timedelta
     when_ignored: Callable[[Any, Callable[..., None]], object] | None
+    on_cancel: bool
     concurrency_limit: ConcurrencyLimit | None
 
 
@@ -275,6 +276,8 @@ class StepDefinition(Generic[T]):
             code = self._code_of(state)
             if code not in self.states:
                 raise ValueError(f"also_from has {state!r}, which is no state of {self.model.__name__}")
+            if end_of(code) == "cancelled":
+                raise ValueError(f"also_from has {state!r}: only {self.model.__name__}.reopen(id) lets it start again")
             if self.states[code].status is Status.IN_PROGRESS:
                 raise ValueError(f"also_from has {self.states[code]}: a task in progress belongs to its worker")
             codes.add(code)

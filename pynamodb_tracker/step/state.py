@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
 from pynamodb_tracker import clock, strict_json
 from pynamodb_tracker import query as index
@@ -17,9 +17,10 @@ from pynamodb_tracker.clock import stamp
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.query import Count
-from pynamodb_tracker.status import Status
+from pynamodb_tracker.status import Status, end_of
 
 if TYPE_CHECKING:
+    from pynamodb_tracker.model.cancelled import CancelRecord
     from pynamodb_tracker.step.index_page import IndexPage
 
 T = TypeVar("T", bound=TaskRow)
@@ -58,7 +59,7 @@ class State(Generic[T]):
         self.step = step
         """The name of the step."""
         self.status = status
-        """The status, or None for a code that no step declares."""
+        """The status, or None for cancelled tasks and for a code that no step declares."""
         self.code = code
         """The stored integer."""
         self.use_case_id = model.tracker.use_case.name if use_case_id is None else use_case_id
@@ -204,10 +205,20 @@ class State(Generic[T]):
         return hash((self.use_case_id, self.code))
 
     def __str__(self) -> str:
-        return f"{self.step} {self.status}" if self.status else f"unknown {self.code}"
+        return f"{self.step} {self.status}" if self.status else end_of(self.code) or f"unknown {self.code}"
 
     def __repr__(self) -> str:
         return f"<State {self.model.__name__} {self} ({self.code})>"
+
+
+class CancelledOf(Protocol):
+    """The type of `cancelled`: the state of cancelled tasks of a class, and how a task was cancelled."""
+
+    @overload
+    def __get__(self, instance: None, owner: type[T]) -> State[T]: ...
+
+    @overload
+    def __get__(self, instance: TaskRow, owner: Any) -> CancelRecord | None: ...
 
 
 def cursor_of(scan_id: list[Any], at: object) -> str:

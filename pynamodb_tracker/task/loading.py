@@ -6,20 +6,20 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
-from pynamodb.constants import LIST, NUMBER, STRING, STRING_SET
+from pynamodb.constants import LIST, MAP, NUMBER, STRING, STRING_SET
 
-from pynamodb_tracker import clock, transitions
+from pynamodb_tracker import transitions
 from pynamodb_tracker.arguments import check_group, check_task_id
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.features.checkpoints import DoneParts, result_text
 from pynamodb_tracker.features.postponing import first_failure_text
-from pynamodb_tracker.status import Status
+from pynamodb_tracker.model.cancelled import CancelRecord
 from pynamodb_tracker.step.signal import signal_named
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.writes.lock import new_token
 
-OF_ROUND = ("checkpoints", "skipped_steps", "postpone_count", "first_failure", "cancel_time", "missed_signals")
+OF_ROUND = ("checkpoints", "skipped_steps", "postpone_count", "first_failure", "cancelled", "missed_signals")
 """Attributes of the current round of a task."""
 
 
@@ -77,10 +77,13 @@ def _round_attributes(model: type[Task], state: State[Any] | None, left: Mapping
         also["first_failure"] = {STRING: first_failure_text(left["first_failure"], number, creation)}
     if missed := left.get("missed_signals"):
         also["missed_signals"] = {STRING_SET: sorted(missed)}
-    if "cancel_time" in left:
-        if state is None or state.status is not Status.IGNORED:
-            raise ValueError("cancel_time: only an ignored task is cancelled: give it the state ignored of its step")
-        also["cancel_time"] = {STRING: clock.stamp(left["cancel_time"])}
+    if cancelled := left.get("cancelled"):
+        is_branch = state is not None and any(each.branch and state.code in each.own for each in model.tracker.steps)
+        if state != model.cancelled and not is_branch:
+            raise ValueError("a cancelled task has the state cancelled, or is at a branch step")
+        time = datetime.fromisoformat(cancelled["time"])
+        record = CancelRecord(_number_of(model, cancelled["step"]), time, cancelled["by"], cancelled["reason"])
+        also["cancelled"] = {MAP: record.stored()}
     return also
 
 

@@ -19,7 +19,7 @@ from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.schema import Schema, Table, UseCase
 from pynamodb_tracker.model.serialization import of_default
 from pynamodb_tracker.model.signals import SignalName
-from pynamodb_tracker.status import END, HIGHEST, LOWEST, SPACING, Codes, Status
+from pynamodb_tracker.status import CANCELLED, END, HIGHEST, LOWEST, SPACING, Codes, Status
 from pynamodb_tracker.step import BoundStep, State, Step
 from pynamodb_tracker.step.definition import StepDefinition
 from pynamodb_tracker.step.signal import Signal, signals_in
@@ -35,8 +35,6 @@ _PARAMETERS_OF_CREATE = frozenset(
 )
 """Parameters of `create`, similar methods, and PynamoDB's constructor, which no attribute can be called."""
 
-_KEPT_FOR_LATER = frozenset({"cancelled"})
-"""Names for a state and tracker attributes of later versions."""
 
 _ROUND = (100, 50, 10, 5, 1)  # units of step numbers
 _MOST_ATTEMPTS = 2**63 - 1
@@ -140,6 +138,7 @@ def _declare_use_case(model: type[TaskRow], declared: dict[str, Any]) -> None:
     )
     states = {code: State(model, each.step, status, code) for each in codes for code, status in each.own.items()}
     states[END] = State(model, plain[-1].name, Status.SUCCEEDED, END)
+    states[CANCELLED] = State(model, "", None, CANCELLED)
     definitions = [StepDefinition(model, step, each, states) for step, each in zip(steps, codes, strict=True)]
     bound = {step.name: BoundStep(of) for step, of in zip(steps, definitions, strict=True)}
     model._bound_steps, model._states = bound, states  # noqa: SLF001 - the metaclass makes them
@@ -165,11 +164,6 @@ def _mistakes_in_names(base: type[TaskRow], declared: Mapping[str, Any]) -> Iter
     for name, value in declared.items():
         if name in (base.tracker_attributes | {"data", "tracker"}) - {"use_case_id"}:
             yield f".{name} clashes with a name of the model: choose another one, such as my_{name}"
-        if name in _KEPT_FOR_LATER:
-            yield (
-                f".{name} is reserved for later versions: use another Python name. An attribute also needs another "
-                f'stored name, as in my_{name} = UnicodeAttribute(attr_name="my_{name}")'
-            )
         if isinstance(value, Attribute | Signal | BoundStep | Step | Index):
             yield from _mistakes_in_name(base, name, value, is_users=name in users)
 
@@ -214,8 +208,6 @@ def _mistakes_in_attributes(model: type[TaskRow]) -> Iterator[str]:
                 f".{name} has the attr_name {shown(attribute.attr_name)}, which cannot be stored: write one of at most "
                 f"{_LONGEST_NAME:,} bytes, without [ and ]"
             )
-        elif attribute.attr_name in _KEPT_FOR_LATER:
-            yield f".{name} is stored as {attribute.attr_name!r}, which later versions use: write another attr_name"
         elif is_reserved(attribute.attr_name):
             yield f".{name} is stored as {attribute.attr_name!r}, which steps use: write another attr_name"
         elif isinstance(attribute, DiscriminatorAttribute):
@@ -292,6 +284,8 @@ def _mistakes_in_signals(signals: Sequence[Signal]) -> Iterator[str]:
 def _mistakes_in_steps(steps: Sequence[Step]) -> Iterator[str]:
     if not steps:
         yield " has no step: write, for example, ship = Step(100)"
+    elif [step.on_cancel for step in steps].count(True) > 1:
+        yield " has two steps with on_cancel=True: write it for the one to which cancel moves its tasks"
     elif all(step.branch for step in steps):
         yield f" has only branch steps: declare the step from which a run chooses {steps[0].name}"
     for place, step in enumerate(steps):
@@ -355,6 +349,15 @@ def _roundest(lowest: int, highest: int) -> int:
     return min(numbers, key=lambda number: abs(2 * number - lowest - highest))
 
 
+def _mistakes_in_flags(step: Step) -> Iterator[str]:
+    flags: dict[str, object] = {"branch": step.branch, "on_cancel": step.on_cancel}
+    for name, given in flags.items():
+        if not isinstance(given, bool):
+            yield f"{name}={shown(given)}; write True or False"
+    if step.on_cancel is True and not step.branch:
+        yield "on_cancel=True; write branch=True, on_cancel=True"
+
+
 def _mistakes_in_settings(step: Step) -> Iterator[str]:
     delay: object = step.retry_delay
     if type(step.max_attempts) is not int or not 1 <= step.max_attempts <= _MOST_ATTEMPTS:
@@ -370,9 +373,7 @@ def _mistakes_in_settings(step: Step) -> Iterator[str]:
         isinstance(kind, type) and issubclass(kind, BaseException) for kind in step.give_up_on
     ):
         yield f"give_up_on={step.give_up_on!r}; write a tuple of exception classes, (AddressUnknown,)"
-    branch: object = step.branch
-    if not isinstance(branch, bool):
-        yield f"branch={shown(branch)}; write True or False"
+    yield from _mistakes_in_flags(step)
     if step.when_ignored is not None:
         try:
             check_parameters(step.when_ignored, "task", "create")

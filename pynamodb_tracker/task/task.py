@@ -22,6 +22,7 @@ from pynamodb_tracker.arguments import (
     check_task_id,
     check_task_ids,
     check_threads,
+    check_time,
     shown,
     written_as,
 )
@@ -41,8 +42,10 @@ if TYPE_CHECKING:
     from pynamodb_tracker.features.merges import Merged
     from pynamodb_tracker.model.repeat import Repeat
     from pynamodb_tracker.model.signals import SignalName
-    from pynamodb_tracker.task.cancelling import Cancellation
+    from pynamodb_tracker.status import Codes
+    from pynamodb_tracker.step.state import CancelledOf
     from pynamodb_tracker.task.group import Group, GroupOf
+    from pynamodb_tracker.transitions.cancelling import Cancellation
     from pynamodb_tracker.work.outcomes import Report
 
 
@@ -73,7 +76,9 @@ class Task(GuardedRow, metaclass=TaskMeta):
         return f"<{type(self).__name__} {row.task_id!r} {state}, attempt {row.attempt}{note}>"
 
     if TYPE_CHECKING:
-        group: GroupOf  # the attribute of the row, which is also called on the class
+        # Attributes of the row that mean something else on the class.
+        cancelled: CancelledOf
+        group: GroupOf
 
     @property
     def state(self) -> State[Self]:
@@ -136,7 +141,8 @@ class Task(GuardedRow, metaclass=TaskMeta):
         Args:
             task_id: The id, which is unique within the use case.
             due_time: The earliest time at which it may start, or how long from now that is.
-            state: Another state to begin in, for tasks from elsewhere.
+            state: Another state to begin in, for tasks from elsewhere. In `Order.cancelled`, it has no reason, and was
+                cancelled at the first step.
             group: A name of 1 to 1024 bytes. Tasks of one group run one at a time, in the order of their creation.
             repeat: A rule. The task is due at its first occurrence, and again after each success. One more request
                 lists it for the page.
@@ -160,6 +166,10 @@ class Task(GuardedRow, metaclass=TaskMeta):
             raise ValueError("a task that repeats begins at its first step: leave state out")
         code = None if state is None else cls._code_to_begin_in(state, due_time, group)
         also = None
+        if state is not None and state == cls.cancelled:
+            from pynamodb_tracker.transitions.cancelling import record_of_new  # noqa: PLC0415 - few programs need it
+
+            also = record_of_new(cls)
         if wait_for is not None or until is not None:
             from pynamodb_tracker.features.signals import awaiting  # noqa: PLC0415 - few cold starts need it
 
@@ -195,6 +205,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
           success. Later requests are merged with that one.
         - Succeeded: the task starts over, and the given attributes replace the old ones.
         - Ignored: the task keeps the request (`effect` is "ignored"), but runs only after a reopen.
+        - Cancelled: nothing changes (`effect` is "cancelled").
 
         This takes one request if it creates the task or changes nothing, otherwise two. If a request gets no response,
         and the row cannot show whether it was applied, PynamoDB's error is raised.
@@ -384,36 +395,93 @@ class Task(GuardedRow, metaclass=TaskMeta):
     @classmethod
     @written_as('{0.__name__}.cancel("o-1", reason="the customer moved away")')
     def cancel(
-        cls, /, task_id: str, *, reason: str, by: str | None = None, children: bool = False, even_in_group: bool = False
+        cls,
+        /,
+        task_id: str,
+        *,
+        reason: str,
+        by: str | None = None,
+        children: bool = False,
+        go_to: BoundStep[Self] | None = None,
+        even_running: bool = False,
     ) -> Cancellation[Self]:
-        """Ignore a task at whichever step it is, running or not, with the reason in its `errors`.
+        """End a task at whichever step it is, or let a branch step lead it to that end, such as a refund.
 
-        Cancelling it again is safe. From then on, nothing of its run is recorded, and no step begins until a `reopen`,
-        not even by `also_from`. A running block is not stopped. A task of a group hands on its turn. A task that moves
-        to its next step in the meantime is ignored there. This takes two requests if nothing intervenes.
+        Only `reopen` lets it start again, and cancelling it again is safe. The task no longer waits for anything, and
+        hands on the turn of its group. A task that moves to its next step in the meantime is cancelled there. This
+        takes two requests if nothing intervenes.
 
         Args:
             task_id: The id of the task.
-            reason: Why, for its `errors`.
+            reason: Why. It is kept in `task.cancelled` and in `errors`.
             by: Who cancels it, as in `ignore`.
-            children: Also cancel the tasks that it waits for, and those that they wait for, even if the task was
-                ignored before. This takes two more requests per level, and two per child.
-            even_in_group: Needed for a running task of a group, because the next task starts while its block may still
-                run.
+            children: Also cancel the tasks that it waits for, and those that they wait for, each to its own
+                `on_cancel` step. One transaction cancels up to 100 tasks, or else nothing. In a group, a task takes
+                the place of four. Beyond that, or with two tasks of one group, the deepest are cancelled first and the
+                task itself last, one by one.
+            go_to: A branch step, such as `Order.refund`, by default the step with `on_cancel`. The task is pending
+                there. After its success, the task ends as cancelled.
+            even_running: Also if a worker is running one of the tasks. Nothing more of its run is recorded, but its
+                block is not stopped. In a group, the next task starts in the meantime.
 
         Raises:
+            TaskLockedError: A worker is running one of the tasks.
             TaskAlreadySucceededError: The task has ended.
             TaskNotFoundError: There is no such task.
+            TrackerError: The children cannot all be cancelled: some are not listed, or this program does not declare
+                their use case. Nothing was changed, or a note says which tasks are cancelled.
 
         Examples:
             >>> Order.cancel("o-2", reason="the customer moved away", by="ada")
         """
-        from pynamodb_tracker.task.cancelling import cancel  # noqa: PLC0415 - few cold starts need it
+        from pynamodb_tracker.transitions import cancelling  # noqa: PLC0415 - few cold starts need it
 
         reason, by = check_reason(reason), check_name("by", by)
         task_id = check_task_id(task_id)
-        check_flags(children=children, even_in_group=even_in_group)
-        return cancel(cls, task_id, reason, by, children=children, even_in_group=even_in_group)
+        check_flags(children=children, even_running=even_running)
+        codes = None if go_to is None else cls._branch_to_go_to(go_to)
+        return cancelling.cancel(cls, task_id, cancelling.Cancel(reason, by, children, codes, even_running))
+
+    @classmethod
+    def _branch_to_go_to(cls, step: BoundStep[Any]) -> Codes:
+        given: object = step
+        codes = given._definition.codes if isinstance(given, BoundStep) else None
+        if codes is None or codes not in cls.tracker.steps or not codes.branch:
+            raise ValueError(f"go_to takes a branch step of {cls.__name__}, not {shown(step)}")
+        return codes
+
+    @classmethod
+    def reopen(
+        cls,
+        /,
+        task_id: str,
+        *,
+        by: str | None = None,
+        due_time: datetime | None = None,
+        clear_checkpoints: bool = False,
+        urgent: bool = False,
+    ) -> Self:
+        """Reopen a task at the step at which it was cancelled, has failed or is ignored, and return it.
+
+        The arguments are those of a step's `reopen`. A task that has gone to a branch step after `cancel`, and is still
+        there, remains cancelled.
+
+        Raises:
+            TaskNotStartableError: The task is in another state.
+            TaskNotFoundError: There is no such task.
+
+        Examples:
+            >>> Order.cancel("o-2", reason="the customer moved away")
+            >>> Order.reopen("o-2", by="ada")
+        """
+        from pynamodb_tracker.transitions import cancelling  # noqa: PLC0415 - as above
+
+        task_id, by = check_task_id(task_id), check_name("by", by)
+        check_flags(clear_checkpoints=clear_checkpoints)
+        cls.tracker.check_urgent(urgent)
+        options = {"clear_checkpoints": clear_checkpoints, "urgent": urgent}
+        reopened: Self = cancelling.reopen(cls, task_id, by, check_time("due_time", due_time), **options)
+        return reopened
 
     @classmethod
     def delete_task(cls, /, task_id: str) -> None:
@@ -508,8 +576,14 @@ class Task(GuardedRow, metaclass=TaskMeta):
     @classmethod
     @async_version_of(cancel)
     def acancel(cls, /, *args: Any, **options: Any) -> Cancellation[Self]:
-        """Ignore a task, as `cancel` does. Once cancelled itself, it cancels no more children."""
+        """Cancel a task, as `cancel` does. Once cancelled itself, it cancels no more children."""
         return cls.cancel(*args, **options)
+
+    @classmethod
+    @async_version_of(reopen)
+    def areopen(cls, /, *args: Any, **options: Any) -> Self:
+        """Reopen a task, as `reopen` does."""
+        return cls.reopen(*args, **options)
 
     @classmethod
     @async_version_of(delete_task)

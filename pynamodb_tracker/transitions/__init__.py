@@ -13,18 +13,20 @@
 | release | in_progress → pending | the same |
 | commit | in_progress → succeeded, or unchanged, together with the user's writes | the same, and a later save |
 | extend, save | in_progress → in_progress | the same, and only forward |
-| reopen | failed, ignored → pending | status, a later token |
+| reopen | failed, ignored, cancelled → pending | status, a later token |
 | hurry | pending → itself, urgent | status, a later token, its life |
 | ignore | pending, failed, abandoned → ignored | the row as read, a later token |
-| cancel | in_progress → ignored | the claim as read |
+| ignore running | in_progress → ignored | the claim as read |
+| cancel | anything but an end → cancelled, or pending at a branch step | the row as read, a later token |
+| cancel running | in_progress → the same | the claim as read |
 | unlock | in_progress → pending; the attempt counts | the claim as read |
-| enter | nothing, or ignored → pending, in the queue of a group | the group's row as read |
+| enter | nothing, ignored or cancelled → pending, in the queue of a group | the group's row as read |
 | hand on | the next task of the group is due, with the end of the one before | the same, and its place in the queue |
 | delete | anything that no worker holds → nothing | the row as read, its create_time |
 """
 
 from pynamodb_tracker.transitions.claims import claim
-from pynamodb_tracker.transitions.commands import cancel, ignore, unlock
+from pynamodb_tracker.transitions.commands import ignore, unlock
 from pynamodb_tracker.transitions.deletions import SeenDeletes, delete
 from pynamodb_tracker.transitions.failure import fail, release
 from pynamodb_tracker.transitions.progress import check_in, commit, extend, find_outcome, save, settle_unknown_writes
@@ -41,7 +43,6 @@ __all__ = [
     "PendingSuccess",
     "SeenDeletes",
     "StepStatements",
-    "cancel",
     "check_in",
     "claim",
     "claimed_task",

@@ -345,7 +345,7 @@ def _next(
             raise error
         return None  # the token was lower than the row's, or the row has changed since
     if row.status in also_from:
-        if row.cancel_time is not None:
+        if row.cancelled is not None and row.status not in statements.codes.own:
             raise refusals.cancelled(row, operation)
         if row.group is not None and row.tracker.ends_at(row.status):
             raise refusals.in_group(row, operation, "its turn has passed: reopen lets an ignored one enter at the end")

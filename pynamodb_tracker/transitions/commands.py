@@ -1,29 +1,27 @@
-"""The commands ignore, cancel and unlock, and the end of a task that has no attempt left."""
+"""The commands ignore and unlock, the end of a task that has no attempt left, and what all commands share."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pynamodb.exceptions import PynamoDBConnectionError, TransactWriteError
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.dynamodb.error_codes import is_invalid
-from pynamodb_tracker.exceptions import TaskAlreadySucceededError, TaskNotStartableError
 from pynamodb_tracker.features.overflow import expire, log_failures
 from pynamodb_tracker.model.failure import Failure, scrubbed
 from pynamodb_tracker.model.failure_log import failures_in_row, for_row, has_log
 from pynamodb_tracker.model.overflow import version_outside_run
 from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, load, may_expire
 from pynamodb_tracker.model.worker_name import this_worker
-from pynamodb_tracker.status import END
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes import register
 from pynamodb_tracker.writes.conditions import seen_values
 from pynamodb_tracker.writes.lock import new_token
-from pynamodb_tracker.writes.participants import send_with
+from pynamodb_tracker.writes.participants import Action, Participant, send_with
 from pynamodb_tracker.writes.refusals import (
     abandoned_attempts,
     check_format,
@@ -74,8 +72,7 @@ def ignore(
         if row.status == statements.codes.ignored:
             return row
         how = even_running and (even_in_group or row.group is None)
-        _, ignored = _ignore(statements, row, reason, by, operation, even_running=how, if_held=_if_held(row))
-        if ignored:
+        if ignored := _ignore(statements, row, reason, by, operation, even_running=how):
             return ignored
     raise kept_changing(statements, task_id, operation, _TRIES)
 
@@ -97,90 +94,17 @@ def _ignore(
     operation: str,
     *,
     even_running: bool,
-    if_held: str,
-    is_cancel: bool = False,
-) -> tuple[Failure, T | None]:
-    """Ignore a task at this step. Return the entry of `errors`, and the task, or None if it has changed.
-
-    After a cancel, no start takes the task, even if `also_from` lists its state.
-    """
+) -> T | None:
+    """Ignore a task at this step, and return it, or None if it has changed."""
     codes, now = statements.codes, clock.now()
     if row.status in (codes.pending, codes.failed) or is_abandoned(row, codes, now):
         transition = statements.ignore(row)
     elif row.status == codes.in_progress and even_running:
-        transition = statements.cancel(row)
+        transition = statements.ignore_running(row)
     else:
-        raise refusal(statements, row, operation, if_held)
-    if is_cancel:
-        transition.add(cancel_time=now)
-    entry = _entry("ignored", row, codes.step, now, reason=reason, by=by)
-    return entry, _move(statements, transition, row, entry)
-
-
-def cancel(
-    steps: Sequence[StepStatements[T]],
-    task_id: str,
-    reason: str,
-    by: str | None,
-    *,
-    even_in_group: bool,
-    parent: str | None = None,
-) -> tuple[T, bool, bool] | None:
-    """Ignore a task at its present step. Return it, whether this call did that, and whether a worker held it.
-
-    If the task moves to another step in the meantime, it is ignored there. Raises TaskAlreadySucceededError if it has
-    ended. With a `parent`, the stored reference to a task, only a child of that task is ignored. Returns None if that
-    child no longer exists.
-    """
-    sent: Failure | None = None
-    meant, was_running, tries = None, False, 2 * len(steps) + 4
-    for _ in range(tries):
-        found = get(steps[0].model, task_id)
-        if parent is not None and (found is None or found.parent != parent):
-            return None
-        row = _checked(steps[0], found, task_id, "cancel")
-        check_life(row, meant, "cancel")
-        meant = row
-        if sent is not None and _has(row, sent):  # a repeated request met its own success
-            return row, True, was_running
-        here = next((each for each in steps if row.status in each.codes.own), None)
-        if here is None:
-            kind, why = TaskNotStartableError, "no step has that"
-            if row.status == END:
-                kind, why = TaskAlreadySucceededError, "it has ended"
-            what = f"cannot cancel {type(row).__name__} {task_id!r}: it is {row.tracker.name_of(row.status)}, and {why}"
-            raise kind(what, task_id=task_id, task=row)
-        if row.status == here.codes.ignored:
-            if marked := _mark_cancelled(here, row):
-                return marked, False, False
-            continue
-        was_running = row.status == here.codes.in_progress and not is_abandoned(row, here.codes, clock.now())
-        may, advice = even_in_group or row.group is None, "; cancel takes even_in_group=True to do so all the same"
-        if_held = f"; the next task of group {row.group!r} would start while its block may still run{advice}"
-        sent, ignored = _ignore(here, row, reason, by, "cancel", even_running=may, if_held=if_held, is_cancel=True)
-        if ignored:
-            return ignored, True, was_running
-    raise kept_changing(steps[0], task_id, "cancel", tries)
-
-
-def _mark_cancelled(statements: StepStatements[T], row: T) -> T | None:
-    """Note that an ignored task was cancelled, and return it, or None if it has changed."""
-    if row.cancel_time is not None:
-        return row
-    mark = mark_cancelled(row, clock.now(), new_token(above=row.lock))
-    try:
-        return load(statements.model, statements.send(mark, row.task_id)["Attributes"])
-    except Refused:
-        return None
-
-
-def mark_cancelled(row: TaskRow, now: datetime, token: str) -> Transition:
-    """Note that an ignored task was cancelled. Its errors and times stay."""
-    mark = Transition("mark cancelled", None, when.as_read())
-    mark.add(when.lock_seen(is_there=row.lock is not None), when.known_format())
-    mark.add(seen={**seen_values(row), "seen_lock": row.lock}, cancel_time=now, lock=token)
-    mark.returns_row = True
-    return mark
+        raise refusal(statements, row, operation, _if_held(row))
+    entry = entry_of("ignored", row, codes.step, now, reason=reason, by=by)
+    return Command(statements, transition, row, entry).send()
 
 
 def unlock(
@@ -212,14 +136,16 @@ def unlock(
         raise held_by_another(row, operation, f"the claim with fencing token {fencing_token}")
     if worker is fencing_token is None and not is_abandoned(row, codes, now):
         raise lock_is_valid(row, operation)
-    entry = _entry("unlocked", row, codes.step, now, reason=reason, by=by)
-    if unlocked := _move(statements, statements.unlock(row), row, entry, keeps_last_error=True):
+    entry = entry_of("unlocked", row, codes.step, now, reason=reason, by=by)
+    if unlocked := Command(statements, statements.unlock(row), row, entry).send():
         return unlocked
     found = get(statements.model, task_id)
     if found is None:
         raise not_found(statements, task_id, operation)
     check_life(found, row, operation)
-    if found.status in (codes.pending, codes.failed) or _has(found, entry):  # a repeated request met its own success
+    if found.status in (codes.pending, codes.failed) or has_entry(
+        found, entry
+    ):  # a repeated request met its own success
         return found
     if found.status == codes.in_progress:
         raise held_by_another(found, operation, f"the claim of {row.worker} that was to be unlocked")
@@ -229,17 +155,19 @@ def unlock(
 def read(statements: StepStatements[T], task_id: str, operation: str, found: T | None = None) -> T:
     """Read a command's task, unless it was `found`. Raise if it does not exist, or its format is unknown."""
     row = get(statements.model, task_id) if found is None else check_tracker_attributes(found)
-    return _checked(statements, row, task_id, operation)
+    return checked(statements, row, task_id, operation)
 
 
-def _checked(statements: StepStatements[T], row: T | None, task_id: str, operation: str) -> T:
+def checked(statements: StepStatements[T], row: T | None, task_id: str, operation: str) -> T:
+    """Return a row that was read. Raise if there is none, or its format is unknown."""
     if row is None:
         raise not_found(statements, task_id, operation)
     check_format(row, operation)
     return row
 
 
-def _has(row: TaskRow, entry: Failure) -> bool:
+def has_entry(row: TaskRow, entry: Failure) -> bool:
+    """Return whether a command whose response was lost has been applied: the row has its entry of `errors`."""
     sent = (entry.time, entry.type, entry.step, entry.worker)
     return any((each.time, each.type, each.step, each.worker) == sent for each in failures_in_row(row))
 
@@ -258,8 +186,8 @@ def spend(statements: StepStatements[T], row: T, now: datetime) -> T | None:
         kind, transition = "ignored", ignore_spent(statements, row, abandoned=abandoned)
     else:
         kind, transition = "skipped", skip(row, following, abandoned=abandoned)
-    entry = _entry(kind, row, codes.step, now, reason=reason)
-    return _move(statements, transition, row, entry, after=without_result)
+    entry = entry_of(kind, row, codes.step, now, reason=reason)
+    return Command(statements, transition, row, entry, after=without_result).send()
 
 
 def ignore_spent(statements: StepStatements[T], row: T, *, abandoned: bool) -> Transition:
@@ -283,57 +211,102 @@ def skip(row: TaskRow, following: Transition, *, abandoned: bool) -> Transition:
     return skip
 
 
-def _entry(kind: str, row: T, step: str, now: datetime, *, reason: str, by: str | None = None) -> Failure:
+def entry_of(kind: str, row: T, step: str, now: datetime, *, reason: str, by: str | None = None) -> Failure:
     """Return the entry of `errors` for a command: not a failure, but who did what to the task, and why."""
     return Failure(step, row.attempt, now, by or this_worker(), kind, scrubbed(reason, row.redact))
 
 
-def _move(
-    statements: StepStatements[T],
-    transition: Transition,
-    row: T,
-    entry: Failure,
-    *,
-    after: Sequence[Failure] = (),
-    keeps_last_error: bool = False,
-) -> T | None:
-    """Move a task to another state, and append `after` and the entry to its errors.
+class Command(Generic[T]):
+    """The write of a command: a transition of a row that was read, with an entry of `errors`."""
 
-    Return the task, or None if it has changed.
-    """
-    now, token = entry.time, new_token(above=row.lock)
-    failures, had_log = [*failures_in_row(row), *after, entry], has_log(row)
-    entries, logged = for_row(row, [*after, entry], may_log=not after or had_log)  # short entries are worth no request
-    is_ignored = transition.code == statements.codes.ignored
-    transition.expires, transition.is_urgent = may_expire(row), is_urgent(row)
-    last_error = {} if keeps_last_error else {"last_error": entry.one_line}
-    if entry.type != "unlocked":
-        transition.add(**register.last_run(row, entry.type, entry.attempt, now))
-    by_command(statements, transition, now, token, errors=Stored(entries), **last_error)
-    try:
-        moved = None
+    def __init__(
+        self,
+        statements: StepStatements[T],
+        transition: Transition,
+        row: T,
+        entry: Failure,
+        *,
+        after: Sequence[Failure] = (),
+        expires: bool | None = None,
+    ) -> None:
+        """By default, whether the task `expires` depends on its row."""
+        self.statements, self.transition, self.row = statements, transition, row
+        self.entry = entry
+        """Who did what, and why. It comes after the failures in `after`."""
+        self._token = new_token(above=row.lock)
+        self._had_log = has_log(row)
+        self.failures = [*failures_in_row(row), *after, entry]
+        # Short entries are worth no request.
+        entries, self._is_logged = for_row(row, [*after, entry], may_log=not after or self._had_log)
+        transition.expires = may_expire(row) if expires is None else expires
+        transition.is_urgent = is_urgent(row)
+        last_error = {}
+        if entry.type != "unlocked":
+            transition.add(**register.last_run(row, entry.type, entry.attempt, entry.time))
+            last_error = {"last_error": entry.one_line}
+        by_command(statements, transition, entry.time, self._token, errors=Stored(entries), **last_error)
+
+    def send(self) -> T | None:
+        """Move the task to another state, and return it, or None if it has changed."""
         try:
-            if is_ignored:
-                moved = _ignored_together(statements, transition, row, failures)
-            moved = moved or load(statements.model, statements.send(transition, row.task_id)["Attributes"])
-        except (PynamoDBConnectionError, TransactWriteError) as refused:
-            if not is_invalid(refused):
-                raise
-            logged = False  # the row has no room for the reason
-            transition.values |= {"errors": Stored([]), **dict.fromkeys(last_error, entry.type)}
-            transition.values.pop("last_run", None)
-            if is_ignored:
-                moved = _ignored_together(statements, transition, row, [], alone=True)
-            moved = moved or load(statements.model, statements.send(transition, row.task_id)["Attributes"])
-    except Refused:
-        return None
-    if logged:
-        moved.attribute_values["errors"] = failures
-        moved._row_state.failures_whole = not had_log
-        log_failures(statements, moved, token, version_outside_run(row.create_time, row.fence, token))
-    if statements.has_expiry:
-        expire(statements, moved)
-    return moved
+            try:
+                return self.applied(self._sent())
+            except (PynamoDBConnectionError, TransactWriteError) as refused:
+                if not is_invalid(refused):
+                    raise
+                self.leave_entries_out()
+                return self.applied(self._sent())
+        except Refused:
+            return None
+
+    def leave_entries_out(self) -> None:
+        """Leave the errors out, because the row has no room for them."""
+        self.failures, self._is_logged = [], False
+        self.transition.add(errors=Stored([]))
+        if "last_error" in self.transition.values:
+            self.transition.add(last_error=self.entry.type)
+        self.transition.values.pop("last_run", None)
+
+    def action(self) -> Action:
+        """Return the write as an action of a transaction."""
+        return self.statements.as_action(self.transition, self.row.task_id)
+
+    def loaded_after(self) -> T:
+        """Return the task as it is after the write, according to the row that was read."""
+        after = load(self.statements.model, self.transition.stored_after(self.row._row_state.stored))
+        after.attribute_values["errors"] = self.failures
+        return after
+
+    def participants(self) -> Sequence[Participant]:
+        """Return the participants in ending the task, if the write does that."""
+        return register.at_ignored(self.row) if self.row.tracker.ends_at(self.transition.code or 0) else ()
+
+    def applied(self, moved: T) -> T:
+        """Return the task after its write. Log its failures, and let what lies beside its row expire."""
+        statements = self.statements
+        if self._is_logged:
+            moved.attribute_values["errors"] = self.failures
+            moved._row_state.failures_whole = not self._had_log
+            version = version_outside_run(self.row.create_time, self.row.fence, self._token)
+            log_failures(statements, moved, self._token, version)
+        if statements.has_expiry:
+            expire(statements, moved)
+        return moved
+
+    def _sent(self) -> T:
+        """Send the write, if it ends the task together with its participants, and return the task after it."""
+        is_ignored = self.transition.code == self.statements.codes.ignored
+        # A task whose row has no room for the reason creates no follow-ups.
+        when_ignored = self.statements.when_ignored if is_ignored and self.failures else None
+        participants = self.participants()
+        if participants or when_ignored:
+            after = self.loaded_after()
+            optional = when_ignored(after) if when_ignored else None
+            if send_with(self.statements.table, self.action(), participants, optional):
+                if optional is not None and optional.interrupt is not None:
+                    raise optional.interrupt
+                return after
+        return load(self.statements.model, self.statements.send(self.transition, self.row.task_id)["Attributes"])
 
 
 def by_command(
@@ -347,23 +320,3 @@ def by_command(
     transition.time, transition.returns_row = now, True
     transition.values = {**entries, "lock": token, **transition.values}
     return transition
-
-
-def _ignored_together(
-    statements: StepStatements[T], transition: Transition, row: T, failures: list[Failure], *, alone: bool = False
-) -> T | None:
-    """Ignore a task together with its participants. Return None if there are none, or they cannot be written.
-
-    A task that is ignored `alone` creates no follow-ups.
-    """
-    when_ignored, participants = None if alone else statements.when_ignored, register.at_ignored(row)
-    if when_ignored is None and not participants:
-        return None
-    own = statements.as_action(transition, row.task_id)
-    ignored = load(statements.model, transition.stored_after(row._row_state.stored))
-    ignored.attribute_values["errors"] = failures
-    optional = when_ignored(ignored) if when_ignored else None
-    is_applied = send_with(statements.table, own, participants, optional)
-    if is_applied and optional is not None and optional.interrupt is not None:
-        raise optional.interrupt
-    return ignored if is_applied else None

@@ -12,7 +12,7 @@ from pynamodb_tracker.dynamodb.connection import Item, Refused, send
 from pynamodb_tracker.exceptions import TaskLockedError, TaskNotFoundError
 from pynamodb_tracker.features.overflow import clear_orphans
 from pynamodb_tracker.model.row import Membership, TaskRow, membership_of
-from pynamodb_tracker.status import END, Status
+from pynamodb_tracker.status import CANCELLED, END, Status, end_of
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes import register
 from pynamodb_tracker.writes.conditions import seen_values
@@ -67,7 +67,7 @@ def delete(model: type[T], task_id: str, *, repeated: bool = False) -> bool:
 def _is_held(row: TaskRow) -> bool:
     """Return whether a worker may hold the task. At a step that this program does not declare, no code tells."""
     steps = row.tracker.steps
-    if row.status == END or any(row.status in codes.own for codes in steps):
+    if end_of(row.status) or any(row.status in codes.own for codes in steps):
         return any(row.status == codes.in_progress for codes in steps)
     return row.fence in (row.unfinished or ())
 
@@ -80,7 +80,8 @@ class SeenDeletes(Generic[T]):
         self._writes: dict[bool, PreparedWrite] = {}
         """By whether the row has a lock."""
         own = (each for codes in model.tracker.steps for each in codes.own.items())
-        self._at_rest = {str(END), *(str(code) for code, status in own if status is not Status.IN_PROGRESS)}
+        at_rest = (code for code, status in own if status is not Status.IN_PROGRESS)
+        self._at_rest = {str(code) for code in (END, CANCELLED, *at_rest)}
         """The codes in which no worker holds a task. A step that only other programs declare is not among them."""
 
     def delete(self, task_id: str, seen: Item | None) -> None:

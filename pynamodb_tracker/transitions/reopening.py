@@ -16,6 +16,7 @@ from pynamodb_tracker.features.repeats import next_round_when_reopened
 from pynamodb_tracker.model.failure import Failure
 from pynamodb_tracker.model.failure_log import for_row
 from pynamodb_tracker.model.row import Membership, TaskRow, load, membership_of
+from pynamodb_tracker.status import CANCELLED
 from pynamodb_tracker.transitions.commands import read
 from pynamodb_tracker.writes.lock import new_token
 from pynamodb_tracker.writes.refusals import kept_changing, refusal
@@ -36,6 +37,7 @@ def reopen(
     urgent: bool = False,
     found: T | None = None,
     enters: bool = True,
+    cancelled: bool = False,
 ) -> T:
     """Make a failed or ignored task pending, with fresh attempts, and return it. A pending task can only get urgent.
 
@@ -48,8 +50,10 @@ def reopen(
         urgent: Whether it gets urgent. Without that, it stays as urgent as it is.
         found: The row, if the caller has read it.
         enters: If False, a task that would have to enter its group again is returned as it is.
+        cancelled: Whether the `found` task is cancelled. Without that, a cancelled task is refused.
     """
     codes, operation, kept = statements.codes, f"reopen {statements.codes.step} of", False
+    reopens = {codes.pending, *((CANCELLED,) if cancelled else (codes.failed, codes.ignored))}
     options: dict[str, bool] = {"clear_checkpoints": clear_checkpoints, "urgent": urgent}
     try:
         for _ in range(_TRIES):
@@ -68,7 +72,7 @@ def reopen(
                 return reopened
             if found.status == codes.pending and (is_urgent(found) or not urgent):
                 return found
-            if found.status not in (codes.pending, codes.failed, codes.ignored):
+            if found.status not in reopens:
                 raise refusal(statements, found, operation)
         raise kept_changing(statements, task_id, operation, _TRIES)
     finally:

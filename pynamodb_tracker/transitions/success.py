@@ -21,7 +21,7 @@ from pynamodb_tracker.features.overflow import expire, put_next_version
 from pynamodb_tracker.model.changes import Changes, raise_if_invalid, storable_changes
 from pynamodb_tracker.model.recent_ends import ended, fitting
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.status import END
+from pynamodb_tracker.status import end_of
 from pynamodb_tracker.transitions.ending import RowChanged, build_end, send_until_landed, wait_before_retry
 from pynamodb_tracker.transitions.progress import (
     commit,
@@ -88,7 +88,7 @@ def transition_of_success(journal: Journal[T], sent: Changes, participants: Sequ
     claim = journal.claim
     success = build_end(claim, "succeed", journal.next_code, clock.now(), attempt=0)
     success.add(last_error=None, release_count=None)
-    if journal.next_code == END:
+    if end_of(journal.next_code) == "succeeded":
         success.add(when.no_request_pending())
     for each in participants:
         each.change(success)

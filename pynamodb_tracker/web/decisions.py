@@ -96,6 +96,9 @@ class Decision:
     fencing_token: str | None = None
     """The claim that is unlocked, as the page has shown it."""
     even_in_group: bool = False
+    even_running: bool = False
+    cancelled: bool = False
+    """Whether a cancelled task is reopened."""
     children: bool = False
     """Whether the tasks that the task waits for are cancelled, too."""
     rate: int | None = None
@@ -111,7 +114,7 @@ class Decision:
         With a rate, they become due one by one from `begin` on, after the `done` tasks. Raise if DynamoDB refuses all.
         """
         at_once = 0
-        if self.verb == "reopen":
+        if self.verb == "reopen" and not self.cancelled:
             due_times = None if self.rate is None or begin is None else spread(begin, self.rate, done)
             report = self.step.reopen_many(task_ids, by=self.by, due_times=due_times, urgent=self.urgent)
             errors, at_once = report.refused, report.due_now
@@ -139,23 +142,18 @@ class Decision:
     def _end_run(self, task_id: str) -> Exception | None:
         about: dict[str, Any] = {"reason": self.reason, "by": self.by}
         try:
-            if self.verb == "unlock":
+            if self.verb == "reopen":
+                self.step.model.reopen(task_id, by=self.by, urgent=self.urgent)
+            elif self.verb == "unlock":
                 self.step.unlock(task_id, fencing_token=self.fencing_token, **about)
             elif self.verb == "cancel_task":
-                return self._cancel_task(task_id, about)
+                options = {"children": self.children, "even_running": self.even_running}
+                self.step.model.cancel(task_id, **options, **about)
             else:
                 self.step.ignore(task_id, even_running=True, even_in_group=self.even_in_group, **about)
         except (TrackerError, ValueError, *_OF_DYNAMODB) as error:
             return error
         return None
-
-    def _cancel_task(self, task_id: str, about: dict[str, Any]) -> Exception | None:
-        model = self.step.model
-        done = model.cancel(task_id, children=self.children, even_in_group=self.even_in_group, **about).children
-        why = [for_people(error) for error in done.refused.values()]
-        if done.unlisted:
-            why.append(f"{done.unlisted} more that it waits for are not listed, and left as they are")
-        return TrackerError(f"{task_id} is cancelled, but not all that it waits for: {'; '.join(why)}") if why else None
 
 
 @dataclass(slots=True)
@@ -353,6 +351,8 @@ class Decisions:
             who(request),
             fencing_token=form.get("fencing_token") or None,
             even_in_group=bool(form.get("even_in_group")),
+            even_running=bool(form.get("even_running")),
+            cancelled=bool(form.get("cancelled")),
             children=bool(form.get("children")),
             rate=_limit_in(form, "rate"),
             urgent=bool(form.get("urgent")) and model.tracker.use_case.urgent,

@@ -270,6 +270,8 @@ def step_named(model: type[Task], name: str | None) -> BoundStep[Any]:
 
 def state_of(model: type[Task], query: Mapping[str, str]) -> State[Any]:
     """Return the state that `step` and `state` name."""
+    if query.get("state") == str(model.cancelled):
+        return model.cancelled
     step, status = step_named(model, query.get("step")), query.get("state", "")
     if status not in list(Status):
         raise HTTPException(400, f"A step has no status {words.visible(status)!r}.")

@@ -31,7 +31,7 @@ HIDDEN = "hidden"
 _DEEPEST = 100
 """Levels of data that are shown. Python can walk about 500."""
 
-_BY_PEOPLE = ("ignored", "unlocked", "reopened")
+_BY_PEOPLE = ("ignored", "cancelled", "unlocked", "reopened")
 """Types of entries in a task's errors that are not failures."""
 
 
@@ -65,7 +65,7 @@ class TaskView:
 
     task: Task
     step: BoundStep[Any] | None
-    """None after the last step, and in a state that no step declares."""
+    """Where the task is, or was when it was cancelled. None after its success, and in a state that no step declares."""
     next: str
     is_abandoned: bool
     events: Sequence[Event]
@@ -103,12 +103,13 @@ class TaskView:
     @property
     def may_cancel(self) -> bool:
         """Whether the task has not ended, so that it can be cancelled at any step."""
-        return self.step is not None and self.task.cancel_time is None
+        return self.step is not None and self.task.cancelled is None
 
     @property
     def may_reopen(self) -> bool:
         """Whether a reopen changes the task."""
-        return self.step is not None and self.task.state.status in (Status.FAILED, Status.IGNORED)
+        state = self.task.state
+        return self.step is not None and (state.status in (Status.FAILED, Status.IGNORED) or state.status is None)
 
     @property
     def may_ignore(self) -> bool:
@@ -124,7 +125,8 @@ def view(model: type[Task], task_id: str, *, hide: frozenset[str], known: Mappin
     state, others = task.state, {"created by": facts.get("creator"), "child of": facts.get("parent")}
     ended = task.tracker.ends_at(state.code) and state.status is Status.SUCCEEDED
     family = family_of(task)
-    step: BoundStep[Any] | None = None if ended or not state.step else model._bound_steps.get(state.step)
+    at = task.tracker.step_named_by(task.cancelled.step) if state == model.cancelled and task.cancelled else state.step
+    step: BoundStep[Any] | None = None if ended or not at else model._bound_steps.get(at)
     blocked_by = family.blocked_by if family else None
     return TaskView(
         task,
@@ -189,7 +191,7 @@ def _path(task: Task, step: BoundStep[Any] | None) -> list[Place]:
     model, never_ran = type(task), task.fence == 0
     is_done = task.state.status is Status.SUCCEEDED
     at = len(names) if is_done else names.index(step.name) if step is not None else -1
-    status = (task.state.status or "").replace("_", " ")
+    status = (task.state.status or str(task.state)).replace("_", " ")
     here = (
         "" if step is None else f"{status}, attempt {task.attempt} of {step.max_attempts}" if task.attempt else status
     )

@@ -11,7 +11,7 @@ from pynamodb.attributes import UnicodeAttribute
 from pynamodb.expressions.condition import Condition
 
 from pynamodb_tracker.model.row import LATEST_FORMAT, Membership, TaskRow, membership_of
-from pynamodb_tracker.status import Codes
+from pynamodb_tracker.status import END, Codes
 from pynamodb_tracker.writes.prepared import slot
 
 P = ParamSpec("P")
@@ -126,8 +126,14 @@ def same_payload(name: str) -> Condition:
 
 @guard
 def not_cancelled() -> Condition:
-    """Require that no person has cancelled the task: only a reopen lets it start again."""
-    return TaskRow.cancel_time.does_not_exist()
+    """Require that nobody has cancelled the task, even if a branch step leads it to that end."""
+    return TaskRow.cancelled.does_not_exist()
+
+
+@guard
+def not_ended() -> Condition:
+    """Require that the task has neither succeeded at its last step nor been cancelled."""
+    return TaskRow.status < END
 
 
 @guard

@@ -26,6 +26,7 @@ from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.writes import register
 from pynamodb_tracker.writes.lock import new_token
 from pynamodb_tracker.writes.participants import send_though_busy
+from pynamodb_tracker.writes.refusals import cancelled_in_words
 from pynamodb_tracker.writes.statements import StepStatements, get
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def create(
             if replaces_expired(task, found):
                 continue
             raise TaskAlreadyExistsError(
-                f"cannot create {model.__name__} {task_id!r}: it exists, and is left as it is",
+                f"cannot create {model.__name__} {task_id!r}: it exists, and is left as it is{_how_it_ended(found)}",
                 task_id=task_id,
                 task=found,
             ) from None
@@ -114,6 +115,11 @@ def create(
     raise TaskNotReadyError(
         f"cannot create {model.__name__} {task_id!r}: it changed {_TRIES} times meanwhile; try again", task_id=task_id
     )
+
+
+def _how_it_ended(found: TaskRow | None) -> str:
+    row = None if found is None else readable(found)
+    return "" if row is None or row.cancelled is None else f"; {cancelled_in_words(row)}"
 
 
 def replaces_expired(task: NewTask[Any], found: TaskRow | None) -> bool:

@@ -72,7 +72,7 @@ class Participant:
 
     @classmethod
     def of_ignored(cls, row: TaskRow) -> Participant | None:  # noqa: ARG003 - as above
-        """Return the participant in ignoring a task."""
+        """Return the participant in ignoring or cancelling a task."""
         return None
 
     @classmethod

@@ -16,6 +16,7 @@ from pynamodb_tracker.exceptions import (
     LockLostError,
     PayloadMismatchError,
     TaskAlreadySucceededError,
+    TaskCancelledError,
     TaskIgnoredError,
     TaskLockedError,
     TaskNotFoundError,
@@ -26,7 +27,7 @@ from pynamodb_tracker.model.failure import ABANDONED, Failure, add_note
 from pynamodb_tracker.model.failure_log import failures_in_row
 from pynamodb_tracker.model.row import TaskRow, has_later_format, later_format_error
 from pynamodb_tracker.model.serialization import same
-from pynamodb_tracker.status import END, Codes
+from pynamodb_tracker.status import Codes, end_of
 from pynamodb_tracker.writes.lock import Claim, Journal
 from pynamodb_tracker.writes.statements import StepStatements, get
 from pynamodb_tracker.writes.transition import Transition
@@ -72,7 +73,7 @@ def is_held_by(row: TaskRow, codes: Codes, tokens: Collection[str]) -> bool:
 
 def is_free(row: TaskRow) -> bool:
     """Return whether no worker holds the task, at any step. A status that no step declares may be one in progress."""
-    return row.status == END or any(
+    return end_of(row.status) is not None or any(
         row.status in codes.own and row.status != codes.in_progress for codes in row.tracker.steps
     )
 
@@ -142,6 +143,8 @@ def refusal(statements: StepStatements[T], row: T, operation: str, if_held: str 
     `if_held` is advice for a task that a worker holds.
     """
     codes, status = statements.codes, row.status
+    if end_of(status) == "cancelled" or (row.cancelled is not None and status not in codes.own):
+        return cancelled(row, operation)
     message = f"cannot {operation} {type(row).__name__} {row.task_id!r}: it is {row.tracker.name_of(row.status)}"
     kind: type[TaskNotStartableError]
     if status == codes.in_progress:
@@ -168,11 +171,21 @@ def refusal(statements: StepStatements[T], row: T, operation: str, if_held: str 
     return kind(message, task_id=row.task_id, task=row)
 
 
-def cancelled(row: TaskRow, operation: str) -> TaskIgnoredError:
-    """Return the error for a cancelled task in a state that could start otherwise."""
-    when = "" if row.cancel_time is None else f" at {clock.in_words(row.cancel_time)}"
-    why = f"it is {row.tracker.name_of(row.status)}, and was cancelled{when}; only reopen lets it start again"
-    return _about(row, TaskIgnoredError, operation, why)
+def cancelled(row: TaskRow, operation: str) -> TaskCancelledError:
+    """Return the error for a cancelled task."""
+    why, then = cancelled_in_words(row), f"; only {type(row).__name__}.reopen({row.task_id!r}) lets it start again"
+    if end_of(row.status) is None:
+        why, then = f"it is {row.tracker.name_of(row.status)}, because {why}", ""
+    return _about(row, TaskCancelledError, operation, f"{why}{then}")
+
+
+def cancelled_in_words(row: TaskRow) -> str:
+    """Return when, by whom and why a task was cancelled, and at which step."""
+    if row.cancelled is None:  # another program has removed that
+        return "it was cancelled"
+    number, time, by, reason = row.cancelled
+    why = f" ({reason})" if reason else ""
+    return f"it was cancelled at {row.tracker.step_named_by(number)} by {by} at {clock.in_words(time)}{why}"
 
 
 def not_due(row: TaskRow, operation: str) -> TaskNotReadyError:
@@ -242,7 +255,7 @@ def lost(claim: Claim[T], operation: str, found: TaskRow | None) -> LockLostErro
     else:
         now_is = f"it is {found.tracker.name_of(found.status)}, last claimed by {found.worker}"
         for entry in failures_in_row(found):
-            if entry.type in ("unlocked", "ignored") and entry.time >= task.update_time:
+            if entry.type in ("unlocked", "ignored", "cancelled") and entry.time >= task.update_time:
                 now_is = f"{entry.worker} {entry.type} the task ({entry.message})"
                 advice = "" if entry.time < claim.expire_time else advice
     return LockLostError(

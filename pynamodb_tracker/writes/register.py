@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pynamodb_tracker.model.repeat import Repeat
 
 FEATURES = (
+    (frozenset({"cancelled"}), "cancelling", "CancelledEnd"),  # the first, because it says where a success leads
     (frozenset({"repeat", "queued"}), "repeats", "NextRound"),
     (frozenset({"postpone_count", "first_failure"}), "postponing", "Postponing"),
     (frozenset({"group"}), "groups.queue", "Groups"),
@@ -79,7 +80,7 @@ def at_success(journal: Journal[Any], row: TaskRow) -> Sequence[Participant]:
 
 
 def at_ignored(row: TaskRow) -> Sequence[Participant]:
-    """Return the participants in ignoring a task."""
+    """Return the participants in ignoring or cancelling a task."""
     found = (feature.of_ignored(row) for feature in _taken(row._row_state.stored))
     return [each for each in found if each is not None]
 

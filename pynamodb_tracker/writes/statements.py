@@ -18,7 +18,7 @@ from pynamodb_tracker.dynamodb.error_codes import is_invalid
 from pynamodb_tracker.model.changes import Changes
 from pynamodb_tracker.model.results import payload_attribute, result_attribute
 from pynamodb_tracker.model.row import OF_ROUND, Membership, TaskRow, check_tracker_attributes, load, membership_of
-from pynamodb_tracker.status import END, Codes
+from pynamodb_tracker.status import CANCELLED, END, Codes, end_of
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.conditions import Guard, seen_values
 from pynamodb_tracker.writes.participants import OptionalParticipant
@@ -137,7 +137,9 @@ class StepStatements(Generic[T]):
         claim = Transition("claim" if code is None else "claim from", self.codes.in_progress, due=now + lock_for)
         claim.time, claim.guards = now, self._startable
         if code is not None:
-            claim.guards = when.at(code), when.not_cancelled(), when.due(), when.later_token(), when.known_format()
+            claim.guards = when.at(code), when.due(), when.later_token(), when.known_format()
+            if code not in self.codes.own:
+                claim.add(when.not_cancelled())
         claim.seen = {**times_seen(now, self.model.tracker.margin), "max_attempts": str(self.max_attempts)}
         if on_time:
             claim.seen["now_plus_margin"] = clock.stamp(now)
@@ -156,7 +158,7 @@ class StepStatements(Generic[T]):
             claim.add(postpone_count=None, first_failure=None)
             if parked:
                 claim.add(wait_until=now)
-        if code == END:
+        if end_of(code):
             claim.add(round=Same("lock"), signals=None, **dict.fromkeys(sorted(OF_ROUND)))
         if payload is not None:
             claim.add(when.same_payload(self.payload.attr_name))
@@ -209,9 +211,9 @@ class StepStatements(Generic[T]):
         """
         parked, rule = row is not None and is_parked(row), row is not None and row.repeat
         has_asked = row is not None and row.request_count is not None
-        reopen = Transition(
-            "reopen", self.codes.pending, when.at(self.codes.failed, self.codes.ignored), when.later_token()
-        )
+        is_cancelled = row is not None and end_of(row.status)
+        from_codes = (CANCELLED,) if is_cancelled else (self.codes.failed, self.codes.ignored)
+        reopen = Transition("reopen", self.codes.pending, when.at(*from_codes), when.later_token())
         reopen.add(
             *_waiting_as_seen(row),
             when.requests_as_seen(is_there=has_asked) if rule else when.has_no_rule(),
@@ -228,10 +230,15 @@ class StepStatements(Generic[T]):
         elif self.model.tracker.lane_codes:
             reopen.is_urgent = row is not None and is_urgent(row)
             reopen.add(when.urgent_seen(is_there=reopen.is_urgent))
-        return self.reopened(reopen, token, kept=kept, entry=appended)
+        return self.reopened(reopen, token, row, kept=kept, entry=appended)
 
-    def reopened(self, reopen: Transition, token: str, *, kept: bool, entry: Appended | None) -> Transition:
-        """Complete a transition that gives a task a fresh set of attempts."""
+    def reopened(
+        self, reopen: Transition, token: str, row: T | None, *, kept: bool, entry: Appended | None
+    ) -> Transition:
+        """Complete a transition that gives a task a fresh set of attempts. It continues where it was cancelled."""
+        if row is not None and end_of(row.status):
+            skipped = [number for number in row.skipped_steps or () if number < self.codes.pending]
+            reopen.add(cancelled=None, skipped_steps=skipped or None)
         if entry is not None and not entry.is_first:
             reopen.add(when.has_errors())
         if not kept:
@@ -239,7 +246,7 @@ class StepStatements(Generic[T]):
         reopen.add(when.known_format(), lock=token, attempt=ZERO)
         if entry is not None:
             reopen.add(errors=entry)
-        reopen.add(release_count=None, postpone_count=None, first_failure=None, cancel_time=None, expire_time=None)
+        reopen.add(release_count=None, postpone_count=None, first_failure=None, expire_time=None)
         reopen.changes = {self.payload.attr_name: (self.payload, None)}
         reopen.returns_row = True
         return reopen
@@ -272,11 +279,11 @@ class StepStatements(Generic[T]):
             ignore.add(turn_due_time=None, blockers=row.blockers - 1)
         return ignore
 
-    def cancel(self, row: T) -> Transition:
+    def ignore_running(self, row: T) -> Transition:
         """Ignore a task that another worker holds. Its fence stays in `unfinished`."""
-        cancel = Transition("ignore running", self.codes.ignored, when.held_as_seen(self.codes))
-        cancel.seen = {"seen_lock": row.lock}
-        return cancel
+        ignore = Transition("ignore running", self.codes.ignored, when.held_as_seen(self.codes))
+        ignore.seen = {"seen_lock": row.lock}
+        return ignore
 
 
 def _waiting_as_seen(row: TaskRow | None) -> Sequence[Guard]:

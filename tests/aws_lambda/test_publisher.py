@@ -94,6 +94,14 @@ def recording() -> list[dict[str, Any]]:
     return [{**record, "eventSource": "aws:dynamodb"} for record in found]
 
 
+def cancel_twice() -> None:
+    Order.create("c-1")
+    Order.pay.start("c-1").__enter__()
+    Order.cancel("c-1", reason="by phone", even_running=True)
+    Order.reopen("c-1")
+    Order.cancel("c-1", reason="by phone")
+
+
 def live(clock: StoppedClock) -> None:
     """Let tasks go through every transition, and through writes that are none."""
     Order.create("o-1", trace={"traceparent": "00-1"})
@@ -133,6 +141,8 @@ def live(clock: StoppedClock) -> None:
     Order.create("g-2", group="ada")
     Order.pay.run("g-1", work)
     Order.ship.run("g-1", work)
+
+    cancel_twice()
 
     Report.create("r-1", repeat=Repeat.every(timedelta(hours=1)))
     clock.advance(timedelta(hours=2))
@@ -185,6 +195,13 @@ def test_each_transition_of_a_real_stream_is_an_event_and_nothing_else_is(
         "ship in_progress",
         "ship succeeded",
     ]
+    assert types(sent, "c-1") == ["pay created", "pay in_progress", "pay cancelled", "pay reopened", "pay cancelled"]
+    cancelled = details(sent, "c-1")[-1]
+    assert (cancelled["from"], cancelled["to"], cancelled["last_error"]) == (
+        "pay pending",
+        "cancelled",
+        "cancelled: by phone",
+    )
     assert types(sent, "g-2") == ["pay created"]  # its turn makes it due, and moves it to no other state
     assert types(sent, "r-1") == [
         "write created",
@@ -192,7 +209,7 @@ def test_each_transition_of_a_real_stream_is_an_event_and_nothing_else_is(
         *("write in_progress", "write failed"),
         *("write in_progress", "write skipped"),
     ]
-    assert {each["task_id"] for each in details(sent)} == {"o-1", "o-2", "g-1", "g-2", "r-1"}
+    assert {each["task_id"] for each in details(sent)} == {"o-1", "o-2", "c-1", "g-1", "g-2", "r-1"}
     created, _, failed, *_ = details(sent, "o-1")
     assert (created["from"], created["to"], created["trace"]) == (None, "pay pending", {"traceparent": "00-1"})
     assert (failed["from"], failed["to"], failed["attempt"]) == ("pay in_progress", "pay failed", 1)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from pynamodb_tracker import Status, clock
+from pynamodb_tracker import clock
 from tests.chaos.attempts import Attempt
 from tests.chaos.events import Log
 from tests.chaos.interrupts import Interrupts
@@ -38,21 +38,25 @@ def run(
     def collect(ctx: Any) -> None:
         until = ctx.task.wait_until
         is_late = until is not None and until - ctx.task.tracker.margin <= clock.now()
+        is_late = is_late or any(each.type == "cancelled" for each in ctx.task.errors)  # it waits for nothing since
         parts = dict.fromkeys(part_ids(task_id))
         found = parts | {part.task_id: part.state.code for part in queues.part.get_many([*parts])}
         attempt.log.tell(
             "collect", f"report/{task_id}", attempt.number, found=found, is_late=is_late, waits=ctx.task.blockers
         )
 
-    attempt.run(task_id, split if attempt.step.name == "split" else collect, interrupts, also_from=also_from)
+    def recall(_: Any) -> None: ...
+
+    work = {"split": split, "collect": collect, "recall": recall}[attempt.step.name]
+    attempt.run(task_id, work, interrupts, also_from=also_from)
 
 
-def cancel(log: Log, number: int, report: Any, task_id: str) -> None:
+def cancel(log: Log, number: int, report: Any, task_id: str, go_to: Any) -> None:
     """Cancel a report with its parts, and tell which claim was cancelled with that, and what is not to begin."""
     who, named = f"{log.worker}/{number}", f"report/{task_id}"
-    done = report.cancel(task_id, reason="a person said so", by=who, children=True)
+    done = report.cancel(task_id, reason="a person said so", by=who, children=True, go_to=go_to, even_running=True)
     task = done.task
-    is_mine = bool(task.errors) and task.errors[-1].worker == who
-    if done.running and is_mine and task.state.status is Status.IGNORED and task.fence in (task.unfinished or []):
+    is_mine = task.cancelled is not None and task.cancelled.by == who
+    if done.running and is_mine and task.fence in (task.unfinished or []):
         log.tell("cancelled", named, number, fence=task.fence)
-    log.tell("stopped", named, number, children=["/".join(child) for child in done.children.cancelled])
+    log.tell("stopped", named, number, children=["/".join(child) for child in done.children])

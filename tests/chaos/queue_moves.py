@@ -189,10 +189,11 @@ class QueueMoves:
         return True
 
     def _cancel(self, number: int, draw: random.Random) -> bool:
-        """Cancel a report with its parts, or start one that is ignored, and may be cancelled."""
+        """Cancel a report with its parts, reopen one that was cancelled, or start one that is ignored."""
         report = self.queues.report
         steps = [each for each in self.queues.steps if each.model is report]
-        state = draw.choice([state for step in steps for state in (step.pending, step.in_progress, step.ignored)])
+        states = [state for step in steps for state in (step.pending, step.in_progress, step.ignored)]
+        state = draw.choice([*states, report.cancelled])
         found = [task.task_id for task in state.query(limit=LOOKED_AT, with_data=False)]
         if not found:
             return False
@@ -201,9 +202,13 @@ class QueueMoves:
             attempt = Attempt(self.log, number, report.split, self._script(draw))
             joins.run(attempt, task_id, self.queues, self.interrupts, also_from=[state])
             return True
-        self.log.tell("command", f"report/{task_id}", number, what="cancel all")
+        is_reopen = state == report.cancelled
+        self.log.tell("command", f"report/{task_id}", number, what="reopen" if is_reopen else "cancel all")
         try:
-            joins.cancel(self.log, number, report, task_id)
+            if is_reopen:
+                report.reopen(task_id)
+            else:
+                joins.cancel(self.log, number, report, task_id, draw.choice((None, report.recall)))
         except TaskNotStartableError:
             pass  # it has ended
         except Exception as error:  # noqa: BLE001 - whatever it is: the checker knows what should not have left

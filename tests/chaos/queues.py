@@ -32,7 +32,7 @@ class Queues:
     notice: Any
     alert: Any
     report: Any
-    """Waits for its parts between its two steps."""
+    """Waits for its parts between its two steps. Its branch may lead it to its end when it is cancelled."""
     part: Any
     member: Any
     """Belongs to a group."""
@@ -43,7 +43,7 @@ class Queues:
     def steps(self) -> list[Any]:
         """The steps that workers run; of a task that repeats there is always one more."""
         index, sale, report, member = self.index, self.sale, self.report, self.member
-        steps = [index.gather, index.write, sale.sell, sale.ship, report.split, report.collect]
+        steps = [index.gather, index.write, sale.sell, sale.ship, report.split, report.collect, report.recall]
         return [*steps, self.part.do, member.load, member.drive, self.bill.issue, self.bill.settle]
 
 
@@ -92,6 +92,7 @@ def queues_beside(parcel: Any, settings: Settings) -> Queues:
         use_case_id = UseCase("report", urgent=True)
         split = Step(10, **common)
         collect = Step(20, **common)
+        recall = Step(90, **common, branch=True)
 
     class Part(table):  # type: ignore[misc]  # as above
         use_case_id = UseCase("part")

@@ -186,13 +186,19 @@ def test_tasks_are_cancelled_wherever_they_are() -> None:
     Order.create("o-2", state=Order.ship.pending)
     words = ["cancel", "o-1", "o-2", "--children", "--reason", "by phone"]
     refused = run(*words)
-    assert (refused.code, refused.out) == (1, "o-2: ship.ignored\n")
-    assert refused.err.endswith("--even-in-group cancels its run\n")
-    ended = run(*words, "--even-in-group")
+    assert (refused.code, refused.out) == (1, "o-2: cancelled\n")
+    assert "even_running=True takes it away" in refused.err
+    ended = run(*words, "--even-running")
     assert ended.code == 0
     assert ended.out == (
-        "o-1: pay.ignored; its block may still run\no-2: ship.ignored, as before; its reason was not changed\n"
+        "o-1: cancelled; its block may still run\no-2: cancelled, as before; its reason was not changed\n"
     )
+    assert run("list", "cancelled", "--json").code == 0
+    assert [line.split()[:2] for line in run("status").out.splitlines() if "cancelled" in line] == [["cancelled", "2"]]
+    assert "nothing: it was cancelled" in run("show", "o-2").out
+    assert run("reopen", "-", text="o-2\n").code == 1
+    assert run("reopen", "cancelled", "--dry-run").code == 2
+    assert run("reopen", "o-2").out == "o-2: ship.pending\n"
     assert run("cancel", "o-1", "--reason", " ").code == 2
     assert run("cancel", "o-9", "--reason", "by phone").err == "cannot cancel Order 'o-9': there is no such task\n"
 

@@ -180,8 +180,8 @@ def test_whether_the_nightly_run_happened_and_what_it_made_is_one_command(store:
 @pytest.mark.usefixtures("store")
 def test_a_running_order_is_cancelled_with_one_command() -> None:
     with pytest.raises(LockLostError), Order.pay.start(Order.create("o-1").task_id):
-        assert run("cancel", "o-1", "--reason", "the customer called").code == 0
-    assert Order.get_task("o-1").state == Order.pay.ignored
+        assert run("cancel", "o-1", "--even-running", "--reason", "the customer called").code == 0
+    assert Order.get_task("o-1").state == Order.cancelled
 
 
 def test_whether_it_keeps_up_is_one_command(store: StoppedClock) -> None:

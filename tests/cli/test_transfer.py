@@ -19,7 +19,7 @@ from tests.support.rows import change, park, stored
 SAMPLE = "tests.cli.shop:Sample"
 KNOWN = (
     "it has task_id, state, due_time, group, repeat, trace, urgent, awaited_signals, signals, wait_for, until, "
-    "checkpoints, skipped_steps, postpone_count, first_failure, cancel_time, missed_signals, amount, data, note"
+    "checkpoints, skipped_steps, postpone_count, first_failure, cancelled, missed_signals, amount, data, note"
 )
 
 

@@ -10,13 +10,11 @@ import pytest
 from pynamodb.attributes import UnicodeAttribute
 
 from pynamodb_tracker import (
-    GiveUp,
     Repeat,
     RetryLater,
     Step,
     Task,
     TaskAlreadySucceededError,
-    TaskIgnoredError,
     UseCase,
     clock,
 )
@@ -26,6 +24,7 @@ from pynamodb_tracker.writes.lock import new_token
 from tests.cli.command import run
 from tests.support.rows import change, stored
 
+CANCELLED = {"step": "pay", "time": "2026-01-01T12:00:00Z", "by": "ada", "reason": "withdrawn"}
 HERE = "tests.cli.test_transfer_of_rounds:Payout"
 
 
@@ -102,23 +101,20 @@ def test_postponements_count_and_a_task_is_given_up_by_the_age_of_its_first_fail
     assert Payout.get_task("p").state == Payout.pay.ignored
 
 
-def test_a_cancelled_task_stays_away_from_a_step_that_starts_from_its_state(table: StoppedClock) -> None:
-    for task_id in ("cancelled", "given up"):
-        Payout.create(task_id, state=Payout.pay.pending)
-    with suppress(GiveUp), Payout.pay.start("given up"):
-        raise GiveUp("the account is closed")
-    Payout.cancel("cancelled", reason="withdrawn", by="ada")
-    when = Payout.get_task("cancelled").cancel_time
+@pytest.mark.parametrize("group", [None, "g"])
+def test_a_cancelled_task_stays_cancelled_and_can_be_reopened_where_it_was(
+    table: StoppedClock, group: str | None
+) -> None:
+    Payout.create("p", state=Payout.pay.pending, group=group)
+    Payout.cancel("p", reason="withdrawn", by="ada")
+    before = Payout.get_task("p").cancelled
     table.advance(timedelta(days=1))
 
     moved()
 
-    assert Payout.get_task("cancelled").cancel_time == when
-    with pytest.raises(TaskIgnoredError, match="cancelled at"):
-        Payout.book.run("cancelled", lambda _: None)
-    Payout.book.run("given up", lambda _: None)
-    Payout.pay.reopen("cancelled")
-    Payout.pay.run("cancelled", lambda _: None)
+    task = Payout.get_task("p")
+    assert (task.state, task.cancelled) == (Payout.cancelled, before)
+    assert Payout.reopen("p").state == Payout.pay.pending
 
 
 def test_a_task_that_repeats_begins_with_the_next_occurrence_without_any_of_it() -> None:
@@ -157,7 +153,12 @@ def test_parts_of_another_round_are_not_shown() -> None:
         ({"skipped_steps": ["send"]}, "Payout has no step 'send'"),
         ({"postpone_count": 0}, "0 is no number above 0"),
         ({"first_failure": "noon"}, "'noon' is not a time"),
-        ({"cancel_time": "2026-01-01", "state": "pay.failed"}, "only an ignored task is cancelled"),
+        (
+            {"cancelled": CANCELLED, "state": "pay.failed"},
+            "has the state cancelled, or is at a branch",
+        ),
+        ({"cancelled": {**CANCELLED, "step": "send"}, "state": "cancelled"}, "Payout has no step 'send'"),
+        ({"cancelled": "ada", "state": "cancelled"}, "Expecting value"),
         ({"postpone_count": 1, "repeat": "every 1h"}, "a group or a rule has no postpone_count"),
     ],
 )

@@ -1,4 +1,4 @@
-"""`cancel`: a task is ignored at whichever step it is, with the tasks that it waits for."""
+"""`cancel` ends a task at whichever step it is. What each call then does with it is in test_cancelled.py."""
 
 import asyncio
 from collections.abc import Callable
@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from pynamodb.exceptions import UpdateError
 from pynamodb.expressions.operand import Path
 
 from pynamodb_tracker import (
@@ -14,9 +15,9 @@ from pynamodb_tracker import (
     LockLostError,
     Step,
     TaskAlreadySucceededError,
-    TaskIgnoredError,
     TaskLockedError,
     TaskNotFoundError,
+    TrackerError,
     UseCase,
 )
 from pynamodb_tracker.clock import StoppedClock
@@ -33,6 +34,7 @@ class Crate(AppTask):
     use_case_id = UseCase("crate to cancel")
 
     split, ship = Step(100), Step(200)
+    unpack = Step(900, branch=True)
 
 
 class Slip(AppTask):
@@ -59,22 +61,26 @@ def test_a_task_is_cancelled_at_the_step_where_it_is_and_once(state: str) -> Non
         done = cancel()
     assert requests.operations[:2] == ["GetItem", "UpdateItem"]  # and the log item of a task that had failed
     assert (done.effect, done.running, done.blocked_parent) == ("cancelled", False, None)
-    assert done.task.state == Order.ship.ignored
+    assert done.task.state == Order.cancelled
     with recorded() as requests:
         again = Order.cancel("o-1", reason="another reason", children=True)
     assert requests.operations == ["GetItem"]
     assert (again.effect, again.task.errors) == ("already_cancelled", done.task.errors)
-    assert [(each.worker, each.message) for each in done.task.errors if each.type == "ignored"] == [("ada", "by phone")]
+    assert [(each.worker, each.message) for each in done.task.errors if each.type == "cancelled"] == [
+        ("ada", "by phone")
+    ]
 
 
 def test_a_running_task_records_nothing_more() -> None:
     Order.create("o-1")
     run = Order.confirm_payment.start("o-1")
     run.__enter__()
-    assert cancel().running
-    with pytest.raises(LockLostError, match="ada ignored the task"):
+    with pytest.raises(TaskLockedError, match=r"held by .* even_running=True takes it away"):
+        cancel()
+    assert cancel(even_running=True).running
+    with pytest.raises(LockLostError, match="ada cancelled the task"):
         run.__exit__(None, None, None)
-    assert Order.get_task("o-1").state == Order.confirm_payment.ignored
+    assert Order.get_task("o-1").state == Order.cancelled
 
 
 def test_a_task_whose_worker_has_died_is_not_running(stopped_clock: StoppedClock) -> None:
@@ -89,15 +95,15 @@ def test_a_success_in_between_is_followed_to_the_next_step(network: Network) -> 
     run = Order.confirm_payment.start("o-1")
     run.__enter__()
     before(network, "UpdateItem", lambda: run.__exit__(None, None, None))
-    done = cancel()
-    assert (done.task.state, done.running) == (Order.ship.ignored, False)
+    done = cancel(even_running=True)
+    assert (done.task.cancelled.step, done.running) == (Order.ship.number, False)
 
 
 def test_a_claim_in_between_is_cancelled(network: Network) -> None:
     Order.create("o-1")
     before(network, "UpdateItem", lambda: Order.confirm_payment.start("o-1").__enter__())
-    done = cancel()
-    assert (done.task.state, done.running) == (Order.confirm_payment.ignored, True)
+    done = cancel(even_running=True)
+    assert (done.task.state, done.running) == (Order.cancelled, True)
 
 
 def test_the_last_success_wins_and_is_named(network: Network) -> None:
@@ -106,7 +112,7 @@ def test_the_last_success_wins_and_is_named(network: Network) -> None:
     run.__enter__()
     before(network, "UpdateItem", lambda: run.__exit__(None, None, None))
     with pytest.raises(TaskAlreadySucceededError, match=r"cannot cancel Order 'o-1': it is deliver succeeded"):
-        cancel()
+        cancel(even_running=True)
 
 
 def test_a_cancel_without_an_answer_is_not_repeated_after_a_reopen(network: Network) -> None:
@@ -116,7 +122,7 @@ def test_a_cancel_without_an_answer_is_not_repeated_after_a_reopen(network: Netw
         signal = send()
         if operation == "UpdateItem":
             network.rule = passing
-            Order.confirm_payment.reopen("o-1")
+            Order.reopen("o-1")
             raise error(operation, "InternalServerError")
         return signal
 
@@ -145,47 +151,159 @@ def test_a_running_task_of_a_group_hands_on_its_turn_only_if_that_is_asked_for()
     for task_id in ("o-1", "o-2"):
         Order.create(task_id, group="g")
     Order.confirm_payment.start("o-1").__enter__()
-    with pytest.raises(TaskLockedError, match=r"group 'g' would start .* cancel takes even_in_group=True"):
+    with pytest.raises(TaskLockedError, match=r"although its block may still run, and the next task of group 'g'"):
         cancel()
-    assert cancel(even_in_group=True).running
+    assert cancel(even_running=True).running
     with Order.confirm_payment.start("o-2"):
         pass
-    assert cancel("o-2").task.state == Order.ship.ignored
+    assert cancel("o-2").task.state == Order.cancelled
 
 
-def test_the_children_of_this_round_are_cancelled_too_also_after_an_interruption() -> None:
+def crate_with_descendants() -> None:
     Crate.create("c")
     Crate.split.run("c", split)
     Crate.split.run("c/a", split)
     Crate.split.run("c/b", lambda ctx: ctx.create(Slip, "s", wait=True))
+
+
+DESCENDANTS = [*(("crate to cancel", f"c/{name}") for name in ("a", "a/a", "a/b", "b")), ("slip to cancel", "s")]
+
+
+def test_all_descendants_of_this_round_are_cancelled_in_one_transaction() -> None:
+    crate_with_descendants()
     Crate.create("c-other")
     Crate.split.run("c-other", split)
-    Crate.ship.ignore("c", reason="before")
-    done = Crate.cancel("c", reason="by phone", children=True)
-    assert done.effect == "already_cancelled"
-    crates = [("crate to cancel", f"c/{name}") for name in ("a", "a/a", "a/b", "b")]
-    assert sorted(done.children.cancelled) == [*crates, ("slip to cancel", "s")]
-    assert (done.children.refused, done.children.unlisted) == ({}, 0)
-    assert Slip.get_task("s").state == Slip.print.ignored
+    with recorded() as requests:
+        done = Crate.cancel("c", reason="by phone", children=True)
+    lists_and_rows = ["BatchGetItem"] * 4
+    assert requests.operations == ["GetItem", *lists_and_rows, "TransactWriteItems"]
+    assert sorted(done.children) == DESCENDANTS
+    assert {Crate.get_task(task_id).state for task_id in ("c", "c/a", "c/a/b")} == {Crate.cancelled}
+    assert Slip.get_task("s").cancelled.reason == "by phone"
     assert Crate.get_task("c-other/a").state == Crate.split.pending
 
 
-def test_what_lists_leave_out_is_added_up_and_a_child_of_an_unknown_use_case_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
+def test_more_descendants_than_fit_are_cancelled_one_by_one_and_the_call_can_be_repeated(
+    monkeypatch: pytest.MonkeyPatch, network: Network
 ) -> None:
-    Crate.create("c")
-    Crate.split.run("c", split)
-    Crate.split.run("c/a", split)
-    Crate.split.run("c/b", lambda ctx: ctx.create(Slip, "s", wait=True))
-    for task_id in ("c/a/a", "c/a/b"):  # by another program
-        Crate.tracker.connection().delete_item(task_id, "crate to cancel")
-    monkeypatch.delitem(AppTask.tracker.table.use_cases, "slip to cancel")
-    done = Crate.cancel("c", reason="by phone", children=True)
-    assert done.children.cancelled == [("crate to cancel", "c/a"), ("crate to cancel", "c/b")]
-    assert [str(error) for error in done.children.refused.values()] == [
-        "cannot cancel slip to cancel 's': this program does not declare its use case"
+    crate_with_descendants()
+    monkeypatch.setattr("pynamodb_tracker.transitions.cancelling.MOST_ACTIONS", 3)
+    written = []
+
+    def fail_at_the_third(operation: str, request: dict[str, Any], send: Callable[[], Any]) -> Any:
+        if operation == "UpdateItem":
+            written.append(request["Key"]["task_id"]["S"])
+            if len(written) == 3:
+                raise error(operation, "AccessDeniedException")
+        return send()
+
+    network.rule = fail_at_the_third
+    with pytest.raises(UpdateError) as raised:
+        Crate.cancel("c", reason="by phone", children=True)
+    assert raised.value.__notes__ == [
+        "pynamodb_tracker: 2 are cancelled, and the call can be repeated: slip to cancel 's', crate to cancel 'c/a/b'"
     ]
-    assert done.children.unlisted == 2
+    done = Crate.cancel("c", reason="by phone", children=True)
+    assert (written, done.effect) == (["s", "c/a/b", "c/a/a", "c/a/a", "c/b", "c/a", "c"], "cancelled")
+
+
+def test_a_transaction_without_a_response_is_not_taken_for_that_of_another_person(network: Network) -> None:
+    crate_with_descendants()
+
+    def lose_the_response(operation: str, _: dict[str, Any], send: Callable[[], Any]) -> Any:
+        signal = send()
+        if operation == "TransactWriteItems":
+            network.rule = passing
+            raise error(operation, "InternalServerError")
+        return signal
+
+    network.rule = lose_the_response
+    done = Crate.cancel("c", reason="by phone", children=True)
+    assert (done.effect, sorted(done.children)) == ("cancelled", DESCENDANTS)
+
+
+def test_two_tasks_of_one_group_are_not_cancelled_in_one_transaction() -> None:
+    Crate.create("c")
+    Crate.split.run("c", lambda ctx: [ctx.create(Slip, each, wait=True, group="g") for each in ("a", "b")])
+    with recorded() as requests:
+        assert len(Crate.cancel("c", reason="by phone", children=True).children) == 2
+    assert requests.operations.count("TransactWriteItems") == 2
+    assert (Slip.group("g").turn, Slip.group("g").waiting()) == (None, [])
+
+
+def test_a_child_hands_on_the_turn_of_its_group_in_the_same_transaction() -> None:
+    Crate.create("c")
+    Crate.split.run("c", lambda ctx: ctx.create(Slip, "a", wait=True, group="g"))
+    Slip.create("b", group="g")
+    with recorded() as requests:
+        Crate.cancel("c", reason="by phone", children=True)
+    assert requests.operations.count("TransactWriteItems") == 1
+    assert (Slip.get_task("a").state, Slip.group("g").turn) == (Slip.cancelled, "b")
+
+
+def start_child(_: Any = None) -> None:
+    Crate.split.start("c/a/b").__enter__()
+
+
+def lose_child(_: pytest.MonkeyPatch) -> None:  # by another program
+    Crate.tracker.connection().delete_item("c/a/a", "crate to cancel")
+
+
+def lose_use_case(patch: pytest.MonkeyPatch) -> None:
+    patch.delitem(AppTask.tracker.table.use_cases, "slip to cancel")
+
+
+@pytest.mark.parametrize(
+    ("happen", "message"),
+    [
+        (start_child, "cannot cancel Crate 'c/a/b': it is split in_progress, attempt 1, held by"),
+        (lose_child, "cannot cancel crate to cancel 'c/a' with its children: it waits for 1 that no list names"),
+        (lose_use_case, "cannot cancel slip to cancel 's': this program does not declare its use case"),
+    ],
+)
+def test_a_child_that_cannot_be_cancelled_refuses_the_call_before_its_first_write(
+    happen: Callable[[pytest.MonkeyPatch], None], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crate_with_descendants()
+    happen(monkeypatch)
+    with recorded() as requests, pytest.raises(TrackerError, match=message):
+        Crate.cancel("c", reason="by phone", children=True)
+    assert {*requests.operations} == {"GetItem", "BatchGetItem"}
+
+
+def test_a_running_child_is_taken_away_only_if_that_is_asked_for() -> None:
+    crate_with_descendants()
+    start_child()
+    done = Crate.cancel("c", reason="by phone", children=True, even_running=True)
+    assert (sorted(done.children), Crate.get_task("c/a/b").state) == (DESCENDANTS, Crate.cancelled)
+
+
+@pytest.mark.parametrize(("go_to", "effect"), [(None, "cancelled"), (Crate.unpack, "moved")])
+def test_an_order_with_three_children_of_which_one_is_running(go_to: Any, effect: str) -> None:
+    Crate.create("c")
+    Crate.split.run("c", lambda ctx: [ctx.create(Slip, each, wait=True) for each in ("a", "b", "s")])
+    run = Slip.print.start("b")
+    run.__enter__()
+    with pytest.raises(TaskLockedError, match="cannot cancel Slip 'b': it is print in_progress, attempt 1, held by"):
+        Crate.cancel("c", reason="by phone", children=True, go_to=go_to)
+    assert {Slip.get_task(each).cancelled for each in "abs"} == {Crate.get_task("c").cancelled} == {None}
+    done = Crate.cancel("c", reason="by phone", by="ada", children=True, go_to=go_to, even_running=True)
+    assert (done.effect, len(done.children)) == (effect, 3)
+    with pytest.raises(LockLostError, match=r"ada cancelled the task \(by phone\)"):
+        run.__exit__(None, None, None)
+    assert {Slip.get_task(each).state for each in "abs"} == {Slip.cancelled}
+    if go_to is not None:
+        assert list(Crate.unpack.due_ids()) == ["c"]
+        Crate.unpack.run("c", print)
+    assert Crate.get_task("c").state == Crate.cancelled
+
+
+def test_children_that_come_or_end_after_they_were_read_are_read_again(network: Network) -> None:
+    crate_with_descendants()
+    before(network, "TransactWriteItems", lambda: Slip.print.run("s", print))
+    done = Crate.cancel("c", reason="by phone", children=True)
+    assert sorted(done.children) == DESCENDANTS[:-1]
+    assert Slip.get_task("s").state == Slip.print.succeeded
 
 
 def test_a_child_says_which_task_waits_in_vain_for_it() -> None:
@@ -195,12 +313,15 @@ def test_a_child_says_which_task_waits_in_vain_for_it() -> None:
     done = Crate.cancel("c/a", reason="by phone", children=True)
     assert done.blocked_parent == ("crate to cancel", "c")
     assert Crate.get_task("c").state == Crate.ship.pending
+    Crate.split.run("c/b", print)
+    Crate.ship.run("c/b", print)
+    assert Crate.get_task("c").waits_for == "1 task"
 
 
 def test_an_event_loop_cancels_a_task() -> None:
     Order.create("o-1")
     done = asyncio.run(Order.acancel("o-1", reason="by phone", by="ada"))
-    assert done.task.state == Order.confirm_payment.ignored
+    assert done.task.state == Order.cancelled
 
 
 @pytest.mark.parametrize(
@@ -218,31 +339,7 @@ def test_a_damaged_reference_to_a_parent_keeps_no_task_from_being_cancelled() ->
     Order.tracker.connection().update_item("o-1", "order", actions=[Path("parent").set({"S": "nobody"})])
 
     assert cancel().blocked_parent is None
-    assert Order.get_task("o-1").state == Order.confirm_payment.ignored
-
-
-def test_a_cancelled_task_starts_from_no_state_until_it_is_reopened() -> None:
-    ignored = Order.confirm_payment.ignored
-    Order.create("o-1")
-    Order.confirm_payment.ignore("o-1", reason="no paper")
-    Order.create("o-2")
-    assert (cancel("o-1").effect, cancel("o-2").effect) == ("already_cancelled", "cancelled")
-    for task_id in ("o-1", "o-2"):
-        assert Order.get_task(task_id).cancel_time is not None
-        with pytest.raises(TaskIgnoredError, match=r"and was cancelled at .*; only reopen lets it start again"):
-            Order.confirm_payment.run(task_id, print, also_from=[ignored])
-        Order.confirm_payment.reopen(task_id)
-        Order.confirm_payment.ignore(task_id, reason="again")
-        Order.confirm_payment.run(task_id, print, also_from=[ignored])
-        assert Order.get_task(task_id).state == Order.ship.pending
-
-
-def test_a_cancelled_task_of_a_group_is_marked_until_it_enters_again() -> None:
-    Order.create("o-1", group="g")
-    cancel()
-    assert Order.get_task("o-1").cancel_time is not None
-    Order.confirm_payment.reopen("o-1")
-    assert Order.get_task("o-1").cancel_time is None
+    assert Order.get_task("o-1").state == Order.cancelled
 
 
 def test_two_who_cancel_at_the_same_moment_do_not_take_the_other_one_for_themselves(network: Network) -> None:
@@ -259,8 +356,7 @@ def test_only_what_still_waits_for_it_is_cancelled_with_a_task() -> None:
         step.run("c/a", print)
     Crate.delete_task("c/b")
     Crate.create("c/b")
-    done = Crate.cancel("c", reason="by phone", children=True)
-    assert (done.children.cancelled, done.children.refused) == ([], {})
+    assert Crate.cancel("c", reason="by phone", children=True).children == ()
     assert Crate.get_task("c/b").state == Crate.split.pending
 
 
@@ -271,10 +367,8 @@ def test_a_child_that_is_exchanged_after_it_was_read_stays_as_it_is(network: Net
 
     Crate.create("c")
     Crate.split.run("c", lambda ctx: ctx.create(Crate, "c/a", wait=True))
-    Crate.cancel("c", reason="by phone")
-    before(network, "UpdateItem", exchange)
-    done = Crate.cancel("c", reason="by phone", children=True)
-    assert (done.children.cancelled, done.children.refused) == ([], {})
+    before(network, "TransactWriteItems", exchange)
+    assert Crate.cancel("c", reason="by phone", children=True).children == ()
     assert Crate.get_task("c/a").state == Crate.split.pending
 
 
@@ -282,6 +376,4 @@ def test_children_of_two_use_cases_with_one_id_are_told_apart() -> None:
     Crate.create("c", group="g")
     Crate.split.run("c", lambda ctx: [ctx.create(each, "x", wait=True) for each in (Crate, Slip)])
     Crate.cancel("x", reason="by phone")
-    Slip.print.start("x").__enter__()
-    done = Crate.cancel("c", reason="by phone", children=True)
-    assert done.children.cancelled == [("crate to cancel", "x"), ("slip to cancel", "x")]
+    assert Crate.cancel("c", reason="by phone", children=True).children == (("slip to cancel", "x"),)

@@ -46,23 +46,6 @@ def test_an_attribute_of_the_table_named_like_something_of_the_model_is_refused(
     assert told.startswith(f"Shop.{name}")
 
 
-LATER = ["cancelled"]
-
-
-@pytest.mark.parametrize("value", [Step(10), UnicodeAttribute(null=True), Signal(), property(str)], ids=type)
-@pytest.mark.parametrize("name", LATER)
-def test_a_name_that_later_versions_need_is_refused(name: str, value: object) -> None:
-    told = refusal(**{name: value})
-    assert told.startswith(f"Order.{name} is reserved for later versions: use another Python name")
-    assert "attr_name=" in told
-
-
-@pytest.mark.parametrize("name", LATER)
-def test_a_stored_name_that_later_versions_need_is_refused(name: str) -> None:
-    told = refusal(mine=UnicodeAttribute(attr_name=name))
-    assert told == f"Order.mine is stored as {name!r}, which later versions use: write another attr_name"
-
-
 @pytest.mark.parametrize("name", ["pending", "in_progress", "failed", "succeeded", "ignored"])
 def test_a_step_may_have_the_name_of_a_state(name: str) -> None:
     order = declare(**{name: Step(20)})

@@ -122,7 +122,22 @@ def test_another_number_is_refused(number: Any) -> None:
 def test_a_step_fits_between_two_that_are_10_apart_and_changes_no_code_of_theirs() -> None:
     order = declare(pack=None, pay=Step(10), fraud=Step(15), ship=Step(20))
     assert [order.pay.succeeded, order.fraud.succeeded] == [order.fraud.pending, order.ship.pending]
-    assert [each.code for each in order._states.values()] == [10, 11, 12, 13, 15, 16, 17, 18, 20, 21, 22, 23, 1000]
+    assert [each.code for each in order._states.values()] == [
+        10,
+        11,
+        12,
+        13,
+        15,
+        16,
+        17,
+        18,
+        20,
+        21,
+        22,
+        23,
+        1000,
+        1001,
+    ]
 
 
 @pytest.mark.parametrize(

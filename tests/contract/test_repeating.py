@@ -697,7 +697,7 @@ def ignore_while_it_runs(task_id: str) -> None:
         (lambda: [fail(Sweep.run, "s-1"), fail(Sweep.run, "s-1", error=GiveUp("broken"))], "failed", 2),
         (lambda: Sweep.run.ignore("s-1", reason="not today"), "ignored", 0),
         (lambda: ignore_while_it_runs("s-1"), "ignored", 1),
-        (lambda: Sweep.cancel("s-1", reason="not today"), "ignored", 0),
+        (lambda: Sweep.cancel("s-1", reason="not today"), "cancelled", 0),
     ],
 )
 def test_each_other_end_of_a_round_is_kept(clock: StoppedClock, end: Any, outcome: str, attempt: int) -> None:

@@ -100,10 +100,22 @@ def test_the_list_of_children_costs_2_units_for_each_kb_and_is_read_only_where_a
     assert [-(-item_bytes(item) // 1024) * 2 for item in puts] == [2, 2]
     proxy.log.clear()
     order.cancel(f"{ID}/1", reason="by phone", children=True)
-    assert targets(proxy) == ["GetItem", "UpdateItem", "BatchGetItem", "BatchGetItem", "GetItem", "UpdateItem"]
+    assert targets(proxy) == ["GetItem", "BatchGetItem", "BatchGetItem", TOGETHER]
+    assert transactions(proxy) == [4 + 4 * 1]
 
 
-def test_cancelling_a_run_is_2_requests_and_3_units(order: Any, rival: Any, proxy: Proxy) -> None:
+def test_cancelling_a_task_is_2_requests_and_3_units_and_so_is_the_reopen(order: Any, proxy: Proxy) -> None:
+    order.create(ID)
+    proxy.log.clear()
+
+    order.cancel(ID, reason="by phone")
+    order.reopen(ID)
+
+    assert targets(proxy) == ["GetItem", "UpdateItem"] * 2
+    assert writes(proxy) == [3, 3]
+
+
+def test_ignoring_a_run_is_2_requests_and_3_units(order: Any, rival: Any, proxy: Proxy) -> None:
     rival.create(ID)
     with pytest.raises(Exception, match="lost"), rival.confirm.start(ID):
         order.confirm.ignore(ID, reason="cancelled", even_running=True)

@@ -269,7 +269,7 @@ def release_with_the_same_token(patch: Patch) -> None:
 
 def look_for_no_entry(patch: Patch) -> None:
     """Interpret a refused command without looking for its own entry in `errors`."""
-    patch.setattr(by_command, "_has", lambda *_: False)
+    patch.setattr(by_command, "has_entry", lambda *_: False)
 
 
 def shut_nothing_out(patch: Patch) -> None:
@@ -398,11 +398,7 @@ GUARDS = [
     Guard("MINE after a release", commands.released_worker, Without("mine")),
     Guard("CANCEL as seen", commands.late_cancel, Without("held_as_seen")),
     Guard("MINE after a cancel", commands.cancelled_worker, Without("mine")),
-    Guard(
-        "ALSO what is not cancelled", commands.started_although_it_was_cancelled, Without("not_cancelled", "claim from")
-    ),
-    Guard("MARK as seen", commands.late_mark_of_a_cancelled_task, Without("lock_seen", "mark cancelled")),
-    Guard("MARK of the same life", commands.marked_in_its_next_life, Without("same_life", "mark cancelled")),
+    Guard("CANCEL of the same life", commands.cancelled_in_its_next_life, Without("same_life", "cancel")),
     Guard("RELEASE of my own", commands.unheard_release, look_for_no_entry),
     Guard("format on CLAIM", commands.claimed_by_an_earlier_version, Without("known_format", "claim")),
     Guard("format on ALSO", commands.claimed_from_by_an_earlier_version, Without("known_format", "claim from")),

@@ -4,7 +4,6 @@ import contextlib
 from datetime import timedelta
 from functools import partial
 from typing import Any
-from unittest.mock import patch
 
 from pynamodb.exceptions import UpdateError
 
@@ -12,14 +11,12 @@ from pynamodb_tracker import (
     LockLostError,
     TaskAlreadyExistsError,
     TaskFormatError,
-    TaskIgnoredError,
     TaskLockedError,
     TaskNotFoundError,
 )
 from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.model.row import LATEST_FORMAT, TaskRow
 from pynamodb_tracker.model.worker_name import this_worker
-from pynamodb_tracker.transitions import commands
 from tests.engine.actions import PASS, DropRequest, DropResponse, Hold
 from tests.support.operations import Boom, row
 from tests.support.proxy_rules import arrive
@@ -170,48 +167,18 @@ def cancelled_worker(world: World) -> bool:
     return bool(world.task.state != world.mine.confirm.ignored)
 
 
-def started_although_it_was_cancelled(world: World) -> bool:
-    """Return whether `also_from` takes a task that a person, whose clock is behind, cancels after it was read."""
-
-    def cancel() -> None:
-        with patch.object(commands, "new_token", lambda above: f"{int(above, 16) + 1:024x}"):
-            world.theirs.cancel("o", reason="by phone")
-
-    ignored = world.mine.confirm.ignored
-    world.mine.create("o")
-    world.theirs.confirm.ignore("o", reason="no paper")
-    world.goes_wrong(PASS, cancel)
-    with contextlib.suppress(TaskIgnoredError):
-        world.mine.confirm.start("o", also_from=[ignored]).__enter__()
-    return bool(world.task.state != ignored)
-
-
-def late_mark_of_a_cancelled_task(world: World) -> bool:
-    """Return whether a task that was reopened, and ignored again, counts as cancelled by a late copy."""
-    late = Hold()
-    world.mine.create("o")
-    world.theirs.confirm.ignore("o", reason="no paper")
-    world.goes_wrong(late)
-    world.mine.cancel("o", reason="by phone")
-    world.theirs.confirm.reopen("o")
-    world.theirs.confirm.ignore("o", reason="no paper again")
-    arrive(world.proxy, late)
-    return world.task.cancel_time is not None
-
-
-def marked_in_its_next_life(world: World) -> bool:
-    """Return whether a task counts as cancelled that was created again, as an ignored one, after it was read."""
+def cancelled_in_its_next_life(world: World) -> bool:
+    """Return whether a task is cancelled that was created again after it was read."""
 
     def begin() -> None:
         world.theirs.delete_task("o")
-        world.theirs.create("o", state=ignored)
+        world.theirs.create("o")
 
-    ignored = world.mine.confirm.ignored
-    world.mine.create("o", state=ignored)
+    world.mine.create("o")
     world.goes_wrong(begin)
     with contextlib.suppress(TaskNotFoundError):
         world.mine.cancel("o", reason="by phone")
-    return world.task.cancel_time is not None
+    return world.task.cancelled is not None
 
 
 def cancelled_by_an_earlier_version(world: World) -> bool:

@@ -9,11 +9,20 @@ from tests.search.protocol import Faults, Program, Protocol, State, attempt, sta
 from tests.search.table import item_at
 
 BOUNDED = [("12", Faults(lost=1)), ("12", Faults(late=1)), ("12", Faults(twice=1)), ("12i", Faults())]
-COMPLETE = [("123", Faults()), ("123", Faults(late=1)), ("12ir", Faults()), ("12d", Faults(late=1)), ("12id", Faults())]
-"""Which programs: 1 to 3 create a task in the group, and run it; i ignores the first one, r reopens, d deletes it."""
+COMPLETE = [
+    ("123", Faults()),
+    ("123", Faults(late=1)),
+    ("12ir", Faults()),
+    ("12d", Faults(late=1)),
+    ("12id", Faults()),
+    ("12cR", Faults()),
+]
+"""Which programs: 1 to 3 create a task in the group, and run it; i ignores the first one, r reopens it, c cancels it,
+R reopens it then, d deletes it."""
 GUARDS = {
     ("version", any_version): ("12", Faults(), "two tasks have the turn"),
     ("membership_seen", "ignore"): ("12iir", Faults(), "no task has the turn"),
+    ("membership_seen", "cancel"): ("12ccR", Faults(), "no task has the turn"),
     ("membership_seen", "reopen"): ("12ir", Faults(), "the group says that another one has the turn"),
 }
 
@@ -34,6 +43,8 @@ def protocol(who: str, faults: Faults) -> Protocol:
     calls = {
         "i": lambda: attempt(lambda: Order.ship.ignore("1", reason="not now")),
         "r": lambda: attempt(lambda: Order.ship.reopen("1")),
+        "c": lambda: attempt(lambda: Order.cancel("1", reason="not now")),
+        "R": lambda: attempt(lambda: Order.reopen("1")),
         "d": lambda: attempt(lambda: Order.delete_task("1")),
     }
     programs = [

@@ -11,6 +11,7 @@ from pynamodb_tracker import Repeat, Step, Task, UseCase
 from pynamodb_tracker.clock import NEVER, stamp
 from pynamodb_tracker.control import limit
 from pynamodb_tracker.dynamodb.connection import sharing_requests
+from pynamodb_tracker.features.cancelling import cancel
 from pynamodb_tracker.features.checkpoints import save_parts
 from pynamodb_tracker.features.children.child_list import ChildList
 from pynamodb_tracker.features.children.follow_ups import follow_ups_of
@@ -21,11 +22,12 @@ from pynamodb_tracker.features.merges import anew, merging
 from pynamodb_tracker.features.repeats import Turn, begun_again, pin
 from pynamodb_tracker.features.signals import sending
 from pynamodb_tracker.features.waits import Waits
+from pynamodb_tracker.model.cancelled import CancelRecord
 from pynamodb_tracker.model.row import Membership, load
 from pynamodb_tracker.testing import stopped_clock
 from pynamodb_tracker.transitions import Claim, Journal, StepStatements
 from pynamodb_tracker.transitions.claims import shut_out
-from pynamodb_tracker.transitions.commands import by_command, ignore_spent, mark_cancelled, skip
+from pynamodb_tracker.transitions.commands import by_command, ignore_spent, skip
 from pynamodb_tracker.transitions.deletions import deletion, deletion_as_seen
 from pynamodb_tracker.transitions.ending import build_end
 from pynamodb_tracker.transitions.progress import keep_out
@@ -42,7 +44,6 @@ TIME = "2026-01-01T00:00:00.000000+0000"
 RULE = Repeat.every(timedelta(hours=1))
 
 TOLD = {
-    "cancel_time": "now",
     "due_time": "due",
     "expire_time": "expiry",
     "group_number": "number",
@@ -187,6 +188,8 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         return moved(reopening)
 
     as_set_aside = {"last_error": "e"}
+    record, running = CancelRecord(200, NOW, "ada", "r"), row(status={"N": "201"}, lock={"S": TOKEN})
+    cancelled = row(status={"N": "1001"}, cancelled={"M": record.stored()})
     kept_again: dict[str, Any] = {"queued": Stored({})}
     begun_anew = moved(merged("restarted", asked, **anew("t", asked)))
     begun_anew.changes = without_payloads(Order)
@@ -229,8 +232,10 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         "ignore": commanded(step.ignore(plain), **as_set_aside),
         "ignore with turn": commanded(step.ignore(in_group()), **as_set_aside),
         "ignore in queue": commanded(step.ignore(queue), **as_set_aside),
-        "ignore running": commanded(step.cancel(held), **as_set_aside),
-        "mark cancelled": mark_cancelled(held, NOW, "t"),
+        "ignore running": commanded(step.ignore_running(held), **as_set_aside),
+        "cancel": commanded(cancel(plain, step.codes, None, record), **as_set_aside),
+        "cancel running": commanded(cancel(running, step.codes, None, record), **as_set_aside),
+        "reopen cancelled": reopened(cancelled),
         "merge": merged("merged", asked),
         "merge and move": merged("merged", asked, due_time=NOW),
         "ask again": merged("queued", asked, **kept_again),

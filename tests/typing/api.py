@@ -17,6 +17,7 @@ from pynamodb_tracker import (
     AsyncWorker,
     BoundSignal,
     BoundStep,
+    CancelRecord,
     DecimalAttribute,
     ExecutionContext,
     Group,
@@ -180,11 +181,12 @@ def follow(ctx: ExecutionContext[Order]) -> None:
 
 
 def read_what_may_be_missing(order: Order) -> str:
-    assert_type(order.cancel_time, datetime | None)
+    assert_type(order.cancelled, CancelRecord | None)
+    assert_type(Order.cancelled, State[Order])
     assert_type(order.wait_until, datetime | None)
     assert_type(order.expire_time, datetime | None)
     assert_type(order.worker, str | None)
-    if order.cancel_time is None or order.last_error is None:
+    if order.cancelled is None or order.last_error is None:
         return "neither is unreachable"
     if order.note is None:
         return "nor is this"
@@ -221,7 +223,10 @@ def use(cursor: str | None) -> int:
     nightly = Repeat.cron("0 2 * * *", tz="Europe/Berlin", missed="all", stop_on_failure=True)
     assert_type(Order.create("o-1001", amount=4200, repeat=nightly).repeat, Repeat | None)
     assert_type(Order.get_task("o-1001").occurrence, datetime | None)
-    assert_type(Order.create_or_merge("o-1001").effect, Literal["created", "merged", "queued", "restarted", "ignored"])
+    assert_type(
+        Order.create_or_merge("o-1001").effect,
+        Literal["created", "merged", "queued", "restarted", "ignored", "cancelled"],
+    )
     assert_type(Order.create_many(["a", {"task_id": "b", "amount": 1}], threads=8), Report)
     assert_type(Order.get_task("o-1001"), Order)
     assert_type(Order.get_many(["o-1001"]), list[Order])

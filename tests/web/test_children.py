@@ -55,8 +55,14 @@ def test_a_task_is_cancelled_at_the_step_where_it_is_by_then_also_with_what_it_w
     assert "Cancelled: no step of it starts until it is reopened" in text_of(page)
     assert "Cancel this Order" not in page.text
     assert Order.get_task("o-1/a").state == Order.confirm_payment.pending
-    client.post("/Order/task", data={**FORM, "children": "1"})
-    assert Order.get_task("o-1/a").last_error == "ignored: by phone"
+    assert "o-1" in client.get("/Order/tasks?state=cancelled").text
+    reopen = {"verb": "reopen", "step": "reserve_stock", "task": "o-1", "cancelled": "1"}
+    assert [f'name="{name}" value="{value}"' in page.text for name, value in reopen.items()] == [True] * 4
+    client.post("/Order/task", data=reopen)
+    assert Order.get_task("o-1").state == Order.reserve_stock.pending
+    Order.confirm_payment.run("o-1/a", lambda ctx: ctx.create(Order, "o-1/b", wait=True))
+    client.post("/Order/task", data={**FORM, "task": "o-1/a", "children": "1"})
+    assert Order.get_task("o-1/b").last_error == "cancelled: by phone"
 
 
 def test_a_child_that_is_refused_is_named(client: TestClient, caplog: pytest.LogCaptureFixture) -> None:
@@ -64,5 +70,5 @@ def test_a_child_that_is_refused_is_named(client: TestClient, caplog: pytest.Log
     Order.confirm_payment.run("o-2", lambda ctx: ctx.create(Order, "o-2/a", wait=True, group="h"))
     Order.confirm_payment.start("o-2/a").__enter__()
     answer = client.post("/Order/task", data={**FORM, "task": "o-2", "children": "1"})
-    assert "o-2 is cancelled, but not all that it waits for: cannot cancel Order 'o-2/a'" in text_of(answer)
+    assert "cannot cancel Order 'o-2/a': it is confirm_payment in_progress" in text_of(answer)
     assert json.loads(caplog.records[-1].message)["did"] == "cancel_task"

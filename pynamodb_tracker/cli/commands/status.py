@@ -16,7 +16,7 @@ from pynamodb_tracker.presentation.children import MOST_CHECKED, Blocked, find_b
 from pynamodb_tracker.presentation.overview import Number, behind, control_of, limits_in_use, waiting_of
 from pynamodb_tracker.presentation.task_facts import BRANCH, GAVE_UP, is_branch, name_of
 from pynamodb_tracker.presentation.text import age, count, escaped, stamp
-from pynamodb_tracker.status import Status
+from pynamodb_tracker.status import Status, end_of
 from pynamodb_tracker.step.signal import signals_in
 from pynamodb_tracker.step.state import State, counted
 from pynamodb_tracker.task.task import Task
@@ -52,9 +52,10 @@ def _document(models: Sequence[type[Task]]) -> dict[str, Any]:
         counts = counted(model)
         waits = _waits(model, counts)
         states = [
-            {"step": state.step, "state": state.status, "code": state.code, "tasks": found.tasks}
+            {"step": state.step, "state": state.status or end_of(state.code), "code": state.code, "tasks": found.tasks}
             | _as_json(waits[state])
             for state, found in counts.items()
+            if found.tasks or state != model.cancelled
         ]
         name, total = model.tracker.use_case.name, sum(found.tasks for found in counts.values())
         control = control_of(model)
@@ -98,6 +99,8 @@ def _lateness(model: type[Task]) -> dict[str, Any]:
 def _lines(model: type[Task], on: Console) -> Iterator[Text]:
     """Yield a title with the sum, and a line for each state."""
     counts = counted(model)
+    if not counts[model.cancelled].tasks:
+        del counts[model.cancelled]
     total = sum(found.tasks for found in counts.values())
     note = "" if model.tracker.use_case.index_succeeded else "; those that have succeeded are not in the index"
     late = behind(steps_of(model))

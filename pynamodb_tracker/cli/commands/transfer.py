@@ -68,7 +68,7 @@ def load(
     in awaited_signals, and the limit in due_time. signals has the ones that were sent already.
 
     A task keeps the state of its round: checkpoints, skipped_steps, missed_signals, postpone_count, first_failure and
-    cancel_time.
+    cancelled.
     Parts that are done are not repeated, and a cancelled task starts only when it is reopened.
 
     A task that was exported in progress is created as pending. Tasks of a group are created in the order of the lines.
@@ -255,7 +255,7 @@ def _line(model: type[Task], task: Task, damaged: Damaged) -> dict[str, Any] | N
         due = task.wait_until
     optional = {
         "due_time": None if due is None else stamp(due),
-        "group": task.group,
+        "group": None if task.state == model.cancelled else task.group,
         "repeat": facts.rule_of(task),
         "trace": task.trace,
         "urgent": task.urgent,

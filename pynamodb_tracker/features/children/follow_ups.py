@@ -27,7 +27,7 @@ from pynamodb_tracker.model.failure import type_of
 from pynamodb_tracker.model.references import parse, reference_to
 from pynamodb_tracker.model.row import TaskRow, load, readable
 from pynamodb_tracker.model.schema import SEPARATOR
-from pynamodb_tracker.status import END
+from pynamodb_tracker.status import END, end_of
 from pynamodb_tracker.writes.creations import NewTask, new_task, replaces_expired, tracked
 from pynamodb_tracker.writes.lock import Journal
 from pynamodb_tracker.writes.participants import Action, MadeDue, OptionalParticipant, Participant, Reason
@@ -188,7 +188,7 @@ class FollowUps(Participant, Generic[T]):
         """Accept any number: those that do not fit into the success are created before it."""
 
     def _check_waiting(self, follow_up: FollowUp) -> None:
-        if self._next_code() == END:
+        if end_of(self._next_code()):
             raise ValueError(f"{self._named} leads to the end, and no step after it can wait for {follow_up}")
         own, new = self._task, follow_up.task.row
         if follow_up.member and (own.use_case_id, own.group) == (new.use_case_id, new.group):

@@ -18,7 +18,7 @@ from pynamodb_tracker.dynamodb.connection import send
 from pynamodb_tracker.exceptions import TaskError
 from pynamodb_tracker.model.references import parse
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.status import END
+from pynamodb_tracker.status import end_of
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.conditions import guard
 from pynamodb_tracker.writes.lock import Journal
@@ -99,8 +99,8 @@ class Parent(Participant):
 
     @classmethod
     def of_success(cls, run: Journal[Any], row: TaskRow) -> Parent | None:
-        """Count the success that is the task's end."""
-        return cls(row) if run.next_code == END else None
+        """Count the success that is the task's end, unless it ends as cancelled."""
+        return cls(row) if end_of(run.next_code) == "succeeded" else None
 
     @classmethod
     def of_deletion(cls, row: TaskRow) -> Parent | None:

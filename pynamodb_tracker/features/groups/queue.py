@@ -37,7 +37,7 @@ from pynamodb_tracker.features.groups.records import (
 )
 from pynamodb_tracker.model.overflow import GROUP_OF, by_key, group_range_key
 from pynamodb_tracker.model.row import Membership, TaskRow, load, membership_of
-from pynamodb_tracker.status import END
+from pynamodb_tracker.status import end_of
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.lock import Journal
 from pynamodb_tracker.writes.participants import Action, MadeDue, Participant, Reason
@@ -346,7 +346,7 @@ class Groups(Participant):
         """
         of_run, follow_ups = run.additions.get("group"), run.additions.get("follow_ups")
         groups = cls(follow_ups and follow_ups.entrants)
-        ends = run.next_code == END and membership_of(row) is not Membership.NONE
+        ends = end_of(run.next_code) is not None and membership_of(row) is not Membership.NONE
         data = of_run and of_run.changed()
         if data is not None:
             change = groups.of(type(row), row.group)

@@ -75,11 +75,11 @@ def enter_again(
 def entrance(
     statements: StepStatements[T], token: str, row: T, *, kept: bool, entry: list[dict[str, Any]] | None
 ) -> Transition:
-    """Give an ignored task of a group a fresh set of attempts, at the end of the queue.
+    """Give an ignored or cancelled task of a group a fresh set of attempts, at the end of the queue.
 
     If it waits for other tasks, it keeps waiting. The caller adds its number, and its turn or its place.
     """
-    enter = Transition("enter again", statements.codes.pending, when.at(statements.codes.ignored), when.later_token())
+    enter = Transition("enter again", statements.codes.pending, when.at(row.status), when.later_token())
     enter.add(
         when.waits_seen(is_there=row.blockers is not None),
         when.awaits_seen(is_there="awaited_signals" in row._row_state.stored),
@@ -88,4 +88,4 @@ def entrance(
     )
     enter.seen = {**seen_values(row), "seen_awaits": sorted(row.awaited_signals or ())}
     appended = None if entry is None else Appended(entry, is_first=True)
-    return statements.reopened(enter, token, kept=kept, entry=appended)
+    return statements.reopened(enter, token, row, kept=kept, entry=appended)

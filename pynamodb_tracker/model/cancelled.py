@@ -1,0 +1,49 @@
+"""Who cancelled a task, when, why, and at which step."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from pynamodb.constants import MAP, NUMBER, STRING
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.dynamodb.connection import Item
+from pynamodb_tracker.model.serialization import Coded
+from pynamodb_tracker.status import CANCELLED
+
+
+class CancelRecord(NamedTuple):
+    """How a task was cancelled. It stays until the task is reopened."""
+
+    step: int
+    """The number of the step at which the task was."""
+    time: datetime
+    by: str
+    """Who cancelled it, by default the worker name of that process."""
+    reason: str
+
+    def stored(self) -> Item:
+        """Return the stored form."""
+        texts = {"time": clock.stamp(self.time), "by": self.by, "reason": self.reason}
+        return {"step": {NUMBER: str(self.step)}, **{name: {STRING: text} for name, text in texts.items()}}
+
+    @classmethod
+    def read(cls, stored: Item) -> CancelRecord:
+        """Parse the stored form. Raises ValueError if it cannot be read."""
+        try:
+            step, time = int(stored["step"][NUMBER]), clock.parse(stored["time"][STRING])
+            return cls(step, time, stored["by"][STRING], stored["reason"][STRING])
+        except KeyError as missing:
+            raise ValueError(f"it has no {missing}, or it is of another type") from missing
+
+
+class CancelledAttribute(Coded[CancelRecord | None]):
+    """How a task was cancelled. On a use case, it is the state of cancelled tasks, as in `Order.cancelled`."""
+
+    def __init__(self) -> None:
+        super().__init__(MAP, CancelRecord.stored, CancelRecord.read)
+
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        """Return a row's record, or the state of the use case."""
+        return super().__get__(instance, owner) if instance is not None else owner._states.get(CANCELLED, self)  # noqa: SLF001 - as for GroupAttribute
