@@ -17,6 +17,7 @@ from tests.chaos.slots import lost
 INDEX = "status-index"
 CONTROL = "#control"
 LIMIT = "#limit"
+SCHEDULES = "#schedules"
 GROUP = "#group#member"
 """The range key of the groups' own rows; a place in a queue that is left behind is an unexpected item."""
 PROJECTED = ("status", "attempt", "create_time", "update_time", "last_error")
@@ -42,7 +43,7 @@ def snapshot(endpoint: str, settings: Settings) -> Final:
             ledger[task_id][account] = marks(item)
         elif key in NAMES:
             of_queues[f"{key}/{task_id}"] = item
-        elif key not in {GROUP, CONTROL, LIMIT} and key.partition("#")[0] not in NAMES:
+        elif key not in {GROUP, CONTROL, LIMIT, SCHEDULES} and key.partition("#")[0] not in NAMES:
             chunks[task_id].append(key)
     states = {state.code: state for state in order.counts()}
     queue_rows = {named: queue_row(queues, item, _entry(item)) for named, item in of_queues.items()}
