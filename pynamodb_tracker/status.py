@@ -49,14 +49,23 @@ class Codes:
     """A step's codes: its number and the three that follow. `succeeded` is the next step's number, or the end."""
 
     def __init__(
-        self, use_case_id: str, step: str, pending: int, succeeded: int, *, branch: bool = False, done_from: int = END
+        self,
+        use_case_id: str,
+        step: str,
+        pending: int,
+        succeeded: int,
+        *,
+        branch: bool = False,
+        skips_branches: bool = False,
     ) -> None:
         self.use_case_id = use_case_id
         self.step = step
         self.pending = pending
         self.succeeded = succeeded
-        self.done_from = min(done_from, succeeded)
-        """The lowest code that proves this step is done: the next step's number, even if that is a branch."""
+        self.done_from = pending + SPACING
+        """The lowest code that proves this step is done. It may be of a step that another program declares."""
+        self.skips_branches = skips_branches
+        """Whether there are branch steps between this step and the next one in order, or the end."""
         self.branch = branch
         """Whether a task gets to this step only if a run chooses it."""
         self.in_progress = pending + 1

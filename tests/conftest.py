@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from pynamodb_tracker.control import watch
 from pynamodb_tracker.dynamodb.backoff import RANDOM
 from tests.engine.dynoxide import PATH_VARIABLE, find_or_build
 from tests.engine.engine import AWS, HOW_TO_GET_ONE, VARIABLE, Engine, EngineUnavailable, find, start
@@ -113,8 +114,9 @@ DRAWS = random.Random()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Begin the draws of this test."""
+    """Begin the draws of this test, as a process that has read no control item."""
     DRAWS.seed(item.nodeid)
+    watch._known.clear()
 
 
 @pytest.hookimpl(optionalhook=True, wrapper=True)

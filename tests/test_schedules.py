@@ -1,14 +1,11 @@
-"""Rules of tasks that repeat, in words; and which tasks are looked at to find them."""
+"""Rules of tasks that repeat, in words."""
 
 from datetime import timedelta
 
 import pytest
 
 from pynamodb_tracker import Repeat
-from pynamodb_tracker.presentation import schedules
-from pynamodb_tracker.presentation.schedules import find_schedules, in_words
-from pynamodb_tracker.testing import local_table, stopped_clock
-from tests.web.shop import Nightly, ShopTask
+from pynamodb_tracker.presentation.schedules import in_words
 
 
 @pytest.mark.parametrize(
@@ -37,17 +34,3 @@ def test_a_cron_expression_is_told_in_words_where_these_say_the_same(expression:
 def test_a_period_is_told_in_words() -> None:
     assert in_words(Repeat.every(timedelta(hours=1, minutes=30))) == "every 1h30m"
     assert in_words(Repeat.every(timedelta(hours=12, minutes=30))) == "every 12:30:00"
-
-
-def test_only_the_first_tasks_are_looked_at_and_that_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schedules, "MOST", 3)
-    with stopped_clock() as clock, local_table(ShopTask):
-        Nightly.create_many(["a", "b"])
-        clock.advance(timedelta(seconds=1))
-        Nightly.create("nightly", repeat=Repeat.every(timedelta(days=1)))
-        Nightly.collect.ignore("nightly", reason="lost")
-        found = find_schedules(Nightly)
-        assert ([each.task.task_id for each in found.found], found.is_all) == (["nightly"], True)
-        Nightly.create("c")
-        found = find_schedules(Nightly)
-        assert (list(found.found), found.is_all) == ([], False)

@@ -139,7 +139,7 @@ class RecordRunner(Generic[T]):
         """Run the step for the task of a record. Raise UnreadableEventError if the record cannot be read."""
         attempt, payload = self._attempt(record, trigger, invocation, batcher)
         try:
-            if (pause := self.step._definition.pause()) is None:
+            if (pause := self.step._definition.pause(lives_long=False)) is None:
                 is_for_caller = self.respond is None and trigger in (triggers.DIRECT, triggers.HTTP)
                 attempt.run_function(self._checked if is_for_caller else self.function, payload)
                 if isinstance(attempt.error, ConcurrencyLimitReachedError):

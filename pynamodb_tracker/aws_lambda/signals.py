@@ -28,7 +28,7 @@ from pynamodb_tracker.exceptions import (
 )
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.model.signals import ReceivedSignal, check_label
+from pynamodb_tracker.model.signals import ReceivedSignal, check_label, too_late
 from pynamodb_tracker.step.signal import BoundSignal
 
 T = TypeVar("T", bound=TaskRow)
@@ -37,8 +37,8 @@ Place = str | Callable[[Any], object]
 """Where a payload has a value: keys and list indexes with dots between them, or a function of the payload."""
 
 Other = Literal["ack", "conflict"]
-"""The reply to a signal that is not stored because another one counts or the task has ended. ack: 200, or the record
-is acknowledged. conflict: 409, or an error, so that a queue keeps the message for a person."""
+"""The reply to a signal that no run will act on: another one counts, the task has done without it, or it has ended.
+ack: 200, or the record is acknowledged. conflict: 409, or an error, so that a queue keeps the message for a person."""
 
 _TRY_AGAIN = timedelta(seconds=5)
 _CODES: Mapping[InvocationStatus, int] = {"unreadable": 400, "not_found": 404, "mismatch": 409, "failed": 500}
@@ -70,10 +70,20 @@ def handles_signal(
     Triggers and payloads are those of `handles`. A path is keys such as "body.order_id". Check first who sent a
     request, in a function that calls the handler.
 
-    An HTTP client gets 200 if the signal is stored, now or before. It gets 404 if there is no such task or round, and
-    503 with `retry-after` if the task is not ready or the table cannot be used. It gets 400 if the request cannot be
-    read, or its value cannot be stored. For any other caller, each of these codes except 200 is an error, and a record
-    is redelivered.
+    | the signal comes | `effect` | `will_be_read` | an HTTP client gets |
+    | --- | --- | --- | --- |
+    | before a step waits for it | `early` | true | 200 |
+    | before the limit, or before a run is started after it | `resumed` | true | 200 |
+    | while such a run lasts, or is retried, or has given up | `late` | true | 200 |
+    | while the task waits for more, or once more | `stored` | true | 200 |
+    | after a run has succeeded without it | `late` | false | 200, or 409 |
+    | after another one, or after the end of the task | `other` | false | 200, or 409 |
+    | for a task or a round that is not there | | | 404 |
+    | in a request that cannot be read, or with a value that cannot be stored | | | 400 |
+    | for a task that is not ready, or while the table cannot be used | | | 503 with `retry-after` |
+
+    `other` chooses between 200 and 409. For any other caller, each code except 200 is an error, and a record is
+    redelivered.
 
     Args:
         signal: The signal to send.
@@ -83,8 +93,8 @@ def handles_signal(
         round: Where the payload has the round. A task that repeats or starts over needs it.
         by: Who sends the signal, or a function that returns that.
         trigger: As in `handles`.
-        other: What the sender gets if another signal counts already, or the task has ended: 200 for "ack", 409 or an
-            error for "conflict". Either is logged.
+        other: What the sender gets for a signal that no run will act on: 200 for "ack", 409 or an error for
+            "conflict". Either is logged as a warning.
         next_queue_url: The URL of the queue of the step that waits. `{"task_id": ...}` is sent there if the signal has
             made the task due, and again for a repeated delivery until the task has been started.
 
@@ -198,9 +208,10 @@ class _Sender(Generic[T]):
             again = _TRY_AGAIN if reason in {"not_ready", "unavailable"} else None
             task: Any = getattr(error, "task", None)
             return Invocation(status=reason, task_id=task_id, task=task, error=error, retry_after=again)
-        return Invocation(
-            status="succeeded", repeated=sent.effect == "stored", task_id=task_id, task=sent.task, result=sent.effect
-        )
+        told: dict[str, Any] = {"task_id": task_id, "task": sent.task, "result": sent.effect}
+        if sent.will_be_read:
+            return Invocation(status="succeeded", repeated=sent.effect == "stored", **told)
+        return Invocation(status="mismatch", error=too_late(sent.task, self.signal.name), **told)
 
     def _woken_by(self, result: Invocation[Any]) -> ReceivedSignal | None:
         """Return the signal that counts if it has made the task due, and the task has not been started since."""
@@ -215,17 +226,22 @@ class _Sender(Generic[T]):
         result, model = attempt.result, self.signal.model
         about = {**log_fields(model.tracker.use_case.name, None, result.task_id), "signal": self.signal.name}
         became = f"was not stored: {result.error}" if result.result is None else f"is {result.result}"
-        if result.result is not None and result.error is not None:
+        level = LEVELS.get(result.status, logging.ERROR)
+        if result.result is not None and result.status == "mismatch":
+            level = logging.INFO  # `send` has logged the warning
+        elif result.result is not None and result.error is not None:
             became += f", but its task was not sent to the queue of its step: {result.error}"
         message = f"{self.signal.name} of {model.__name__} {result.task_id!r} {became}"
-        journal.write(LEVELS.get(result.status, logging.ERROR), message, record, **about, outcome=result.status)
+        journal.write(level, message, record, **about, outcome=result.status)
 
     def value_for(self, result: Invocation[Any]) -> dict[str, Any]:
         """Return the response to a caller. `effect` is what `send` returns, or "other" if it is not stored."""
-        return {"task_id": result.task_id, "effect": result.result or "other"}
+        read = result.status == "succeeded"
+        return {"task_id": result.task_id, "effect": result.result or "other", "will_be_read": read}
 
     def response_to(self, event: Any, result: Invocation[Any]) -> dict[str, Any]:
         if result.status == "succeeded" or (result.status == "mismatch" and self.replies.mismatch == "ack"):
             return http.response(event, result, {"statusCode": 200, "body": self.value_for(result)})
-        body, code = {"task_id": result.task_id, "error": result.status}, _CODES.get(result.status, 503)
+        known = self.value_for(result) if result.status == "mismatch" else {"task_id": result.task_id}
+        code, body = _CODES.get(result.status, 503), {**known, "error": result.status}
         return http.response(event, result, {"statusCode": code, "body": body})

@@ -19,6 +19,7 @@ __all__ = ["app"]
 
 _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
     "Inspect": {
+        "now": live.now,
         "status": status.status,
         "list": inspect.list_tasks,
         "find": inspect.find,

@@ -16,8 +16,10 @@ import typer
 from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.cli.command import CannotRunError, known_use_cases, steps_of
-from pynamodb_tracker.presentation import times
+from pynamodb_tracker.cli.terminal import warn
+from pynamodb_tracker.presentation import exact_json, times
 from pynamodb_tracker.status import Status
+from pynamodb_tracker.step.signal import signals_in
 from pynamodb_tracker.task.task import Task
 
 T = TypeVar("T")
@@ -42,14 +44,29 @@ def _parser(read: Callable[[str], T]) -> Callable[[str], T]:
     return parse
 
 
-length, duration = _parser(times.length), _parser(times.duration)
-moment, later = _parser(times.moment), _parser(times.later)
+length, duration, json_value = _parser(times.length), _parser(times.duration), _parser(exact_json.read)
+
+
+def _local(read: Callable[[str, None], datetime]) -> Callable[[str], datetime]:
+    """Return a parser of a time in this machine's zone. It prints the instant if that depends on the zone."""
+
+    @_parser
+    def parse(text: str) -> datetime:
+        found = read(text, None)
+        if times.is_local(text):
+            warn(f"{text} is {clock.in_words(found)}")
+        return found
+
+    return parse
+
+
+moment, later, _end_of_pause = _local(times.moment), _local(times.later), _local(times.end_of_pause)
 
 
 @_parser
 def end_of_pause(text: str) -> datetime:
     """Return a future time like `later`, or NEVER for `resumed`."""
-    end = times.end_of_pause(text)
+    end = _end_of_pause(text)
     if end <= clock.now():
         raise ValueError(f"{text!r} is in the past: write when the pause ends")
     return end
@@ -134,6 +151,12 @@ def complete_states(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the names of states, `ship.failed`."""
     found = (f"{step.name}.{status}" for model in _selected(ctx) for step in steps_of(model) for status in Status)
     return [name for name in dict.fromkeys(found) if name.startswith(incomplete)]
+
+
+def complete_signals(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the names of signals."""
+    found = dict.fromkeys(each.stored_name for model in _selected(ctx) for each in signals_in(model))
+    return [name for name in found if name.startswith(incomplete)]
 
 
 def _selected(ctx: typer.Context) -> Iterator[type[Task]]:

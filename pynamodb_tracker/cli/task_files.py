@@ -40,8 +40,6 @@ class Format(StrEnum):
     JSONL = "jsonl"
 
 
-TOO_DEEP = "its JSON is nested deeper than Python can walk"
-
 _FORMATS = {".csv": Format.CSV, ".tsv": Format.CSV}
 _FORMATS |= dict.fromkeys((".jsonl", ".ndjson", ".json"), Format.JSONL)
 
@@ -178,13 +176,17 @@ class LineReader:
     def arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments of `create`. Raise CannotRunError for a wrong value."""
         found: dict[str, Any] = {} if self.initial is None else {"state": self.initial}
+        if "until" in values and "wait_for" not in values:
+            raise CannotRunError("until: only with wait_for; the time at which a task may start is due_time")
         for key, value in values.items():
+            if (name := _OF_CREATE.get(key, key)) != key and name in values:
+                raise CannotRunError(f"{key} is {name}: leave out one of both")
             try:
-                found[key] = self._read(key, value)
+                found[name] = self._read(key, value)
             except (TypeError, ValueError) as error:
                 raise CannotRunError(f"{key}: {error}") from None
             except RecursionError:
-                raise CannotRunError(f"{key}: {TOO_DEEP}") from None
+                raise CannotRunError(f"{key}: {exact_json.TOO_DEEP}") from None
         if not found.get("task_id"):
             raise CannotRunError("it has no task_id")
         if "repeat" in found and (state := found.pop("state", None)) is not None:
@@ -199,10 +201,8 @@ class LineReader:
             return value
         if key == "state":
             return state_to_load(self.model, str(value))
-        if key in ("due_time", "first_failure", "cancel_time"):
-            return time_of(value)
-        if key == "repeat":
-            return rule_in(value)
+        if key in _OF_TRACKER:
+            return _OF_TRACKER[key](value)
         if key in _OF_JSON:
             value = exact_json.with_floats(exact_json.loads(value) if isinstance(value, str) else value)
             is_right, problem = _OF_JSON[key]
@@ -217,13 +217,16 @@ class LineReader:
         return from_text(attribute, value) if self.form is Format.CSV else from_json(attribute, value)
 
     def _known(self) -> list[str]:
-        names = ("task_id", "state", "due_time", "group", "repeat", "trace", "awaited_signals", "signals")
-        return [*names, *OF_ROUND, *self.model.tracker.own_attributes]
+        names = ("task_id", "state", "due_time", "group", "repeat", "trace", "urgent", "awaited_signals", "signals")
+        return [*names, *_OF_CREATE, *OF_ROUND, *self.model.tracker.own_attributes]
 
     def _unknown(self, key: str) -> str:
         hint = did_you_mean(key, self._known()) or f"; it has {', '.join(self._known())}"
         return f"{self.model.__name__} has no attribute {key!r}{hint}"
 
+
+_OF_CREATE = {"wait_for": "awaited_signals", "until": "due_time"}
+"""Arguments of `create` for one signal, and what `export` calls them."""
 
 _NOT_LOADED = {
     "blockers": "nothing would end the wait of a loaded task: leave out the blockers, or the task",
@@ -251,6 +254,7 @@ _OF_JSON: dict[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "checkpoints": (_has_objects, 'has no results of parts, as in {"ship": {"charge": "c-7"}}'),
     "skipped_steps": (_is_list_of_text, 'is no list of steps, as in ["ship"]'),
+    "missed_signals": (lambda value: bool(value) and _is_list_of_text(value), 'is no list of signals, as in ["paid"]'),
     "postpone_count": (lambda value: type(value) is int and value > 0, "is no number above 0"),
 }
 """The tracker's own values that are JSON, also in a CSV file: a check for each, and the error if it fails."""
@@ -357,6 +361,15 @@ def time_of(value: object) -> datetime:
     if found is None:
         raise ValueError(f"{value!r} is not a time: write it as in 2026-01-31T12:00:00Z")
     return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+_OF_TRACKER: dict[str, Callable[[Any], Any]] = {
+    "repeat": rule_in,
+    "urgent": lambda value: _BOOLEANS.get(str(value).lower(), value),
+    "wait_for": lambda value: [str(value)],
+    **dict.fromkeys(("due_time", "until", "first_failure", "cancel_time"), time_of),
+}
+"""What reads the tracker's own values that are no JSON."""
 
 
 def _to_stored(kind: str, value: Any) -> Any:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
+from itertools import islice
 
 import typer
 from rich.text import Text
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.cli.command import FOUND
-from pynamodb_tracker.cli.terminal import Cell, styled, warn
+from pynamodb_tracker.cli.terminal import Cell, print_table, say, say_json_array, styled, warn
 from pynamodb_tracker.control.item import Pause
 from pynamodb_tracker.control.slots import Use
 from pynamodb_tracker.model.row import damages_of, readable
 from pynamodb_tracker.presentation.errors import one_line
 from pynamodb_tracker.presentation.overview import Number
-from pynamodb_tracker.presentation.task_facts import is_abandoned, name_of
-from pynamodb_tracker.presentation.text import age, between, escaped
+from pynamodb_tracker.presentation.task_facts import is_abandoned, name_of, task_as_json
+from pynamodb_tracker.presentation.text import age, between, count, escaped
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.task.task import Task
 
@@ -76,8 +77,10 @@ def waiting(number: Number) -> str:
     return f" ({number} wait)" if number.tasks else ""
 
 
-def held_back(pauses: Iterable[Pause], limits: Iterable[Use]) -> Iterator[Text]:
-    """Yield a line for each pause and each limit."""
+def held_back(pauses: Iterable[Pause], required: Iterable[str], limits: Iterable[Use]) -> Iterator[Text]:
+    """Yield a line for each pause, each required step that nobody declares, and each limit."""
+    for line in required:
+        yield Text(escaped(line), "red")
     for pause in pauses:
         yield Text(escaped(str(pause)), "red" if pause.until is None else "yellow")
     for use in limits:
@@ -124,3 +127,20 @@ class Damaged:
         """Exit with 1 if a task was damaged."""
         if self._any:
             raise typer.Exit(FOUND)
+
+
+def print_tasks(
+    found: Iterator[Task], kind: Status | str | None, most: int | None, none: str, *, as_json: bool
+) -> None:
+    """Print the first tasks, or `none` if there are none, and exit with 1 if one is damaged."""
+    damaged, shown = Damaged(own_too=True), islice(found, most)
+    if as_json:
+        say_json_array(map(task_as_json, damaged.reported(shown)))
+    else:
+        rows = (row_of(kind, task) for task in damaged.readable(shown))
+        print_table(COLUMNS[kind], rows)
+    if not (damaged.read or as_json):
+        say(none)
+    if most is not None and next(found, None) is not None:
+        warn(f"these are the first {count(most)}: use --limit N or --all to see more")
+    damaged.exit()

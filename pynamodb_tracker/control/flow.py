@@ -10,8 +10,9 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from weakref import WeakKeyDictionary
@@ -24,7 +25,7 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item, connection_until, get_items
 from pynamodb_tracker.dynamodb.forking import in_forked_process
 from pynamodb_tracker.instrumentation import log_fields
-from pynamodb_tracker.model.overflow import GROUP_OF, by_key, item_key, key_of
+from pynamodb_tracker.model.overflow import GROUP_OF, RowKey, by_key, item_key, key_of
 from pynamodb_tracker.model.row import TaskRow
 
 log = logging.getLogger("pynamodb_tracker")
@@ -35,12 +36,19 @@ CREATED = "created"
 LEFT, CAME = "left", "came"
 """Additional counts, with both step numbers, for a success that does not lead to the next step."""
 
+TOOK = "took"
+"""Counts the successes of a step by duration, with the number of the first bound that is not less."""
+
+BOUNDS = (0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000, 3600)
+"""Seconds. They separate 12 buckets, each about three times as long as the one before."""
+
 _MOST, _LONGEST = 60, timedelta(minutes=10)
 """How many transitions are sent together, and how long the first one may wait for others."""
 _WITHIN = timedelta(seconds=0.5)
 _KEPT = timedelta(days=30)
 _HOUR = timedelta(hours=1)
-_DENIED = ("AccessDenied", "AccessDeniedException")
+_HOURS = 24
+DENIED = ("AccessDenied", "AccessDeniedException")
 
 
 class _Counts:
@@ -81,6 +89,22 @@ def _forget() -> None:
     _counts.clear()
 
 
+def bucket_of(took: timedelta) -> int:
+    """Return the number of a duration's bucket, from 0."""
+    return bisect_left(BOUNDS, took.total_seconds())
+
+
+def quantile(buckets: Sequence[int], share: float) -> timedelta | None:
+    """Return about how long so many of the counted successes took at most, or None without any."""
+    left = share * sum(buckets)
+    bounds = (BOUNDS[0] / 3, *BOUNDS, BOUNDS[-1] * 3)
+    for number, low, high in zip(buckets, bounds, bounds[1:], strict=False):
+        if number and left <= number:
+            return timedelta(seconds=low * (high / low) ** (left / number))
+        left -= number
+    return None
+
+
 def count(model: type[TaskRow], *names: str) -> None:
     """Count a transition under each of these names, and send the counts if it is time. This never raises."""
     try:
@@ -116,7 +140,7 @@ def _send(model: type[TaskRow], counts: _Counts, hour: datetime, numbers: Counte
     try:
         connection_until(counts.table, now + _WITHIN).dispatch("UpdateItem", request)
     except ClientError as error:
-        if error.response["Error"]["Code"] not in _DENIED:
+        if error.response["Error"]["Code"] not in DENIED:
             raise
         counts.is_off = True
         text = "this process stops counting the flow of %s, because it may not write it: %s"
@@ -137,12 +161,24 @@ class Hour:
     numbers: dict[str, int]
 
 
-def read(model: type[TaskRow], hours: int = 24) -> Sequence[Hour]:
-    """Return the counts for the last hours, oldest first. This takes one read unit per existing item."""
-    last = clock.now().replace(minute=0, second=0, microsecond=0)
-    begins = [last - _HOUR * at for at in reversed(range(hours))]
-    keys = [_key(model, begin) for begin in begins]
-    found = by_key(get_items(model.tracker.connection(), keys))
-    items = (found.get(key_of(key), {}).items() for key in keys)
-    counted = ({n: int(each[NUMBER]) for n, each in item if n != "expire_time" and NUMBER in each} for item in items)
-    return [Hour(begin, numbers) for begin, numbers in zip(begins, counted, strict=True)]
+def keys_of(model: type[TaskRow], now: datetime) -> list[Item]:
+    """Return the keys of the last 24 hours, oldest first. Reading takes one read unit per existing item."""
+    last = now.replace(minute=0, second=0, microsecond=0)
+    return [_key(model, last - _HOUR * at) for at in reversed(range(_HOURS))]
+
+
+def hours_in(model: type[TaskRow], now: datetime, found: Mapping[RowKey, Item]) -> Sequence[Hour]:
+    """Return the counts of the last 24 hours, oldest first, from the items that were found."""
+    last = now.replace(minute=0, second=0, microsecond=0)
+    hours = []
+    for at, key in enumerate(keys_of(model, now)):
+        item = found.get(key_of(key), {}).items()
+        numbers = {name: int(each[NUMBER]) for name, each in item if name != "expire_time" and NUMBER in each}
+        hours.append(Hour(last - _HOUR * (_HOURS - 1 - at), numbers))
+    return hours
+
+
+def read(model: type[TaskRow]) -> Sequence[Hour]:
+    """Return the counts of the last 24 hours, oldest first."""
+    now = clock.now()
+    return hours_in(model, now, by_key(get_items(model.tracker.connection(), keys_of(model, now))))

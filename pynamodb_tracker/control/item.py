@@ -1,7 +1,8 @@
-"""A use case's control item: paused steps, and the numbers under which steps are stored.
+"""A use case's control item: paused and required steps, and the numbers under which steps are stored.
 
-paused#200   {token, until, reason, by, time}; without `until`, the step was resumed
-steps        JSON: {"200": ["ship"]}, the names that each number has had
+paused#200    {token, until, reason, by, time}; without `until`, the step was resumed
+required#150  the same, for a step that no success may pass over; without `until`, it is no longer required
+steps         JSON: {"200": ["ship"]}, the names that each number has had
 
 Each command has a token, so a late copy of an earlier command cannot undo it. The later `until` wins:
 
@@ -27,6 +28,7 @@ from pynamodb.constants import MAP, STRING
 
 from pynamodb_tracker import clock, strict_json
 from pynamodb_tracker.arguments import shown
+from pynamodb_tracker.control.records import keys_of
 from pynamodb_tracker.dynamodb.connection import Item, Refused, send
 from pynamodb_tracker.exceptions import DefinitionError, TrackerError
 from pynamodb_tracker.instrumentation import log_fields
@@ -35,6 +37,7 @@ from pynamodb_tracker.model.overflow import GROUP_OF, item_key
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.serialization import TOKEN
 from pynamodb_tracker.model.worker_name import this_worker
+from pynamodb_tracker.status import HIGHEST, LOWEST, SPACING
 from pynamodb_tracker.writes.lock import new_token
 
 log = logging.getLogger("pynamodb_tracker")
@@ -42,7 +45,7 @@ log = logging.getLogger("pynamodb_tracker")
 Names = dict[int, list[str]]
 
 _STEPS = "steps"
-_PAUSED = "paused#"
+_PAUSED, _REQUIRED = "paused#", "required#"
 _RANGE_KEY = "#control"
 
 _TRIES = 6
@@ -87,6 +90,8 @@ class Control(NamedTuple):
 
     pauses: dict[int, Pause]
     """The last pause per step number, unless the step was resumed. It may have ended."""
+    required: dict[int, Pause]
+    """By step number, who has required it when."""
     steps: str | None
     """The recorded names as they are stored, if any."""
 
@@ -95,32 +100,58 @@ class Control(NamedTuple):
         """The recorded names."""
         return {int(number): names for number, names in json.loads(self.steps or "{}").items()}
 
+    @property
+    def in_force(self) -> list[Pause]:
+        """The current pauses, ordered by step number."""
+        return [pause for _, pause in sorted(self.pauses.items()) if pause.is_in_force]
 
-def _key(model: type[TaskRow]) -> Item:
+    def undeclared(self, model: type[TaskRow]) -> list[str]:
+        """Return a line for each required step that this program does not declare, or that no program has run."""
+        lines, declared = [], _declared_names(model)
+        for number, since in sorted(self.required.items()):
+            if number not in declared or number not in self.names:
+                known = " or ".join(self.names.get(number, ()))
+                why = f"this program does not declare {known}" if known else "no program that declares it has run yet"
+                lines.append(f"Step({number}) is required by {since.by}, but {why}: tasks wait there")
+        return [" ".join(line.split()) for line in lines]
+
+
+def key_of_control(model: type[TaskRow]) -> Item:
     """Return the control item's key. No task can have it, because use case names contain no `#`."""
     return item_key(model.tracker.use_case.name, _RANGE_KEY)
 
 
 def _check_pausable(model: type[TaskRow]) -> None:
-    use_case = model.tracker.use_case
-    if not use_case.pausable:
+    if not model.tracker.obeys_control():
         raise TrackerError(
-            f"the steps of {model.__name__} cannot be paused: write use_case_id = UseCase({use_case.name!r}, "
-            "pausable=True), and deploy that to all programs that run its tasks"
+            f"no program obeys pauses or required steps of {model.__name__}: remove pausable=False from its UseCase, "
+            "and deploy that to all programs that run its tasks"
         )
 
 
 def read(model: type[TaskRow], *, within: timedelta | None = None) -> Control:
-    """Read the control item, strongly consistent, for one read unit, or raise TrackerError."""
+    """Read the control item for one read unit, or raise TrackerError.
+
+    `within` a short time, it is eventually consistent, for half a unit.
+    """
     _check_pausable(model)
     until = None if within is None else clock.now() + within
-    request = {"Key": _key(model), "ConsistentRead": True}
-    item: Item = send(model.tracker.connection(), "GetItem", request, until=until).get("Item") or {}
+    request = {"Key": key_of_control(model), "ConsistentRead": within is None}
+    return parse(model, send(model.tracker.connection(), "GetItem", request, until=until).get("Item") or {})
+
+
+def parse(model: type[TaskRow], item: Item) -> Control:
+    """Return the contents of a control item that was read, or raise TrackerError."""
     try:
-        stored = {name: value[MAP] for name, value in item.items() if name.startswith(_PAUSED)}
-        numbers = {int(name.removeprefix(_PAUSED)): each for name, each in stored.items() if "until" in each}
-        pauses = {number: _parse_pause(model, number, each) for number, each in numbers.items()}
-        control = Control(pauses, item[_STEPS][STRING] if _STEPS in item else None)
+        pauses, required = (
+            {
+                (number := int(name.removeprefix(prefix))): _parse_pause(model, number, value[MAP])
+                for name, value in item.items()
+                if name.startswith(prefix) and "until" in value[MAP]
+            }
+            for prefix in (_PAUSED, _REQUIRED)
+        )
+        control = Control(pauses, required, item[_STEPS][STRING] if _STEPS in item else None)
         _ = control.names
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise _damage_error(model, repr(error)) from error
@@ -129,7 +160,7 @@ def read(model: type[TaskRow], *, within: timedelta | None = None) -> Control:
 
 def in_force(model: type[TaskRow]) -> list[Pause]:
     """Return the current pauses, ordered by step number."""
-    return [pause for _, pause in sorted(read(model).pauses.items()) if pause.is_in_force]
+    return read(model).in_force
 
 
 def _damage_error(model: type[TaskRow], why: str) -> TrackerError:
@@ -149,22 +180,51 @@ def pause(model: type[TaskRow], number: int, until: datetime | None, reason: str
     if len(reason) > _LONGEST_REASON:
         raise ValueError(f"the reason for a pause has at most {_LONGEST_REASON:,} characters, not {len(reason):,}")
     stored = {"until": clock.stamp(until or clock.NEVER), "reason": clean(reason), **_sign(by)}
-    return _parse_pause(model, number, _send_command(model, number, stored, _SHORTER))
+    return _parse_pause(model, number, _send_command(model, f"{_PAUSED}{number}", stored, _SHORTER))
 
 
 def resume(model: type[TaskRow], number: int, by: str | None) -> None:
     """Resume a step. Late copies of an earlier pause no longer have any effect."""
-    _send_command(model, number, _sign(by), _EARLIER)
+    _send_command(model, f"{_PAUSED}{number}", _sign(by), _EARLIER)
+
+
+def require(model: type[TaskRow], number: int, by: str | None) -> None:
+    """Let no success pass over a step, which other programs may declare. Raise ValueError if it cannot be required.
+
+    Within 5 seconds, programs that obey this and do not declare the step let a success lead to it.
+    """
+    _check_pausable(model)
+    _check_required(model, number)
+    stored = {"until": clock.stamp(clock.NEVER), "reason": "", **_sign(by)}
+    _send_command(model, f"{_REQUIRED}{number}", stored, _SHORTER)
+
+
+def _check_required(model: type[TaskRow], number: int) -> None:
+    name, declared = model.__name__, {codes.pending: codes for codes in model.tracker.steps}
+    near = [codes for each, codes in declared.items() if 0 < abs(each - number) < SPACING]
+    if not LOWEST <= number <= HIGHEST:
+        raise ValueError(f"the number of a step is from {LOWEST} to {HIGHEST}, not {number}")
+    if near:
+        raise ValueError(f"{number} is not a step: {name}.{near[0].step} = Step({near[0].pending}) uses that number")
+    if number <= min(declared):
+        raise ValueError(f"Step({number}) comes first, so new tasks begin there: only later steps can be required")
+    if any(codes.branch and codes.pending <= number for codes in declared.values()):
+        raise ValueError(f"Step({number}) is a branch step of {name}, or comes after one: nothing leads to it")
+
+
+def stop_requiring(model: type[TaskRow], number: int, by: str | None) -> None:
+    """Let successes pass over a step again."""
+    _send_command(model, f"{_REQUIRED}{number}", _sign(by), _EARLIER)
 
 
 def _sign(by: str | None) -> dict[str, str]:
     return {"by": clean(by or this_worker()), "time": clock.stamp(clock.now())}
 
 
-def _send_command(model: type[TaskRow], number: int, stored: dict[str, str], condition: str) -> dict[str, Any]:
-    """Send a pause or a resume until it is applied. Return the step's attribute."""
+def _send_command(model: type[TaskRow], attribute: str, stored: dict[str, str], condition: str) -> dict[str, Any]:
+    """Send a command until it is applied. Return the step's attribute."""
     _check_pausable(model)
-    attribute, token = f"{_PAUSED}{number}", new_token()
+    token = new_token()
     for _ in range(_TRIES):
         wanted = {name: {STRING: value} for name, value in {**stored, "token": token}.items()}
         values = {"pause": {MAP: wanted}, "until": wanted.get("until"), "token": wanted["token"]}
@@ -190,7 +250,7 @@ def _send(
     names = {"#pause": attribute, "#token": "token", "#until": "until", "#mark": GROUP_OF}
     known = values | {"mark": {STRING: model.tracker.use_case.name}}
     request = {
-        "Key": _key(model),
+        "Key": key_of_control(model),
         "UpdateExpression": update,
         "ConditionExpression": condition,
         "ExpressionAttributeNames": {name: each for name, each in names.items() if name in update + condition},
@@ -206,8 +266,9 @@ def _send(
 
 
 def forget(model: type[TaskRow]) -> None:
-    """Delete the control item."""
-    send(model.tracker.connection(), "DeleteItem", {"Key": _key(model)})
+    """Delete the control item, the list of schedules, and the last commands."""
+    for key in (key_of_control(model), *keys_of(model)):
+        send(model.tracker.connection(), "DeleteItem", {"Key": key})
 
 
 def compare(model: type[TaskRow], control: Control) -> None:
@@ -272,7 +333,7 @@ def _write_names(model: type[TaskRow], change: Callable[[Names], Names], control
 def _has_written(model: type[TaskRow], seen: str | None, wanted: str) -> bool:
     values = {"wanted": wanted, "mark": model.tracker.use_case.name} | ({} if seen is None else {"seen": seen})
     request = {
-        "Key": _key(model),
+        "Key": key_of_control(model),
         "UpdateExpression": "SET #steps = :wanted, #mark = :mark",
         "ConditionExpression": "attribute_not_exists(#steps)" if seen is None else "#steps = :seen",
         "ExpressionAttributeNames": {"#steps": _STEPS, "#mark": GROUP_OF},

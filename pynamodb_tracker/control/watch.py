@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from datetime import datetime, timedelta
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from pynamodb.connection.table import TableConnection
@@ -16,6 +17,8 @@ from pynamodb_tracker.dynamodb.forking import in_forked_process
 from pynamodb_tracker.exceptions import DefinitionError, TrackerError
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.status import SPACING
+from pynamodb_tracker.writes.lock import Journal
 
 log = logging.getLogger("pynamodb_tracker")
 
@@ -31,6 +34,8 @@ class _Known:
         self.table = table
         self.pauses: dict[int, Pause] | None = None
         """None until the item was read."""
+        self.required: list[int] = []
+        """The numbers of the required steps that this program does not declare."""
         self.mistake = ""
         """Why the class's steps contradict the recorded ones."""
         self.is_compared = False
@@ -60,7 +65,12 @@ class _Known:
     def _read(self, model: type[TaskRow]) -> None:
         try:
             control = read(model, within=_WITHIN)
-            self.pauses = control.pauses
+            self.pauses, steps = control.pauses, model.tracker.steps
+            self.required = [
+                number
+                for number in sorted(control.required)
+                if all(abs(number - codes.pending) >= SPACING for codes in steps)
+            ]
             if not self.is_compared:
                 compare(model, control)
             self.is_compared, self.is_warned, self.mistake = True, False, ""
@@ -86,14 +96,32 @@ def _forget() -> None:
     _known.clear()
 
 
-def pause_of(model: type[TaskRow], number: int) -> Pause | None:
-    """Return a step's known current pause. If tasks are stored with other step numbers, raise DefinitionError."""
+def _known_of(model: type[TaskRow]) -> _Known:
     table = model.tracker.connection()
     with _guard:
         known = _known.get(model)
         if known is None or known.table is not table:
             known = _known[model] = _Known(table)
     known.refresh(model)
+    return known
+
+
+def lead_to_required(journal: Journal[Any]) -> None:
+    """Let a success lead to a required step that this program does not declare, instead of passing over it.
+
+    A target that the block has chosen stays, as in a program that declares the step.
+    """
+    codes = journal.claim.statements.codes
+    if codes.branch or "target" in journal.additions:
+        return
+    between = range(codes.pending, codes.succeeded)
+    required = _known_of(type(journal.claim.task)).required
+    journal.next_code = next((number for number in required if number in between), codes.succeeded)
+
+
+def pause_of(model: type[TaskRow], number: int) -> Pause | None:
+    """Return a step's known current pause. If tasks are stored with other step numbers, raise DefinitionError."""
+    known = _known_of(model)
     if known.mistake:
         raise DefinitionError(known.mistake)
     pause = (known.pauses or {}).get(number)

@@ -22,7 +22,7 @@ _CHECKS = (
 def examine(model: type[Task]) -> list[Finding]:
     """Check this class's table with three requests, and return the findings, the worst first.
 
-    This reads settings, one item per use case with `pausable=True`, and the limits' slots, but no tasks. Settings that
+    This reads settings, one item per use case, and the limits' slots, but no tasks. Settings that
     DynamoDB does not return, or that the caller may not read, are findings, too.
 
     Raises:
@@ -31,7 +31,7 @@ def examine(model: type[Task]) -> list[Finding]:
     description = describe(model.tracker.table)
     findings = [*settings.check_status(description), *schema.check_keys(description)]
     is_readable = all(finding.severity is not Severity.WRONG for finding in findings)
-    reading = (settings.check_pauses, settings.check_limits) if is_readable else ()
+    reading = (settings.check_control, settings.check_limits) if is_readable else ()
     findings += [finding for check in (*_CHECKS, *reading) for finding in check(description)]
     return sorted(findings, key=lambda finding: list(Severity).index(finding.severity))
 

@@ -13,14 +13,14 @@ from pynamodb_tracker.exceptions import TaskError
 from pynamodb_tracker.features.children.child_list import awaited_tasks
 from pynamodb_tracker.features.groups.repair import needs_repair
 from pynamodb_tracker.model.data import unread_data
-from pynamodb_tracker.model.references import parse, reference_to, round_of
-from pynamodb_tracker.model.row import TaskRow, damages_of, has_later_format, load, readable
+from pynamodb_tracker.model.references import join_of, parse
+from pynamodb_tracker.model.row import TaskRow, damages_of, has_later_format, is_beyond_limit, load, readable
 from pynamodb_tracker.status import END
 from pynamodb_tracker.step.signal import signals_in
 from pynamodb_tracker.task.find_by import find_bys
 from pynamodb_tracker.task.task import Task
 
-_KEPT = ("task_id", "use_case_id", "creation", "round", "blockers", "turn_due_time")
+_KEPT = ("task_id", "use_case_id", "creation", "join_token", "blockers", "turn_due_time")
 """Attributes of a waiting task to keep while scanning the rest."""
 
 _NAMED = 5
@@ -40,10 +40,10 @@ _WAITING_FOR_NOBODY = Finding(
 _STANDING_STILL = Finding(
     Severity.DANGER,
     "groups",
-    "stuck, because the task with the turn has ended or is gone",
+    "stuck, because the task with the turn has ended, is gone, or is parked beyond its limit",
     "each task passes on its turn when it ends",
-    "The tasks that wait in them never become due, because a row was deleted without delete_task.",
-    "Pass on the turn: call Order.group(name).repair(), or pynamodb-tracker group NAME --repair.",
+    "The tasks that wait in them never become due, because a row was deleted without delete_task, or changed.",
+    "Repair each group: call Order.group(name).repair(), or pynamodb-tracker group NAME --repair.",
 )
 _AWAITING_WHAT_NOBODY_DECLARES = Finding(
     Severity.DANGER,
@@ -73,11 +73,11 @@ def examine_rows(model: type[Task]) -> list[Finding]:
         if row.blockers and row.due_time == clock.NEVER and row.attribute_values.get("update_time", begun) < begun:
             stored = row._row_state.stored
             parked.append(readable(load(type(row), {name: stored[name] for name in _KEPT if name in stored})))
-            if row.turn_due_time and row.group and row._bound_steps:
-                groups.setdefault((type(row), row.group), row)
+        if row._bound_steps and row.group and (row.turn_due_time or is_beyond_limit(row)):
+            groups.setdefault((type(row), row.group), row)
         if names := _undeclared_signals(row):
             unknown.append(f"{row.use_case_id} {row.task_id!r} ({', '.join(sorted(names))})")
-    parked = [row for row in parked if children[reference_to(row)] < awaited_tasks(row) and _is_unchanged(row)]
+    parked = [row for row in parked if children[join_of(row)] < awaited_tasks(row) and _is_unchanged(row)]
     still = [f"{model.__name__}.group({name!r})" for model, name in groups if needs_repair(model, name)]
     in_need = (
         (_WAITING_FOR_NOBODY, [f"{row.use_case_id} {row.task_id!r}" for row in parked]),
@@ -129,7 +129,7 @@ def _find_damages(row: TaskRow) -> Iterator[tuple[str, object]]:
         except TaskError as error:
             damaged["data"] = error.__cause__
     try:
-        parse(row.attribute_values.get("parent", reference_to(row)))
+        parse(row.attribute_values.get("parent", join_of(row)))
     except ValueError as error:
         damaged["parent"] = error
     for name, why in damaged.items():
@@ -138,8 +138,9 @@ def _find_damages(row: TaskRow) -> Iterator[tuple[str, object]]:
         return
     if row.status != END and not any(row.status in codes.own for codes in row.tracker.steps):
         yield "status", f"no step of {type(row).__name__} declares {row.status}"
-    elif "status_key" in row.attribute_values and row.status_key not in row.tracker.use_case.status_keys(row.status):
-        yield "status_key", f"{row.status_key!r} does not belong to {row.tracker.name_of(row.status)}"
+    elif "status_key" in row.attribute_values and row.status_key not in row.tracker.status_keys(row.status):
+        advice = "; declare urgent=True" if row.urgent and not row.tracker.use_case.urgent else ""
+        yield "status_key", f"{row.status_key!r} does not belong to {row.tracker.name_of(row.status)}{advice}"
 
 
 def _damage_finding(name: str, found: Sequence[str]) -> Finding:
@@ -167,7 +168,7 @@ def _is_unchanged(row: TaskRow) -> bool:
         now = readable(type(row).get(row.task_id, row.use_case_id, consistent_read=True))
     except type(row).DoesNotExist:
         return False
-    return (now.blockers, round_of(now)) == (row.blockers, round_of(row))
+    return (now.blockers, join_of(now)) == (row.blockers, join_of(row))
 
 
 def _list_names(names: Sequence[str], most: int = _NAMED) -> str:

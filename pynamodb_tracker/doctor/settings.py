@@ -9,7 +9,7 @@ from pynamodb.constants import NUMBER
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import shown
-from pynamodb_tracker.control.item import in_force
+from pynamodb_tracker.control.item import read
 from pynamodb_tracker.control.limit import LIFETIME, MOST_SLOTS
 from pynamodb_tracker.control.slots import limits_of, slots_of
 from pynamodb_tracker.cost import Load, write_units
@@ -85,10 +85,22 @@ def _find_delay_problem(retry_delay: Callable[[int], object], max_attempts: int)
     return ""
 
 
-def check_pauses(description: Description) -> Iterator[Finding]:
-    """Yield pauses that somebody may have forgotten, or that a restore brought back. One read unit per use case."""
+def check_control(description: Description) -> Iterator[Finding]:
+    """Yield required steps that nobody declares, and old pauses, forgotten or restored. One read unit per use case."""
     for model in description.models[1:]:
-        for pause in in_force(model) if model.tracker.use_case.pausable else ():
+        if not model.tracker.obeys_control():
+            continue
+        control, name = read(model), model.tracker.use_case.name
+        for line in control.undeclared(model):
+            yield Finding(
+                Severity.DANGER,
+                f"required step of {model.__name__}",
+                line,
+                "a program that declares it",
+                "Successes lead to this step, and no program runs its tasks.",
+                f"Deploy the program, or write: pynamodb-tracker steps require {name} NUMBER --remove",
+            )
+        for pause in control.in_force:
             if pause.time < clock.now() - _FORGOTTEN:
                 yield Finding(
                     Severity.ADVICE,
@@ -96,7 +108,7 @@ def check_pauses(description: Description) -> Iterator[Finding]:
                     str(pause),
                     "no pause older than a day",
                     "Workers, batches and handlers do not start tasks of this step.",
-                    f"Resume it: pynamodb-tracker resume {pause.step} --use-case {model.tracker.use_case.name}",
+                    f"Resume it: pynamodb-tracker resume {pause.step} --use-case {name}",
                 )
 
 

@@ -40,10 +40,9 @@ from pynamodb_tracker.dynamodb.retries import (
     TRIES,
     NotSentError,
     Tries,
-    check_time,
     deadline,
+    end_of_request,
     is_stopped,
-    latest_response,
     slept_before_retry,
 )
 
@@ -133,17 +132,17 @@ def send(
     (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis.html). Within `Persisting`, every
     failure is retried unless the response proves that retrying cannot help.
     """
-    tries, repeated = Tries(until), False
-    batcher = None if operation == "GetItem" else _shared.get()
+    tries: Tries | None = None
+    repeated, batcher = False, None if operation == "GetItem" else _shared.get()
     while True:
-        end = latest_response(until)
         try:
-            check_time()
+            end = end_of_request(until)
             named = {"TableName": table.table_name, **request}
             if batcher is not None:
                 return batcher.dispatch(table, operation, named, end)
             return connection_until(table, end).dispatch(operation, named)
         except (BotoCoreError, ClientError) as error:
+            tries = tries or Tries(until)
             repeated = repeated or error_codes.was_repeated(error)
             if error_codes.is_condition_failure(error):
                 raise Refused(repeated=repeated or tries.is_lost, item=error_codes.item_met(error)) from None
@@ -172,22 +171,22 @@ def shares_requests() -> bool:
 
 def connection_until(table: TableConnection, until: datetime | None) -> Connection:
     """Return a connection with timeouts that end a request at that time, or soon after."""
-    connection, end = table.connection, deadline()
+    connection = table.connection
     if until is None or not isinstance(connection, SharedConnection):
         return connection
     seconds = clock.seconds_until(until)
-    if end is None and seconds >= connection.longest:
+    if seconds >= connection.longest:  # so the deadline is not earlier, either
         return connection
+    end = deadline()
     return connection.within(seconds, math.inf if end is None else clock.seconds_until(end))
 
 
 def read(table: TableConnection, request: Callable[[TableConnection], R]) -> R:
     """Read from the table, with the same retries as `send`."""
-    tries = Tries()
+    tries: Tries | None = None
     while True:
-        end = latest_response(None)
         try:
-            check_time()
+            end = end_of_request(None)
             bounded = table
             if end is not None:
                 bounded = copy(table)
@@ -198,6 +197,7 @@ def read(table: TableConnection, request: Callable[[TableConnection], R]) -> R:
         except PynamoDBConnectionError as error:
             if error_codes.is_missing_table(error.cause):
                 raise missing_table(table, error.cause) from error
+            tries = tries or Tries()
             if not tries.failed(error.cause or error):
                 raise
 
@@ -267,39 +267,33 @@ def _set_user_agent(session: botocore.session.Session) -> None:
 class _Flight(threading.local):
     """A thread's current request. It watches all the SDK's tries, because the SDK's error describes only the last."""
 
-    def __init__(self) -> None:
-        self._client: object = None
-        self._is_sent = False  # whether a try was sent and is waiting for its response
-        self._is_lost = False  # whether a try lost its response and may have been applied
+    is_sent = False
+    """Whether a try was sent and is waiting for its response."""
+    is_lost = False
+    """Whether a try lost its response and may have been applied."""
 
-    def watched(self, client: Any) -> Any:
-        """Watch the client's tries, and return the client."""
-        if client is not self._client:
-            events = client.meta.events
-            events.register_last("before-send.dynamodb", self._note_sent, "pynamodb_tracker before-send")
-            events.register_first("needs-retry.dynamodb", self._note_outcome, "pynamodb_tracker needs-retry")
-            self._client = client
-        return client
-
-    def begin(self) -> None:
-        self._is_sent = self._is_lost = False
+    def watch(self, client: Any) -> None:
+        """Watch the client's tries. Watching it again has no effect."""
+        events = client.meta.events
+        events.register_last("before-send.dynamodb", self._note_sent, "pynamodb_tracker before-send")
+        events.register_first("needs-retry.dynamodb", self._note_outcome, "pynamodb_tracker needs-retry")
 
     def end(self, error: Exception) -> None:
         """Note on the request's error whether any try may have been applied."""
-        error_codes.note_lost(error, is_lost=self._is_sent or self._is_lost)
+        error_codes.note_lost(error, is_lost=self.is_sent or self.is_lost)
 
     def _note_sent(self, **_: object) -> None:
-        self._is_sent = True
+        self.is_sent = True
 
     def _note_outcome(
         self, response: Any = None, caught_exception: Exception | None = None, **_: object
     ) -> bool | None:
         """Note a try's outcome. Return False to keep the SDK from retrying, because it does not know our deadline."""
-        self._is_sent, asks_for_pause = False, False
+        self.is_sent, asks_for_pause = False, False
         if caught_exception is not None:
-            self._is_lost = self._is_lost or error_codes.is_lost(caught_exception)
+            self.is_lost = self.is_lost or error_codes.is_lost(caught_exception)
         elif response is not None:
-            self._is_lost = self._is_lost or response[0].status_code >= error_codes.SERVER_ERROR
+            self.is_lost = self.is_lost or response[0].status_code >= error_codes.SERVER_ERROR
             asks_for_pause = "x-amz-retry-after" in response[0].headers
         return False if is_stopped() or (asks_for_pause and deadline() is not None) else None
 
@@ -322,8 +316,9 @@ class SharedConnection(Connection):
         self._session: botocore.session.Session | None = like.session if like else None
         self._rungs: tuple[list[_Rung], list[_Rung]] | None = None
         self.longest = math.inf
-        """Seconds that a request can take including the SDK's retries, or infinity until that is known."""
+        """Seconds that a request can take with the SDK's retries and pauses, or infinity until that is known."""
         self._flight = _Flight()
+        self._watched: Any = None  # the client, once `_flight` watches it
         _connections.add(self)
 
     @property
@@ -333,16 +328,19 @@ class SharedConnection(Connection):
 
     @property
     def client(self) -> botocore.client.BaseClient:
-        """Return this connection's only botocore client."""
+        """Return this connection's only botocore client. PynamoDB replaces one that has no credentials."""
+        client = self._watched
+        if client is not None and client._request_signer._credentials:  # noqa: SLF001 - as PynamoDB asks
+            return client
         try:
-            with self.building: return self._flight.watched(super().client)  # fmt: skip  # noqa: E701 - see the class
+            with self.building: return self._load_client()  # fmt: skip  # noqa: E701 - see the class
         except BotoCoreError as error:
             if not error_codes.advise(error, self._description):
                 error.args = (f"{self._description}: {error}",)
             raise error.with_traceback(None) from None
 
     def _make_api_call(self, operation_name: str, operation_kwargs: dict[str, Any]) -> dict[str, Any]:
-        self._flight.begin()
+        self._flight.is_sent = self._flight.is_lost = False
         try:
             return super()._make_api_call(operation_name, operation_kwargs)
         except ClientError as error:
@@ -427,6 +425,13 @@ class SharedConnection(Connection):
         self._session = session
         return session
 
+    def _load_client(self) -> botocore.client.BaseClient:
+        client = super().client
+        if client is not self._watched:
+            self._flight.watch(client)
+            self._watched = client
+        return client
+
     def _load_rungs(self) -> tuple[list[_Rung], list[_Rung]]:
         if self._rungs:
             return self._rungs
@@ -441,7 +446,8 @@ class SharedConnection(Connection):
             tries //= 2
             retries = {"total_max_attempts": tries, "mode": config.retries["mode"]}
             fewer.append(_build_rung(tries, connect, read, self._copy_with(connect, read, retry_configuration=retries)))
-        self._rungs, (self.longest, *_) = (slower, fewer), slower[0]
+        self._rungs = slower, fewer
+        self.longest = slower[0][0] + slower[0][1]
         return self._rungs
 
     def forget_client(self) -> None:
@@ -450,7 +456,7 @@ class SharedConnection(Connection):
         It could read a response to its parent, or wait forever for a lock that a thread in its parent held.
         """
         self.building, self._local = threading.RLock(), threading.local()
-        self._client = self._rungs = self._session = None
+        self._client = self._watched = self._rungs = self._session = None
         self._flight, self.longest = _Flight(), math.inf
 
     def _copy_with(self, connect: float, read: float, **settings: Any) -> SharedConnection:

@@ -138,30 +138,31 @@ def without_zeros(number: Decimal) -> Decimal:
 
 
 def item_size(item: Mapping[str, Mapping[str, Any]]) -> int:
-    """Return an item's size including attribute names, in bytes. Numbers are exact to one byte each."""
-    total = 0
-    for name, value in item.items():
-        ((kind, content),) = value.items()
-        # Most attributes are text. Calling a function for each is slow.
-        total += len(name.encode()) + (len(content.encode()) if kind == STRING else value_size(value))
+    """Return an item's size including attribute names, in bytes. Numbers are exact to one byte each.
+
+    See https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html.
+    """
+    total, values = sum(map(len, map(str.encode, item))), [*item.values()]
+    while values:
+        ((kind, content),) = values.pop().items()
+        if kind == STRING:
+            total += len(content.encode())
+        elif kind == NUMBER:  # a byte per two significant digits, one or two more, and one for a minus sign
+            digits = str(content).upper().partition("E")[0].replace(".", "").strip("-0")
+            total += len(digits) // 2 + 2 + str(content).startswith("-")
+        elif kind == LIST:
+            total += 3 + len(content)
+            values += content
+        elif kind == MAP:
+            total += 3 + len(content) + sum(map(len, map(str.encode, content)))
+            values += content.values()
+        elif kind in SETS:
+            values += [{kind[0]: entry} for entry in content]
+        else:
+            total += 1 if kind in (BOOLEAN, NULL) else len(content.encode() if isinstance(content, str) else content)
     return total
 
 
 def value_size(value: Mapping[str, Any]) -> int:
-    """Return a stored value's size in bytes.
-
-    See https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html.
-    """
-    ((kind, content),) = value.items()
-    if kind in (BOOLEAN, NULL):
-        return 1
-    if kind == NUMBER:  # a byte per two significant digits, one or two more, and one for a minus sign
-        digits = str(content).upper().partition("E")[0].replace(".", "").strip("-0")
-        return len(digits) // 2 + 2 + str(content).startswith("-")
-    if kind == LIST:
-        return 3 + len(content) + sum(map(value_size, content))
-    if kind == MAP:
-        return 3 + sum(1 + len(name.encode()) + value_size(entry) for name, entry in content.items())
-    if kind in SETS:
-        return sum(value_size({kind[0]: entry}) for entry in content)
-    return len(content.encode() if isinstance(content, str) else content)
+    """Return a stored value's size in bytes."""
+    return item_size({"": value})

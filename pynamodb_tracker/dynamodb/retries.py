@@ -94,7 +94,8 @@ def deadline() -> datetime | None:
 
 def is_stopped() -> bool:
     """Return whether a `stopped_by` event is set."""
-    return any(event.is_set() for stop in _stops.get() for event in stop)
+    stops = _stops.get()
+    return bool(stops) and any(event.is_set() for stop in stops for event in stop)
 
 
 def may_be_stopped() -> bool:
@@ -107,6 +108,19 @@ def latest_response(until: datetime | None) -> datetime | None:
     persisting, end = _persisting.get(), _deadline.get()
     if until is None and persisting is not None:
         until = persisting.lock.expire_time
+    return end if until is None else min(until, end or until)
+
+
+def end_of_request(until: datetime | None) -> datetime | None:
+    """Return when the response to a request becomes worthless.
+
+    Raise NotSentError if the run has already given up a request for lack of time, and this one has too little.
+    """
+    persisting, end = _persisting.get(), _deadline.get()
+    if persisting is not None:
+        until = until or persisting.lock.expire_time
+        if end is not None and persisting.lock.is_out_of_time and not _has_time(_SHORTEST_REQUEST):
+            raise NotSentError
     return end if until is None else min(until, end or until)
 
 
@@ -148,13 +162,6 @@ def slept_before_retry(
 def _has_time(seconds: float) -> bool:
     end = _deadline.get()
     return end is None or clock.now() + timedelta(seconds=seconds) <= end
-
-
-def check_time() -> None:
-    """Raise NotSentError if the run has already given up a request for lack of time, and this one has too little."""
-    persisting = _persisting.get()
-    if persisting is not None and persisting.lock.is_out_of_time and not _has_time(_SHORTEST_REQUEST):
-        raise NotSentError
 
 
 class NotSentError(BotoCoreError):  # type: ignore[misc]  # it has no types

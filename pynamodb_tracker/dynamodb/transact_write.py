@@ -13,7 +13,7 @@ from pynamodb.exceptions import TransactWriteError
 
 from pynamodb_tracker.dynamodb.connection import connection_until
 from pynamodb_tracker.dynamodb.error_codes import is_conflict, is_denied, is_proof, is_temporary, note_lost
-from pynamodb_tracker.dynamodb.retries import Tries, check_time, latest_response
+from pynamodb_tracker.dynamodb.retries import Tries, end_of_request
 
 # Reasons for cancellation: a condition did not hold, or another write was using one of the items.
 REFUSED = "ConditionalCheckFailed"
@@ -53,10 +53,8 @@ def transact_write(
     request = {"TransactItems": list(writes), "ClientRequestToken": os.urandom(16).hex()}
     tries, unheard = Tries(until), False
     while True:
-        connection = connection_until(table, latest_response(until))
         try:
-            check_time()
-            connection.dispatch("TransactWriteItems", request)
+            connection_until(table, end_of_request(until)).dispatch("TransactWriteItems", request)
         except (BotoCoreError, ClientError) as cause:
             error = TransactWriteError(f"Failed to write transaction items: {cause}", cause)
             error.__cause__ = cause

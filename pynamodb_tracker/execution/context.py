@@ -349,6 +349,9 @@ class ExecutionContext(BlockContext[T_co]):
         group: str | None = None,
         repeat: Repeat | None = None,
         trace: Mapping[str, str] | None = None,
+        wait_for: SignalName[Any] | None = None,
+        until: datetime | timedelta | None = None,
+        urgent: bool = False,
         **attributes: object,
     ) -> None:
         """Create a task of the same table together with the success of this run, or not at all. No extra request.
@@ -367,8 +370,11 @@ class ExecutionContext(BlockContext[T_co]):
                 last step.
             due_time: As in `Task.create`.
             group: As in `Task.create`. The task enters the group with the success. At most 31 tasks.
-            repeat: As in `Task.create`.
+            repeat: As in `Task.create`, with one more request.
             trace: As in `Task.create`, by default the trace of this task.
+            wait_for: As in `Task.create`: a signal that the new task waits for.
+            until: As in `Task.create`.
+            urgent: As in `Task.create`. A task that an urgent one creates is not urgent by itself.
             **attributes: Attributes of the new task.
 
         Raises:
@@ -380,10 +386,15 @@ class ExecutionContext(BlockContext[T_co]):
         check_flags(wait=wait)
         from pynamodb_tracker.features.children.follow_ups import follow_ups_of  # noqa: PLC0415 - few cold starts need it
 
+        given: dict[str, Any] = {"due_time": due_time, "group": group, "repeat": repeat, "trace": trace, **attributes}
         with self._asking("create a follow-up of"):
             follow_ups_of(self._journal).create(
-                model, task_id, wait=wait, due_time=due_time, group=group, repeat=repeat, trace=trace, **attributes
+                model, task_id, wait=wait, wait_for=wait_for, until=until, urgent=urgent, **given
             )
+        if repeat is not None:
+            from pynamodb_tracker.control.records import add_schedule  # noqa: PLC0415 - few tasks repeat
+
+            add_schedule(model, task_id)
 
     def wait_until(self, time: datetime | timedelta) -> None:
         """Let the next step start at that time, or so long from now, even if it still waits for tasks created here.
@@ -395,26 +406,24 @@ class ExecutionContext(BlockContext[T_co]):
             >>> ctx.create(Order, f"{ctx.task.task_id}-gift", wait=True)
             >>> ctx.wait_until(timedelta(hours=2))
         """
-        from pynamodb_tracker.features.children.follow_ups import follow_ups_of  # noqa: PLC0415 - few cold starts need it
+        from pynamodb_tracker.features.waits import Waits  # noqa: PLC0415 - few cold starts need it
 
-        journal, claim = self._journal, self._claim
         with self._asking("let the next step wait for what was created in"):
-            if journal.next_code == END:
-                raise ValueError(f"{claim} leads to the end, and no step after it can wait")
-            until = self._limit(time, "time")
-            _check_limit(until, journal.additions.get("awaited_signals"), "until")
-            follow_ups_of(journal).wait_until = until
+            if self._journal.next_code == END:
+                raise ValueError(f"{self._claim} leads to the end, and no step after it can wait")
+            Waits.of_run(self._journal).limit(self._limit(time, "time"))
 
     def wait_for(self, response: SignalName[Any], *, until: datetime | timedelta | None = None) -> None:
         """Let the next step start when this signal is there, such as `Order.approved`, or at `until`. It sends nothing.
 
         A signal that is already there counts. The next step reads it as `ctx.task.approved`, which is None after the
-        limit. Several calls wait for several signals, with one limit. ValueError at the last step.
+        limit. Several calls wait for several signals, with one limit. A task of a group holds the turn while it waits.
+        ValueError at the last step.
 
         Examples:
             >>> ctx.wait_for(Order.paid, until=timedelta(days=3))
         """
-        from pynamodb_tracker.features.signals import Awaits  # noqa: PLC0415 - few runs wait for responses
+        from pynamodb_tracker.features.waits import Waits  # noqa: PLC0415 - few runs wait for signals
 
         journal, claim = self._journal, self._claim
         with self._asking("let the next step wait for a response in"):
@@ -422,13 +431,10 @@ class ExecutionContext(BlockContext[T_co]):
             if journal.next_code == END:
                 raise ValueError(f"{claim} leads to the end, and no step after it can wait for {name}")
             limit = None if until is None else self._limit(until, "until")
-            awaits: Awaits = journal.additions.get("awaited_signals") or Awaits()
+            waits = Waits.of_run(journal)
             if limit is not None:
-                _check_limit(limit, journal.additions.get("follow_ups"), "wait_until")
-                _check_limit(limit, awaits, "until")
-                awaits.until = limit
-            awaits.names |= {name}
-            journal.additions["awaited_signals"] = awaits
+                waits.limit(limit)
+            waits.names |= {name}
 
     def go_to(self, step: StepOfTask) -> None:
         """Let the success of this run lead to a later step, or to a branch, such as `Order.refund`. It sends nothing.
@@ -462,9 +468,8 @@ class ExecutionContext(BlockContext[T_co]):
             additions = self._journal.additions
             if additions.get("target", code) != code:
                 raise ValueError(f"{self._claim} cannot lead to {name}: it has chosen another target; choose one")
-            follow_ups, awaits = additions.get("follow_ups"), additions.get("awaited_signals")
-            waits_for_signals = awaits is not None and awaits.names  # a transaction that failed leaves one without any
-            if code == END and (waits_for_signals or (follow_ups and (follow_ups.child_list or follow_ups.wait_until))):
+            follow_ups, waits = additions.get("follow_ups"), additions.get("waits")
+            if code == END and ((waits and (waits.names or waits.until)) or (follow_ups and follow_ups.child_list)):
                 raise ValueError(f"{self._claim} cannot lead to the end: the next step is to wait, and there is none")
             additions["target"] = self._journal.next_code = code
 
@@ -501,6 +506,8 @@ class ExecutionContext(BlockContext[T_co]):
         if pending is not None:
             commit = partial(transitions.commit_success, self._journal, pending, actions)
         with self._writing("commit a transaction of"):
+            if pending is not None:
+                choose_next(self._journal)
             persist(self._claim, commit, "a transaction")
 
     @contextmanager
@@ -533,11 +540,12 @@ class ExecutionContext(BlockContext[T_co]):
             yield
 
 
-def _check_limit(limit: datetime, asked: object, name: str) -> None:
-    """Raise a ValueError if the next step has another limit, because one limit is for everything that it awaits."""
-    other = getattr(asked, name, None)
-    if other not in (None, limit):
-        raise ValueError(f"the next step starts at {other} at the latest, and cannot have {limit} as well: give one")
+def choose_next(journal: transitions.Journal[Any]) -> None:
+    """Choose the next step for a success. It may read the control item."""
+    if journal.obeys_control:
+        from pynamodb_tracker.control.watch import lead_to_required  # noqa: PLC0415 - few cold starts need it
+
+        lead_to_required(journal)
 
 
 def hold(ctx: ExecutionContext[Any], tries: int = TRIES) -> None:

@@ -27,7 +27,7 @@ from pynamodb_tracker.exceptions import (
     ValueNotStorableError,
 )
 from pynamodb_tracker.execution.call import has_returned
-from pynamodb_tracker.execution.context import ExecutionContext, hold
+from pynamodb_tracker.execution.context import ExecutionContext, choose_next, hold
 from pynamodb_tracker.execution.heartbeat import Heartbeat
 from pynamodb_tracker.execution.interrupts import is_cancellation, is_interrupt, is_stop
 from pynamodb_tracker.execution.retry_policy import RetryPolicy, delay_after, uses_up_attempt
@@ -72,6 +72,9 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
 
     slot: Slot | None = None
     """The slot of a concurrency limit that the run has. It leaves it at its end."""
+
+    lives_long = False
+    """Whether it is a run of a worker, a batch or a sweep."""
 
     limited: Limited | None = None
     """The step, if it has a concurrency limit that this run does not ignore."""
@@ -237,6 +240,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
             new = self.create()
             self.journal = journal = claim(new=new)
             self.has_created = new is not None
+        journal.obeys_control = self.statements.model.tracker.obeys_control(lives_long=self.lives_long)
         if self.observation is not None:
             self.observation.note_claim(journal)
         if self.heartbeat:
@@ -303,9 +307,10 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
             return
         codes, follow_ups = self.statements.codes, journal.additions.get("follow_ups")
         also = [flow.CREATED] if self.has_created else []
-        target = journal.additions.get("target")
-        if target is not None and journal.outcome == "succeeded":
-            also += [f"{flow.LEFT}#{codes.pending}", f"{flow.CAME}#{target}"]
+        if journal.next_code != codes.succeeded and journal.outcome == "succeeded":
+            also += [f"{flow.LEFT}#{codes.pending}", f"{flow.CAME}#{journal.next_code}"]
+        if journal.outcome == "succeeded" and (began := journal.claim.start_time) is not None:
+            also.append(f"{flow.TOOK}{flow.bucket_of(clock.now() - began)}#{codes.pending}")
         flow.count(self.statements.model, f"{journal.outcome}#{codes.pending}", *also)
         for model in follow_ups.models if follow_ups and journal.outcome == "succeeded" else ():
             if model.tracker.use_case.count_transitions:
@@ -421,6 +426,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
     def _succeed(self, journal: Journal[T]) -> None:
         """Record the success. If that is impossible, record a failure with the reason, and raise it."""
         try:
+            choose_next(journal)
             self._record(journal, transitions.succeed)
         except TaskError as impossible:
             if isinstance(impossible, LockLostError):

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, Generic, Literal, TypeVar, cast
 
 from pynamodb.attributes import Attribute, UnicodeAttribute
-from pynamodb.constants import MAP, NULL, NUMBER, STRING
+from pynamodb.constants import BOOLEAN, MAP, NULL, NUMBER, STRING
 from pynamodb.exceptions import PynamoDBConnectionError, UpdateError
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.operand import Path
@@ -38,7 +38,7 @@ from pynamodb_tracker.writes.creations import new_task, put, replaces_expired, t
 from pynamodb_tracker.writes.lock import new_token
 from pynamodb_tracker.writes.prepared import slot
 from pynamodb_tracker.writes.refusals import check_format, in_group, kept_changing
-from pynamodb_tracker.writes.statements import WAITS, StepStatements, get, loaded
+from pynamodb_tracker.writes.statements import WAITS, StepStatements, get, is_urgent, loaded
 from pynamodb_tracker.writes.transition import ZERO, Same, Stored, Transition, of_round, without_payloads
 
 T = TypeVar("T", bound=TaskRow)
@@ -134,6 +134,7 @@ class Merge(Generic[T]):
         debounce: bool,
         trace: Mapping[str, str] | None,
         repeat: Repeat | None,
+        urgent: bool,
     ) -> None:
         """Take the `statements` of the first step. A ValueNotStorableError names the attribute."""
         self._statements = statements
@@ -148,12 +149,13 @@ class Merge(Generic[T]):
             None,
             due_time,
             attributes,
-            also=tracked(statements.model, task_id, trace=trace),
+            also=tracked(statements.model, task_id, urgent=urgent, trace=trace),
             repeat=None if self._is_over else repeat,
         )
         self._function = merge
         self._given = MappingProxyType({**attributes})
         self._debounce = debounce
+        self._urgent = urgent
         self._token: str = self._new.row.creation
         """Once the request is stored, the row has this token, as `creation` or in `request_tokens`."""
         self._effect: Effect = "created"
@@ -253,7 +255,7 @@ class Merge(Generic[T]):
 
     def _merge_into_row(self, row: T) -> Merged[T]:
         self._effect = "merged"
-        changes = {**self._merged(row, {}), **self._renewed(row)}
+        changes = {**self._merged(row, {}), **self._renewed(row), **self._made_urgent(row)}
         due = self._due_for(row) if self._asks_for_run else None
         if self._repeat is not None or row.repeat is not None:
             of_rule, due = repeats.merged(row, self._repeat, due, clock.now())
@@ -298,6 +300,14 @@ class Merge(Generic[T]):
         attribute = cast("Attribute[Any]", TaskRow.expire_time)
         return {"expire_time": (attribute, None if expiry is None else {NUMBER: expiry})}
 
+    def _made_urgent(self, row: T) -> Changes:
+        """Return the changes that make a waiting task urgent. Its index key shows that its state is as read."""
+        if not self._urgent or is_urgent(row):
+            return {}
+        key = row.tracker.status_key(row.status, row.task_id, is_urgent=True)
+        changes: dict[str, Any] = {"urgent": (TaskRow.urgent, {BOOLEAN: True})}
+        return {**changes, "status_key": (TaskRow.status_key, {STRING: key})}
+
     def _pending_after(self, row: T) -> tuple[PendingRequest | None, PendingRequest]:
         """Return the request in `queued`, and the same with this call's request added."""
         due = self._new.row.due_time if self._asks_for_run else clock.NEVER
@@ -307,10 +317,11 @@ class Merge(Generic[T]):
             rule = repeats.rule_since(row, self._repeat, clock.now())
         trace = self._trace if self._asks_for_run else None
         if before is None:
-            return None, PendingRequest(due, _stored(self._own), rule, trace)
+            return None, PendingRequest(due, _stored(self._own), rule, trace, self._urgent)
         attributes = {**before.attributes, **_stored(self._merged(row, before.attributes))}
         due = due if self._debounce else min(due, before.due_time)
-        return before, PendingRequest(due, attributes, rule, before.trace if before.asks_for_run else trace)
+        trace, urgent = before.trace if before.asks_for_run else trace, self._urgent or before.urgent
+        return before, PendingRequest(due, attributes, rule, trace, urgent)
 
     def _begin_anew(self, row: T) -> Merged[T]:
         if self._is_over or (self._repeat is not None and self._repeat == row.repeat and not self._asks_for_run):
@@ -383,6 +394,9 @@ class Merge(Generic[T]):
         tokens = [*(row.request_tokens or ()), self._token][-_KEPT_TOKENS:]
         merge = merging(statements, self._effect, row, changes, values, tokens=tokens)
         if now is not None:
+            merge.is_urgent = self._urgent or is_urgent(row)
+            if self._urgent:
+                merge.add(urgent=True)
             merge.time, merge.due, merge.changes = now, due, {**changes, **without_payloads(row)}
         try:
             response = statements.send(merge, row.task_id, shows_row=True)

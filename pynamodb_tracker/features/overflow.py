@@ -171,7 +171,7 @@ def _is_plain(statements: StepStatements[T], task: T) -> bool:
     """
     row = task._row_state.stored
     return (
-        not {"data", "release_count", "postpone_count", "child_count"} & row.keys()
+        not {"data", "release_count", "postpone_count", "join_token"} & row.keys()
         and not failures_in_row(task)
         and {*(task.unfinished or ())} <= {task.fence}
         and task.fence == statements.model.tracker.steps.index(statements.codes) + 1

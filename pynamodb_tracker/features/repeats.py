@@ -163,6 +163,9 @@ class NextRound(Participant):
         success.instead(when.no_request_pending(), when.requests_as_seen())
         success.add(seen={"seen_asked": str(row.request_count)}, queued=None)
         success.changes = {**success.changes, **again.changes(row.tracker.own_attributes)}
+        if again.urgent:
+            success.is_urgent = True
+            success.add(urgent=True)
         if again.asks_for_run and (again.trace or "trace" in row._row_state.stored):
             trace: Any = TaskRow.trace, None if again.trace is None else {STRING: again.trace}
             success.changes = {**success.changes, "trace": trace}

@@ -7,16 +7,19 @@ it has one of the two. A signal counts once in a round, and stays in `signals`.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+import logging
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any, Generic, Literal, TypeVar
 
 from pynamodb.constants import MAP, STRING, STRING_SET
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.operand import Path
 
-from pynamodb_tracker import clock
+from pynamodb_tracker import clock, strict_json
+from pynamodb_tracker.arguments import check_due_time
 from pynamodb_tracker.dynamodb.connection import Item, Refused
 from pynamodb_tracker.dynamodb.connection import send as send_request
 from pynamodb_tracker.dynamodb.retries import slept_before_retry
@@ -26,27 +29,30 @@ from pynamodb_tracker.exceptions import (
     TaskNotFoundError,
     TaskNotReadyError,
 )
+from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.references import round_of
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.model.signals import ReceivedSignal, check_label, value_text
+from pynamodb_tracker.model.signals import ReceivedSignal, check_label, check_signal, too_late, value_text
 from pynamodb_tracker.status import END
 from pynamodb_tracker.writes import conditions as when
-from pynamodb_tracker.writes.conditions import Guard, guard
-from pynamodb_tracker.writes.lock import Journal, new_token
-from pynamodb_tracker.writes.participants import Participant
+from pynamodb_tracker.writes.conditions import guard
+from pynamodb_tracker.writes.lock import new_token
 from pynamodb_tracker.writes.prepared import PreparedWrite, fill, slot
 from pynamodb_tracker.writes.refusals import check_format
 from pynamodb_tracker.writes.statements import get, loaded
-from pynamodb_tracker.writes.transition import EMPTY_MAP, Transition
 
 T = TypeVar("T", bound=TaskRow)
 T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
 
 Effect = Literal["resumed", "early", "late", "stored"]
 
+log = logging.getLogger("pynamodb_tracker")
+
 _TRIES = 8
 _AT_ONCE = 3
 """How many writes of a call are sent without a pause."""
+_MOST_IN = 100
+"""https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Expressions.OperatorsAndFunctions.html"""
 
 
 @guard
@@ -80,20 +86,30 @@ def not_awaited(name: str) -> Condition:
 
 
 @guard
-def parked(pending: tuple[int, ...]) -> Condition:
-    """Require that the task is pending, and not yet started by its limit; it never becomes due before its last move."""
-    return _parked(pending) & (TaskRow.update_time <= slot(TaskRow.update_time, "now"))
+def not_missed(name: str) -> Condition:
+    """Require that the task has not done without this signal: its sender would not learn that it is too late."""
+    return TaskRow.missed_signals.does_not_exist() | ~TaskRow.missed_signals.contains(name)
 
 
 @guard
-def not_parked(pending: tuple[int, ...]) -> Condition:
+def parked(begun: tuple[int, ...]) -> Condition:
+    """Require that the task is pending, and not yet started by its limit; it never becomes due before its last move."""
+    return _parked(begun) & (TaskRow.update_time <= slot(TaskRow.update_time, "now"))
+
+
+@guard
+def not_parked(begun: tuple[int, ...]) -> Condition:
     """Require that the task was started by its limit, has failed or is ignored: its due time is not to be moved."""
-    return ~_parked(pending)
+    return ~_parked(begun)
 
 
-def _parked(pending: tuple[int, ...]) -> Condition:
+def _parked(begun: tuple[int, ...]) -> Condition:
+    """`begun` are the other codes than pending. A code that is not declared here is pending if its due time says so."""
     due: Any = TaskRow.due_time
-    return when.at(*pending).condition & ((due == clock.NEVER) | (due == Path(TaskRow.wait_until)))
+    is_parked: Condition = (due == clock.NEVER) | (due == Path(TaskRow.wait_until))
+    for first in range(0, len(begun), _MOST_IN):
+        is_parked &= ~when.at(*begun[first : first + _MOST_IN]).condition
+    return is_parked
 
 
 @guard
@@ -111,84 +127,30 @@ def first_round() -> Condition:
 
 @dataclass(frozen=True, slots=True)
 class Sent(Generic[T_co]):
-    """The effect of `send`, and the task after it.
-
-    `effect` is `resumed` if the signal makes the task due, or `early` if the task did not wait for it yet. It is `late`
-    if the limit had passed, or the task has failed or is ignored: the signal is stored. It is `stored` if the task
-    waits for more, or already had this signal.
-    """
+    """The effect of `send`, and the task after it."""
 
     task: T_co
     effect: Effect
+    """`resumed` if the signal makes the task due, or `early` if the task did not wait for it yet. `late` if the limit
+    was used up, or the task has failed or is ignored. `stored` if the task waits for more, or had this signal."""
+    will_be_read: bool
+    """Whether a run can still act on the signal, or has. False if the task has done without it: it is late then, and is
+    not stored, and a payment may have to be paid back."""
 
 
-class Awaits(Participant):
-    """Takes part in a success: the next step waits for missing signals, or no longer waits."""
+def awaiting(
+    model: type[TaskRow], signal: object, until: datetime | timedelta | None, **others: object
+) -> tuple[Item, datetime]:
+    """Return the stored attributes of a new task that awaits this signal, and its due time.
 
-    writes = False
-
-    def __init__(self) -> None:
-        self.names: frozenset[str] = frozenset()
-        """The signals that the next step waits for."""
-        self.until: datetime | None = None
-        """When the next step starts even if a signal is missing."""
-        self._limit: datetime | None = None
-        """The same, or the limit of `ctx.wait_until`, even if no child is left to wait for."""
-        self._missing: frozenset[str] = frozenset()
-        self._claimed: frozenset[str] = frozenset()
-        """The signals that the claimed row still awaited, because its limit had passed."""
-
-    @classmethod
-    def of_success(cls, run: Journal[Any], row: TaskRow) -> Awaits:
-        """Find the missing signals in the row.
-
-        If a signal has come without which the run decided, raise TaskNotReadyError, which releases the attempt.
-        """
-        awaits: Awaits = cls._of_run(run)
-        answered, claim = (row.signals or {}).keys(), run.claim
-        awaits._missing = awaits.names - answered
-        awaits._limit = awaits.until or getattr(run.additions.get("follow_ups"), "wait_until", None)
-        if came := awaits._claimed & answered:
-            run.unstarted = TaskNotReadyError(
-                f"{claim} has decided without the signal {', '.join(sorted(came))}, which came during its run; nothing "
-                "of it was recorded, the attempt is released, and the next one has the signal",
-                task_id=row.task_id,
-                task=row,
-            )
-            raise run.unstarted
-        return awaits
-
-    @classmethod
-    def guards_of_giving_up(cls, run: Journal[Any]) -> Sequence[Guard]:
-        """Require that no signal has come since the claim, unless another attempt would repeat a part."""
-        if getattr(run.additions.get("checkpoints"), "is_stuck", False):
-            return ()
-        awaits: Awaits = cls._of_run(run)
-        return [not_received(name) for name in sorted(awaits._claimed)]
-
-    @classmethod
-    def _of_run(cls, run: Journal[Any]) -> Awaits:
-        """Return the signals that the run asks for, and those that its claimed row still awaited."""
-        # It stays in the additions, although a signal removes the attribute.
-        awaits: Awaits = run.additions.setdefault("awaited_signals", cls())
-        awaits._claimed = (run.claim.task.awaited_signals or frozenset()) - awaits.names
-        return awaits
-
-    def change(self, success: Transition) -> None:
-        """Let the next step wait for its signals, which replace those that the row awaited."""
-        success.add(*(not_received(name) for name in sorted(self._missing | self._claimed)))
-        waits = success.values.get("blockers") is not None or when.waits_for_others() in success.guards
-        if self._missing or waits:
-            success.due = self._limit or clock.NEVER
-            success.add(wait_until=self._limit)
-        if self._missing:
-            success.add(awaited_signals=self._missing, signals=EMPTY_MAP)
-        elif self._claimed:
-            success.add(awaited_signals=None)
+    Raises a ValueError for `others`, arguments that such a task does not take.
+    """
+    for name in [name for name, given in others.items() if given is not None]:
+        raise ValueError(f"a task that waits for a signal takes no {name}: leave it out, or create it later")
+    return _awaited(check_signal(model, signal), check_due_time(until, "until"))
 
 
-def awaiting(name: str, until: datetime | timedelta | None) -> tuple[Item, datetime]:
-    """Return the stored attributes of a new task that awaits this signal, and its due time."""
+def _awaited(name: str, until: datetime | timedelta | None) -> tuple[Item, datetime]:
     limit = clock.now() + until if isinstance(until, timedelta) else until
     also: Item = {"awaited_signals": {STRING_SET: [name]}, "signals": {MAP: {}}}
     if limit is not None:
@@ -208,7 +170,7 @@ def restored(
         time = datetime.fromisoformat(given["time"]) if "time" in given else clock.now()
         signal = ReceivedSignal(None, by, time, new_token(), key)
         stored[name] = {MAP: signal.stored(value_text(given.get("value"), name, task_id))}
-    also, due = awaiting("", until)
+    also, due = _awaited("", until)
     if awaits:
         return {**also, "awaited_signals": {STRING_SET: sorted(awaits)}, "signals": {MAP: stored}}, due
     return {"signals": {MAP: stored}}, until
@@ -216,7 +178,7 @@ def restored(
 
 def sending(model: type[TaskRow], name: str, form: str, *, of_round: bool) -> PreparedWrite:
     """Return the write of a signal: `more`, `last`, `late`, `early`, or `first`, an early one without a map yet."""
-    pending = tuple(codes.pending for codes in model.tracker.steps)
+    begun = (*(code for codes in model.tracker.steps for code in codes.own if code != codes.pending), END)
     guards = [when.same_round() if of_round else first_round(), when.known_format()]
     path: Any = Path(["signals", name])
     changes: list[Any] = [path.set(slot(TaskRow.signals, "signal"))]
@@ -224,7 +186,7 @@ def sending(model: type[TaskRow], name: str, form: str, *, of_round: bool) -> Pr
         guards += [not_received(name), awaits_more(name)]
         changes.append(TaskRow.awaited_signals.delete({name}))
     elif form in ("early", "first"):
-        guards += [not_awaited(name), when.no_request_pending(), not_ended()]
+        guards += [not_awaited(name), not_missed(name), when.no_request_pending(), not_ended()]
         if form == "first":
             guards.append(no_signals())
             changes[0] = fill(TaskRow.signals, "signals")
@@ -232,7 +194,7 @@ def sending(model: type[TaskRow], name: str, form: str, *, of_round: bool) -> Pr
             guards.append(not_received(name))
     else:
         guards += [not_received(name), awaits_only(name)]
-        guards.append(parked(pending) if form == "last" else not_parked(pending))
+        guards.append(parked(begun) if form == "last" else not_parked(begun))
         changes += [TaskRow.awaited_signals.remove(), TaskRow.wait_until.remove()]
         if form == "last":
             changes.append(fill(TaskRow.due_time, "now"))
@@ -270,11 +232,14 @@ def send(
                 break
             row = get(model, task_id) if item is None else loaded(model, item)
         else:
-            return Sent(loaded(model, stored), _EFFECTS[form])
+            return Sent(loaded(model, stored), _EFFECTS[form], will_be_read=True)
         row = _of_round(model, task_id, name, row, of_round)
         first = (row.signals or {}).get(name)
         if first is not None:
-            return Sent(row, _EFFECTS[form] if first.token == token else _repeated(row, name, first, text, key))
+            effect = _EFFECTS[form] if first.token == token else _repeated(row, name, first, text, key)
+            return Sent(row, effect, will_be_read=True)
+        if name in (row.missed_signals or ()):
+            return _late(row, name)
         form, now = _next_form(row, name), max(clock.now(), row.update_time)
         if token < row.creation:  # this clock is behind that of the program that created it
             token = new_token(above=row.creation)
@@ -304,16 +269,34 @@ def _of_round(model: type[T], task_id: str, name: str, row: T | None, of_round: 
 
 
 def _repeated(row: TaskRow, name: str, first: ReceivedSignal, text: str, key: str | None) -> Effect:
-    """Return the effect of a repeated signal. Raise SignalAlreadyReceivedError if the stored one is another."""
-    if (key is not None and key == first.key) or json.loads(text) == first.value:
+    """Return the effect of a repeated signal. Raise SignalAlreadyReceivedError if the stored one is another.
+
+    If both have a key, only these are compared: two payments often have the same amount.
+    """
+    have_keys = key is not None and first.key is not None
+    if key == first.key if have_keys else _typed(text) == _typed(strict_json.dumps(first.value)):
         return "stored"
     raise SignalAlreadyReceivedError(
         f"cannot send {name} to {type(row).__name__} {row.task_id!r}: it was received at {clock.in_words(first.time)}"
-        f"{f' by {first.by}' if first.by else ''}, with another value, which counts",
+        f"{f' by {first.by}' if first.by else ''}, with another {'key' if have_keys else 'value'}, which counts",
         task_id=row.task_id,
         task=row,
         signal=first,
     )
+
+
+def _typed(text: str) -> Any:
+    """Parse JSON for a comparison. In Python, true equals 1."""
+
+    def number(digits: str) -> tuple[str, Decimal]:
+        return "number", Decimal(digits)
+
+    return json.loads(text, parse_int=number, parse_float=number)
+
+
+def _late(row: T, name: str) -> Sent[T]:
+    log.warning("%s", too_late(row, name), extra=log_fields(row.use_case_id, None, row.task_id))
+    return Sent(row, "late", will_be_read=False)
 
 
 def _next_form(row: TaskRow, name: str) -> str:
@@ -323,8 +306,8 @@ def _next_form(row: TaskRow, name: str) -> str:
     if name in awaits:
         if awaits != {name} or "blockers" in row._row_state.stored:
             return "more"
-        is_pending = any(row.status == codes.pending for codes in row.tracker.steps)
-        return "last" if is_pending and row.due_time in {clock.NEVER, row.wait_until} else "late"
+        has_begun = any(row.status in codes.own and row.status != codes.pending for codes in row.tracker.steps)
+        return "last" if not has_begun and row.due_time in {clock.NEVER, row.wait_until} else "late"
     if row.status == END:
         raise TaskAlreadySucceededError(f"{described}: it has succeeded", task_id=row.task_id, task=row)
     if "queued" in row._row_state.stored:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pynamodb.attributes import Attribute, UnicodeAttribute
-from pynamodb.constants import MAP, NULL, STRING
+from pynamodb.constants import BOOLEAN, MAP, NULL, STRING
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item
@@ -28,6 +28,8 @@ class PendingRequest(NamedTuple):
     """The new rule. None keeps the old one."""
     trace: str | None = None
     """The request's trace in its stored form."""
+    urgent: bool = False
+    """Whether the run is urgent."""
 
     @property
     def asks_for_run(self) -> bool:
@@ -45,7 +47,7 @@ class PendingRequest(NamedTuple):
             trace = stored["trace"][STRING] if "trace" in stored else None
             if trace is not None:
                 decode_trace(trace)  # raises ValueError for anything else
-            return cls(due_time, stored["attributes"][MAP], repeat, trace)
+            return cls(due_time, stored["attributes"][MAP], repeat, trace, "urgent" in stored)
         except KeyError as missing:
             raise ValueError(f"it has no {missing}, or it is of another type") from missing
 
@@ -53,7 +55,9 @@ class PendingRequest(NamedTuple):
         """Return the stored form."""
         rule = {} if self.repeat is None else {"repeat": {STRING: self.repeat.to_json()}}
         trace = {} if self.trace is None else {"trace": {STRING: self.trace}}
-        return {"due_time": {STRING: clock.stamp(self.due_time)}, "attributes": {MAP: self.attributes}, **rule, **trace}
+        urgent = {"urgent": {BOOLEAN: True}} if self.urgent else {}
+        due_time = {STRING: clock.stamp(self.due_time)}
+        return {"due_time": due_time, "attributes": {MAP: self.attributes}, **rule, **trace, **urgent}
 
     def changes(self, own: Mapping[str, Attribute[Any]]) -> dict[str, tuple[Attribute[Any], dict[str, Any] | None]]:
         """Return the changes to a row with these `own` attributes, by attribute name.

@@ -221,7 +221,11 @@ def _is_like(entry: Entry, other: Entry, names: Sequence[str]) -> bool:
 
 def _free_bytes(row: Any, last: Failure) -> int:
     """Return how many bytes of failures fit into the row without costing another write unit, or a minimum."""
-    others = {name: value for name, value in row._row_state.stored.items() if name not in ("errors", "last_error")}
+    others = {
+        name: value
+        for name, value in row._row_state.stored.items()
+        if name not in ("errors", "last_error", "recent_ends")
+    }
     others_bytes = item_size(others) + len(last.one_line.encode()) + _OTHER_BYTES
     return max(MAX_BYTES_IF_LOGGED, -others_bytes % _KB)
 

@@ -20,8 +20,8 @@ from pynamodb_tracker.model.row_state import raw_value
 _TRACKERS = ("attempt", "due_time", "create_time", "update_time")
 """The tracker's attributes for callers. Workers and errors are not among them."""
 
-_IF_ANY = ("blockers", "waits_for", "occurrence")
-"""Additional ones for tasks that wait for others or repeat."""
+_IF_ANY = ("blockers", "waits_for", "occurrence", "urgent")
+"""Additional ones for tasks that wait for others, repeat or are urgent."""
 
 
 def plain_task(row: TaskRow) -> dict[str, Any]:

@@ -28,6 +28,7 @@ class Reference(NamedTuple):
 
     use_case: str
     round: str
+    """In a `parent`, the token of the claim whose run created the child."""
     task_id: str
 
 
@@ -39,6 +40,11 @@ def round_of(row: TaskRow) -> str:
 def reference_to(row: TaskRow) -> str:
     """Return a stored reference to a task in its current round."""
     return SEPARATOR.join((row.use_case_id, round_of(row), row.task_id))
+
+
+def join_of(row: TaskRow) -> str:
+    """Return what the children for which a task waits, or waited last, store as their `parent`."""
+    return SEPARATOR.join((row.use_case_id, row.join_token or "", row.task_id))
 
 
 def parse(text: str) -> Reference:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
 from pynamodb.attributes import Attribute, TTLAttribute, UnicodeAttribute
 from pynamodb.connection.table import TableConnection
-from pynamodb.constants import LIST, MAP, STRING, STRING_SET
+from pynamodb.constants import BOOLEAN, LIST, MAP, STRING, STRING_SET
 from pynamodb.indexes import GlobalSecondaryIndex, IncludeProjection
 from pynamodb.models import Model
 
@@ -22,6 +22,7 @@ from pynamodb_tracker.exceptions import TaskFormatError
 from pynamodb_tracker.model.again import PendingRequest
 from pynamodb_tracker.model.data import DataAttribute
 from pynamodb_tracker.model.failure_log import ErrorsAttribute
+from pynamodb_tracker.model.recent_ends import End, decode_ends, encode_ends
 from pynamodb_tracker.model.row_state import (
     PartialValues,
     ReadableValues,
@@ -65,7 +66,7 @@ LATEST_FORMAT = 1
 keeps_expired: ContextVar[bool] = ContextVar("pynamodb_tracker_keeps_expired", default=False)
 """Whether expired rows still count. An event may arrive again after its task has expired, and must not rerun it."""
 
-OF_ROUND = frozenset({"first_failure", "checkpoints", "skipped_steps", "postpone_count"})
+OF_ROUND = frozenset({"first_failure", "checkpoints", "missed_signals", "skipped_steps", "postpone_count"})
 """Attributes that belong to a round. Starting the task over removes them."""
 
 
@@ -169,8 +170,11 @@ class TaskRow(Model):
     """Names of signals that it waits for."""
     signals: Coded[Mapping[str, ReceivedSignal]] = Coded(MAP, encode_answers, decode_answers)
     """The signals received in this round, by name."""
-    child_count = IntegerAttribute(null=True)
-    """How many tasks it has created and waited for. If any, a list of children may be stored beside the row."""
+    join_token = TokenAttribute(null=True)
+    """The claim whose run created the children that it waits for, or waited for last. A list of them may be stored
+    beside the row."""
+    missed_signals: Coded[frozenset[str]] = Coded(STRING_SET, sorted, frozenset)
+    """Names of signals that this round has done without: a run started after the limit, and succeeded."""
     wait_until = cast("Attribute[datetime | None]", TimeAttribute(null=True))
     """When it starts even if children have not succeeded or signals are missing."""
     group = GroupAttribute(null=True)
@@ -188,6 +192,10 @@ class TaskRow(Model):
     """When the task runs early, before its occurrence."""
     last_run: Coded[LastRun | None] = Coded(STRING, methodcaller("stored"), decode_last_run)
     """How a repeating task's last round ended."""
+    recent_ends: Coded[list[End] | None] = Coded(STRING, encode_ends, decode_ends)
+    """The last successes, as many as fit into the KB of the row, at most 10."""
+    urgent: Coded[bool | None] = Coded(BOOLEAN, bool, bool)
+    """Whether it is taken before other tasks. None for no."""
     trace: Coded[dict[str, str] | None] = Coded(STRING, encode_trace, decode_trace)
     """Where the task came from, according to the creator's tracing."""
     expire_time = cast("Attribute[datetime | None]", TTLAttribute(null=True))
@@ -353,6 +361,12 @@ def membership_of(row: TaskRow) -> Membership:
     if row.turn_due_time is not None:
         return Membership.QUEUE if row.blockers == 1 else Membership.QUEUE_AND_OTHERS
     return Membership.ENDED if row.tracker.ends_at(row.status) else Membership.TURN
+
+
+def is_beyond_limit(row: TaskRow) -> bool:
+    """Return whether a task that has the turn of its group is parked for ever, although its wait has a limit."""
+    has_turn = row.group is not None and row.turn_due_time is None and row.wait_until is not None
+    return has_turn and row.due_time == clock.NEVER and any(row.status == codes.pending for codes in row.tracker.steps)
 
 
 def has_later_format(row: TaskRow) -> bool:

@@ -16,12 +16,13 @@ from pynamodb.connection.base import Connection, MetaTable
 from pynamodb.connection.table import TableConnection
 from pynamodb.models import Model
 
-from pynamodb_tracker.arguments import LONGEST, did_you_mean, shown, written_as
+from pynamodb_tracker.arguments import LONGEST, check_flags, did_you_mean, shown, written_as
 from pynamodb_tracker.dynamodb.connection import SharedConnection
 from pynamodb_tracker.exceptions import DefinitionError
 from pynamodb_tracker.status import END, Codes, name_of
 
 SEPARATOR = "#"
+_LANE = "u"
 _LONGEST = 255
 _MOST_SHARDS = 10_000
 """Every state query sends one request per shard."""
@@ -52,10 +53,13 @@ class UseCase(UnicodeAttribute):
             that it does not make status changes more expensive.
         index_succeeded: Whether finished tasks stay in the index. False saves a write unit per task, but queries and
             counts no longer find them.
-        pausable: Whether steps can be paused. Workers, batches and handlers then read one more item, at most every
-            5 seconds, and refuse a renumbered step. The default, None, is the same as False.
+        pausable: Which programs obey pauses and required steps, and refuse a renumbered step: by default workers,
+            batches and `retry_handler`. True adds handlers, and for required steps also `start` and `run`. Each process
+            reads one more item, at most every 5 seconds. False turns it off.
         count_transitions: Whether each process roughly counts how many tasks come, succeed and fail, for the page. This
             takes one write unit per 60 transitions, or per 10 minutes if there are fewer.
+        urgent: Whether tasks can be urgent, so that each step takes them first. First deploy this to all programs: one
+            without it does not find urgent tasks.
 
     Examples:
         >>> use_case_id = UseCase("order", keep_for=timedelta(days=90))
@@ -74,6 +78,7 @@ class UseCase(UnicodeAttribute):
         index_succeeded: bool = True,
         pausable: bool | None = None,
         count_transitions: bool = False,
+        urgent: bool = False,
     ) -> None:
         given: object = name  # `mistakes` reports other types, with the class name
         super().__init__(range_key=True, default_for_new=given if isinstance(given, str) else None)
@@ -86,6 +91,7 @@ class UseCase(UnicodeAttribute):
         self.index_succeeded = index_succeeded
         self.pausable = pausable
         self.count_transitions = count_transitions
+        self.urgent = urgent
         self.prefix = f"{name}{SEPARATOR}"
         """Only this use case's index keys begin with it."""
 
@@ -117,7 +123,7 @@ class UseCase(UnicodeAttribute):
                 yield f"UseCase({name!r}, {option}={time!r}): write {limits}, or leave it out"
         if type(in_row) is not int or not 0 <= in_row <= _MOST_IN_ROW:
             yield f"UseCase({name!r}, max_inline_data={in_row!r}): write a number of bytes from 0 to {_MOST_IN_ROW:,}"
-        for option in ("index_succeeded", "count_transitions"):
+        for option in ("index_succeeded", "count_transitions", "urgent"):
             if not isinstance(given[option], bool):
                 yield f"UseCase({name!r}, {option}={shown(given[option])}): write True or False"
         if not isinstance(given["pausable"], bool | None):
@@ -143,10 +149,6 @@ class UseCase(UnicodeAttribute):
         """Return a task's index hash key in a state. The shard depends only on the task id."""
         shard = zlib.crc32(task_id.encode()) % self.status_shards
         return f"{self.prefix}{code}{SEPARATOR}{shard}"
-
-    def status_keys(self, code: int) -> list[str]:
-        """Return a state's index hash keys, one per shard that may have tasks."""
-        return [f"{self.prefix}{code}{SEPARATOR}{shard}" for shard in range(self.read_shards)]
 
 
 class Table:
@@ -227,6 +229,9 @@ class Schema:
         """Stored names of signals that its tasks may wait for."""
         self.steps = tuple(steps)
         self.ends = frozenset({END, *(codes.ignored for codes in self.steps)})
+        waiting = (code for codes in self.steps for code in (codes.pending, codes.failed))
+        self.lane_codes = frozenset(waiting if use_case is not None and use_case.urgent else ())
+        """The states whose urgent tasks are in the urgent lane, a shard of its own."""
         """The codes of finished tasks: succeeded at the last step, or ignored."""
 
     @property
@@ -285,6 +290,11 @@ class Schema:
         margin: timedelta = getattr(self.table.owner.Meta, "clock_margin", _MARGIN)
         return margin
 
+    def obeys_control(self, *, lives_long: bool = True) -> bool:
+        """Return whether a program obeys pauses and required steps."""
+        pausable = self.use_case.pausable
+        return lives_long if pausable is None else pausable
+
     def connection(self) -> TableConnection:
         """Return the table's connection."""
         return self.table.connection()
@@ -296,6 +306,38 @@ class Schema:
     def ends_at(self, code: int) -> bool:
         """Return whether a task in this state is finished: succeeded at its last step, or ignored."""
         return code in self.ends
+
+    def check_urgent(self, urgent: object) -> None:
+        """Check the argument `urgent`. Raise a TypeError if tasks of this use case cannot be urgent."""
+        if urgent is False:
+            return
+        check_flags(urgent=urgent)
+        if not self.use_case.urgent:
+            raise TypeError(
+                f"no {self._model.__name__} can be urgent: write use_case_id = UseCase({self.use_case.name!r}, "
+                "urgent=True), and deploy that to all programs first"
+            )
+
+    @property
+    def lane(self) -> int | None:
+        """The number of the urgent lane, which comes after the other shards. None if tasks cannot be urgent."""
+        return self.use_case.read_shards if self.use_case.urgent else None
+
+    def status_key(self, code: int, task_id: str, *, is_urgent: bool) -> str:
+        """Return a task's index hash key in a state."""
+        if is_urgent and code in self.lane_codes:
+            return f"{self.use_case.prefix}{code}{SEPARATOR}{_LANE}"
+        return self.use_case.status_key(code, task_id)
+
+    def status_keys(self, code: int) -> list[str]:
+        """Return a state's index hash keys, one per shard that may have tasks."""
+        shards = [*map(str, range(self.use_case.read_shards)), *([_LANE] if code in self.lane_codes else [])]
+        return [f"{self.use_case.prefix}{code}{SEPARATOR}{shard}" for shard in shards]
+
+    def shard_of(self, status_key: str) -> int:
+        """Return the number of the shard in an index hash key."""
+        shard = status_key.rpartition(SEPARATOR)[2]
+        return self.use_case.read_shards if shard == _LANE else int(shard)
 
     def is_indexed(self, code: int) -> bool:
         """Return whether tasks in this state are indexed."""

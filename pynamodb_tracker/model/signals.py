@@ -11,6 +11,7 @@ from pynamodb.constants import MAP, STRING
 
 from pynamodb_tracker import clock, strict_json
 from pynamodb_tracker.arguments import check_name, shown
+from pynamodb_tracker.exceptions import TaskError
 from pynamodb_tracker.model.data import bounded_json
 
 if TYPE_CHECKING:
@@ -89,6 +90,15 @@ def value_text(value: object, name: str, task_id: str) -> str:
     """Return a signal's value as JSON. Raises ValueNotStorableError if it would not read back equal."""
     described, advice = f"the signal {name} of {task_id!r}", "put it into an object store, and send its key"
     return bounded_json(value, name, described, MAX_BYTES, advice, task_id=task_id, attribute=name)
+
+
+def too_late(row: Any, name: str) -> TaskError:
+    """Return the error for a signal that will not be read, where a caller expects one."""
+    return TaskError(
+        f"{name} of {type(row).__name__} {row.task_id!r} is late, and not stored: the task has done without it",
+        task_id=row.task_id,
+        task=row,
+    )
 
 
 def encode_answers(signals: Mapping[str, ReceivedSignal]) -> Item:

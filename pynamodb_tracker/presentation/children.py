@@ -20,7 +20,7 @@ from pynamodb_tracker.task.task import Task
 _MOST = 100
 """How many rows of children and their children are read for one task. A success creates 97 children at most."""
 _LEVELS = 3
-_MOST_WAITING, _MOST_OF_THEM = 20, 40
+MOST_CHECKED, _MOST_OF_THEM = 20, 40
 """How many waiting tasks of a use case are checked, and how many rows of their children are read."""
 _MOST_NAMED = 3
 
@@ -96,17 +96,21 @@ class Blocked:
 
 def family_of(task: TaskRow) -> Family | None:
     """Load the children that a task waits for. Return None, without a request, if there are none."""
-    return _families([task], _MOST).get((task.task_id, task.use_case_id))
+    return families_of([task], _MOST).get((task.task_id, task.use_case_id))
 
 
-def find_blocked(steps: Sequence[BoundStep[Any]]) -> list[Blocked]:
-    """Find blocked tasks among the first 20 waiting tasks of a use case: one request per step, and 5 at most."""
+def find_blocked(steps: Sequence[BoundStep[Any]]) -> tuple[list[Blocked], bool]:
+    """Find blocked tasks among the first 20 waiting tasks of a use case: one request per step, and 5 at most.
+
+    Also return whether more tasks may wait.
+    """
 
     def waiting_ids(step: BoundStep[Any]) -> list[str]:
-        found = step.pending.index_page(limit=_MOST_WAITING, latest_due_first=True)
+        found = step.pending.index_page(limit=MOST_CHECKED, latest_due_first=True)
         return [each.task_id for each in found.tasks if each.due_time == clock.NEVER]
 
-    return blocked_among(dict(zip(steps, side_by_side(waiting_ids, steps), strict=True)))
+    waiting = dict(zip(steps, side_by_side(waiting_ids, steps), strict=True))
+    return blocked_among(waiting), sum(map(len, waiting.values())) >= MOST_CHECKED
 
 
 def blocked_among(waiting: Mapping[BoundStep[Any], Sequence[str]]) -> list[Blocked]:
@@ -114,13 +118,14 @@ def blocked_among(waiting: Mapping[BoundStep[Any], Sequence[str]]) -> list[Block
     steps = {task_id: step for step, ids in waiting.items() for task_id in ids}
     if not steps:
         return []
-    ids = list(steps)[:_MOST_WAITING]
+    ids = list(steps)[:MOST_CHECKED]
     parents = rows_to_show(next(iter(waiting)).model, ids)
-    families = _families([parents[task_id] for task_id in ids if task_id in parents], _MOST_OF_THEM)
+    families = families_of([parents[task_id] for task_id in ids if task_id in parents], _MOST_OF_THEM)
     return [Blocked(steps[task_id], task_id, each) for (task_id, _), each in families.items() if each.blockers]
 
 
-def _families(tasks: Sequence[TaskRow], most: int) -> dict[RowKey, Family]:
+def families_of(tasks: Sequence[TaskRow], most: int) -> dict[RowKey, Family]:
+    """Load the children of those tasks of one table that wait for some, and their children: at most so many rows."""
     known: dict[RowKey, Children] = {}
     level, left = [task for task in tasks if awaited_tasks(task)], most
     for _ in range(_LEVELS):

@@ -2,14 +2,19 @@
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
+from functools import lru_cache
+from types import MappingProxyType
 from typing import Generic, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 from pynamodb.exceptions import PynamoDBException, TableDoesNotExist
 
 from pynamodb_tracker import clock
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
 
 S = TypeVar("S")
 """A state, or its name."""
@@ -68,7 +73,12 @@ def error_pattern(error: str, task_id: str) -> str:
     if words := " ".join(task_id.split()):  # an error is on one line
         error = _without(error, words)
     kind, colon, message = error.partition(": ")  # a class name may have digits, too
-    return kind + colon + _VARIES.sub(lambda found: found["kept"] or "#", message)
+    return kind + colon + _without_varying(message)
+
+
+@lru_cache(4096)
+def _without_varying(message: str) -> str:
+    return _VARIES.sub(lambda found: found["kept"] or "#", message)
 
 
 def _without(error: str, task_id: str) -> str:
@@ -95,10 +105,15 @@ class ErrorGroup(Generic[S]):
     example: str
     pattern: str
     first: datetime
+    """The earliest of the last failures. It is later than `newest` if no time can be read."""
     minutes: Counter[int]
     """The number of tasks by minute since 1970."""
+    begin: datetime
+    """No attempt failed before: `first` or, of a task that has failed more than once, its creation."""
     since: datetime | None = None
     """When the error began, if that was in the last quarter of the time that all errors cover."""
+    of: int | None = None
+    """How many tasks of the state were read, if there are more. Then the error may be older, and have more tasks."""
 
     def spread(self, begin: datetime, end: datetime, parts: int) -> list[int]:
         """Return the number of tasks in each part of a period."""
@@ -116,24 +131,35 @@ class ErrorGroups(Generic[S]):
         self._groups: dict[tuple[S, str], ErrorGroup[S]] = {}
         self.first = clock.NEVER
 
-    def add(self, state: S, task_id: str, error: str, time: datetime) -> None:
-        """Count the error of a task."""
+    def add(
+        self, state: S, task_id: str, error: str, time: datetime | None, *, created: datetime | None = None
+    ) -> None:
+        """Count the error of a task that failed at this time, or at an unreadable one.
+
+        `created` is when a task was created that has failed before.
+        """
         pattern = error_pattern(error, task_id)
-        new = ErrorGroup(state, 0, error, time, task_id, pattern, time, Counter[int]())
+        new = ErrorGroup(state, 0, error, _EPOCH, task_id, pattern, clock.NEVER, Counter[int](), clock.NEVER)
         group = self._groups.setdefault((state, pattern), new)
         group.tasks += 1
-        group.minutes[int(time.timestamp() // 60)] += 1
-        group.first = min(group.first, time)
-        self.first = min(self.first, time)
         if error != group.error:
             group.error = pattern
+        if time is None:
+            return
+        group.minutes[int(time.timestamp() // 60)] += 1
+        group.first, self.first = min(group.first, time), min(self.first, time)
+        group.begin = min(group.begin, created or time)
         if time >= group.newest:
             group.newest, group.example = time, task_id
 
-    def sorted(self) -> list[ErrorGroup[S]]:
-        """Return the groups, the largest first, with `since` set for new ones."""
+    def sorted(self, cut: Mapping[S, int] = MappingProxyType({})) -> list[ErrorGroup[S]]:
+        """Return the groups, the largest first, with `since` set for new ones.
+
+        `cut` has the number of tasks that were read of states with more.
+        """
         now = clock.now()
         for group in self._groups.values():
-            is_new = group.tasks > 1 and now - group.first < (now - self.first) / 4
-            group.since = group.first if is_new else None
+            group.of = cut.get(group.state)
+            is_new = group.of is None and group.tasks > 1 and now - group.begin < (now - self.first) / 4
+            group.since = group.begin if is_new else None
         return sorted(self._groups.values(), key=lambda group: (-group.tasks, str(group.state), group.error))

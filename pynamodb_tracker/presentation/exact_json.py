@@ -10,11 +10,27 @@ from typing import Any
 from pynamodb.attributes import Attribute, JSONAttribute
 
 from pynamodb_tracker import strict_json
+from pynamodb_tracker.arguments import shown
+
+TOO_DEEP = "its JSON is nested deeper than Python can walk"
 
 
 def loads(text: str, **options: Any) -> Any:
     """Parse JSON. A number that a float would change becomes a Decimal."""
     return json.loads(text, parse_float=_number, **options)
+
+
+def read(text: str) -> Any:
+    """Return the value that a person has written as JSON. A ValueError says how to write it."""
+    try:
+        value = with_floats(loads(text))
+    except RecursionError:
+        raise ValueError(TOO_DEEP) from None
+    except ValueError:
+        raise ValueError(f'{shown(text)} is not JSON: write text in quotes, as in "yes"') from None
+    if value is None:
+        raise ValueError("null is no value: write true, a number, or text in quotes")
+    return value
 
 
 def dumps(value: object, **options: Any) -> str:

@@ -10,8 +10,10 @@ from datetime import datetime, timedelta
 from operator import add, sub
 from typing import Any
 
+from pynamodb_tracker import clock
 from pynamodb_tracker.control import flow
 from pynamodb_tracker.presentation.task_facts import is_branch
+from pynamodb_tracker.presentation.text import between, span
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
@@ -20,6 +22,10 @@ _APART = timedelta(seconds=30)
 """The least time between two counts. Until then, a newer count replaces the last one."""
 _KEPT = 120
 """The number of counts: an hour, if somebody keeps the page open."""
+_OVER = timedelta(minutes=10)
+"""How far apart the counts of a change are, and how long it takes before somebody can conclude something from it."""
+_NOTABLE = 0.1
+"""From which part of what is done a change is more than chance."""
 
 _LEFT = (Status.PENDING, Status.IN_PROGRESS, Status.FAILED)
 
@@ -32,6 +38,10 @@ class Change:
     until: datetime
     before: Mapping[State[Any], int]
     after: Mapping[State[Any], int]
+    done_a_minute: float | None = None
+    """How many tasks were done per minute, or None if nothing can be concluded: nobody knows, or the count is old."""
+    is_old: bool = False
+    """Whether the count is older than the view."""
 
     @property
     def left(self) -> int:
@@ -44,9 +54,37 @@ class Change:
         return (self.left - _left_in(self.before)) / ((self.until - self.since) / timedelta(minutes=1))
 
     @property
+    def keeps_up(self) -> bool | None:
+        """Whether workers keep up, or None if that cannot be told."""
+        if self.done_a_minute is None or self.until - self.since < _OVER or not self.a_minute:
+            return None
+        is_chance = abs(self.a_minute) < _NOTABLE * self.done_a_minute
+        is_other = self.a_minute < 0 and not self.done_a_minute  # tasks were cancelled or ignored, for example
+        return None if is_chance or is_other else self.a_minute < 0
+
+    @property
     def empty_in(self) -> timedelta | None:
-        """How long it takes at this rate until no task is left, or None if workers do not keep up."""
-        return timedelta(minutes=self.left / -self.a_minute) if self.left and self.a_minute < 0 else None
+        """How long it takes at this rate until no task is left, or None if that cannot be told."""
+        return timedelta(minutes=self.left / -self.a_minute) if self.left and self.keeps_up else None
+
+    @property
+    def words(self) -> str:
+        """What has changed, for people."""
+        left, rate = f"{self.left:,} left", abs(self.a_minute)
+        if self.is_old:
+            return f"{left} when they were last counted, {between(self.until)}"
+        period = span(self.until - self.since)
+        if not rate:
+            return f"{left}, unchanged for {period}"
+        shown = f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"  # noqa: PLR2004 - two digits
+        return f"{left}, {shown} {'more' if self.a_minute > 0 else 'fewer'} a minute over {period}"
+
+    @property
+    def verdict(self) -> str:
+        """What follows from it for people, or an empty text."""
+        if self.empty_in is not None:
+            return f"empty in about {span(self.empty_in)}"
+        return "it does not keep up" if self.keeps_up is False else ""
 
     @property
     def by_state(self) -> dict[State[Any], int]:
@@ -78,14 +116,19 @@ class History:
         with self._guard:
             return self._counts[-1] if self._counts else None
 
-    @property
-    def change(self) -> Change | None:
-        """The change between the first and the last count, or None before there are two."""
+    def change(self, time: datetime, done_a_minute: float | None = None) -> Change | None:
+        """Return the change over the ten minutes, or less, before the last count, or None before there are two.
+
+        `time` is that of the view.
+        """
         with self._guard:
             if len(self._counts) < 2:  # noqa: PLR2004 - a change is between two
                 return None
-            (since, before), (until, after) = self._counts[0], self._counts[-1]
-        return Change(since, until, before, after)
+            until, after = self._counts[-1]
+            enough = [each for each in self._counts if each[0] <= until - _OVER]
+            since, before = enough[-1] if enough else self._counts[0]
+        is_old = until < time
+        return Change(since, until, before, after, None if is_old else done_a_minute, is_old)
 
 
 def _left_in(counts: Mapping[State[Any], int]) -> int:
@@ -103,11 +146,56 @@ class Passing:
     failed: Sequence[int]
     """Failed attempts, except last ones."""
     ignored: Sequence[int]
+    took: Sequence[int]
+    """How many successes of the 24 hours took how long: the buckets between `flow.BOUNDS`."""
+    begin: datetime
+    """When the last hour began."""
+
+    @property
+    def median(self) -> timedelta | None:
+        """About how long half of the successes took at most, or None without any."""
+        return flow.quantile(self.took, 0.5)
+
+    @property
+    def percentile_95(self) -> timedelta | None:
+        """The same for 95 % of the successes."""
+        return flow.quantile(self.took, 0.95)
+
+    @property
+    def failure_rate(self) -> float | None:
+        """The part of the attempts that failed, or None without attempts."""
+        bad = sum(self.failed) + sum(self.ignored)
+        return bad / attempts if (attempts := bad + sum(self.succeeded)) else None
+
+    @property
+    def _hours(self) -> float:
+        """How long this hour and the last one have lasted so far."""
+        return 1 + max((clock.now() - self.begin) / timedelta(hours=1), 0)
+
+    @property
+    def done_per_hour(self) -> float:
+        """How many tasks left the step per hour, in this hour and the last one."""
+        return (sum(self.succeeded[-2:]) + sum(self.ignored[-2:])) / self._hours
+
+    @property
+    def growth(self) -> float:
+        """How many tasks more came than left, per hour."""
+        return sum(self.came[-2:]) / self._hours - self.done_per_hour
+
+    @property
+    def last_success(self) -> datetime | None:
+        """The end of the last hour with a success, or None without one."""
+        at = next((at for at, number in enumerate(reversed(self.succeeded)) if number), None)
+        return None if at is None else self.begin - timedelta(hours=at - 1)
 
 
 def find_passing(steps: Sequence[BoundStep[Any]]) -> list[Passing]:
     """Read the counters of these steps."""
-    hours = flow.read(steps[0].model)
+    return passing_of(steps, flow.read(steps[0].model))
+
+
+def passing_of(steps: Sequence[BoundStep[Any]], hours: Sequence[flow.Hour]) -> list[Passing]:
+    """Return what passed through these steps."""
 
     def by_hour(name: str) -> list[int]:
         return [hour.numbers.get(name, 0) for hour in hours]
@@ -118,6 +206,7 @@ def find_passing(steps: Sequence[BoundStep[Any]]) -> list[Passing]:
             by_hour(f"{what}#{step.number}") for what in (flow.CAME, "succeeded", "failed", "ignored", flow.LEFT)
         )
         came = chosen if is_branch(step.model, step.name) else list(map(add, going_on, chosen))
-        found.append(Passing(step, came, succeeded, failed, ignored))
+        took = [sum(by_hour(f"{flow.TOOK}{bucket}#{step.number}")) for bucket in range(len(flow.BOUNDS) + 1)]
+        found.append(Passing(step, came, succeeded, failed, ignored, took, hours[-1].begin))
         going_on = list(map(sub, succeeded, left))
     return found

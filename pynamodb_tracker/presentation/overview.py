@@ -9,9 +9,10 @@ from operator import methodcaller
 from typing import Any
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.control.item import Pause, in_force
+from pynamodb_tracker.control.item import Control, Pause, read
 from pynamodb_tracker.control.slots import Use, uses
 from pynamodb_tracker.dynamodb.side_by_side import side_by_side
+from pynamodb_tracker.model.hydration import rows_to_show
 from pynamodb_tracker.model.row import TaskRow, readable
 from pynamodb_tracker.presentation.children import Blocked, blocked_among
 from pynamodb_tracker.presentation.task_facts import is_abandoned, is_branch
@@ -20,6 +21,7 @@ from pynamodb_tracker.presentation.why_failed import Errors
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.index_page import IndexEntry
+from pynamodb_tracker.step.signal import signals_in
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 
@@ -27,11 +29,13 @@ MOST = 1000
 """The limit of counts. A count reads every index entry, about 20 to 40 per read unit."""
 
 _MOST_WAITING = 100
-_MOST_ROWS = 20
-"""How many rows of tasks with an expired lock are read, because the lock may have been extended."""
+_MOST_ROWS = (20, 200)
+"""How many rows of tasks with an expired lock are read, and how many if all of their locks have been extended."""
 _SAMPLE = 400
 """How many finished tasks are read."""
 _WITHIN = timedelta(hours=24)
+_LATELY = timedelta(minutes=10)
+"""The period of a rate."""
 _SECOND = timedelta(seconds=1)
 _PARTS = 48
 """Columns of the chart."""
@@ -63,11 +67,15 @@ class StepView:
     step: BoundStep[Any]
     numbers: dict[State[Any], Number]
     waiting: Number
-    """How many pending tasks wait for others, without a time limit."""
+    """How many pending tasks wait for signals or other tasks."""
     first: dict[Status, datetime]
     """When the first task of each status can start."""
     left: Sequence[Task]
     """Tasks whose lock has expired, even with its extensions, which the index does not have."""
+    is_cut: bool
+    """Whether there may be more of them."""
+    time: datetime
+    """When it was looked at. Ages are as of then."""
 
     @property
     def is_branch(self) -> bool:
@@ -82,19 +90,24 @@ class StepView:
     @property
     def late(self) -> dict[Status, timedelta]:
         """How long the first pending task and the first failed task have been due, if they are."""
-        ages = {status: clock.now() - time for status, time in self.first.items() if status is not Status.IN_PROGRESS}
+        ages = {status: self.time - time for status, time in self.first.items() if status is not Status.IN_PROGRESS}
         return {status: late for status, late in ages.items() if late >= _SECOND}
 
     @property
     def next(self) -> datetime | None:
         """When the next task is due, or the next lock expires."""
-        return min((time for time in self.first.values() if time >= clock.now()), default=None)
+        return min((time for time in self.first.values() if time >= self.time), default=None)
 
     @property
     def abandoned(self) -> timedelta | None:
         """How long ago the first lock expired."""
         expired: list[datetime] = [task.lock_expire_time for task in self.left]
-        return clock.now() - min(expired) if expired else None
+        return self.time - min(expired) if expired else None
+
+    @property
+    def expired(self) -> str:
+        """How many locks have expired, and when the first did, for people. Empty if none has."""
+        return _expired(Number(len(self.left), self.is_cut), self.abandoned)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +138,15 @@ class Flow:
         return "24 hours" if self.covered == _WITHIN else span(self.covered)
 
     @property
+    def lately(self) -> timedelta:
+        """The period of `a_minute`."""
+        return min(self.covered, _LATELY)
+
+    @property
     def a_minute(self) -> float:
-        """The average number of finished tasks per minute."""
-        return len(self.entries) / (self.covered / timedelta(minutes=1))
+        """How many tasks were finished per minute, in the last minutes."""
+        found = sum(self.time - done <= self.lately for _, done in self.entries)
+        return found / (self.lately / timedelta(minutes=1))
 
     @property
     def peak(self) -> str:
@@ -135,9 +154,9 @@ class Flow:
         return f"{max(self.columns)} in {span(self.part) if self.part >= _SECOND else f'{self.part / _SECOND:.1g}s'}"
 
     def took(self, share: float) -> timedelta | None:
-        """Return a quantile of the time from creation to success, at least a second, or None without tasks."""
+        """Return a quantile of the time from creation to success, or None without tasks."""
         spans = sorted(done - created for created, done in self.entries)
-        return max(spans[min(int(share * len(spans)), len(spans) - 1)], _SECOND) if spans else None
+        return spans[min(int(share * len(spans)), len(spans) - 1)] if spans else None
 
     @property
     def columns(self) -> list[int]:
@@ -171,12 +190,19 @@ class Overview:
     steps: Sequence[StepView]
     pauses: Sequence[Pause] | None
     """The current pauses, or None if the steps cannot be paused."""
+    required: Sequence[str]
+    """A line for each required step at which tasks wait for a program that declares it."""
     limits: Sequence[Use]
     done: Number | None
     """None, like `flow`, if finished tasks are not in the index and cannot be counted."""
     flow: Flow | None
     blocked: Sequence[Blocked]
     """Blocked tasks among the first waiting ones."""
+
+    @property
+    def time(self) -> datetime:
+        """When it was looked at."""
+        return self.steps[0].time
 
     def total(self, status: str) -> Number:
         """Return how many tasks have a status, at any step."""
@@ -191,7 +217,7 @@ class Overview:
 
     @property
     def waiting(self) -> Number:
-        """How many tasks wait for others, without a time limit."""
+        """How many tasks wait for signals or other tasks."""
         return sum((step.waiting for step in self.steps), Number(0))
 
     @property
@@ -212,9 +238,25 @@ class Overview:
         """How long ago the first lock expired."""
         return max(filter(None, (step.abandoned for step in self.steps)), default=None)
 
+    @property
+    def expired(self) -> str:
+        """How many locks have expired, and when the first did, for people. Empty if none has."""
+        numbers = (Number(len(step.left), step.is_cut) for step in self.steps)
+        return _expired(sum(numbers, Number(0)), self.abandoned)
+
+
+def _expired(number: Number, since: timedelta | None) -> str:
+    if since is None:
+        return f"no lock of the first {_MOST_ROWS[-1]} has expired" if number.more else ""
+    first = f"{span(since)} ago"
+    if str(number) == "1":
+        return f"a lock expired {first}"
+    return f"{number} locks expired, the first {first}"
+
 
 def look(steps: Sequence[BoundStep[Any]], errors: Errors) -> Overview:
     """Load the overview. Failed and ignored tasks that `errors` has counted already cost no request."""
+    now = clock.now()
     firsts = side_by_side(methodcaller("next_due"), steps)
     known = {state: Number(tasks) for state, tasks in errors.counts.items() if tasks <= MOST}
     asked: list[State[Any]] = []
@@ -226,26 +268,27 @@ def look(steps: Sequence[BoundStep[Any]], errors: Errors) -> Overview:
     left = side_by_side(lambda each: _left_behind(*each), zip(steps, firsts, strict=True))
     waiting = side_by_side(lambda step: _waiting(step, known[step.pending]), steps)
     views = [
-        StepView(step, {state: known[state] for state in _states(step)}, number, _by_status(first), tasks)
+        StepView(step, {state: known[state] for state in _states(step)}, number, _by_status(first), *tasks, now)
         for step, (number, _), first, tasks in zip(steps, waiting, firsts, left, strict=True)
     ]
     model = steps[0].model
-    pauses = in_force(model) if model.tracker.use_case.pausable else None
+    control = control_of(model)
+    pauses = control.in_force if model.tracker.obeys_control() else None
     blocked = blocked_among({step: ids for step, (_, ids) in zip(steps, waiting, strict=True)})
     done, flow = _done(steps[-1])
-    return Overview(views, pauses, limits_in_use(model), done, flow, blocked)
+    return Overview(views, pauses, control.undeclared(model), limits_in_use(model), done, flow, blocked)
 
 
-def pauses_of(model: type[TaskRow]) -> Sequence[Pause]:
-    """Return the current pauses of a use case, without a request if its steps cannot be paused."""
-    return in_force(model) if model.tracker.use_case.pausable else ()
+def control_of(model: type[TaskRow]) -> Control:
+    """Return pauses and required steps of a use case, without a request if no program obeys them."""
+    return read(model) if model.tracker.obeys_control() else Control({}, {}, None)
 
 
 def pauses_at(task: Task) -> list[Pause]:
     """Return the pause of the task's step, if there is one and the task has not ended."""
     if task.state.status in {Status.SUCCEEDED, Status.IGNORED}:
         return []
-    return [pause for pause in pauses_of(type(task)) if pause.step == task.state.step]
+    return [pause for pause in control_of(type(task)).in_force if pause.step == task.state.step]
 
 
 def limits_in_use(model: type[TaskRow]) -> Sequence[Use]:
@@ -257,10 +300,10 @@ def limits_in_use(model: type[TaskRow]) -> Sequence[Use]:
 
 def behind(steps: Sequence[BoundStep[Any]]) -> list[StepView]:
     """Return how late these steps are, without counts, with about three requests per step."""
-    firsts = side_by_side(methodcaller("next_due"), steps)
+    now, firsts = clock.now(), side_by_side(methodcaller("next_due"), steps)
     left = side_by_side(lambda each: _left_behind(*each), zip(steps, firsts, strict=True))
     return [
-        StepView(step, {}, Number(0), _by_status(first), tasks)
+        StepView(step, {}, Number(0), _by_status(first), *tasks, now)
         for step, first, tasks in zip(steps, firsts, left, strict=True)
     ]
 
@@ -278,19 +321,41 @@ def _count(state: State[Any]) -> Number:
     return Number(min(counted, MOST), counted > MOST)
 
 
-def _left_behind(step: BoundStep[Any], first: dict[State[Any], datetime]) -> list[Task]:
+def _left_behind(step: BoundStep[Any], first: dict[State[Any], datetime]) -> tuple[list[Task], bool]:
+    """Return tasks with an expired lock, and whether there may be more."""
     if first.get(step.in_progress, clock.now()) >= clock.now():
-        return []
-    return [*filter(is_abandoned, map(readable, step.in_progress.query(limit=_MOST_ROWS, with_data=False)))]
+        return [], False
+    found, is_cut = list[Task](), False
+    for most in _MOST_ROWS:
+        rows = [*map(readable, step.in_progress.query(limit=most, with_data=False))]
+        found = [*filter(is_abandoned, rows)]
+        is_cut = len(rows) == most and (rows[-1].due_time or clock.now()) <= clock.now()
+        if found or not is_cut:
+            break
+    return found, is_cut
 
 
 def _waiting(step: BoundStep[Any], pending: Number) -> tuple[Number, list[str]]:
-    """Return the number and the ids of tasks that wait for others. They have the latest due times."""
+    """Return the number and the ids of tasks that wait for signals or other tasks. They have the latest due times."""
     if not pending.tasks:
         return Number(0), []
-    found = step.pending.index_page(limit=min(pending.tasks, _MOST_WAITING), latest_due_first=True)
-    waiting = [each.task_id for each in found.tasks if each.due_time == clock.NEVER]
-    return Number(len(waiting), more=len(waiting) == _MOST_WAITING and found.cursor is not None), waiting
+    return waiting_of(step, most=min(pending.tasks, _MOST_WAITING))
+
+
+def waiting_of(step: BoundStep[Any], *, most: int = _MOST_WAITING) -> tuple[Number, list[str]]:
+    """Return the number and the ids of tasks that wait, among those with the latest due times.
+
+    If the use case declares signals, a task that is due later may wait until then, which only its row shows.
+    """
+    found = step.pending.index_page(limit=most, latest_due_first=True)
+    later = [each for each in found.tasks if each.due_time is not None and each.due_time > clock.now()]
+    waiting = [each.task_id for each in later if each.due_time == clock.NEVER]
+    if not signals_in(step.model):
+        later = later[: len(waiting)]
+    if with_limit := [each.task_id for each in later[len(waiting) :]]:
+        rows = rows_to_show(step.model, with_limit)
+        waiting += [task_id for task_id, row in rows.items() if row.waits_for is not None]
+    return Number(len(waiting), more=found.cursor is not None and len(later) == len(found.tasks)), waiting
 
 
 def _done(last: BoundStep[Any]) -> tuple[Number, Flow] | tuple[None, None]:

@@ -7,11 +7,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from operator import methodcaller
 from typing import Any
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.dynamodb.side_by_side import side_by_side
+from pynamodb_tracker.control import records
+from pynamodb_tracker.dynamodb.connection import get_items
 from pynamodb_tracker.model.hydration import rows_to_show
 from pynamodb_tracker.model.repeat import LastRun, Repeat
 from pynamodb_tracker.presentation.task_facts import last_run_in_words, what_comes_next
@@ -21,8 +21,8 @@ from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 
-MOST = 500
-"""How many rows per use case are read, at up to one read unit each: the index does not tell which tasks repeat."""
+LATE_AFTER = timedelta(minutes=15)
+"""How long a task may be due before it is marked."""
 
 _DAYS = (*calendar.day_name[6:], *calendar.day_name)
 """By their numbers in cron: Sunday is 0 and 7."""
@@ -50,6 +50,12 @@ class Schedule:
         return is_bad or self.state.status is Status.IGNORED
 
     @property
+    def overdue(self) -> timedelta | None:
+        """How long it has been due, if that is too long."""
+        late = timedelta(0) if self.due_time is None else clock.now() - self.due_time
+        return late if late > LATE_AFTER else None
+
+    @property
     def last(self) -> str:
         """How its last round ended, in words."""
         return "" if self.last_run is None else last_run_in_words(self.last_run)
@@ -61,27 +67,20 @@ class Schedules:
 
     found: Sequence[Schedule]
     is_all: bool
-    """Whether all tasks of the use case were read."""
+    """Whether the list had room for all."""
 
 
 def find_schedules(model: type[Task]) -> Schedules:
-    """Find repeating tasks, first among pending and failed tasks at the first step, then among the others."""
-    first, *later = model._bound_steps.values()
-    others = [first.in_progress, first.ignored]
-    others += [state for step in later for state in (step.pending, step.failed, step.in_progress, step.ignored)]
-    ids, is_all = list[str](), True
-    for states in ([first.pending, first.failed], others):
-        left = MOST - len(ids)
-        parts = side_by_side(methodcaller("index_page", limit=left), states) if left > 0 else []
-        found = [entry.task_id for part in parts for entry in part.tasks]
-        is_all = is_all and left > 0 and len(found) <= left and all(part.cursor is None for part in parts)
-        ids += found[: max(left, 0)]
+    """Read the listed tasks that repeat."""
+    [stored] = [*get_items(model.tracker.connection(), [records.schedules_key(model)]), {}][:1]
+    ids = records.schedules_in(stored)
     repeating = (task for task in rows_to_show(model, ids).values() if "repeat" in task._row_state.stored)
-    schedules = sorted(map(_schedule, repeating), key=lambda each: (each.due_time or clock.NEVER, each.task.task_id))
-    return Schedules(schedules, is_all)
+    schedules = sorted(map(schedule_of, repeating), key=lambda each: (each.due_time or clock.NEVER, each.task.task_id))
+    return Schedules(schedules, len(ids) < records.MOST_SCHEDULES)
 
 
-def _schedule(task: Task) -> Schedule:
+def schedule_of(task: Task) -> Schedule:
+    """Return what people are shown of a task that repeats."""
     rule = task.repeat
     step = task._bound_steps.get(task.state.step or "")
     waits = task.state.status in (Status.PENDING, Status.FAILED)

@@ -3,7 +3,7 @@
 import base64
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -19,12 +19,13 @@ from pynamodb_tracker.features.checkpoints import DoneParts
 from pynamodb_tracker.features.postponing import first_failure
 from pynamodb_tracker.model import hydration
 from pynamodb_tracker.model.data import DataAttribute
+from pynamodb_tracker.model.recent_ends import End
 from pynamodb_tracker.model.references import Reference, parse, round_of
 from pynamodb_tracker.model.repeat import LastRun
 from pynamodb_tracker.model.row import Membership, TaskRow, damages_of, membership_of, readable
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.errors import one_line
-from pynamodb_tracker.presentation.text import between, count, moment, stamp
+from pynamodb_tracker.presentation.text import between, count, moment, span, stamp, took_in_words
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
@@ -35,6 +36,9 @@ UNKNOWN = "unknown"
 
 GAVE_UP = "gave up"
 """The word for `ignored` that people read."""
+
+_LATE = timedelta(minutes=1)
+"""How long a task may be due before that is said."""
 
 BRANCH = " (branch)"
 """Marks a step that only runs that choose it lead to."""
@@ -103,14 +107,19 @@ def what_comes_next(
             is_spent = (task.attempt or 0) >= step.max_attempts
             return f"its lock expired; the next run {'ignores it: no attempts left' if is_spent else 'takes it over'}"
         case Status.IN_PROGRESS:
-            return "its worker is running it"
+            since: datetime | None = task.update_time
+            return f"{task.worker or 'a worker'} has run it" + (
+                "" if since is None else f" for {span(clock.now() - since)}"
+            )
         case _:
             if task.waits_for is not None:
                 blocked = f"blocked by {blocked_by}; " if blocked_by and task.waits_for else ""
                 return f"{blocked}waits for {task.waits_for}"
             due: datetime | None = task.due_time
+            late = timedelta(0) if due is None else clock.now() - due
             when = "at a time that cannot be read" if due is None else between(due) if due > clock.now() else "now"
-            return f"may start {when}{', but its step is paused' if paused else ''}"
+            is_late = f", due for {span(late)}" if late >= _LATE else ""
+            return f"may start {when}{is_late}{', but its step is paused' if paused else ''}"
 
 
 # Tasks as JSON, for programs and for files that `export` writes and `load` reads.
@@ -139,17 +148,27 @@ def _with_times(values: Mapping[str, Any]) -> dict[str, Any]:
 def relations_as_json(task: Task) -> dict[str, Any]:
     """Return the optional fields of a task that are set: its group, its rule, what it waits for, and so on."""
     names = "group group_number turn_due_time blockers waits_for wait_until occurrence occurrence_count extra_time"
-    names += " request_count cancel_time trace postpone_count"
+    names += " request_count cancel_time trace urgent postpone_count"
     found = {name: getattr(task, name) for name in names.split()}
     found |= {"repeat": rule_of(task), "queued": asked_again(task), **signals_of(task)}
     found |= {"skipped_steps": skipped_steps(task) or None, "parts_done": parts_done(task) or None}
-    found["last_run"] = last_run_as_json(task)
+    found |= {"last_run": last_run_as_json(task), "missed_signals": sorted(task.missed_signals or ()) or None}
+    found["recent_ends"] = [
+        {"step": step, "start": stamp(each.start), "end": stamp(each.end), "worker": each.worker}
+        for step, each in recent_ends(task)
+    ] or None
     if (occurrence := found["occurrence"]) is not None:
         found["occurrence"] = occurrence.isoformat()  # on the wall clock of the rule
     for name in ("creator", "parent"):
         if (other := _referred(task, name)) is not None:
             found[name] = {"use_case": other.use_case, "task_id": other.task_id}
     return {name: value for name, value in found.items() if value is not None}
+
+
+def recent_ends(task: Task) -> list[tuple[str, End]]:
+    """Return the last successes of a task with the names of their steps, the last one first."""
+    names = {codes.pending: codes.step for codes in task.tracker.steps}
+    return [(names.get(each.step, str(each.step)), each) for each in reversed(task.recent_ends or ())]
 
 
 def signals_of(task: Task) -> dict[str, Any]:
@@ -175,6 +194,7 @@ def round_of_task(task: Task) -> dict[str, Any]:
         if number in names:
             once.setdefault(names[number], {})[part] = exact_json.loads(text)
     found = {"checkpoints": once, "skipped_steps": skipped_steps(task), "postpone_count": task.postpone_count}
+    found["missed_signals"] = sorted(task.missed_signals or ())
     if task.cancel_time is not None:
         found["cancel_time"] = stamp(task.cancel_time)
     first = task.first_failure
@@ -188,6 +208,8 @@ def relations_in_words(task: Task) -> Iterator[tuple[str, str]]:
     """Yield the optional facts for people, with their labels."""
     if task.group is not None:
         yield "group", f"{task.group}, {_MEMBERS[membership_of(task)]}"
+    if task.urgent:
+        yield "urgent", "workers take it before other tasks"
     yield from _rule_in_words(task)
     if (again := task.queued) is not None:
         if again.asks_for_run:
@@ -199,6 +221,9 @@ def relations_in_words(task: Task) -> Iterator[tuple[str, str]]:
     for label, name in (("created by", "creator"), ("child of", "parent")):
         if (other := _referred(task, name)) is not None:
             yield label, f"{other.use_case} {other.task_id}"
+    for step, each in recent_ends(task):
+        took = took_in_words(each.end - each.start)
+        yield "succeeded", f"{step}, {moment(each.end)}, in {took}, by {each.worker}"
     for name, text in (task.trace or {}).items():
         yield "trace", f"{name}: {text}"
 
@@ -214,6 +239,8 @@ def _of_round_in_words(task: Task) -> Iterator[tuple[str, str]]:
         yield "parts done", f"{', '.join(done)}; a reopen with clear_checkpoints repeats them"
     if left_out := skipped_steps(task):
         yield "passed over", ", ".join(left_out)
+    if missed := task.missed_signals:
+        yield "done without", f"{', '.join(sorted(missed))}; it is late if it is sent now"
 
 
 def signals_in_words(task: Task) -> Iterator[tuple[str, str]]:

@@ -29,6 +29,7 @@ def count(number: int, noun: str = "task") -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+_TEN = 10
 _UNITS = (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
 
 
@@ -48,6 +49,17 @@ _BETWEEN_UNITS = re.compile(r"(?<=[dhms])(?=\d)")
 def span(length: timedelta) -> str:
     """Return a duration for people: `1d 17h`, `45m`."""
     return _BETWEEN_UNITS.sub(" ", age(length))
+
+
+def took_in_words(length: timedelta) -> str:
+    """Return how long something took, rounded: `1.7s`, `45m`."""
+    seconds = length.total_seconds()
+    if seconds < 10:  # noqa: PLR2004 - below, a tenth matters
+        return f"{seconds:.1f}s"
+    step = next(
+        (part if seconds < 10 * size else size for (_, size), (_, part) in pairwise(_UNITS) if seconds >= size), 1
+    )
+    return span(timedelta(seconds=round(seconds / step) * step))
 
 
 def between(time: datetime) -> str:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import count
 
 from pynamodb_tracker import clock
@@ -33,23 +33,35 @@ def duration(text: str) -> timedelta:
     return found
 
 
-def moment(text: str) -> datetime:
-    """Parse how long ago a time was, the last time of day, or a time, in UTC by default."""
+def is_local(text: str) -> bool:
+    """Return whether a time depends on the zone of the person who writes it."""
+    return text in _DAYS or _OF_DAY.fullmatch(text) is not None
+
+
+def moment(text: str, zone: tzinfo | None = UTC) -> datetime:
+    """Parse how long ago a time was, the last time of day in a zone, or a time in UTC. None is this machine's zone."""
     if _DURATION.fullmatch(text):
         try:
             return clock.now() - duration(text)
         except OverflowError:
             raise ValueError(f"{text!r} ago is too far in the past") from None
-    return _time(text, "how long ago")
+    return _time(text, "how long ago", zone)
 
 
-def _time(text: str, otherwise: str) -> datetime:
-    midnight = clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
+def _time(text: str, otherwise: str, zone: tzinfo | None, *, is_later: bool = False) -> datetime:
+    today = clock.now().astimezone(zone).replace(tzinfo=zone)
+
+    def at(days: int, hours: int = 0, minutes: int = 0) -> datetime:
+        day = (today + timedelta(days=days)).replace(hour=hours, minute=minutes, second=0, microsecond=0)
+        return day.astimezone(UTC)
+
     if text in _DAYS:
-        return midnight + timedelta(days=_DAYS[text])
+        return at(_DAYS[text])
     if (of_day := _OF_DAY.fullmatch(text)) and int(of_day[1]) < _HOURS and int(of_day[2]) < _MINUTES:
-        found = midnight + timedelta(hours=int(of_day[1]), minutes=int(of_day[2]))
-        return found if found <= clock.now() else found - timedelta(days=1)
+        found = at(0, int(of_day[1]), int(of_day[2]))
+        if (found > clock.now()) == is_later:
+            return found
+        return at(1 if is_later else -1, int(of_day[1]), int(of_day[2]))
     try:
         found = datetime.fromisoformat(text)
         return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
@@ -60,19 +72,19 @@ def _time(text: str, otherwise: str) -> datetime:
         ) from None
 
 
-def later(text: str) -> datetime:
-    """Parse how far a time is from now, the next time of day, or a time, in UTC by default."""
+def later(text: str, zone: tzinfo | None = UTC) -> datetime:
+    """Parse how far a time is from now, the next time of day in a zone, or a time, like `moment`."""
     if not _DURATION.fullmatch(text):
-        return _time(text, "how long from now") + timedelta(days=bool(_OF_DAY.fullmatch(text)))
+        return _time(text, "how long from now", zone, is_later=True)
     try:
         return clock.now() + duration(text)
     except OverflowError:
         raise ValueError(f"in {text!r} is too far in the future") from None
 
 
-def end_of_pause(text: str) -> datetime:
-    """Parse a time like `later`, or `resumed` as NEVER, for a pause that lasts until somebody ends it."""
-    return clock.NEVER if text == "resumed" else later(text)
+def end_of_pause(text: str, zone: tzinfo | None = UTC) -> datetime:
+    """Parse a time like `later`, or `resumed` or nothing as NEVER, for a pause that lasts until somebody ends it."""
+    return clock.NEVER if text in ("", "resumed") else later(text.removeprefix("until ").strip(), zone)
 
 
 def spread(begin: datetime, a_minute: float, done: int = 0) -> Iterator[datetime]:

@@ -1,4 +1,4 @@
-"""Why tasks failed: the newest failed and ignored tasks, grouped by error."""
+"""Why tasks failed: failed and ignored tasks, grouped by error."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from pynamodb_tracker.step.index_page import IndexEntry
 from pynamodb_tracker.step.state import State, given_up
 
 SAMPLE = 400
-"""How many entries per state are read, the newest by due time: one request, and about 15 read units."""
+"""How many entries per state are read, those with the latest due times: one request, and about 15 read units."""
+LARGE_SAMPLE = 5000
+"""The same for one step, or from a time on."""
 MOST_SAMPLED = 25_600
 
 _NEWEST = 5
@@ -65,5 +67,6 @@ def find_errors(steps: Sequence[BoundStep[Any]], *, since: datetime | None = Non
         cut[next(iter(model._bound_steps.values())).pending] = len(waiting)
     groups = ErrorGroups[State[Any]]()
     for state, entry in entries:
-        groups.add(state, entry.task_id, entry.last_error or NO_ERROR, entry.update_time or _LONG_AGO)
-    return Errors(groups.sorted(), len(entries), counts, cut, min(groups.first, now), now, ignored[:_NEWEST])
+        created = entry.create_time if (entry.attempt or 0) > 1 else None
+        groups.add(state, entry.task_id, entry.last_error or NO_ERROR, entry.update_time, created=created)
+    return Errors(groups.sorted(cut), len(entries), counts, cut, min(groups.first, now), now, ignored[:_NEWEST])

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Collection, Iterator
+from copy import copy
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import chain, islice, takewhile
-from typing import Any, Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item, read_page
@@ -18,7 +19,7 @@ from pynamodb_tracker.dynamodb.side_by_side import side_by_side
 from pynamodb_tracker.model import hydration
 from pynamodb_tracker.model.failure_log import failures_in_row
 from pynamodb_tracker.model.row import StatusIndex, TaskRow, readable
-from pynamodb_tracker.query.state_scan import INDEX, Position, SeenIds, StateScan, Window, position
+from pynamodb_tracker.query.state_scan import ALL, INDEX, Position, SeenIds, StateScan, Window, position
 from pynamodb_tracker.status import Codes
 
 T = TypeVar("T", bound=TaskRow)
@@ -29,6 +30,23 @@ _LOCKS = 20
 
 _COMMANDS = ("ignored", "reopened", "unlocked")
 """The types of entries that commands leave in `errors`."""
+
+
+class LeftBehind(str):
+    """The id of an abandoned task."""
+
+    __slots__ = ("is_last", "worker")
+
+    worker: str
+    """The dead worker that has left it behind."""
+    is_last: bool
+    """Whether only one attempt is left."""
+
+    def __new__(cls, task_id: str, worker: str, *, is_last: bool) -> Self:
+        """Make the id of a task that this worker has left behind."""
+        left = super().__new__(cls, task_id)
+        left.worker, left.is_last = worker, is_last
+        return left
 
 
 class DueTasks(Generic[T]):
@@ -44,7 +62,8 @@ class DueTasks(Generic[T]):
         only: frozenset[int] = frozenset(),
         error_contains: str = "",
         goes_on: Callable[[], bool] | None = None,
-        shard: int | None = None,
+        shards: slice = ALL,
+        max_attempts: int = 0,
     ) -> None:
         self.model = model
         self.codes = codes
@@ -56,7 +75,8 @@ class DueTasks(Generic[T]):
         """A text that `last_error` contains, in any case."""
         self.goes_on = goes_on
         """Called before each entry, because finding a match may take long. When it returns False, the ids end."""
-        self.shard = shard
+        self.shards = shards
+        self.max_attempts = max_attempts
         self._parts: dict[int, DueTasks[T]] = {}
         self._abandoned_rows: Iterator[T] | None = None
         self._abandoned_positions: list[Position] = []
@@ -64,37 +84,44 @@ class DueTasks(Generic[T]):
     def rows(self, limit: int | None = None, *, with_data: bool = True) -> Iterator[T]:
         """Yield each task once, as a whole, even if its state changes during the scan."""
         most = None if self.error_contains else limit  # only a row shows whether it matches
-        waiting = [scan.rows(most) for scan in self._waiting_scans(with_data=with_data)]
-        rows = heapq.merge(*waiting, self._find_abandoned(with_data=with_data), key=_position_of)
+        *urgent, others = [
+            [scan.rows(most) for scan in self._waiting_scans(shards, with_data=with_data)] for shards in self._in_order
+        ]
+        others.append(self._find_abandoned(with_data=with_data))
+        rows = chain.from_iterable(heapq.merge(*part, key=_position_of) for part in (*urgent, others))
         seen = SeenIds()
         return islice((row for row in rows if self._matches(row._row_state.stored) and seen.is_new(row.task_id)), limit)
 
-    def in_shard(self, shard: int) -> DueTasks[T]:
-        """Return only one shard's due tasks."""
-        options: dict[str, Any] = {"only": self.only, "error_contains": self.error_contains, "goes_on": self.goes_on}
-        return DueTasks(self.model, self.codes, self.now, self.window, **options, shard=shard)
+    @property
+    def _in_order(self) -> list[slice]:
+        """The shards of urgent tasks, and then all others."""
+        lane = self.model.tracker.lane
+        return [self.shards] if lane is None or self.shards != ALL else [slice(lane, None), slice(lane)]
 
     def ids(self, limit: int | None = None) -> Iterator[str]:
-        """Yield only ids, those of abandoned tasks first.
+        """Yield only ids, those of abandoned tasks first, each a `LeftBehind`, and then those of urgent ones.
 
         Pending and failed tasks come from the index, so they may have changed before a claim.
 
         `limit` is roughly how many you need. Taking more costs more requests.
         """
         most = None if self.error_contains else limit  # few may match
-        waiting = (
-            map(position, filter(self._matches, self._take_while_going(scan.entries(most))))
-            for scan in self._waiting_scans()
-        )
+        waiting = chain.from_iterable(self._find_waiting_positions(shards, most) for shards in self._in_order)
         seen = SeenIds()
-        for _, task_id in chain(self._find_abandoned_positions(), heapq.merge(*waiting)):  # somebody had begun them
+        for _, task_id in chain(self._find_abandoned_positions(), waiting):  # somebody had begun them
             if seen.is_new(task_id):
                 yield task_id
+
+    def _find_waiting_positions(self, shards: slice, most: int | None) -> Iterator[Position]:
+        scans = self._waiting_scans(shards)
+        found = (map(position, filter(self._matches, self._take_while_going(scan.entries(most)))) for scan in scans)
+        return heapq.merge(*found)
 
     def ids_in(self, shard: int, limit: int | None = None) -> Iterator[str]:
         """Yield one shard's ids."""
         if shard not in self._parts:
-            self._parts[shard] = self.in_shard(shard)  # keeps the rows of abandoned tasks for the next call
+            part = self._parts[shard] = copy(self)  # keeps the rows of abandoned tasks for the next call
+            part.shards, part._abandoned_rows, part._abandoned_positions = slice(shard, shard + 1), None, []  # noqa: SLF001
         return self._parts[shard].ids(limit)
 
     def first(self) -> dict[int, datetime]:
@@ -105,7 +132,7 @@ class DueTasks(Generic[T]):
         """
         found = {}
         for code in filter(self._is_wanted, (self.codes.pending, self.codes.failed, self.codes.in_progress)):
-            entry = next(StateScan(self.model, code, self.window, shard=self.shard).entries(limit=1), None)
+            entry = next(StateScan(self.model, code, self.window, shards=self.shards).entries(limit=1), None)
             if entry is None:
                 continue
             due_time = clock.read(entry["due_time"]["S"]) or self.now  # treat an unreadable time as due
@@ -113,7 +140,7 @@ class DueTasks(Generic[T]):
                 found[code] = due_time + (self.model.tracker.margin if code == self.codes.in_progress else timedelta(0))
         return found
 
-    def expired_locks(self, known: dict[str, datetime]) -> tuple[list[str], datetime | None]:
+    def expired_locks(self, known: dict[str, datetime]) -> tuple[list[LeftBehind], datetime | None]:
         """Return the ids of abandoned tasks, and when the next task is abandoned unless its lock is extended.
 
         Only the rows contain extensions of locks. `known` keeps when these expire, by task id, so that a row is not
@@ -122,7 +149,7 @@ class DueTasks(Generic[T]):
         margin = self.model.tracker.margin
         expired, next_end = self.now - margin, None
         extended, past = dict[str, datetime](), list[str]()
-        for entry in StateScan(self.model, self.codes.in_progress, self.window, shard=self.shard).entries(_LOCKS):
+        for entry in StateScan(self.model, self.codes.in_progress, self.window, shards=self.shards).entries(_LOCKS):
             task_id, end = entry["task_id"]["S"], clock.read(entry["due_time"]["S"])
             if end is not None and end >= expired:
                 next_end = end
@@ -131,14 +158,14 @@ class DueTasks(Generic[T]):
                 extended[task_id] = known[task_id]
             else:
                 past.append(task_id)
-        rows, found = hydration.rows(self.model, past), list[str]()
+        rows, found = hydration.rows(self.model, past), list[LeftBehind]()
         for task_id in past:
             row = rows.get(task_id)
             if row is None or row.status != self.codes.in_progress:
                 continue
             expire_time: datetime | None = readable(row).lock_expire_time
             if expire_time is None or expire_time < expired:  # without one, the row is damaged: its claim says so
-                found.append(task_id)
+                found.append(self._left_behind(row))
             else:
                 extended[task_id] = expire_time
         known.clear()
@@ -146,9 +173,9 @@ class DueTasks(Generic[T]):
         ends = [*extended.values(), *([] if next_end is None else [next_end])]
         return found, min(ends) + margin if ends else None
 
-    def _waiting_scans(self, *, with_data: bool = True) -> list[StateScan[T]]:
+    def _waiting_scans(self, shards: slice, *, with_data: bool = True) -> list[StateScan[T]]:
         return [
-            StateScan(self.model, code, self.window, latest=self.now, with_data=with_data, shard=self.shard)
+            StateScan(self.model, code, self.window, latest=self.now, with_data=with_data, shards=shards)
             for code in (self.codes.pending, self.codes.failed)
             if self._is_wanted(code)
         ]
@@ -159,7 +186,7 @@ class DueTasks(Generic[T]):
             return
         expired = self.now - self.model.tracker.margin
         scan = StateScan(
-            self.model, self.codes.in_progress, self.window, latest=expired, with_data=with_data, shard=self.shard
+            self.model, self.codes.in_progress, self.window, latest=expired, with_data=with_data, shards=self.shards
         )
         for row in self._take_while_going(scan.rows()):
             expire_time: datetime | None = readable(row).lock_expire_time
@@ -173,8 +200,12 @@ class DueTasks(Generic[T]):
             self._abandoned_rows = self._find_abandoned(with_data=False)
         for row in self._abandoned_rows:
             if self._matches(row._row_state.stored):
-                self._abandoned_positions.append(_position_of(row))
+                self._abandoned_positions.append((_position_of(row)[0], self._left_behind(row)))
                 yield self._abandoned_positions[-1]
+
+    def _left_behind(self, row: T) -> LeftBehind:
+        known = readable(row)
+        return LeftBehind(row.task_id, known.worker or "", is_last=known.attempt == self.max_attempts - 1)
 
     def _take_while_going(self, found: Iterator[V]) -> Iterator[V]:
         return takewhile(lambda _: self.goes_on is None or self.goes_on(), found)
@@ -196,7 +227,7 @@ def given_up(model: type[T], steps: Collection[str], window: Window, most: int) 
     It reads up to `most` index entries at the first step, and the rows if they have an error. A task is only found
     until its next occurrence is due.
     """
-    keys = model.tracker.use_case.status_keys(model.tracker.steps[0].pending)
+    keys = model.tracker.status_keys(model.tracker.steps[0].pending)
     searched = side_by_side(partial(_find_failed_ids, model, window, -(-most // len(keys))), keys)
     found = hydration.rows_to_show(model, (task_id for task_ids, _ in searched for task_id in task_ids))
     return [row for row in found.values() if _find_given_up_step(row) in steps], all(is_all for _, is_all in searched)

@@ -33,6 +33,9 @@ Position = tuple[str, str]
 
 INDEX = StatusIndex.Meta.index_name
 
+ALL = slice(None)
+"""All shards of a state."""
+
 _MOST_DATA = 4 * 1024 * 1024
 """Bytes of off-row data in memory at a time, or a single task's if that is larger."""
 
@@ -94,8 +97,9 @@ class StateScan(Generic[T]):
         *,
         latest_due_first: bool = False,
         latest: datetime | None = None,
+        after: datetime | None = None,
         with_data: bool = True,
-        shard: int | None = None,
+        shards: slice = ALL,
     ) -> None:
         """Raise a TrackerError for a state without index entries."""
         if not model.tracker.is_indexed(code):
@@ -108,8 +112,10 @@ class StateScan(Generic[T]):
         self.window = window
         self.latest_due_first = latest_due_first
         self.latest = latest
+        self.after = after
+        """Only entries that are due later than this. It cannot be combined with the window."""
         self.with_data = with_data
-        self.shard = shard
+        self.shards = shards
         self.positions: dict[str, Position] = {}
         """The last consumed entry per index key. A scan starts after it and updates it."""
         self._entries: Iterator[Item] = iter(())
@@ -151,14 +157,27 @@ class StateScan(Generic[T]):
         The first pages are requested at the same time, later ones when they are needed. With a limit, the first request
         to a shard asks for little more than its share.
         """
-        keys = self.model.tracker.use_case.status_keys(self.code)
-        if self.shard is not None:
-            keys = [keys[self.shard]]
+        keys = self.model.tracker.status_keys(self.code)[self.shards]
         first, later = _first_limit(limit, len(keys)), min(max(limit or PAGE, _ENTRIES_PER_UNIT), PAGE)
         shards = [self._pages(key, first, later) for key in keys]
         found = side_by_side(next, shards)
         merged = (chain(first, chain.from_iterable(rest)) for first, rest in zip(found, shards, strict=True))
         yield from heapq.merge(*merged, key=position, reverse=self.latest_due_first)
+
+    def peek(self, most: int) -> tuple[list[Item], bool]:
+        """Return parts of the first entries with one request per shard, and whether there are more."""
+        keys = [(key, None) for key in self.model.tracker.status_keys(self.code)]
+        options: dict[str, Any] = {
+            "window": self.window,
+            "limit": most + 1,
+            "scan_index_forward": not self.latest_due_first,
+            "attributes_to_get": ["task_id", "due_time", "update_time", "last_error"],
+        }
+        pages = side_by_side(partial(self._page, **options), keys)
+        merged = heapq.merge(*(page["Items"] for page in pages), key=position, reverse=self.latest_due_first)
+        found = {entry["task_id"]["S"]: entry for entry in islice(merged, most + 1)}
+        entries = list(found.values())[:most]
+        return entries, len(found) > most or any(page.get("LastEvaluatedKey") for page in pages)
 
     def _pages(self, status_key: str, first: int, later: int) -> Iterator[list[Item]]:
         """Yield a shard's pages as they are needed, at least one. They grow if the window drops entries."""
@@ -182,7 +201,7 @@ class StateScan(Generic[T]):
         """
         window = self.window.after(kept_since(self.model, self.code))
         found = dropped = 0
-        left = dict[str, Any].fromkeys(self.model.tracker.use_case.status_keys(self.code))
+        left = dict[str, Any].fromkeys(self.model.tracker.status_keys(self.code))
         while left and (most is None or found < most):
             limit = None
             if most is not None:
@@ -206,7 +225,9 @@ class StateScan(Generic[T]):
             table.query,
             status_key,
             start=start,
-            range_key_condition=window.key_condition(StatusIndex.due_time, self._latest_due_time()),
+            range_key_condition=StatusIndex.due_time > self.after
+            if self.after
+            else window.key_condition(StatusIndex.due_time, self._latest_due_time()),
             filter_condition=window.on_update_time(),
             index_name=INDEX,
             limit=limit,
@@ -222,7 +243,7 @@ class StateScan(Generic[T]):
 
 def _first_limit(limit: int | None, shards: int) -> int:
     """Return how many entries to request from each shard first, so that few shards need a second request."""
-    if limit is None or shards == 1:
+    if limit is None or shards <= 1:
         return min(limit or PAGE, PAGE)
     mean = limit / shards
     return min(limit, max(ceil(mean + 2 * sqrt(mean)), _ENTRIES_PER_UNIT), PAGE)

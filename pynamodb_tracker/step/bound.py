@@ -382,7 +382,7 @@ class BoundStep(StepCommands[T]):
         """
         arguments.check_limit("limit", limit)
         due = self._definition.due(since=since, until=until, only=only, error_contains=error_contains)
-        return islice(due.ids(limit), limit)
+        return map(str, islice(due.ids(limit), limit))
 
     if TYPE_CHECKING:
 
@@ -446,10 +446,10 @@ class BoundStep(StepCommands[T]):
         arguments.check_threads(threads)
         rate = self._check_batch(limit=limit, rate=rate, progress=progress, heartbeat=heartbeat)
         work = StepWork(of, partial(self.start, heartbeat=heartbeat), chosen)
-        if of.pause() is not None:
-            return Report(paused=True)
         which: DueOptions = {"since": since, "until": until, "only": only, "error_contains": error_contains}
         candidates = of.candidates(threads=threads, limit=limit, **which)
+        if of.pause() is not None:
+            return Report(paused=True)
         batch = Batch(work, candidates, limit=limit, rate=rate, progress=progress)
         try:
             ThreadExecutor(batch.dispatcher, threads, batch.add).run()
@@ -486,10 +486,10 @@ class BoundStep(StepCommands[T]):
         arguments.check_threads(concurrency, "concurrency")
         rate = self._check_batch(limit=limit, rate=rate, progress=progress, heartbeat=heartbeat)
         work = StepWork(of, partial(self.astart, heartbeat=heartbeat), partial(call, chosen))
-        if self.model.tracker.use_case.pausable and await in_thread(of.pause) is not None:
-            return Report(paused=True)
         which: DueOptions = {"since": since, "until": until, "only": only, "error_contains": error_contains}
         candidates = of.candidates(threads=concurrency, limit=limit, **which)
+        if self.model.tracker.obeys_control() and await in_thread(of.pause) is not None:
+            return Report(paused=True)
         batch = Batch(work, candidates, limit=limit, rate=rate, progress=progress)
         executor = TaskExecutor(batch.dispatcher, concurrency, batch.add)
         try:

@@ -29,17 +29,25 @@ class StepCommands(Generic[T]):
         """The class of the use case."""
 
     def reopen(
-        self, task_id: str, *, by: str | None = None, due_time: datetime | None = None, clear_checkpoints: bool = False
+        self,
+        task_id: str,
+        *,
+        by: str | None = None,
+        due_time: datetime | None = None,
+        clear_checkpoints: bool = False,
+        urgent: bool = False,
     ) -> T:
-        """Give a failed or ignored task a fresh set of attempts, and return it. A pending one does not change.
+        """Give a failed or ignored task a fresh set of attempts, and return it. A pending one can only get urgent.
 
         After it was started with `must_match`, its next start may have another payload.
 
         Args:
             task_id: The id of the task.
             by: Who does it, such as a person's name. It is kept in an entry of the task's `errors`.
-            due_time: When it is due, unless it waits, repeats or is in a group. By default, that is now.
+            due_time: When it is due, unless it waits for others or repeats. By default, that is now. In a group, it may
+                have to wait for its turn, too.
             clear_checkpoints: Let its next run repeat the parts whose results `ctx.checkpoint` has stored.
+            urgent: Whether it gets urgent, as in `create`. An urgent task stays so.
 
         Raises:
             TaskNotStartableError: The task is in another state: TaskLockedError, TaskAlreadySucceededError or
@@ -49,12 +57,10 @@ class StepCommands(Generic[T]):
         Examples:
             >>> Order.ship.reopen("o-2", by="ada")
         """
-        from pynamodb_tracker.transitions.reopening import reopen  # noqa: PLC0415 - few cold starts need it
-
         arguments.check_flags(clear_checkpoints=clear_checkpoints)
-        of, due_time = self._definition.statements, arguments.check_time("due_time", due_time)
-        task_id, by = arguments.check_task_id(task_id), arguments.check_name("by", by)
-        return reopen(of, task_id, by, due_time, clear_checkpoints=clear_checkpoints)
+        self.model.tracker.check_urgent(urgent)
+        due_time = arguments.check_time("due_time", due_time)
+        return self._definition.reopen(task_id, by, due_time, clear_checkpoints=clear_checkpoints, urgent=urgent)
 
     @arguments.written_as('{0.model.__name__}.{0}.ignore("o-1", reason="no such street")')
     def ignore(
@@ -104,8 +110,9 @@ class StepCommands(Generic[T]):
         due_times: Iterable[datetime] | None = None,
         threads: int = 25,
         clear_checkpoints: bool = False,
+        urgent: bool = False,
     ) -> Report:
-        """Reopen these tasks, each once and on its own, and return a report.
+        """Reopen these tasks, each once and on its own, and return a report. Tasks of a group keep their order.
 
         The report lists tasks that are pending now, or were before, as succeeded. Refused tasks have the error that
         `reopen` raises. None of them stops the others. After Ctrl-C no more tasks change, and KeyboardInterrupt
@@ -118,6 +125,7 @@ class StepCommands(Generic[T]):
                 `due_now`.
             threads: They share requests, each of which reopens up to 25 tasks.
             clear_checkpoints: As in `reopen`.
+            urgent: As in `reopen`. Without it, each urgent task takes two more requests.
 
         Examples:
             >>> report = Order.ship.reopen_many(order.task_id for order in Order.ship.ignored.query())
@@ -125,19 +133,30 @@ class StepCommands(Generic[T]):
         by, ids = arguments.check_name("by", by), arguments.check_task_ids("reopen_many", task_ids)
         arguments.check_threads(threads)
         arguments.check_flags(clear_checkpoints=clear_checkpoints)
-        from pynamodb_tracker.transitions.reopening import reopen  # noqa: PLC0415 - as above
-        from pynamodb_tracker.work.bulk import each_once, report_of_each  # noqa: PLC0415 - for cold starts
+        self.model.tracker.check_urgent(urgent)
+        options: dict[str, bool] = {"clear_checkpoints": clear_checkpoints, "urgent": urgent}
+        from pynamodb_tracker.work.bulk import by_number, each_once, report_of_each  # noqa: PLC0415 - for cold starts
 
-        def reopen_one(task_id: str, due: datetime | None) -> Literal["succeeded"]:
+        def reopen_one(task_id: str, given: tuple[datetime | None, T | None]) -> Literal["succeeded"] | None:
+            due, found = given
             due = arguments.check_time("due_times", due)
-            row = reopen(self._definition.statements, task_id, by, due, clear_checkpoints=clear_checkpoints)
+            row = of.reopen(task_id, by, due, found=found, enters=found is not None, **options)
+            if row.status != of.codes.pending:
+                ended.append((row, due))
+                return None
             if due is not None and row.due_time <= clock.now() < due:
                 at_once.append(task_id)
             return "succeeded"
 
-        at_once: list[str] = []
+        of, at_once = self._definition, list[str]()
+        ended = list[tuple[T, datetime | None]]()  # they enter their groups again, once it is known which ones do
         given = repeat(None) if due_times is None else _one_for_each(due_times)
-        report = report_of_each(zip(each_once(ids), given, strict=False), reopen_one, threads)
+        tasks = ((task_id, (due, None)) for task_id, due in zip(each_once(ids), given, strict=False))
+        report = report_of_each(tasks, reopen_one, threads)
+        members = ((row.task_id, (due, row)) for row, due in by_number(ended))
+        entered = report_of_each(members, reopen_one, threads, lambda member: member[1].group)
+        report.succeeded += entered.succeeded
+        report.refused |= entered.refused
         report.due_now = len(at_once)
         return report
 
@@ -212,10 +231,10 @@ class StepCommands(Generic[T]):
     def pause(self, *, until: datetime | timedelta | None, reason: str, by: str | None = None) -> Pause:
         """Pause this step for everybody, and return the current pause: the later `until` wins.
 
-        Within 5 seconds, workers, `run_all`, `retry_handler` and `handles` start no more of its tasks. Running ones
-        continue, and `start` and `run` of one task ignore the pause. A handler acknowledges a message of a standard
-        queue, so let a worker or a schedule run this step as well. This takes one request of one write unit, or two if
-        the existing pause is longer.
+        Within 5 seconds, workers, `run_all` and `retry_handler` start no more of its tasks, and with
+        `UseCase(..., pausable=True)` `handles` does not, either. Running ones continue, and `start` and `run` of one
+        task ignore the pause. A handler acknowledges a message of a standard queue, so let a worker or a schedule run
+        this step as well. This takes one request of one write unit, or two if the existing pause is longer.
 
         Args:
             until: When it ends, or how long from now. None lasts until `resume`.
@@ -223,7 +242,7 @@ class StepCommands(Generic[T]):
             by: Who does it.
 
         Raises:
-            TrackerError: The use case has no `UseCase(..., pausable=True)`.
+            TrackerError: The use case has `pausable=False`.
 
         Examples:
             >>> Order.ship.pause(until=timedelta(hours=1), reason="no carrier", by="ada")

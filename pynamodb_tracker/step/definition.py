@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypedDict, TypeVar, Un
 from pynamodb.constants import STRING
 
 from pynamodb_tracker import arguments, clock, query, transitions
-from pynamodb_tracker.exceptions import ConcurrencyLimitReachedError, StepPausedError, TaskNotStartableError
+from pynamodb_tracker.exceptions import ConcurrencyLimitReachedError, StepPausedError, TaskError, TaskNotStartableError
 from pynamodb_tracker.execution.retry_policy import RetryPolicy
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import Codes, Status
@@ -128,19 +128,32 @@ class StepDefinition(Generic[T]):
         """
         within, codes = window(since, until), self.codes_to_do(only)
         like = arguments.check_text("error_contains", error_contains)
-        return query.DueTasks(
-            self.model, self.codes, clock.now(), within, only=codes, error_contains=like, goes_on=goes_on
-        )
+        return self._due(within, only=codes, error_contains=like, goes_on=goes_on)
 
     def due_codes_in(self, shard: int, *codes: int) -> query.DueTasks[T]:
         """Return the due tasks in these states, in one shard."""
-        return query.DueTasks(
-            self.model, self.codes, clock.now(), window(None, None), only=frozenset(codes), shard=shard
-        )
+        return self._due(window(None, None), only=frozenset(codes), shards=slice(shard, shard + 1))
 
-    def shard_of(self, task_id: str) -> int:
+    def _due(self, within: query.Window, **which: Any) -> query.DueTasks[T]:
+        most = self.declared.max_attempts
+        return query.DueTasks(self.model, self.codes, clock.now(), within, max_attempts=most, **which)
+
+    def is_startable(self, task_id: str) -> bool:
+        """Read a task, and return whether it is worth trying to start it now."""
+        try:
+            row = transitions.get(self.model, task_id)
+        except TaskError:  # it is damaged, as its start says
+            return True
+        return row is not None and refusals.is_startable(row, self.codes, clock.now(), on_time=True)
+
+    def shard_of(self, task: T) -> int:
         """Return the shard of a task."""
-        return int(self.model.tracker.use_case.status_key(self.codes.failed, task_id).rpartition("#")[2])
+        return self.model.tracker.shard_of(task.status_key)
+
+    @property
+    def lane(self) -> int | None:
+        """The shard of urgent tasks, in addition to the others. None if no task can be urgent."""
+        return self.model.tracker.lane
 
     @property
     def lock_lifetime(self) -> timedelta:
@@ -157,17 +170,18 @@ class StepDefinition(Generic[T]):
         from pynamodb_tracker.work.candidates import Candidates  # noqa: PLC0415 - for cold starts, which run one task
 
         due = self.due(goes_on=lambda: found.goes_on(), **which)  # noqa: PLW0108 - it is set later
-        found = Candidates(due.ids_in, shards=self.shards, threads=threads, limit=limit, selects=any(which.values()))
+        options: dict[str, Any] = {"threads": threads, "limit": limit, "selects": any(which.values())}
+        found = Candidates(due.ids_in, shards=self.shards, lane=self.lane, **options)
         return found
 
-    def pause(self) -> Pause | None:
+    def pause(self, *, lives_long: bool = True) -> Pause | None:
         """Return the pause of this step, or None. It sends at most one request in 5 seconds.
 
-        DefinitionError if the stored step numbers differ.
+        By default, only programs that live long ask for it. DefinitionError if the stored step numbers differ.
         """
-        if not self.model.tracker.use_case.pausable:
+        if not self.model.tracker.obeys_control(lives_long=lives_long):
             return None
-        from pynamodb_tracker.control.watch import pause_of  # noqa: PLC0415 - few use cases are controlled
+        from pynamodb_tracker.control.watch import pause_of  # noqa: PLC0415 - handlers do without it
 
         return pause_of(self.model, self.codes.pending)
 
@@ -197,6 +211,22 @@ class StepDefinition(Generic[T]):
         also = None if payload is None else {self.statements.payload.attr_name: {STRING: payload}}
         trace = own.pop("trace", None)
         note_created(transitions.create(self.model, task_id, self.codes.pending, None, own, trace=trace, also=also))
+
+    def reopen(
+        self,
+        task_id: str,
+        by: str | None,
+        due_time: datetime | None,
+        *,
+        found: T | None = None,
+        enters: bool = True,
+        **options: bool,
+    ) -> T:
+        """Reopen a task. The options are those of `transitions.reopening.reopen`."""
+        from pynamodb_tracker.transitions.reopening import reopen  # noqa: PLC0415 - few cold starts need it
+
+        task_id, by = arguments.check_task_id(task_id), arguments.check_name("by", by)
+        return reopen(self.statements, task_id, by, due_time, found=found, enters=enters, **options)
 
     def refusal(self, task_id: str, pause: Pause | None, payload: str | None) -> TaskNotStartableError:
         """Read a task of a step that is paused, or has no free slot. Return the error that its claim would raise.

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar, overload
 
 from pynamodb_tracker.aio.lazy import awaited
-from pynamodb_tracker.arguments import check_task_id, shown
+from pynamodb_tracker.arguments import check_flags, check_key, check_task_id, shown
+from pynamodb_tracker.model.data import to_json
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.signals import ReceivedSignal, SignalName, check_label
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pynamodb_tracker.features.signals import Sent
 
@@ -31,14 +32,15 @@ class BoundSignal(SignalName[T]):
     ) -> Sent[T]:
         """Store a signal, and make the task due if nothing else is missing.
 
-        The first signal of a round counts. Sending the same value again changes nothing. This takes 3 write units if
+        The first signal of a round counts. Sending the same one again changes nothing. This takes 3 write units if
         the task becomes due, otherwise 1, and one more request and unit unless the task waited for this signal alone.
 
         Args:
             task_id: The id of the task.
             value: At most 1 KB of JSON.
             by: Who sends it, at most 256 bytes.
-            key: At most 256 bytes, such as the event id of a payment provider. The same key again changes nothing.
+            key: At most 256 bytes, such as the event id of a payment provider. If both signals have a key, they are the
+                same if the keys are, and otherwise if the values are.
             round: The round that the signal belongs to, `ctx.round`. A task that has started over needs it.
 
         Raises:
@@ -63,14 +65,26 @@ class Signal:
     """A signal that tasks may await: a payment, an approval, a callback.
 
     The class has it as a `BoundSignal`, which can be sent. A task has the received signal or None: `task.paid.value`.
-    `name` is its stored name, by default the attribute's.
+
+    Args:
+        name: Its stored name, by default the attribute's.
+        choices: The values that people choose from on the page, as JSON by the texts of their buttons.
+        by_people: Whether people can send it on the page.
 
     Examples:
-        >>> paid = Signal()
+        >>> paid = Signal(by_people=False)
+        >>> approved = Signal(choices={"Approve": True, "Reject": False})
     """
 
-    def __init__(self, name: str | None = None) -> None:
+    def __init__(
+        self, name: str | None = None, *, choices: Mapping[str, object] | None = None, by_people: bool = True
+    ) -> None:
+        check_flags(by_people=by_people)
         self.name = name
+        self.choices = dict(choices or {})
+        for label, value in self.choices.items():
+            to_json(value, check_key("choice", label))
+        self.by_people = by_people
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = self.name or name

@@ -284,6 +284,20 @@ def given_up(
     return index.given_up(model, steps, window(since, until), most)
 
 
+def peek(state: State[T], most: int, *, latest_due_first: bool = False) -> tuple[list[Item], bool]:
+    """Return parts of the first stored entries of a state, by due time, and whether there are more.
+
+    One request per shard.
+    """
+    return index.StateScan(state.model, state.code, window(None, None), latest_due_first=latest_due_first).peek(most)
+
+
+def count_due(state: State[T], now: datetime, *, later: bool, up_to: int) -> int:
+    """Return how many tasks of a state are due by then, or `later`, as far as `up_to`."""
+    due: dict[str, Any] = {"after": now} if later else {"latest": now}
+    return index.StateScan(state.model, state.code, window(None, None), **due).count(up_to)
+
+
 def all_tasks(model: type[T]) -> Iterator[T]:
     """Return every task of a use case once, strongly consistent. It reads the whole table."""
     return index.tasks(model)

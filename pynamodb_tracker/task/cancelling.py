@@ -11,7 +11,7 @@ from pynamodb.exceptions import PynamoDBException
 from pynamodb_tracker import transitions
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.features.children.child_list import children_of
-from pynamodb_tracker.model.references import parse, reference_to
+from pynamodb_tracker.model.references import join_of, parse
 from pynamodb_tracker.model.row import TaskRow
 
 T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
@@ -79,7 +79,7 @@ def _cancel_children(
                     raise TrackerError(  # noqa: TRY301 - refused like any other
                         f"cannot cancel {use_case} {task_id!r}: this program does not declare its use case"
                     )
-                of = reference_to(parent)
+                of = join_of(parent)
                 done = _cancel_one(type(child), task_id, reason, by, even_in_group=even_in_group, parent=of)
             except (PynamoDBException, TrackerError) as error:
                 report.refused[key] = error

@@ -52,8 +52,8 @@ class Group(Generic[T]):
     def repair(self) -> str | None:
         """Hand on the turn if the task that has it has ended or is gone. Return the task that has it then, or None.
 
-        Only another program, or a person in the console, can leave a group like that by deleting a task. Otherwise,
-        nothing changes.
+        A task with the turn that is parked beyond the limit of its wait is due at that limit. Only another program, or
+        a person in the console, can leave a group like that. Otherwise, nothing changes.
 
         Examples:
             >>> assert Order.group("customer-7").repair() is None

@@ -16,7 +16,7 @@ from pynamodb.expressions.operand import Path, _Operand
 from pynamodb.expressions.update import Action
 from pynamodb.pagination import ResultIterator
 
-from pynamodb_tracker import clock, transitions
+from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import did_you_mean, named_as, shown
 from pynamodb_tracker.dynamodb.limits import check
 from pynamodb_tracker.model.changes import changes_of
@@ -194,7 +194,8 @@ class GuardedRow(TaskRow):
             )
         if self.use_case_id != self.tracker.use_case.name:
             raise TypeError(f"{self.task_id!r} is a task of {self.use_case_id!r}, not of {type(self).__name__}")
-        transitions.delete(type(self), self.task_id)
+        task: Any = self
+        task.delete_task(self.task_id)
 
     def save(self, *_args: Any, **_options: Any) -> NoReturn:
         """Raise a TypeError: saving a stale row as a whole would break the lock."""

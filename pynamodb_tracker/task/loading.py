@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
-from pynamodb.constants import LIST, NUMBER, STRING
+from pynamodb.constants import LIST, NUMBER, STRING, STRING_SET
 
 from pynamodb_tracker import clock, transitions
 from pynamodb_tracker.arguments import check_group, check_task_id
@@ -19,7 +19,7 @@ from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.writes.lock import new_token
 
-OF_ROUND = ("checkpoints", "skipped_steps", "postpone_count", "first_failure", "cancel_time")
+OF_ROUND = ("checkpoints", "skipped_steps", "postpone_count", "first_failure", "cancel_time", "missed_signals")
 """Attributes of the current round of a task."""
 
 
@@ -40,7 +40,7 @@ def load_task(
     if "repeat" in arguments or ("group" in arguments and (awaited_signals or signals)):
         names = ", ".join([*(["awaited_signals"] if awaited_signals else []), *(["signals"] if signals else []), *left])
         raise ValueError(f"a task that is loaded with a group or a rule has no {names}: leave out one of both")
-    for name in (*awaited_signals, *(signals or {})):
+    for name in (*awaited_signals, *(signals or {}), *left.get("missed_signals", ())):
         signal_named(model, name)
     state: State[Any] | None = arguments.pop("state", None)
     group = check_group(arguments.pop("group", None))
@@ -51,8 +51,9 @@ def load_task(
 
         signals, due = restored(task_id, awaited_signals, signals or {}, due_time)
         also |= signals
-    trace = arguments.pop("trace", None)
-    return transitions.create(model, check_task_id(task_id), code, due, arguments, group=group, trace=trace, also=also)
+    model.tracker.check_urgent(arguments.get("urgent", False))
+    of_create = {name: arguments.pop(name) for name in ("trace", "urgent") if name in arguments}
+    return transitions.create(model, check_task_id(task_id), code, due, arguments, group=group, also=also, **of_create)
 
 
 def _round_attributes(model: type[Task], state: State[Any] | None, left: Mapping[str, Any]) -> Item:
@@ -74,6 +75,8 @@ def _round_attributes(model: type[Task], state: State[Any] | None, left: Mapping
     if "first_failure" in left:
         number = _number_of(model, next(iter(model._bound_steps)) if state is None else state.step)
         also["first_failure"] = {STRING: first_failure_text(left["first_failure"], number, creation)}
+    if missed := left.get("missed_signals"):
+        also["missed_signals"] = {STRING_SET: sorted(missed)}
     if "cancel_time" in left:
         if state is None or state.status is not Status.IGNORED:
             raise ValueError("cancel_time: only an ignored task is cancelled: give it the state ignored of its step")

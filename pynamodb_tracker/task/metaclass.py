@@ -35,7 +35,7 @@ _PARAMETERS_OF_CREATE = frozenset(
 )
 """Parameters of `create`, similar methods, and PynamoDB's constructor, which no attribute can be called."""
 
-_KEPT_FOR_LATER = frozenset({"cancelled", "missed_signals", "recent_ends", "urgent"})
+_KEPT_FOR_LATER = frozenset({"cancelled"})
 """Names for a state and tracker attributes of later versions."""
 
 _ROUND = (100, 50, 10, 5, 1)  # units of step numbers
@@ -124,10 +124,10 @@ def _declare_use_case(model: type[TaskRow], declared: dict[str, Any]) -> None:
     _refuse(model, _mistakes_in_signals(signals))
     plain = [step for step in steps if not step.branch]
     following = [step.number for step in plain[1:]] + [END] * (1 + len(steps) - len(plain))
-    behind = [step.number for step in steps[1:]] + [END]
+    in_order = [step.number for step in steps[1:]] + [END]
     codes = [
-        Codes(use_case.name, step.name, step.number, after, branch=step.branch, done_from=done_from)
-        for step, after, done_from in zip(steps, following, behind, strict=True)
+        Codes(use_case.name, step.name, step.number, after, branch=step.branch, skips_branches=behind < after)
+        for step, after, behind in zip(steps, following, in_order, strict=True)
     ]
     table = model.tracker.table
     model.tracker = Schema(

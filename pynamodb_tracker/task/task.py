@@ -29,7 +29,6 @@ from pynamodb_tracker.exceptions import TaskNotFoundError
 from pynamodb_tracker.model import hydration
 from pynamodb_tracker.model.row import readable
 from pynamodb_tracker.model.row_state import unreadable_in
-from pynamodb_tracker.model.signals import check_signal
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step import BoundStep, State
 from pynamodb_tracker.step.definition import note_created
@@ -129,6 +128,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         trace: Mapping[str, str] | None = None,
         wait_for: SignalName[Any] | None = None,
         until: datetime | timedelta | None = None,
+        urgent: bool = False,
         **attributes: object,
     ) -> Self:
         """Create a task, pending at its first step, and return it. This takes one request, or two in a group.
@@ -138,10 +138,12 @@ class Task(GuardedRow, metaclass=TaskMeta):
             due_time: The earliest time at which it may start, or how long from now that is.
             state: Another state to begin in, for tasks from elsewhere.
             group: A name of 1 to 1024 bytes. Tasks of one group run one at a time, in the order of their creation.
-            repeat: A rule. The task is due at its first occurrence, and again after each success.
+            repeat: A rule. The task is due at its first occurrence, and again after each success. One more request
+                lists it for the page.
             trace: Tracing headers, for example, at most 512 bytes of JSON. They stay with the task, as `task.trace`.
             wait_for: A signal that the task waits for, such as `Order.paid`.
             until: When the task stops waiting for the signal, or how long from now that is.
+            urgent: Whether its steps come before those of other tasks, if the use case has `urgent=True`.
             **attributes: Your own attributes.
 
         Raises:
@@ -153,6 +155,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
             >>> Order.create("o-5", amount=Decimal("42.50"), due_time=timedelta(hours=1))
         """
         task_id, due_time, group = check_new_task(task_id, due_time, group, repeat)
+        cls.tracker.check_urgent(urgent)
         if repeat is not None and state is not None:
             raise ValueError("a task that repeats begins at its first step: leave state out")
         code = None if state is None else cls._code_to_begin_in(state, due_time, group)
@@ -160,12 +163,11 @@ class Task(GuardedRow, metaclass=TaskMeta):
         if wait_for is not None or until is not None:
             from pynamodb_tracker.features.signals import awaiting  # noqa: PLC0415 - few cold starts need it
 
-            others = {"due_time": due_time, "state": state, "group": group, "repeat": repeat}
-            for name in [name for name, given in others.items() if given is not None]:
-                raise ValueError(f"a task that waits for a response takes no {name}: leave it out, or create it later")
-            also, due_time = awaiting(check_signal(cls, wait_for), check_due_time(until, "until"))
+            also, due_time = awaiting(cls, wait_for, until, due_time=due_time, state=state, group=group, repeat=repeat)
+        if repeat is not None:
+            _list_schedule(cls, task_id)
         task = transitions.create(
-            cls, task_id, code, due_time, attributes, group=group, trace=trace, repeat=repeat, also=also
+            cls, task_id, code, due_time, attributes, group=group, trace=trace, repeat=repeat, urgent=urgent, also=also
         )
         note_created(task)
         return task
@@ -181,6 +183,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         debounce: bool = False,
         repeat: Repeat | None = None,
         trace: Mapping[str, str] | None = None,
+        urgent: bool = False,
         **attributes: object,
     ) -> Merged[Self]:
         """Create a task, or merge a request into the existing one. A run that starts later follows each request.
@@ -206,6 +209,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
             repeat: A rule for the task. Without a `due_time`, the call sets the rule and requests no run. Setting the
                 same rule again changes nothing, so a program may do so at each start.
             trace: Kept with a new task, as in `create`.
+            urgent: Whether the task gets urgent with its next run, as in `create`. Otherwise, it stays as it is.
             **attributes: Your own attributes. `data` is only for a new task: an existing one keeps its own.
 
         Raises:
@@ -233,10 +237,12 @@ class Task(GuardedRow, metaclass=TaskMeta):
         if "group" in attributes:
             raise TypeError("create_or_merge takes no group: a task of a group runs once; create one for each request")
         cls.tracker.use_case  # noqa: B018 - a TypeError on the table class, which has no steps
+        if repeat is not None:
+            _list_schedule(cls, task_id)
+        cls.tracker.check_urgent(urgent)
         first = next(iter(cls._bound_steps.values()))._definition.statements
-        merged = Merge(
-            first, task_id, attributes, merge=merge, due_time=due_time, debounce=debounce, trace=trace, repeat=repeat
-        ).carry_out()
+        of_run: dict[str, Any] = {"due_time": due_time, "debounce": debounce, "repeat": repeat, "urgent": urgent}
+        merged = Merge(first, task_id, attributes, merge=merge, trace=trace, **of_run).carry_out()
         if merged.effect == "created":
             note_created(merged.task)
         return merged
@@ -366,7 +372,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
     def pauses(cls, /) -> list[Pause]:
         """Return the current pauses of steps, in the order of the steps. One strongly consistent read.
 
-        TrackerError without `UseCase(..., pausable=True)`.
+        TrackerError with `UseCase(..., pausable=False)`.
 
         Examples:
             >>> assert [pause.reason for pause in Order.pauses()] == []
@@ -416,7 +422,10 @@ class Task(GuardedRow, metaclass=TaskMeta):
         Examples:
             >>> Order.delete_task("o-2")
         """
-        transitions.delete(cls, check_task_id(task_id))
+        if transitions.delete(cls, check_task_id(task_id)):
+            from pynamodb_tracker.control.records import remove_schedule  # noqa: PLC0415 - few tasks repeat
+
+            remove_schedule(cls, task_id)
 
     @classmethod
     def delete_use_case(cls, /, *, threads: int = 1) -> Report:
@@ -448,8 +457,8 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
             for name in groups:
                 forget(cls, name)
-        if cls.tracker.use_case.pausable and not report.refused:
-            from pynamodb_tracker.control import item  # noqa: PLC0415 - few use cases are controlled
+        if not report.refused:
+            from pynamodb_tracker.control import item  # noqa: PLC0415 - as above
 
             item.forget(cls)
         return report
@@ -526,3 +535,10 @@ def _arguments(task: object) -> dict[str, Any]:
     if "task_id" not in task:
         raise TypeError(f"create_many takes mappings with a task_id, not {shown(task)}")
     return dict(task)
+
+
+def _list_schedule(model: type[Task], task_id: str) -> None:
+    """List a task that is about to get a rule."""
+    from pynamodb_tracker.control.records import add_schedule  # noqa: PLC0415 - few tasks repeat
+
+    add_schedule(model, task_id)

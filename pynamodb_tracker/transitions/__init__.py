@@ -14,6 +14,7 @@
 | commit | in_progress → succeeded, or unchanged, together with the user's writes | the same, and a later save |
 | extend, save | in_progress → in_progress | the same, and only forward |
 | reopen | failed, ignored → pending | status, a later token |
+| hurry | pending → itself, urgent | status, a later token, its life |
 | ignore | pending, failed, abandoned → ignored | the row as read, a later token |
 | cancel | in_progress → ignored | the claim as read |
 | unlock | in_progress → pending; the attempt counts | the claim as read |

@@ -29,7 +29,7 @@ from pynamodb_tracker.writes import refusals, register
 from pynamodb_tracker.writes.conditions import seen_values
 from pynamodb_tracker.writes.creations import NewTask, as_pending, put
 from pynamodb_tracker.writes.lock import Claim, Journal, new_token
-from pynamodb_tracker.writes.statements import StepStatements, get, loaded, raise_if_damaged
+from pynamodb_tracker.writes.statements import StepStatements, get, is_parked, loaded, raise_if_damaged
 from pynamodb_tracker.writes.transition import Transition
 
 T = TypeVar("T", bound=TaskRow)
@@ -45,7 +45,7 @@ class _Tries:
     """The claims of one call."""
 
     # No dataclass: building one takes time at a cold start.
-    __slots__ = ("creates", "in_doubt", "kept", "new", "on_time", "payload", "tokens")
+    __slots__ = ("creates", "in_doubt", "kept", "new", "on_time", "parked", "payload", "tokens")
 
     def __init__(self, payload: str | None, new: NewTask[Any] | None, *, creates: bool, on_time: bool) -> None:
         self.tokens = [new_token() if new is None else new.row.lock]
@@ -56,6 +56,8 @@ class _Tries:
         self.payload = payload
         """The fingerprint of the payload, or None if it is not compared."""
         self.on_time = on_time
+        self.parked = False
+        """Whether the row still waits for something. It is read before a claim from another state."""
         self.in_doubt = False
         """Whether any claim so far may have locked the task."""
         self.kept = False
@@ -173,6 +175,7 @@ def _claim(
             raise refusals.payload_mismatch(row, operation)
         tries.tokens.append(new_token(above=row.lock))
         new, code = None, _next(statements, row, operation, also_from, on_time=tries.on_time)
+        tries.parked = is_parked(row)
         if row.status in also_from and row.expire_time is not None:
             tries.kept = True
             keep(statements.model, row, tries.tokens[-1], operation)
@@ -214,7 +217,14 @@ def _send(
         return Claim(statements, claimed.row, claimed.row.lock)
     now, token = clock.now(), tries.tokens[-1]
     claim = statements.claim(
-        token, this_worker(), now, lock_for, code=claimed, payload=tries.payload, on_time=tries.on_time
+        token,
+        this_worker(),
+        now,
+        lock_for,
+        code=claimed,
+        payload=tries.payload,
+        on_time=tries.on_time,
+        parked=tries.parked,
     )
     response = statements.send(claim, task_id, until=now + lock_for, shows_row=shows_row)
     before: Item = response["Attributes"]

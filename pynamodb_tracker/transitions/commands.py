@@ -35,7 +35,7 @@ from pynamodb_tracker.writes.refusals import (
     not_found,
     refusal,
 )
-from pynamodb_tracker.writes.statements import StepStatements, get, times_seen
+from pynamodb_tracker.writes.statements import StepStatements, get, is_urgent, times_seen
 from pynamodb_tracker.writes.transition import ZERO, Same, Stored, Transition
 
 T = TypeVar("T", bound=TaskRow)
@@ -305,7 +305,7 @@ def _move(
     failures, had_log = [*failures_in_row(row), *after, entry], has_log(row)
     entries, logged = for_row(row, [*after, entry], may_log=not after or had_log)  # short entries are worth no request
     is_ignored = transition.code == statements.codes.ignored
-    transition.expires = may_expire(row)
+    transition.expires, transition.is_urgent = may_expire(row), is_urgent(row)
     last_error = {} if keeps_last_error else {"last_error": entry.one_line}
     if entry.type != "unlocked":
         transition.add(**register.last_run(row, entry.type, entry.attempt, now))

@@ -26,8 +26,8 @@ T = TypeVar("T", bound=TaskRow)
 _TRIES = 4
 
 
-def delete(model: type[T], task_id: str, *, repeated: bool = False) -> None:
-    """Delete a task that no worker holds. Raise TaskLockedError or TaskNotFoundError otherwise.
+def delete(model: type[T], task_id: str, *, repeated: bool = False) -> bool:
+    """Delete a task that no worker holds, and return whether it repeats. Raise TaskLockedError or TaskNotFoundError.
 
     If it is `repeated`, an earlier request of the same command may already have deleted it.
     """
@@ -39,7 +39,7 @@ def delete(model: type[T], task_id: str, *, repeated: bool = False) -> None:
         if row is None or (meant is not None and not is_same_life(row, meant)):
             clear_orphans(model, task_id)
             if repeated:
-                return  # the SDK repeated a request that had deleted the row, because the response was lost
+                return False  # the SDK repeated a request that had deleted the row, because the response was lost
             raise TaskNotFoundError(
                 f"cannot delete {model.__name__} {task_id!r}: there is no such task", task_id=task_id
             )
@@ -58,7 +58,7 @@ def delete(model: type[T], task_id: str, *, repeated: bool = False) -> None:
             repeated = refused.repeated
         else:
             clear_orphans(model, task_id)
-            return
+            return "repeat" in row._row_state.stored
     raise TaskLockedError(
         f"cannot delete {model.__name__} {task_id!r}: it changed {_TRIES} times meanwhile; try again", task_id=task_id
     )
@@ -114,9 +114,12 @@ _SEEN = {"status": NUMBER, "fence": NUMBER, "attempt": NUMBER, "creation": STRIN
 """The attributes that show whether the row has changed, and their types."""
 
 
-def deletion(model: type[T], *, held: bool, membership: Membership = Membership.NONE) -> PreparedWrite:
+def deletion(
+    model: type[T], *, held: bool, is_child: bool = False, membership: Membership = Membership.NONE
+) -> PreparedWrite:
     """Return the delete of exactly the row that was read: a late copy must not delete a task created since."""
     guards = [*_as_read(membership), *([when.lock_expired()] if held else [])]
+    guards += [when.parent_seen()] if is_child else []
     return PreparedWrite(model.tracker.connection(), condition=when.all_of(guards))
 
 
@@ -132,9 +135,16 @@ def _as_read(membership: Membership) -> list[when.Guard]:
 
 def _delete(model: type[T], row: T, now: datetime, *, held: bool) -> None:
     """Delete the row if it has not changed since it was read. If it is a child, its parent counts that."""
-    values = {**seen_values(row), "now_minus_margin": clock.stamp(now - model.tracker.margin)}
-    table, membership = model.tracker.connection(), membership_of(row)
-    request = deletion(model, held=held, membership=membership).request(model.tracker.key(row.task_id), values)
+    values = {
+        **seen_values(row),
+        "now_minus_margin": clock.stamp(now - model.tracker.margin),
+        "seen_parent": row.parent,
+    }
+    table, write = (
+        model.tracker.connection(),
+        deletion(model, held=held, is_child=row.parent is not None, membership=membership_of(row)),
+    )
+    request = write.request(model.tracker.key(row.task_id), values)
     own = {"Delete": {"TableName": table.table_name, **request}}
     if not send_with(table, own, register.at_deletion(row), None):
         send(table, "DeleteItem", request)

@@ -18,7 +18,7 @@ from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.writes.lock import Claim, Journal
 from pynamodb_tracker.writes.participants import OptionalParticipant, Participant, send_with
 from pynamodb_tracker.writes.refusals import lost
-from pynamodb_tracker.writes.statements import get
+from pynamodb_tracker.writes.statements import get, is_urgent
 from pynamodb_tracker.writes.transition import Stored, Transition
 
 T = TypeVar("T", bound=TaskRow)
@@ -46,7 +46,7 @@ def build_end(
 ) -> Transition:
     """Return the write that ends a run, if it still holds the task. `attempt` is the number of attempts used up."""
     end = Transition(name, code, *claim.statements.mine, due=due)
-    end.time, end.seen = now, {"lock": claim.token}
+    end.time, end.seen, end.is_urgent = now, {"lock": claim.token}, is_urgent(claim.task)
     end.values = {"attempt": attempt, "unfinished": claim.unfinished[-_KEPT_FENCES:]}
     if claim.abandoned:
         end.values["errors"] = Stored(for_row(claim.task, claim.abandoned, may_log=False)[0])

@@ -7,15 +7,18 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
+from pynamodb.constants import LIST, STRING
 from pynamodb.exceptions import PynamoDBConnectionError, TransactWriteError
 
 from pynamodb_tracker import clock
+from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.dynamodb.error_codes import is_invalid
 from pynamodb_tracker.features.overflow import expire, log_failures
 from pynamodb_tracker.model.changes import as_stored
 from pynamodb_tracker.model.failure import Failure, add_note, type_of
 from pynamodb_tracker.model.failure_log import failures_in_row, for_row, without_repeated
 from pynamodb_tracker.model.overflow import version_of
+from pynamodb_tracker.model.recent_ends import fitting
 from pynamodb_tracker.model.row import TaskRow, may_expire
 from pynamodb_tracker.transitions.ending import RowChanged, build_end, send_until_landed
 from pynamodb_tracker.writes import register
@@ -75,7 +78,7 @@ def fail(
     if failed.code == statements.codes.ignored:
         participants = register.at_ignored(task)
         optional = _created_when_ignored(claim, failure, failures)
-    failed.add(*guards, errors=Stored(entries), last_error=last_error)
+    failed.add(*guards, **_with_errors(task, entries, last_error))
     if journal.additions:
         register.change_other_end(journal, failed)
     try:
@@ -97,6 +100,15 @@ def fail(
         expire(statements, task)
     if optional is not None and optional.interrupt is not None:
         raise optional.interrupt
+
+
+def _with_errors(task: TaskRow, entries: list[dict[str, Any]], last_error: str) -> dict[str, Any]:
+    """Return the attributes that record failures. The last ends stay as far as the row has room for them."""
+    ends, own = task.attribute_values.get("recent_ends"), {"errors": Stored(entries), "last_error": last_error}
+    if not isinstance(ends, list):
+        return own
+    stored: Item = {"errors": {LIST: entries}, "last_error": {STRING: last_error}}
+    return {**own, "recent_ends": fitting(ends, {**task._row_state.stored, **stored})}
 
 
 def _send_failure(

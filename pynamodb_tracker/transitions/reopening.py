@@ -19,7 +19,7 @@ from pynamodb_tracker.model.row import Membership, TaskRow, load, membership_of
 from pynamodb_tracker.transitions.commands import read
 from pynamodb_tracker.writes.lock import new_token
 from pynamodb_tracker.writes.refusals import kept_changing, refusal
-from pynamodb_tracker.writes.statements import StepStatements, raise_if_damaged
+from pynamodb_tracker.writes.statements import StepStatements, is_urgent, raise_if_damaged
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -33,48 +33,71 @@ def reopen(
     due: datetime | None = None,
     *,
     clear_checkpoints: bool = False,
+    urgent: bool = False,
+    found: T | None = None,
+    enters: bool = True,
 ) -> T:
-    """Make a failed or ignored task pending, with fresh attempts, and return it. A pending task does not change.
+    """Make a failed or ignored task pending, with fresh attempts, and return it. A pending task can only get urgent.
 
     Args:
         statements: Those of the step.
         task_id: The task. If it waits for others, it keeps waiting.
         by: Who reopens it, for `errors`.
-        due: When it is due, by default now. It is ignored if the task waits, repeats or is in a group.
+        due: When it is due, by default now. It is ignored if the task waits for others or repeats.
         clear_checkpoints: Whether the next attempt repeats the parts that are stored.
+        urgent: Whether it gets urgent. Without that, it stays as urgent as it is.
+        found: The row, if the caller has read it.
+        enters: If False, a task that would have to enter its group again is returned as it is.
     """
-    codes, operation, token, kept = statements.codes, f"reopen {statements.codes.step} of", new_token(), False
-    found: T | None = None
+    codes, operation, kept = statements.codes, f"reopen {statements.codes.step} of", False
+    options: dict[str, bool] = {"clear_checkpoints": clear_checkpoints, "urgent": urgent}
     try:
         for _ in range(_TRIES):
+            token = new_token(above=None if found is None else found.lock)
+            if found is not None and membership_of(found) is Membership.ENDED and not enters:
+                return found
+            if found is not None and found.expire_time is not None:
+                kept = True
+                keep(statements.model, found, token, operation)
             try:
-                if found is not None and membership_of(found) is Membership.ENDED:
-                    now = clock.now()
-                    entry = None if by is None else _entry(statements, now, by)
-                    enter_again(statements, found, token, now, entry, kept=kept, clear_checkpoints=clear_checkpoints)
-                    reopened = read(statements, task_id, operation)
-                else:
-                    response = _send_reopen(
-                        statements, task_id, token, by, due, kept=kept, clear_checkpoints=clear_checkpoints, found=found
-                    )
-                    reopened = load(statements.model, response["Attributes"])
+                reopened = _send(statements, task_id, token, by, due, kept=kept, found=found, **options)
             except Refused:
-                row = read(statements, task_id, operation)
+                found = read(statements, task_id, operation)
             else:
                 kept = False
                 return reopened
-            if row.status == codes.pending:
-                return row
-            if row.status not in (codes.failed, codes.ignored):
-                raise refusal(statements, row, operation)
-            token, found = new_token(above=row.lock), row
-            if row.expire_time is not None:
-                kept = True
-                keep(statements.model, row, token, operation)
+            if found.status == codes.pending and (is_urgent(found) or not urgent):
+                return found
+            if found.status not in (codes.pending, codes.failed, codes.ignored):
+                raise refusal(statements, found, operation)
         raise kept_changing(statements, task_id, operation, _TRIES)
     finally:
         if kept:
             expire_again(statements.model, task_id)
+
+
+def _send(
+    statements: StepStatements[T],
+    task_id: str,
+    token: str,
+    by: str | None,
+    due: datetime | None,
+    *,
+    kept: bool,
+    found: T | None,
+    **options: bool,
+) -> T:
+    """Make the task pending or urgent, or let it enter its group again, and return it."""
+    if found is not None and found.status == statements.codes.pending:
+        response = statements.send(statements.hurry(token, found), task_id)
+    elif found is not None and membership_of(found) is Membership.ENDED:
+        now = clock.now()
+        entry = None if by is None else _entry(statements, now, by)
+        enter_again(statements, found, token, now, entry, due=due, kept=kept, **options)
+        return read(statements, task_id, f"reopen {statements.codes.step} of")
+    else:
+        response = _send_reopen(statements, task_id, token, by, due, kept=kept, found=found, **options)
+    return load(statements.model, response["Attributes"])
 
 
 def _send_reopen(
@@ -85,8 +108,9 @@ def _send_reopen(
     due: datetime | None,
     *,
     kept: bool,
-    clear_checkpoints: bool,
     found: T | None,
+    clear_checkpoints: bool,
+    urgent: bool,
 ) -> dict[str, Any]:
     """Send a reopen. With `by`, it adds an entry to `errors`, if the row has room for it."""
     now = clock.now()
@@ -95,12 +119,12 @@ def _send_reopen(
     )
 
     def reopen(entry: list[dict[str, Any]] | None) -> dict[str, Any]:
-        transition = statements.reopen(token, found, kept=kept, entry=entry)
+        transition = statements.reopen(token, found, kept=kept, entry=entry, urgent=urgent)
         if clear_checkpoints:
             transition.add(checkpoints=None)
         if following is not None:
             transition.follow(following)
-        elif transition.due is None and (found is None or found.group is None):
+        elif transition.due is None:
             transition.due = due
         transition.time = now
         return statements.send(transition, task_id)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TypeVar, cast
 
+from pynamodb.constants import LIST
 from pynamodb.exceptions import PynamoDBConnectionError, TransactWriteError
 
 from pynamodb_tracker import clock
@@ -18,6 +19,7 @@ from pynamodb_tracker.dynamodb.transact_write import Unapplied
 from pynamodb_tracker.exceptions import LockLostError, TrackerError, ValueNotStorableError
 from pynamodb_tracker.features.overflow import expire, put_next_version
 from pynamodb_tracker.model.changes import Changes, raise_if_invalid, storable_changes
+from pynamodb_tracker.model.recent_ends import ended, fitting
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import END
 from pynamodb_tracker.transitions.ending import RowChanged, build_end, send_until_landed, wait_before_retry
@@ -91,7 +93,22 @@ def transition_of_success(journal: Journal[T], sent: Changes, participants: Sequ
     for each in participants:
         each.change(success)
     success.assigned = sent
+    _add_end(journal, success, sent)
     return success
+
+
+def _add_end(journal: Journal[T], success: Transition, sent: Changes) -> None:
+    """Keep this end in the row, unless that would cost a write unit. The row's size is that of its claim."""
+    claim, task = journal.claim, journal.claim.task
+    if claim.start_time is None or "checkpoints" in journal.additions:
+        return
+    stored = {**task._row_state.stored, **{name: value for name, (_, value) in sent.items() if value is not None}}
+    stored.pop("last_error", None)
+    if "errors" in success.values:
+        stored["errors"] = {LIST: success.values["errors"].value}
+    ends = fitting(ended(task, claim.statements.codes.pending, claim.start_time, clock.now()), stored)
+    if ends is not None or "recent_ends" in task._row_state.stored:
+        success.add(recent_ends=ends)
 
 
 def _changes_to_send(journal: Journal[T]) -> tuple[Changes, Changes]:

@@ -54,9 +54,9 @@ def columns(values: Sequence[int], titles: Sequence[str], label: str, begin: dat
     return _drawn("columns", content, label, _TIMES.format(begin.isoformat(), part.total_seconds()))
 
 
-def spark(values: Sequence[int], label: str) -> Markup:
-    """Return a small chart of columns without titles. `label` describes it."""
-    most, room = max(values, default=0) or 1, _WIDTH / max(len(values), 1)
+def spark(values: Sequence[int], label: str, most: int = 0) -> Markup:
+    """Return a small chart of columns without titles. `label` describes it. `most` is the top of the scale."""
+    most, room = max(*values, most, 1), _WIDTH / max(len(values), 1)
     content = [_AXIS.format(width=_WIDTH, y=_HEIGHT - 0.5)]
     for at, value in enumerate(values):
         if value:
@@ -64,6 +64,19 @@ def spark(values: Sequence[int], label: str) -> Markup:
             place = {"x": round(at * room, 1), "y": round(_HEIGHT - tall, 1), "width": round(room - 2, 1)}
             content.append(_THIN.format(tall=tall, **place))
     return _drawn("spark", content, label)
+
+
+def passed(succeeded: Sequence[int], failed: Sequence[int], most: int, label: str) -> Markup:
+    """Return a small chart of successes above a line and failures below it. A column of `most` takes half of it."""
+    room, half, content = _WIDTH / max(len(succeeded), 1), _HEIGHT / 2, list[str]()
+    for name, values in (("succeeded", succeeded), ("failed", failed)):
+        for at, value in enumerate(values):
+            if value:
+                tall = max(half * value / (most or 1), _HEIGHT / 20)
+                y = half - tall if name == "succeeded" else half
+                place = f'x="{at * room:.1f}" y="{y:.1f}" width="{room - 2:.1f}" height="{tall:.1f}"'
+                content.append(f'<rect class="fill-{name}" {place}/>')
+    return _drawn("spark", [_AXIS.format(width=_WIDTH, y=half), Markup("".join(content))], label)  # noqa: S704 - numbers
 
 
 def _drawn(kind: str, content: Sequence[Markup], label: str, times: str = "") -> Markup:

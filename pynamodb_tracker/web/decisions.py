@@ -23,7 +23,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pynamodb_tracker import clock, strict_json
+from pynamodb_tracker.control.records import record
 from pynamodb_tracker.exceptions import TrackerError, ValueNotStorableError
+from pynamodb_tracker.model.signals import too_late, value_text
 from pynamodb_tracker.presentation import exact_json, listing
 from pynamodb_tracker.presentation.errors import for_people
 from pynamodb_tracker.presentation.listing import Filter
@@ -46,7 +48,9 @@ from pynamodb_tracker.web.page import (
     time_of,
     whole_number,
 )
+from pynamodb_tracker.web.task_view import sent_by_people
 from pynamodb_tracker.web.views import Views
+from pynamodb_tracker.web.words import visible
 
 log = logging.getLogger("pynamodb_tracker.web")
 
@@ -73,7 +77,7 @@ _CHANGED = {
 """The states whose tasks a verb changes. Of tasks in progress, it ignores only abandoned ones."""
 
 _MOST_IN_DRY_RUN = 5000
-_FIELDS = ("reason", "first", "rate")
+_FIELDS = ("reason", "first", "rate", "urgent")
 """The fields of a dry run."""
 _EXAMPLES = 5
 _MOST_DONE = 10**9
@@ -96,6 +100,8 @@ class Decision:
     """Whether the tasks that the task waits for are cancelled, too."""
     rate: int | None = None
     """The largest number of tasks that become due per minute."""
+    urgent: bool = False
+    """Whether reopened tasks get urgent."""
 
     def carry_out(
         self, task_ids: Sequence[str], begin: datetime | None = None, done: int = 0
@@ -107,7 +113,7 @@ class Decision:
         at_once = 0
         if self.verb == "reopen":
             due_times = None if self.rate is None or begin is None else spread(begin, self.rate, done)
-            report = self.step.reopen_many(task_ids, by=self.by, due_times=due_times)
+            report = self.step.reopen_many(task_ids, by=self.by, due_times=due_times, urgent=self.urgent)
             errors, at_once = report.refused, report.due_now
         elif self.verb == "ignore":
             errors = self.step.ignore_many(task_ids, reason=self.reason, by=self.by).refused
@@ -123,6 +129,12 @@ class Decision:
         if failures and len(failures) == len(task_ids):  # not allowed or throttled: the next ones would fail, too
             raise failures[0]
         return refused, at_once
+
+    def keep(self, about: str, tasks: int) -> None:
+        """Keep the decision among the last commands of people."""
+        if tasks:
+            rate = f"{self.rate} a minute" if self.rate else ""
+            record(self.step.model, self.by, VERBS[self.verb], about, tasks=tasks, reason=self.reason or rate)
 
     def _end_run(self, task_id: str) -> Exception | None:
         about: dict[str, Any] = {"reason": self.reason, "by": self.by}
@@ -217,6 +229,12 @@ class Decisions:
 
     @_post
     def decide(self, request: Request, form: Form) -> Response:
+        """Carry out the form of a view. A refused form is shown again at its address, with what was written."""
+        verb = form.get("verb", "")
+        carry_out = self._pause if verb in OF_STEPS else self._signal if verb == "signal" else self._change
+        return carry_out(request, form)
+
+    def _change(self, request: Request, form: Form) -> Response:
         """Change the selected tasks."""
         page, model = self._page, self._page.model(request)
         step = step_named(model, form.get("step"))
@@ -226,14 +244,18 @@ class Decisions:
         try:
             decision = self._decision(request, model, form, step, task_ids)
         except FieldError as error:
-            refused: dict[str, Any] = {"problems": {error.field: str(error)}, "code": 400, "verb": form.get("verb", "")}
+            refused = _refused(form, error)
             if form.get("state"):
                 return self._views.list_tasks(request, form, selected=task_ids, **refused)
             return self._views.show_task(request, task_ids[0], **refused)
         with page.changing(model) as spent:
             refused_tasks, _ = decision.carry_out(task_ids)
+            decision.keep(task_ids[0] if len(task_ids) == 1 else step.name, len(task_ids) - len(refused_tasks))
         if len(task_ids) == 1 and not refused_tasks:
             return page.redirect(request, model, "task", id=task_ids[0], done=decision.verb)
+        if len(task_ids) == 1 and not form.get("state"):
+            problem = FieldError("form", *refused_tasks.values())
+            return self._views.show_task(request, task_ids[0], **_refused(form, problem, code=409))
         return page.show(
             request,
             "decided.html",
@@ -302,6 +324,8 @@ class Decisions:
         begin = max(begin, clock.now() - timedelta(minutes=slices.done / (decision.rate or 1)))
         with page.changing(model) as spent:
             _change_slice(decision, what, slices, first, begin)
+            if slices.cursor is None:
+                decision.keep(" ".join(filter(None, (f"{what.state}", what.error))), slices.done)
         return page.show(
             request,
             "bulk.html",
@@ -331,6 +355,7 @@ class Decisions:
             even_in_group=bool(form.get("even_in_group")),
             children=bool(form.get("children")),
             rate=_limit_in(form, "rate"),
+            urgent=bool(form.get("urgent")) and model.tracker.use_case.urgent,
         )
 
     def _check(self, request: Request, verb: str, model: type[Task], **about: Any) -> None:
@@ -338,50 +363,50 @@ class Decisions:
             raise HTTPException(400, "Tasks can be reopened, ignored, cancelled or unlocked here, nothing else.")
         self._page.check_allowed(request, verb, model, **about)
 
-    @_post
-    def signal(self, request: Request, form: Form) -> Response:
-        """Send an awaited signal to a task."""
+    def _signal(self, request: Request, form: Form) -> Response:
+        """Send an awaited signal to a task, once its form has shown what it sends."""
         page, model = self._page, self._page.model(request)
         task_id, name, by = unquote(form.get("task", ""), errors="strict"), form.get("name", ""), who(request)
         page.check_allowed(request, "signal", model, signal=name, task_ids=(task_id,))
         about = {"use_case": model.tracker.use_case.name, "task_id": task_id, "signal": name}
+        if (choices := sent_by_people(model).get(name)) is None:
+            raise HTTPException(400, f"People send no {visible(name)} to a task of {model.__name__}.")
         try:
-            value = _value_of(form.get("value", ""))
+            value = _value_in(form, choices)
+            sends = value_text(value, name, task_id)
+            if not choices and form.get("sends") != sends:
+                return self._views.show_task(request, task_id, verb=f"signal {name}", given=form, sends=sends)
             with page.changing(model):
-                signal_named(model, name).send(task_id, value, by=by, round=form.get("round") or None)
+                sent = signal_named(model, name).send(task_id, value, by=by, round=form.get("round") or None)
+                record(model, by, f"sent {name} to", task_id, tasks=1)
+                if not sent.will_be_read:
+                    raise too_late(sent.task, name)
         except TypeError as error:  # the form has lost its round
             raise HTTPException(400, for_people(error)) from None
-        except ValueNotStorableError as error:
-            refused: dict[str, Any] = {"problems": {"value": for_people(error)}, "code": 400, "verb": f"signal {name}"}
-            return self._views.show_task(request, task_id, given=form.get("value", ""), **refused)
+        except (FieldError, ValueNotStorableError) as error:
+            refused = _refused(form, FieldError("value", for_people(error))) | {"verb": f"signal {name}"}
+            return self._views.show_task(request, task_id, **refused)
         except (TrackerError, *_OF_DYNAMODB) as error:
             _audit(by, "signal", **about, refused=for_people(error))
             raise
         _audit(by, "signal", **about)
         return page.redirect(request, model, "task", id=task_id, done="signal")
 
-    @_post
-    def pause(self, request: Request, form: Form) -> Response:
+    def _pause(self, request: Request, form: Form) -> Response:
         """Pause a step for everybody, or resume it."""
         page, model = self._page, self._page.model(request)
-        verb, step, reason = form.get("verb", ""), step_named(model, form.get("step")), form.get("reason", "").strip()
-        if verb not in OF_STEPS:
-            raise HTTPException(400, "A step can be paused or resumed here, nothing else.")
+        verb, step, reason = form["verb"], step_named(model, form.get("step")), form.get("reason", "").strip()
         page.check_allowed(request, verb, model, step=step.name)
         try:
             end = None if verb == "resume" else _end_of_pause(form)
         except FieldError as error:
-            return self._views.show_overview(
-                request,
-                problems={error.field: str(error)},
-                code=400,
-                given={name: form.get(name, "") for name in ("step", "until", "reason")},
-            )
+            return self._views.show_overview(request, **_refused(form, error))
         with page.changing(model):
             if verb == "resume":
                 step.resume(by=who(request))
             else:
                 step.pause(until=end, reason=reason, by=who(request))
+            record(model, who(request), f"{verb}d", step.name, reason=reason)
         about = {"use_case": model.tracker.use_case.name, "step": step.name, **({"reason": reason} if reason else {})}
         _audit(who(request), verb, **about)
         return page.redirect(request, model)
@@ -399,7 +424,7 @@ class Decisions:
         counts, took = answer.value
         history = page.histories[model.__name__]
         history.add(answer.time, counts)
-        change = history.change
+        change = history.change(answer.time)
         return page.show(request, "count.html", model=model, counts=counts, answer=answer, took=took, change=change)
 
 
@@ -411,11 +436,23 @@ def _limit_in(form: Form, name: str) -> int | None:
     return number or None
 
 
-def _value_of(text: str) -> Any:
+def _refused(form: Form, problem: FieldError, code: int = 400) -> dict[str, Any]:
+    """Return what a view needs to show a refused form again."""
+    return {"problems": {problem.field: str(problem)}, "code": code, "verb": form.get("verb", ""), "given": form}
+
+
+def _value_in(form: Form, choices: Mapping[str, str]) -> Any:
+    """Return the value of a signal: the chosen one, or the one that was written."""
+    if choices:
+        if (choice := form.get("choice", "")) not in choices:
+            raise HTTPException(400, f"Choose one of {', '.join(choices)}.")
+        return exact_json.with_floats(exact_json.loads(choices[choice]))
+    if not (text := form.get("value", "").strip()):
+        raise FieldError("value", "Write the value: a signal cannot be taken back.")
     try:
-        return exact_json.with_floats(exact_json.loads(text))
-    except (ValueError, RecursionError):
-        return text
+        return exact_json.read(text)
+    except ValueError as error:
+        raise FieldError("value", error) from None
 
 
 def _end_of_pause(form: Form) -> datetime | None:

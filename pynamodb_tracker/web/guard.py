@@ -121,7 +121,7 @@ class Guard:
                 path=root_path(request) or "/",
                 secure=request.scope["scheme"] == "https",
                 httponly=True,
-                samesite="strict",
+                samesite="lax",  # a link in a chat works, and a form of another site does not,
             )
             return answer
         if _is_same(request.cookies.get(self._cookie, ""), self._session):

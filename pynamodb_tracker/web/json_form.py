@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
-from datetime import datetime, timedelta
 from typing import Any
 
 from starlette.requests import Request
-
-from pynamodb_tracker.presentation.task_facts import name_of, summary_as_json
-from pynamodb_tracker.presentation.text import stamp
-from pynamodb_tracker.step.bound import BoundStep
-from pynamodb_tracker.step.state import State
-from pynamodb_tracker.task.task import Task
 
 TYPE = "application/json"
 SUFFIX = ".json"
 _BY_SUFFIX = "pynamodb_tracker.json"
 
-_OF_CHARTS = frozenset({"shares", "part", "titles", "minutes", "at_least"})
-"""Only charts need these."""
-
-OF_FORMS = frozenset({"given", "selected", "pages", "most_shown"})
+OF_FORMS = frozenset({"picture", "given", "selected", "pages", "most_shown", "sendable", "sends"})
 """Only forms and links need these."""
 
 
@@ -43,30 +32,3 @@ def is_wanted(request: Request) -> bool:
 def is_by_suffix(request: Request) -> bool:
     """Return whether the path of a request asks for JSON."""
     return bool(request.scope.get(_BY_SUFFIX))
-
-
-def plain(value: Any) -> Any:  # noqa: PLR0911 - one for each kind
-    """Return a view's value as JSON: states by their names, times in UTC, durations in seconds."""
-    match value:
-        case State():
-            return name_of(value)
-        case BoundStep():
-            return value.name
-        case Task():
-            return summary_as_json(value)  # a view adds the attributes that are not hidden
-        case type():
-            return value.__name__
-        case datetime():
-            return stamp(value)
-        case timedelta():
-            return value.total_seconds()
-        case Mapping():
-            return {str(plain(key)): plain(each) for key, each in value.items()}
-        case list() | tuple() | set() | frozenset():
-            return [plain(each) for each in value]
-        case _ if is_dataclass(value):
-            properties = [name for name, each in vars(type(value)).items() if isinstance(each, property)]
-            names = [*(field.name for field in fields(value)), *properties]
-            return {name: plain(getattr(value, name)) for name in names if name not in _OF_CHARTS}
-        case _:
-            return None if callable(value) else value

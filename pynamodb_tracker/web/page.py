@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 import jinja2
+from markupsafe import Markup
 from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -20,8 +21,10 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.presentation import exact_json, times
+from pynamodb_tracker.presentation.as_json import plain
 from pynamodb_tracker.presentation.history import History
 from pynamodb_tracker.presentation.listing import Filter
+from pynamodb_tracker.presentation.schedules import LATE_AFTER
 from pynamodb_tracker.presentation.task_facts import is_in_memory, location
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
@@ -48,9 +51,6 @@ VERBS = {
 OF_STEPS = ("pause", "resume")
 """Actions on steps."""
 
-OF_SIGNALS = ("signal",)
-"""Actions on tasks that await a signal."""
-
 FILTER = ("step", "state", "since", "until", "error", "exactly", "newest")
 """The query of a list of tasks, except its cursor."""
 
@@ -59,7 +59,7 @@ FILTER = ("step", "state", "since", "until", "error", "exactly", "newest")
 class ActionRequest:
     """An action that a person requests. The `authorize` function of `dashboard` allows or denies it.
 
-    The page also asks before it shows a button. Then there is no step, signal or task.
+    The page also asks before it shows a button. Then there is no step or task.
     """
 
     user: str
@@ -91,9 +91,6 @@ class FieldError(ValueError):
 _LEAST = 0.9
 """The part of the refresh interval for which an answer is kept, so that a refresh gets a new one."""
 
-_LATE_AFTER = timedelta(minutes=15)
-"""How long a task may be due before it is marked."""
-
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -124,7 +121,7 @@ class Page:
             lstrip_blocks=True,
         )
         self._templates.filters |= words.FILTERS
-        self._templates.globals |= {"charts": charts, "Status": Status, "now": clock.now, "NEVER": clock.NEVER}
+        self._templates.globals |= {"charts": charts, "Status": Status, "now": words.now, "NEVER": clock.NEVER}
 
     # Answers.
 
@@ -148,8 +145,9 @@ class Page:
             age = {} if answer is None else {"as_of": answer.time, "kept_for": answer.kept_for}
             about = {"use_case": model} if model else {}
             about |= {name: each for name, each in context.items() if name not in json_form.OF_FORMS}
-            found = json_form.plain({**about, "cost": spent, "cost_of_all_views": self.cache.total, **age})
+            found = plain({**about, "cost": spent, "cost_of_all_views": self.cache.total, **age})
             return Response(exact_json.dumps(found, indent=2), code, media_type=json_form.TYPE)
+        words.AS_OF.set(None if answer is None else answer.time)
         html = self._templates.get_template(template).render(
             url=url,
             to=None if model is None else partial(self.url, request, model),
@@ -164,11 +162,8 @@ class Page:
             total=self.cache.total,
             running_since=self.cache.since,
             actions=settings.actions,
-            may={
-                verb: model is not None and self.allows(request, verb, model)
-                for verb in (*VERBS, *OF_STEPS, *OF_SIGNALS)
-            },
-            late_after=_LATE_AFTER,
+            may={verb: model is not None and self.allows(request, verb, model) for verb in (*VERBS, *OF_STEPS)},
+            late_after=LATE_AFTER,
             refresh=settings.refresh.total_seconds() if live else 0,
             table_name=table.Meta.table_name,
             location=location(table),
@@ -178,6 +173,13 @@ class Page:
             **{"problems": {}, **context},
         )
         return HTMLResponse(html, code)
+
+    def fragment(self, request: Request, template: str, **context: Any) -> Markup:
+        """Return a part of a page."""
+        found = self._templates.get_template(template).render(
+            url=partial(self.url, request), late_after=LATE_AFTER, **context
+        )
+        return Markup(found)  # noqa: S704 - the template has escaped it
 
     def _json_path(self, request: Request) -> str:
         path, query = request.scope["path"], request.scope["query_string"].decode("latin-1")

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from pynamodb_tracker.model.references import round_of
+from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.children import Family, family_of
 from pynamodb_tracker.presentation.overview import pauses_at
 from pynamodb_tracker.presentation.task_facts import (
@@ -81,7 +82,7 @@ class TaskView:
     signals: Mapping[str, Any]
     """The received signals."""
     awaits: Sequence[str]
-    """The awaited signals that somebody can send."""
+    """The awaited signals that people can send."""
     round: str
     """The round of signals sent from here."""
     family: Family | None
@@ -90,9 +91,14 @@ class TaskView:
     """The children's use cases that the page can show, by their stored names."""
 
     @property
+    def may_unlock(self) -> bool:
+        """Whether a worker has the task, dead or alive, so that it can be unlocked."""
+        return self.step is not None and self.task.state.status is Status.IN_PROGRESS
+
+    @property
     def may_end_run(self) -> bool:
-        """Whether a worker has the task, so that its run can be cancelled, or the task unlocked."""
-        return self.step is not None and self.task.state.status is Status.IN_PROGRESS and not self.is_abandoned
+        """Whether a worker may be running the task, so that its run can be cancelled."""
+        return self.may_unlock and not self.is_abandoned
 
     @property
     def may_cancel(self) -> bool:
@@ -138,11 +144,20 @@ def view(model: type[Task], task_id: str, *, hide: frozenset[str], known: Mappin
         # An error may quote the value, for example of a damaged time.
         {name: HIDDEN if name in hide else why for name, why in facts.get("unread", {}).items()},
         {name: HIDDEN if name in hide else without(signal, hide) for name, signal in facts.get("signals", {}).items()},
-        sorted({*facts.get("awaited_signals", ())} & {each.stored_name for each in signals_in(model)}),
+        [name for name in facts.get("awaited_signals", ()) if name in sent_by_people(model)],
         round_of(task),
         family,
         {each.use_case: known[each.use_case] for each in family.children if each.use_case in known} if family else {},
     )
+
+
+def sent_by_people(model: type[Task]) -> Mapping[str, Mapping[str, str]]:
+    """Return the choices of the signals that people can send, as JSON by the texts of their buttons, by stored name."""
+    return {
+        each.stored_name: {text: exact_json.dumps(value, ensure_ascii=False) for text, value in each.choices.items()}
+        for each in signals_in(model)
+        if each.by_people
+    }
 
 
 def without(value: Any, hide: frozenset[str], depth: int = 0) -> Any:

@@ -8,25 +8,31 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
+from botocore.exceptions import BotoCoreError, ClientError
+from markupsafe import Markup
+from pynamodb.exceptions import PynamoDBException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from pynamodb_tracker.control.records import MOST_SCHEDULES
 from pynamodb_tracker.doctor import NotExaminedError, examine
 from pynamodb_tracker.model.hydration import rows_to_show
 from pynamodb_tracker.model.row import readable
 from pynamodb_tracker.presentation import listing
+from pynamodb_tracker.presentation.errors import for_people
 from pynamodb_tracker.presentation.history import find_passing
+from pynamodb_tracker.presentation.now import Now, find_now
 from pynamodb_tracker.presentation.overview import MOST, Overview, look
 from pynamodb_tracker.presentation.running import MOST as MOST_RUNNING
 from pynamodb_tracker.presentation.running import find_running
-from pynamodb_tracker.presentation.schedules import MOST as MOST_ROWS
 from pynamodb_tracker.presentation.schedules import find_schedules
 from pynamodb_tracker.presentation.task_facts import is_branch
-from pynamodb_tracker.presentation.why_failed import MOST_SAMPLED, NO_ERRORS, SAMPLE, Errors, find_errors
+from pynamodb_tracker.presentation.why_failed import LARGE_SAMPLE, MOST_SAMPLED, NO_ERRORS, SAMPLE, Errors, find_errors
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.find_by import find_by_text
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.web.cache import Answer, Spent
+from pynamodb_tracker.web.guard import root_path
 from pynamodb_tracker.web.page import (
     FILTER,
     VERBS,
@@ -39,10 +45,11 @@ from pynamodb_tracker.web.page import (
     time_of,
     whole_number,
 )
-from pynamodb_tracker.web.task_view import HIDDEN, view, without
+from pynamodb_tracker.web.task_view import HIDDEN, sent_by_people, view, without
 
 _MOST_IDS = 100
-"""Ids per search."""
+"""Ids per search, and tasks that are shown of an attribute's value, unless somebody wants more."""
+_MOST_FOUND = 5000
 _MOST_SHOWN = 200
 """Tasks of a group that are shown."""
 _MOST_GROUPS = 50
@@ -65,11 +72,11 @@ class FoundTask:
     """The attribute and its value, as in `customer=c-7`."""
 
 
-def _found_by(model: type[Task], text: str) -> Iterator[Task]:
+def _found_by(model: type[Task], text: str, most: int) -> Iterator[Task]:
     """Return the newest tasks with the value of an attribute, as in `customer=c-7`, or none for an id."""
     try:
         index, value = find_by_text(model, text)
-        return map(readable, index.query(value, newest_first=True, limit=_MOST_IDS))
+        return map(readable, index.query(value, newest_first=True, limit=most))
     except ValueError:  # it is an id
         return iter(())
 
@@ -88,24 +95,31 @@ class Views:
 
     def __init__(self, page: Page) -> None:
         self._page = page
+        self._now: Answer[Now] | None = None
+        """The last picture of all use cases."""
+        self._picture: tuple[Now, tuple[Any, ...], str, Markup] | None = None
+        """That picture as HTML, for people with the same permissions, at the same path."""
 
     def home(self, request: Request) -> Response:
-        """Show a line for each use case. A single one is shown itself."""
-        models = list(self._page.settings.models.values())
-        if len(models) == 1:
-            return self._page.redirect(request, models[0])
-        spent, found = Spent(), dict[type[Task], Answer[Overview]]()
-        for model in models:
-            answer, _ = self._overview(request, model)
-            spent.add(answer.spent)
-            found[model] = answer
-        oldest = max(found.values(), key=lambda answer: answer.age)
+        """Show what needs people. If the table cannot be reached, show the last picture, with the error."""
+        models, problem = list(self._page.settings.models.values()), ""
+        try:
+            self._now = answer = self._page.kept(request, models, "now", partial(find_now, models))
+        except (PynamoDBException, BotoCoreError, ClientError) as error:
+            if self._now is None:
+                raise
+            answer, problem = self._now, for_people(error)
+        now = answer.value
+        asked = sorted(
+            {(each.verb, each.link.model) for need in now.needs for each in need.actions if each.verb}, key=str
+        )
+        may = tuple((verb, model) for verb, model in asked if model and self._page.allows(request, verb, model))
+        known = self._picture  # another thread may replace it
+        if known is None or not (known[0] is now and known[1:3] == (may, root_path(request))):
+            picture = self._page.fragment(request, "_now.html", now=now, may=may)
+            self._picture = known = now, may, root_path(request), picture
         return self._page.show(
-            request,
-            "home.html",
-            found={model: answer.value for model, answer in found.items()},
-            answer=replace(oldest, spent=spent),
-            live=True,
+            request, "now.html", now=now, picture=known[3], problem=problem, answer=answer, live=True
         )
 
     def without_slash(self, request: Request) -> Response:
@@ -120,7 +134,7 @@ class Views:
         """Show the overview, with its form again if that was `refused`."""
         model = self._page.model(request)
         answer, errors = self._overview(request, model)
-        history, passing = self._page.histories[model.__name__], None
+        history, passing, view = self._page.histories[model.__name__], None, answer.value
         if model.tracker.use_case.count_transitions:
             counted = self._page.kept(request, [model], "flow", partial(find_passing, steps_of(model)))
             passing = counted.value
@@ -131,13 +145,13 @@ class Views:
             passing=passing,
             model=model,
             answer=answer,
-            view=answer.value,
+            view=view,
             errors=errors,
             counted=history.last,
-            change=history.change,
+            change=history.change(view.time, None if view.flow is None else view.flow.a_minute),
             most=MOST,
             live=not refused,
-            **{"given": dict.fromkeys(("step", "until", "reason"), ""), **refused},
+            **{"given": {"step": request.query_params.get("pause", ""), "until": "", "reason": ""}, **refused},
         )
 
     def _overview(self, request: Request, model: type[Task]) -> tuple[Answer[Overview], Errors]:
@@ -147,7 +161,7 @@ class Views:
         )
         found = self._page.kept(request, [model], "overview", partial(look, steps, errors.value))
         if (exact := found.value.exact) is not None:
-            self._page.histories[model.__name__].add(found.time, exact)
+            self._page.histories[model.__name__].add(found.value.time, exact)
         spent = Spent()
         spent.add(errors.spent)
         spent.add(found.spent)
@@ -160,10 +174,12 @@ class Views:
         page, model, query = self._page, self._page.model(request), request.query_params
         chosen = {name: query.get(name, "").strip() for name in ("step", "since", "like")}
         steps = [step_named(model, chosen["step"])] if chosen["step"] else steps_of(model)
-        sample = max(whole_number(query, "sample", SAMPLE, MOST_SAMPLED), 1)
-        at, problems, answer = whole_number(query, "at", 0, MOST_SAMPLED), {}, None
+        usual = LARGE_SAMPLE if chosen["step"] or chosen["since"] else SAMPLE
+        sample = max(whole_number(query, "sample", usual, MOST_SAMPLED), 1)
+        at, problems, answer, since = whole_number(query, "at", 0, MOST_SAMPLED), {}, None, None
         try:
-            ask = partial(find_errors, steps, since=time_of(chosen, "since"), sample=sample)
+            since = time_of(chosen, "since")
+            ask = partial(find_errors, steps, since=since, sample=sample)
             answer = page.kept(request, [model], "errors", ask, chosen["step"] or None, chosen["since"] or None, sample)
         except FieldError as error:
             problems[error.field] = str(error)
@@ -179,6 +195,7 @@ class Views:
             at=at,
             following=at + _MOST_GROUPS if at + _MOST_GROUPS < len(groups) else None,
             chosen=chosen,
+            since=since,
             sample=sample,
             larger=min(4 * sample, MOST_SAMPLED),
             problems=problems,
@@ -214,7 +231,7 @@ class Views:
             chosen=chosen,
             pages={name: value for name, value in chosen.items() if name != "cursor"},
             live=not refused,
-            **{"selected": [], **refused},
+            **{"selected": [], "given": {}, **refused},
         )
 
     def task(self, request: Request) -> Response:
@@ -239,7 +256,12 @@ class Views:
             task=found.task,
             done=done,
             most_shown=None if request.query_params.get("all") else _MOST_CHARACTERS,
-            **{"verb": "", "given": "", **refused},
+            sendable={
+                name: choices
+                for name, choices in sent_by_people(model).items()
+                if name in found.awaits and page.allows(request, "signal", model, signal=name)
+            },
+            **{"verb": "", "given": {}, "sends": "", **refused},
         )
 
     def workers(self, request: Request) -> Response:
@@ -262,7 +284,7 @@ class Views:
             answer=answer,
             schedules=answer.value.found,
             is_all=answer.value.is_all,
-            most=MOST_ROWS,
+            most=MOST_SCHEDULES,
             live=True,
         )
 
@@ -295,10 +317,16 @@ class Views:
         asked, models = ids[:_MOST_IDS], list(page.settings.models.values())
         possible = [task_id for task_id in asked if 1 <= len(task_id.encode(errors="replace")) <= _LONGEST_ID]
         found: list[FoundTask] = []
+        cut, most = dict[str, None](), max(whole_number(request.query_params, "most", _MOST_IDS, _MOST_FOUND), 1)
         with page.metered(*models) as spent:
             for model in models:
                 tasks = [(task, "") for task in rows_to_show(model, possible).values()]
-                tasks += [(task, text) for text in asked for task in _found_by(model, text)]
+                for text in asked:
+                    if text.partition("=")[0] in page.settings.hide:
+                        continue
+                    by = list(_found_by(model, text, most + 1))
+                    cut |= {text: None} if len(by) > most else {}
+                    tasks += [(task, text) for task in by[:most]]
                 found += [FoundTask(model, task.task_id, task.state, task.update_time, by) for task, by in tasks]
             groups = [model for model in models if len(possible) == 1 and model.group(possible[0]).turn is not None]
         if len(ids) == 1 == len(found) + len(groups):
@@ -308,7 +336,17 @@ class Views:
         there = {each.by or each.task_id for each in found}
         missing = [task_id for task_id in asked if task_id not in there and not groups]
         return page.show(
-            request, "find.html", ids=ids, found=found, groups=groups, missing=missing, spent=spent, most=_MOST_IDS
+            request,
+            "find.html",
+            ids=ids,
+            found=found,
+            groups=groups,
+            missing=missing,
+            spent=spent,
+            cut=list(cut),
+            most=most,
+            most_ids=_MOST_IDS,
+            larger=min(10 * most, _MOST_FOUND),
         )
 
     def table(self, request: Request) -> Response:

@@ -7,13 +7,14 @@ direction.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from urllib.parse import quote, urlencode
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.task_facts import GAVE_UP
-from pynamodb_tracker.presentation.text import escaped, span
+from pynamodb_tracker.presentation.text import escaped, span, took_in_words
 
 _CENT = 0.01
 
@@ -38,17 +39,26 @@ def lines(text: str) -> str:
     return "\n".join(map(escaped, text.splitlines()))
 
 
+AS_OF: ContextVar[datetime | None] = ContextVar("pynamodb_tracker_as_of", default=None)
+"""When a kept answer was read. What it says is as old as that, so its ages do not grow."""
+
+
+def now() -> datetime:
+    """Return the time from which ages count."""
+    return AS_OF.get() or clock.now()
+
+
 def ago(time: datetime | None) -> str:
     """Return how far a time is from now: `in 4m` or `1d 17h ago`. `?` if it cannot be read."""
     if time is None:
         return "?"
-    away = time - clock.now()
+    away = time - now()
     return f"in {span(away)}" if away > timedelta(0) else f"{span(-away)} ago"
 
 
 def since(time: datetime | None) -> str:
     """Return how long ago a time was, without the word "ago"."""
-    return "?" if time is None else span(clock.now() - time)
+    return "?" if time is None else span(now() - time)
 
 
 def moment(time: datetime | None) -> str:
@@ -106,6 +116,7 @@ FILTERS: dict[str, Callable[..., str]] = {
         money,
         json_text,
         in_form,
+        took_in_words,
     )
 }
 """The filters by their names in templates."""

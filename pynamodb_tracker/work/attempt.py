@@ -70,6 +70,8 @@ class Attempt(Hook):
         self.has_ended = threading.Event()
         self.was_begun = False
         """Whether anything was sent for it. An attempt that is stopped before does not count."""
+        self.waits_alone = False
+        """Whether it was released only because it has to run alone."""
         self._is_answered = False
         self._run: Run[Any] | None = None
         self._slot: Slot | None = None
@@ -143,12 +145,12 @@ class Attempt(Hook):
         self._run = run
         run.observation = Observation(self.details, self)
         if self.given is not None:
-            run.on_time = self.given.source.is_of_due
+            run.on_time, run.lives_long = self.given.source.is_of_due, True
             run.slot, self._slot = self._slot, None
 
     def on_end(self, run: RunDetails) -> None:  # noqa: ARG002 - the details of this attempt
         """Count the outcome."""
-        if self.given is not None:
+        if self.given is not None and not self.waits_alone:
             self.given.source.note_ended(self)
 
     on_refuse = on_end
@@ -158,9 +160,18 @@ class Attempt(Hook):
         self.on_loss()
 
     def _note_claim(self) -> None:
-        """Let others continue, and release the attempt, by an error in the block, if the work was stopped."""
+        """Let others continue. Release the attempt, by an error in the block, if the work was stopped.
+
+        Also release it if it has to run alone, and does not. Waiting with the claim could cost its last attempt.
+        """
         self._answer()
+        journal = self._run and self._run.journal
         if self.is_stopped:
+            raise StoppedError
+        if self.dispatcher is not None and self.given is not None and journal and journal.claim.is_last_chance:
+            self.was_begun = self.dispatcher.runs_alone(self.given)
+            self.waits_alone = not self.was_begun
+        if self.waits_alone:
             raise StoppedError
 
     def _answer(self) -> None:  # once, also if the claim will not be sent

@@ -6,9 +6,10 @@ Threads that write at about the same time share requests of up to 25 writes. On 
 from __future__ import annotations
 
 import threading
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from datetime import datetime
+from itertools import count, islice, repeat
 from typing import Generic, Literal, TypeVar
 
 from pynamodb.exceptions import PynamoDBException
@@ -138,6 +139,23 @@ def each_once(task_ids: Iterable[str]) -> Iterator[str]:
         if task_id not in seen:
             seen.add(task_id)
             yield task_id
+
+
+def by_number(members: Iterable[tuple[T, datetime | None]]) -> Iterator[tuple[T, datetime | None]]:
+    """Yield tasks that enter their groups again in the order of their numbers, the groups in turns.
+
+    The due times of a group's tasks are in that order, too.
+    """
+    groups = defaultdict[str, list[tuple[T, datetime | None]]](list)
+    for member in members:
+        groups[member[0].group].append(member)
+    ordered = list[tuple[int, T, datetime | None]]()
+    for found in groups.values():
+        rows = sorted((row for row, _ in found), key=lambda row: row.group_number)
+        times = sorted(time for _, time in found if time is not None) or repeat(None)
+        ordered += zip(count(), rows, times, strict=False)
+    for _, row, time in sorted(ordered, key=lambda each: each[0]):
+        yield row, time
 
 
 def with_rows(model: type[T], task_ids: Iterator[str]) -> Iterator[tuple[str, T | None]]:

@@ -1,8 +1,8 @@
 """Orders the due tasks of one step, away from other workers where they are active.
 
-Shards take turns, in an order that each worker draws. Within a shard, the oldest task is first, whether it is pending,
-failed or abandoned. While most shards have tasks, the first one costs as many requests in 400 shards as in one, and no
-shard or state blocks the others.
+Urgent tasks come first, from a shard of their own. The other shards take turns, in an order that each worker draws.
+Within a shard, the oldest task is first, whether it is pending, failed or abandoned. While most shards have tasks, the
+first one costs as many requests in 400 shards as in one, and no shard or state blocks the others.
 
 If all workers began with the oldest task, they would try the same tasks, and all but one would be refused. Two rules
 keep that rare:
@@ -113,6 +113,7 @@ class Candidates:
         read: Read,
         *,
         shards: int = 1,
+        lane: int | None = None,
         threads: int = 1,
         limit: int | None = None,
         is_wanted: Callable[[str], bool] | None = None,
@@ -126,6 +127,10 @@ class Candidates:
         """
         self.rotation = deque(RANDOM.sample(range(shards), shards))
         """The shards. The first one has the next turn, and the last one had its turn last."""
+        self.lane = lane
+        """The number of the shard of urgent tasks, which is not in `rotation`."""
+        self.shard = 0
+        """The shard that has the present turn."""
         self.window = ClaimWindow(threads)
         self.goes_on: Callable[[], bool] = lambda: True
         """Asked for each shard and, by `read`, for each index entry. The ids end when it returns False."""
@@ -137,6 +142,7 @@ class Candidates:
         self._widest = _WIDEST * min(_MOST_SHARES, threads // _THREADS_PER_SHARE + 1)
         self._tried: set[str] = set()
         self._open: set[int] = set()  # shards that may have untried tasks
+        self._is_lane_open = lane is not None  # the lane may have untried tasks
         self._begun: dict[int, Iterator[str]] = {}
         """The remaining ids of shards that have had a turn."""
         self._spread = 0
@@ -165,8 +171,15 @@ class Candidates:
 
     def beginning_with(self, shard: int) -> Iterator[Next]:
         """Iterate over the ids, of that shard first."""
-        self._put_first(shard)
+        self._is_lane_open = shard == self.lane
+        if not self._is_lane_open:
+            self._put_first(shard)
         return iter(self)
+
+    def open_lane(self) -> None:
+        """Read the lane again. It has the next turn."""
+        self._is_lane_open = True
+        self._begun.pop(self.lane or 0, None)
 
     def _put_first(self, shard: int) -> None:
         self.rotation.remove(shard)
@@ -179,9 +192,14 @@ class Candidates:
 
     def __iter__(self) -> Iterator[Next]:
         """Yield ids until every due task was tried."""
-        self._tried, self._open, self._begun = set(), set(range(len(self.rotation))), {}
+        self._tried, self._open, self._begun = set(), set(self.rotation), {}
         empty, with_more = 0, deque[int]()  # shards that have more tasks than one turn
-        while self._open and self.goes_on():
+        while (self._open or self._is_lane_open) and self.goes_on():
+            if self._is_lane_open and self.lane is not None:
+                self.shard, self._is_lane_open = self.lane, False  # unless it is opened during its turn
+                is_done = yield from self._turn(self.lane)
+                self._is_lane_open |= not is_done
+                continue
             if empty >= self._patience:
                 if not with_more:
                     return
@@ -189,7 +207,7 @@ class Candidates:
             shard = self.next_shard()
             if shard not in self._open:
                 continue
-            before = len(self._tried)
+            self.shard, before = shard, len(self._tried)
             is_done = yield from self._turn(shard)
             if shard in with_more:
                 with_more.remove(shard)
@@ -225,7 +243,7 @@ class Candidates:
             self._tried.add(task_id)
             number += 1
             yield task_id
-            if self._is_stale:
+            if self._is_stale or self._is_lane_open:
                 return False
         return False
 
@@ -238,12 +256,14 @@ class Candidates:
 
     def _some(self, shard: int, spread: int) -> Iterator[str]:
         """Return a shard's part of the `spread` oldest untried ids, from a random one on."""
-        share = math.ceil(spread / len(self._open))
+        share = spread if shard == self.lane else math.ceil(spread / len(self._open))
         oldest = list(islice(self._untried(shard, share), share))
         begin = RANDOM.randrange(len(oldest)) if oldest else 0
         return iter(oldest[begin:] + oldest[:begin])
 
     def _untried(self, shard: int, limit: int | None) -> Iterator[str]:
+        # A poll may find an urgent task again while it goes through the others, and knows when it may be tried.
+        tried = () if shard == self.lane and self._is_wanted is not None else self._tried
         for task_id in self._read(shard, limit):
-            if task_id not in self._tried and (self._is_wanted is None or self._is_wanted(task_id)):
+            if task_id not in tried and (self._is_wanted is None or self._is_wanted(task_id)):
                 yield task_id

@@ -4,12 +4,18 @@ Steps take turns, and one that has to wait is skipped. Each look for a task cons
 step, `StepSource.next` asks it, and `_gave` returns it. The first and the last are atomic. tests/search goes through
 all orders in which threads may make them.
 
+Some tasks that dead workers have left behind may have killed them. So that they take no others with them:
+
+- Of one dead worker, one task runs at a time.
+- If that may kill its last attempt, a task runs alone: it waits until all others have ended, and none starts meanwhile.
+
 The lock is held for arithmetic only, never during a request or a call of user code. Each change wakes one waiting
 thread, which wakes another one if it finds a task. All are woken once there is nothing more to give.
 """
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import threading
@@ -19,8 +25,14 @@ from datetime import datetime, timedelta
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.retries import NotSentError, is_stopped, may_be_stopped
+from pynamodb_tracker.query.due import LeftBehind
 from pynamodb_tracker.work.source import Given, StepSource
 from pynamodb_tracker.writes.participants import MadeDue
+
+log = logging.getLogger("pynamodb_tracker")
+
+_LOOK_AGAIN = timedelta(seconds=5)
+"""How often to look whether the task that waits to run alone has been taken by another worker."""
 
 _GLANCE = 1.0
 """Seconds after which a wait checks whether it has to end because of the block around this, or of the time left."""
@@ -58,12 +70,20 @@ class Dispatcher:
         """Tasks that were given and not refused. `limit` also bounds failing requests."""
         self._running = 0
         self._looking = 0
+        self._last_look = clock.now()
         self._may_start = False  # only one thread looks at a time if a rate is set
         self._turn: datetime | None = None
         """When the next task may start, if a rate is set."""
+        self._dead: set[str] = set()
+        """The dead workers of which a task runs."""
+        self._alone: Given | None = None
+        """The task that runs alone."""
+        self._next_alone: StepSource | None = None
+        """The step whose next task waits to run alone."""
+        self._look_again = self._last_look
         self._has_ended_any = False  # since all steps seemed to be idle
-        self._last_look = clock.now()
         for source in sources:
+            source.dead = self._dead
             source.candidates.goes_on = self.goes_on
             if source.work.slots is not None:
                 source.work.slots.wakes(self)
@@ -129,7 +149,7 @@ class Dispatcher:
                 return None, None
             if self._started + self._looking < self._limit and not (self._interval and self._looking):
                 for source in self._order:
-                    if source.is_ready(now):
+                    if self._may_ask(source, now) and source.is_ready(now):
                         self._order.remove(source)
                         self._order.append(source)
                         source.is_taken = True
@@ -137,8 +157,22 @@ class Dispatcher:
                         return source, self._seconds_until_turn(now)
             self._waiting.append(woken)
             looks = [source.next_look for source in self._order if not (source.is_taken or source.is_done)]
+            if self._next_alone is not None and self._running:
+                looks.append(self._look_again)
             until = min((look for look in looks if look > now), default=None)
             return None, threading.TIMEOUT_MAX if until is None else (until - now).total_seconds()
+
+    def _may_ask(self, source: StepSource, now: datetime) -> bool:
+        """Return whether a task of this step may start, as far as tasks that run alone are concerned."""
+        if self._next_alone is None or self._alone is not None:
+            return self._alone is None
+        return source is self._next_alone and (not self._running or now >= self._look_again)
+
+    def _may_start_beside_others(self, given: Given) -> bool:
+        if self._alone is not None or self._next_alone not in (None, given.source):
+            return False
+        left = given.left
+        return left is None or not (left.worker in self._dead or (left.is_last and self._running))
 
     def _seconds_until_turn(self, now: datetime) -> float:
         """Return in how many seconds the next task may start. Setting the clock back does not lengthen that."""
@@ -166,22 +200,47 @@ class Dispatcher:
         return given
 
     def _gave(self, source: StepSource, given: Given | None) -> Given | None:
-        """Let other threads ask a step, and count its task. Return None if it must not start any more."""
+        """Let other threads ask a step, and count its task. Return None if it must not start any more, or not yet."""
         with self._guard:
             source.is_taken = False
             self._looking -= 1
+            waits_alone = False
             if given is not None and not (self.stopped.is_set() or self._is_closed):
-                source.window.sent()
-                self._started += 1
-                self._running += 1
-                if self._interval:
-                    self._turn = (self._turn or clock.now()) + self._interval
-                self._wake_one()
-                return given
+                if self._may_start_beside_others(given):
+                    self._count_start(source, given)
+                    self._wake_one()
+                    return given
+                source.take_back(given, until_others_end=given.left is not None and given.left.worker in self._dead)
+                waits_alone = source.waits_alone and self._next_alone is None
+            if waits_alone or source is self._next_alone:
+                self._next_alone = source if source.waits_alone else None
+                self._look_again = clock.now() + _LOOK_AGAIN
             self._wake_one()
         if given is not None and given.slot is not None:
             given.slot.leave()
+        if given is not None and waits_alone:
+            text = "%s of %r waits until all others have ended, because its last attempt may have killed its worker"
+            log.warning(text, source.work.name, given.task_id, extra=source.work.log_fields)
         return None
+
+    def _count_start(self, source: StepSource, given: Given) -> None:
+        source.window.sent()
+        self._started += 1
+        self._running += 1
+        if self._interval:
+            self._turn = (self._turn or clock.now()) + self._interval
+        if self._next_alone is source:
+            self._next_alone = None
+        if given.left is not None:
+            self._dead.add(given.left.worker)
+            self._alone = given if given.left.is_last else None
+
+    def runs_alone(self, given: Given) -> bool:
+        """Return whether a task that is running may have all for itself. From then on, nothing starts beside it."""
+        with self._guard:
+            if self._running == 1:
+                self._alone = given
+            return self._alone is given
 
     def answered(self, given: Given, *, was_taken: bool) -> None:
         """Note that a claim was answered or will not be sent, and whether another worker had the task first."""
@@ -189,9 +248,17 @@ class Dispatcher:
             given.source.window.answered(was_taken=None if given.is_follow_up and was_taken else was_taken)
             self._wake_one()
 
-    def ended(self, made_due: Sequence[MadeDue] = (), *, was_refused: bool = False) -> None:
-        """Note the end of an attempt, whether it was refused, and which tasks it has made due."""
+    def ended(
+        self, given: Given, made_due: Sequence[MadeDue] = (), *, was_refused: bool = False, again_alone: bool = False
+    ) -> None:
+        """Note the end of an attempt, whether it was refused or has to run again alone, and which tasks it made due."""
         with self._guard:
+            if given.left is not None:
+                self._dead.discard(given.left.worker)
+            if given is self._alone:
+                self._alone = None
+            if again_alone:
+                given.source.held[LeftBehind(given.task_id, "", is_last=True)] = None
             self._running -= 1
             self._started -= was_refused
             self._has_ended_any = True

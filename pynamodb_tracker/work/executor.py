@@ -81,7 +81,10 @@ class Executor:
                     self._on_ended(attempt)
         finally:
             del self.running[attempt]
-            self.dispatcher.ended(attempt.made_due, was_refused=attempt.was_refused or not attempt.was_begun)
+            was_refused = attempt.was_refused or not attempt.was_begun
+            if attempt.given is not None:
+                again_alone = attempt.waits_alone and attempt.outcome == "released"
+                self.dispatcher.ended(attempt.given, attempt.made_due, was_refused=was_refused, again_alone=again_alone)
             if not any(attempt.error is error for error in self.errors):
                 attempt.forget()
 

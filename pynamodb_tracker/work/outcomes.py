@@ -28,8 +28,7 @@ class Report:
     postponed: int = 0
     """How many failed tasks were postponed, so that their attempts do not count."""
     due_now: int = 0
-    """How many reopened tasks are due now, not at the time in `due_times`, because they repeat, have the turn of their
-    group, or were pending already."""
+    """How many reopened tasks are due now, not at the time in `due_times`, because they repeat, or were pending."""
 
     def __str__(self) -> str:
         postponed = f" ({self.postponed} postponed)" if self.postponed else ""

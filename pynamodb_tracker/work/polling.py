@@ -7,6 +7,8 @@ batch. Tasks that are not due yet cost nothing: the source remembers per shard w
 Failed tasks and expired locks are asked for more rarely, and whenever something is known to become due: a worker knows
 when the tasks that it has seen fail are due, and each look at the locks of a shard says when the next one expires.
 
+Each poll asks for urgent tasks first, and a long scan asks for them again.
+
 What runs and creations of this process make due is tried by its id, because the index shows it late. While requests
 fail, the pauses between polls grow.
 """
@@ -28,6 +30,7 @@ from pynamodb_tracker.dynamodb.backoff import RANDOM
 from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_temporary
 from pynamodb_tracker.exceptions import DefinitionError, TaskError, TaskFormatError, TaskNotReadyError
 from pynamodb_tracker.instrumentation import log_fields
+from pynamodb_tracker.query.due import LeftBehind
 from pynamodb_tracker.work.candidates import ANSWER, Candidates, Next
 from pynamodb_tracker.work.source import EARLIEST, FAILURES_IN_A_ROW, Found, StepSource, StepWork
 from pynamodb_tracker.writes.participants import MadeDue
@@ -228,7 +231,8 @@ class Polling(StepSource):
         self.lag = timedelta(0) if of.is_in_memory else _INDEX_LAG
         self.cooldown = Cooldown(eager=eager, lag=self.lag)
         is_wanted, patience = self.cooldown.is_over, self._shards_per_poll
-        found = Candidates(self._ids_in, shards=of.shards, threads=threads, is_wanted=is_wanted, patience=patience)
+        shards: dict[str, Any] = {"shards": of.shards, "lane": of.lane}
+        found = Candidates(self._ids_in, **shards, threads=threads, is_wanted=is_wanted, patience=patience)
         super().__init__(work, found)
         self._backoff = Backoff(longest * self._shards_per_poll / of.shards, least=_STEADY)
         self._outage = Outage(work, longest)
@@ -237,6 +241,8 @@ class Polling(StepSource):
         self._scan: Iterator[Next] = iter(())
         """The ids of due tasks to try."""
         self._scan_ends = EARLIEST
+        self._lane_at = _LATEST
+        """When to ask for urgent tasks during a scan."""
         self._is_cut = False  # because requests fail
         self._found = 0
         self._poll_at = EARLIEST
@@ -246,7 +252,7 @@ class Polling(StepSource):
         self._failures = 0  # of claims, since the last poll that was answered
         self._due_ids: dict[int, Callable[[int | None], Iterator[str]]] = {}
         """Readers of a shard's ids for the scan, oldest first. The argument is about how many are needed."""
-        self._abandoned = deque[str]()
+        self._abandoned = deque[LeftBehind]()
         """Abandoned tasks. They come first."""
         self._follow_ups: dict[str, _FollowUp] = {}
         """Tasks that runs or creations of this process have made due."""
@@ -262,7 +268,7 @@ class Polling(StepSource):
     @property
     def is_idle(self) -> bool:
         """Whether the last poll was answered and found nothing to do now, or the step is paused."""
-        has_polled = not (self._is_open or self._found or self._follow_ups) and self._poll_at > EARLIEST
+        has_polled = not (self._is_open or self._found or self._follow_ups or self.held) and self._poll_at > EARLIEST
         return self.pause is not None or (has_polled and self._outage.since is None)
 
     def poll_now(self) -> None:
@@ -278,7 +284,7 @@ class Polling(StepSource):
 
     def _may_have_more(self, now: datetime) -> bool:
         is_pausing = now < self.next_look <= now + self._longest  # setting the clock back does not lengthen the pause
-        return not is_pausing or (self._is_open and not self._is_cut)
+        return not is_pausing or (self._is_open and not self._is_cut) or self._free is not None
 
     def has_next(self, stopped: threading.Event) -> bool:
         """Return whether there is a task to try. An error ends the scan, and is logged."""
@@ -301,6 +307,9 @@ class Polling(StepSource):
         self.cooldown.take_back(task_id)
         self.candidates.put_back(task_id)
 
+    def _may_still_run_alone(self) -> bool:
+        return self.waits_alone and self._ahead is not None and self._of.is_startable(self._ahead[0])
+
     def follow_up(self, task: MadeDue) -> bool:
         """Note a task that is due now or soon. The index has all others."""
         now, longest = clock.now(), max(self._longest, _FOLLOW_UP_LIFETIME)
@@ -320,7 +329,7 @@ class Polling(StepSource):
         super().note_ended(attempt)
         task_id, error = attempt.task_id, attempt.error
         if attempt.outcome == "failed":
-            at = self._of.shard_of(task_id), self.work.codes.failed
+            at = self._of.shard_of(attempt.task), self.work.codes.failed
             due = max(attempt.task.due_time, clock.now() + (timedelta(0) if self._eager else self.lag))
             with self._guard:
                 self._due_at[at] = min(due, self._due_at.get(at, due))
@@ -362,7 +371,7 @@ class Polling(StepSource):
         if self._found < _MOST_PER_SCAN and (found := next(self._scan, None)) is not None:
             if not isinstance(found, str):
                 return found
-            self._drained.add(self.candidates.rotation[-1])
+            self._drained.add(self.candidates.shard)
             return self._begin(found), False
         return self._next_follow_up(now)
 
@@ -373,10 +382,13 @@ class Polling(StepSource):
                 self._poll_at = min(self._poll_at, now)
         if not self._is_open or self._is_cut or now >= self._scan_ends:
             self._poll(now)
-        else:  # look for abandoned tasks in the shards where a lock has expired by now
-            for (shard, code), time in list(self._due_at.items()):
-                if code == self.work.codes.in_progress and time <= now:
-                    self._look_at_locks(shard, now)
+            return
+        if self.candidates.lane is not None and now >= self._lane_at and self._is_due_in(self.candidates.lane, now):
+            self.candidates.open_lane()
+        # Look for abandoned tasks in the shards where a lock has expired by now.
+        for (shard, code), time in list(self._due_at.items()):
+            if code == self.work.codes.in_progress and time <= now:
+                self._look_at_locks(shard, now)
 
     def _next_follow_up(self, now: datetime) -> Found:
         for task_id, each in list(self._follow_ups.items()):
@@ -400,20 +412,32 @@ class Polling(StepSource):
         known = {shard for (shard, _), time in list(self._due_at.items()) if time <= now}
         if is_regular and not self._is_open:  # the scan has come to its end: others have not had their turn yet
             known |= self._drained
+        lane = self.candidates.lane
+        first = [lane] if lane is not None and (is_regular or lane in known) else []
+        known -= {*first}
         turns = (self.candidates.next_shard() for _ in range(self._shards_per_poll if is_regular else 0))
         self._is_cut = False
         self._scan, self._due_ids = iter(()), {}
         self._scan_ends = now + _SCAN_LIFETIME
         self.cooldown.forget(now)
         # The known shards are in random order, because many workers may wait for the same moment.
-        for shard in chain(RANDOM.sample(sorted(known), len(known)), (shard for shard in turns if shard not in known)):
-            self._look_at_locks(shard, now)
-            if codes := self._due_codes(shard, now, is_regular=is_regular):
-                self._due_ids[shard] = self._of.due_codes_in(shard, *codes).ids
+        known_first = chain(first, RANDOM.sample(sorted(known), len(known)))
+        for shard in chain(known_first, (shard for shard in turns if shard not in known)):
+            if self._is_due_in(shard, now, is_regular=is_regular):
                 self._scan = self.candidates.beginning_with(shard)
                 break
         self._failures, self._found, self._is_open = 0, 0, True
         self._drained = set()
+
+    def _is_due_in(self, shard: int, now: datetime, *, is_regular: bool = True) -> bool:
+        """Return whether a shard has due tasks, and prepare to read their ids."""
+        if shard == self.candidates.lane:
+            self._lane_at = now + self._longest
+        else:
+            self._look_at_locks(shard, now)
+        if codes := self._due_codes(shard, now, is_regular=is_regular):
+            self._due_ids[shard] = self._of.due_codes_in(shard, *codes).ids
+        return bool(codes)
 
     def _due_codes(self, shard: int, now: datetime, *, is_regular: bool) -> list[int]:
         """Return the waiting states of a shard that have due tasks, and remember when its next task is due."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,6 +18,7 @@ from pynamodb.exceptions import PynamoDBException
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.error_codes import is_temporary
 from pynamodb_tracker.instrumentation import log_fields
+from pynamodb_tracker.query.due import LeftBehind
 from pynamodb_tracker.status import Codes
 from pynamodb_tracker.work.candidates import ANSWER, Candidates, Next
 from pynamodb_tracker.work.outcomes import Tally
@@ -72,7 +73,9 @@ class Given(NamedTuple):
     task_id: str
     slot: Slot | None
     is_follow_up: bool
-    """Whether the end of a run has made it due, so that the index did not say so."""
+    """Whether the end of a run has made it due, or it had to wait, so that the index did not say so."""
+    left: LeftBehind | None = None
+    """Set if a dead worker has left it behind."""
 
 
 Found = tuple[str, bool] | float | None
@@ -104,6 +107,10 @@ class StepSource:
         self._ahead: tuple[str, bool] | None = None
         """The next id, which waits for its turn or for a slot, and whether a run has made it due."""
         self._ahead_since = EARLIEST
+        self.held: dict[LeftBehind, None] = {}
+        """Tasks that wait until another one of the same dead worker has ended, or until they may run alone."""
+        self.dead: Collection[str] = ()
+        """The dead workers of which a task runs here."""
         self._is_warned = self._has_waited = False
         self._guard = threading.Lock()
 
@@ -111,6 +118,18 @@ class StepSource:
     def is_idle(self) -> bool:
         """Whether there is nothing to do now."""
         return self.is_done
+
+    @property
+    def waits_alone(self) -> bool:
+        """Whether the next task has to run alone."""
+        return self._ahead is not None and isinstance(self._ahead[0], LeftBehind) and self._ahead[0].is_last
+
+    def take_back(self, given: Given, *, until_others_end: bool) -> None:
+        """Take back a task that must not start yet: the next one, or one that waits until others have ended."""
+        if until_others_end and given.left is not None:
+            self.held[given.left] = None
+        else:
+            self._ahead, self._ahead_since = (given.left or given.task_id, given.is_follow_up), clock.now()
 
     def poll_now(self) -> None:
         """Look again without waiting for the end of a pause."""
@@ -128,7 +147,7 @@ class StepSource:
             return self.window.may_go
         if self.waits_for_slot and self.work.slots is not None:
             return self.work.slots.may_have or now >= self.look_at
-        return self._may_have_more(now)
+        return self._ahead is not None or self._may_have_more(now)
 
     def _may_have_more(self, now: datetime) -> bool:  # noqa: ARG002 - as of any source
         return True
@@ -141,12 +160,13 @@ class StepSource:
             text = f"no more of its tasks start: {self.pause}" if self.pause else "its pause has ended"
             log.info("%s: %s", self.work.name, text, extra=self.work.log_fields)
         if self._ahead is not None and (
-            self.pause is not None or (self.is_of_due and clock.now() - self._ahead_since > _STALE)
+            self.pause is not None
+            or (self.is_of_due and clock.now() - self._ahead_since > _STALE and not self._may_still_run_alone())
         ):
             self._put_back(*self._ahead)
             self._ahead = None
         while self.pause is None and self._ahead is None:
-            found = self._next_id()
+            found = self._next_held() or self._next_id()
             if isinstance(found, tuple):
                 self._ahead, self._ahead_since = found, clock.now()
                 break
@@ -172,7 +192,24 @@ class StepSource:
                 self._note_waiting(slots)
                 return None
         (task_id, is_follow_up), self._ahead = self._ahead, None
-        return Given(self, task_id, slot, is_follow_up)
+        left = task_id if isinstance(task_id, LeftBehind) else None
+        return Given(self, str(task_id), slot, is_follow_up, left)
+
+    @property
+    def _free(self) -> LeftBehind | None:
+        return next((task for task in list(self.held) if task.worker not in self.dead), None)
+
+    def _next_held(self) -> Found:
+        if (task := self._free) is None:
+            return None
+        if not self.window.may_go:
+            return ANSWER
+        self.held.pop(task)
+        return task, True
+
+    def _may_still_run_alone(self) -> bool:
+        """Return whether the next task has to run alone, and may still start."""
+        return self.waits_alone
 
     def _next_id(self) -> Found:
         raise NotImplementedError
@@ -229,7 +266,11 @@ class OnceThrough(StepSource):
     @property
     def is_done(self) -> bool:  # type: ignore[override]  # no one sets it
         """Whether it has no task left, unless a run makes another one due."""
-        return self.pause is not None or (self._is_exhausted and not self._behind and self._ahead is None)
+        return self.pause is not None or not (self._may_have_more(EARLIEST) or self.held)
+
+    def _may_have_more(self, now: datetime) -> bool:  # noqa: ARG002 - as of any source
+        is_over = self._is_exhausted and not self._behind and self._ahead is None
+        return not is_over or self._free is not None
 
     def _next_id(self) -> Found:
         if (found := next(self._ids, None)) is not None:

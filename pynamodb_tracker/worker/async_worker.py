@@ -1,7 +1,6 @@
 """The worker for async functions: it runs them on the program's event loop until it is stopped."""
 
 import asyncio
-import logging
 import signal
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -20,11 +19,9 @@ from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.work.outcomes import Tally
 from pynamodb_tracker.work.source import StepWork
 from pynamodb_tracker.work.task_executor import TaskExecutor
-from pynamodb_tracker.worker.settings import POLL_INTERVAL, WorkerSettings, check_tables, functions_by_step
+from pynamodb_tracker.worker.settings import POLL_INTERVAL, WorkerSettings, check_tables, functions_by_step, log_start
 from pynamodb_tracker.worker.shutdown import handling, print_to_stderr
 from pynamodb_tracker.worker.team import log_ended, polled, tallies
-
-log = logging.getLogger("pynamodb_tracker")
 
 AsyncFunction = Callable[[AsyncContext[Any]], Awaitable[object]]
 
@@ -60,6 +57,7 @@ class AsyncWorker:
         grace: timedelta = timedelta(seconds=30),
         max_poll_interval: timedelta = POLL_INTERVAL,
     ) -> None:
+        self._given = functions
         self._functions = functions_by_step(functions, async_function_of)
         self._settings = WorkerSettings(
             functions=tuple(self._functions.items()),
@@ -97,7 +95,7 @@ class AsyncWorker:
         dispatcher = polled(settings, partial(_work_of, settings))
         self._executor = executor = TaskExecutor(dispatcher, settings.concurrency, log_ended, grace=settings.grace)
         if not self._is_stopped:  # a call of `stop` from now on reaches the executor
-            log.info("a worker runs %s", ", ".join(f"{step.model.__name__}.{step.name}" for step in self._functions))
+            log_start(self._functions, self._given)
             with _receiving_signals(self):
                 await executor.run()
         executor.raise_errors()

@@ -11,6 +11,7 @@ from pynamodb.exceptions import PynamoDBException
 from pynamodb_tracker import arguments
 from pynamodb_tracker.dynamodb.error_codes import is_temporary
 from pynamodb_tracker.instrumentation import log_fields
+from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.step.bound import BoundStep, bound_functions
 
 F = TypeVar("F")
@@ -57,6 +58,20 @@ def functions_by_step(given: object, choose: Callable[[BoundStep[Any], Any], F])
         if not isinstance(step, BoundStep):
             raise TypeError(f"{arguments.shown(step)} is no step of a use case: write Order.ship")
     return {step: choose(step, function) for step, function in given.items()}
+
+
+def log_start(steps: Iterable[BoundStep[Any]], given: Iterable[object]) -> None:
+    """Log what a worker runs, and warn of steps of the `given` use cases to which nobody has bound a function."""
+    log.info("a worker runs %s", _names(steps))
+    models = [each for each in given if isinstance(each, type) and issubclass(each, TaskRow)]
+    unbound = [step for model in models for step in model._bound_steps.values() if step.function is None]
+    if unbound:
+        text = "no function is bound to %s: this worker does not run tasks there"
+        log.warning(text, _names(unbound), extra=log_fields(unbound[0].model.tracker.use_case.name))
+
+
+def _names(steps: Iterable[BoundStep[Any]]) -> str:
+    return ", ".join(f"{step.model.__name__}.{step.name}" for step in steps)
 
 
 def check_tables(steps: Iterable[BoundStep[Any]]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import pickle
 import threading
@@ -21,7 +20,7 @@ from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.work.outcomes import Tally
 from pynamodb_tracker.worker.liveness import signs_of_life
 from pynamodb_tracker.worker.process_team import ProcessTeam, parent_pipe, run_to_the_end
-from pynamodb_tracker.worker.settings import POLL_INTERVAL, WorkerSettings, check_tables, functions_by_step
+from pynamodb_tracker.worker.settings import POLL_INTERVAL, WorkerSettings, check_tables, functions_by_step, log_start
 from pynamodb_tracker.worker.shutdown import Message, Messages, handling, message_handlers
 from pynamodb_tracker.worker.team import ThreadTeam
 
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from pynamodb_tracker.step.functions import StepFunction
-
-log = logging.getLogger("pynamodb_tracker")
 
 
 class Worker:
@@ -69,6 +66,7 @@ class Worker:
         grace: timedelta = timedelta(seconds=30),
         max_poll_interval: timedelta = POLL_INTERVAL,
     ) -> None:
+        self._given = functions
         self._functions = functions_by_step(functions, any_function_of)
         self._processes = _check_processes(processes, self._functions)
         self._settings = WorkerSettings(
@@ -111,7 +109,7 @@ class Worker:
                 team: ThreadTeam | ProcessTeam = ThreadTeam(settings, self._messages)
             else:
                 team = ProcessTeam(settings, self._processes, self._messages)
-            log.info("a worker runs %s", ", ".join(f"{step.model.__name__}.{step.name}" for step in self._functions))
+            log_start(self._functions, self._given)
             with signs_of_life(lambda: team.is_alive, partial(_touch, health_file)) if health_file else nullcontext():
                 run_to_the_end(team, self._messages)
         for error in team.errors:

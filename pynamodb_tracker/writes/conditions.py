@@ -225,6 +225,12 @@ def waits_seen(*, is_there: bool) -> Condition:
 
 
 @guard
+def parent_seen() -> Condition:
+    """Require that the same task waits for this one as when it was read, by the same run."""
+    return TaskRow.parent == slot(TaskRow.parent, "seen_parent")
+
+
+@guard
 def awaits_seen(*, is_there: bool) -> Condition:
     """Require that the task awaits the same signals as when it was read."""
     return (
@@ -232,6 +238,12 @@ def awaits_seen(*, is_there: bool) -> Condition:
         if is_there
         else TaskRow.awaited_signals.does_not_exist()
     )
+
+
+@guard
+def urgent_seen(*, is_there: bool) -> Condition:
+    """Require that the task is urgent, or not, as when it was read: its index key depends on that."""
+    return TaskRow.urgent.exists() if is_there else TaskRow.urgent.does_not_exist()
 
 
 @guard

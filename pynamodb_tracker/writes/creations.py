@@ -72,6 +72,7 @@ def create(
     group: str | None = None,
     trace: Mapping[str, str] | None = None,
     repeat: Repeat | None = None,
+    urgent: bool = False,
     also: Item | None = None,
 ) -> T:
     """Create a task and return it.
@@ -85,12 +86,13 @@ def create(
         group: The group in which it waits for its turn.
         trace: The trace that it continues.
         repeat: The rule by which it repeats.
+        urgent: Whether it is urgent.
         also: More of the tracker's attributes, in stored form.
 
     Raises:
         TaskAlreadyExistsError: The task exists. It is not changed.
     """
-    also = {**tracked(model, task_id, group=group, trace=trace), **(also or {})}
+    also = {**tracked(model, task_id, group=group, urgent=urgent, trace=trace), **(also or {})}
     task = new_task(model, task_id, code, due_time, attributes, also=also, repeat=repeat)
     for _ in range(_TRIES):
         try:
@@ -160,7 +162,7 @@ def new_task(
         if turn is None:
             raise ValueError(f"cannot create {model.__name__} {task_id!r}: {repeat} has no occurrence at or after {at}")
         due_time, also = turn[0], {**(also or {}), **turn[1]}
-    item = {**_item(model, task_id, code, now, due_time), **(also or {})}
+    item = {**_item(model, task_id, code, now, due_time, is_urgent="urgent" in (also or ())), **(also or {})}
     changes = {}
     try:
         given = model(**attributes)
@@ -232,7 +234,8 @@ def as_pending(statements: StepStatements[T], task: NewTask[T], token: str) -> N
         "lock": lock,
     }
     if "status_key" in item:
-        item["status_key"] = {"S": statements.model.tracker.use_case.status_key(code, task.row.task_id)}
+        key = statements.model.tracker.status_key(code, task.row.task_id, is_urgent="urgent" in item)
+        item["status_key"] = {"S": key}
     return NewTask(task.row, item, task.changes, [{**chunk, "lock": lock} for chunk in task.chunks])
 
 
@@ -241,17 +244,20 @@ def tracked(
     task_id: str,
     *,
     group: str | None = None,
+    urgent: bool = False,
     trace: Mapping[str, str] | None = None,
     creator: TaskRow | None = None,
     by: str | None = None,
 ) -> Item:
-    """Return the stored group and trace of a new task, which a caller or a hook gives.
+    """Return the stored group, urgency and trace of a new task, which a caller or a hook gives.
 
     Without a `trace`, it inherits the one of its `creator`. `by` is the run that creates it.
     """
     stored: Item = {}
     if group is not None:
         stored |= {"group": {"S": group}, "group_number": {"N": "0"}}
+    if urgent:
+        stored["urgent"] = {"BOOL": True}
     has_trace = trace is not None or creator is not None or instrumentation.hooks
     if has_trace and (text := text_of_new_trace(model, task_id, trace, creator, by)):
         stored["trace"] = {"S": text}
@@ -272,13 +278,22 @@ def _due(now: datetime, due_time: datetime | timedelta | None) -> datetime:
     return now if due_time is None else max(now, due_time)
 
 
-def _item(model: type[T], task_id: str, code: int | None, now: datetime, due_time: datetime | timedelta | None) -> Item:
-    use_case, created = model.tracker.use_case, {"S": clock.stamp(now)}
-    code = model.tracker.steps[0].pending if code is None else code
+def _item(
+    model: type[T],
+    task_id: str,
+    code: int | None,
+    now: datetime,
+    due_time: datetime | timedelta | None,
+    *,
+    is_urgent: bool,
+) -> Item:
+    tracker, created, row_key = model.tracker, {"S": clock.stamp(now)}, model.tracker.key(task_id)
+    code = tracker.steps[0].pending if code is None else code
+    key = {"status_key": {"S": tracker.status_key(code, task_id, is_urgent=is_urgent)}}
     item: Item = {
-        **model.tracker.key(task_id),
+        **row_key,
         "status": {"N": str(code)},
-        **({"status_key": {"S": use_case.status_key(code, task_id)}} if model.tracker.is_indexed(code) else {}),
+        **(key if tracker.is_indexed(code) else {}),
         "due_time": {"S": clock.stamp(_due(now, due_time))},
         "create_time": created,
         "update_time": created,
@@ -288,7 +303,7 @@ def _item(model: type[T], task_id: str, code: int | None, now: datetime, due_tim
         "unfinished": {"L": []},
         "v": {"N": str(FORMAT)},
     }
-    if expiry := model.tracker.expiry_of(code, now):
+    if expiry := tracker.expiry_of(code, now):
         item["expire_time"] = {"N": expiry}
     return item
 

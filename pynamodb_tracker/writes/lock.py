@@ -33,6 +33,9 @@ _UNKNOWN = datetime.fromtimestamp(0, UTC)
 """Stands for a creation time that cannot be read; the attempt fails then."""
 
 
+_MOST_RELEASES = 10
+"""After so many releases, a last attempt need not run alone: then releases soon count as attempts."""
+
 _guard = threading.Lock()
 _last = 0
 _passed = count(1)
@@ -96,6 +99,8 @@ class Claim(Generic[T]):
         """Earlier attempts that ended without a result, and are not in the row's `errors` yet."""
         values = readable(task).attribute_values  # if one is missing that every row has, the attempt fails
         task._row_state.claimed = task._row_state.stored, {**values}
+        self.start_time: Final[datetime | None] = values.get("update_time")
+        """When the task was claimed. None if that cannot be read."""
         self.expire_time: datetime = values["lock_expire_time"]
         self.attempt: Final[int] = values.get("attempt") or 1
         *earlier, fence = values.get("unfinished") or [values.get("fence") or 0]
@@ -122,6 +127,16 @@ class Claim(Generic[T]):
     def took_over(self) -> bool:
         """Whether the run before this one did not end: its worker died, or lost the lock."""
         return self.attempt > 1 and self.fence - 1 in self.unfinished
+
+    @property
+    def is_last_chance(self) -> bool:
+        """Whether this is the last attempt, and the one before it ended without a result.
+
+        Claims that were released in between do not count. After many of them, it does not matter any more.
+        """
+        after = self.fence - 1 - self.release_count
+        died = self.release_count < _MOST_RELEASES and any(fence >= after for fence in self.unfinished)
+        return self.attempt == self.statements.max_attempts > 1 and died
 
     @property
     def is_foreign(self) -> bool:
@@ -174,6 +189,8 @@ class Journal(Generic[T]):
     """The result, as JSON, that is stored with the success."""
     expects_result = False
     """Whether the block has to store its result before it records its success in a transaction."""
+    obeys_control = False
+    """Whether the success leads to required steps that this program does not declare."""
     saves = 0
     """How many saves of this run were sent."""
     unsure: tuple[Changes, Changes] | None = None

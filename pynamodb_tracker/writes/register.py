@@ -31,7 +31,7 @@ FEATURES = (
     (frozenset({"group"}), "groups.queue", "Groups"),
     (frozenset({"follow_ups"}), "children.follow_ups", "FollowUps"),
     (frozenset({"follow_ups"}), "children.child_list", "ChildList"),
-    (frozenset({"awaited_signals"}), "signals", "Awaits"),
+    (frozenset({"waits", "follow_ups", "blockers", "awaited_signals", "wait_until"}), "waits", "Waits"),
     (frozenset({"parent"}), "children.joins", "Parent"),
     (frozenset({"checkpoints"}), "checkpoints", "Parts"),  # these two are last, because another round begins without
     (frozenset({"skipped_steps", "target"}), "branches", "Branch"),
@@ -70,7 +70,7 @@ def at_success(journal: Journal[Any], row: TaskRow) -> Sequence[Participant]:
     Raises ValueNotStorableError if the block has changed a feature's value to something that cannot be stored.
     """
     codes, asked = journal.claim.statements.codes, set(journal.additions)
-    if codes.done_from < codes.succeeded:  # it passes over branch steps, unless it has chosen one
+    if codes.skips_branches:  # unless the run has chosen one
         asked.add("target")
     if not asked and _NAMES.isdisjoint(row._row_state.stored):
         return ()
@@ -113,7 +113,7 @@ def guards_of_giving_up(journal: Journal[Any]) -> Sequence[Guard]:
 
 def check_decision(journal: Journal[Any], row: TaskRow) -> None:
     """Raise a TaskNotReadyError if the run has decided without a signal that its row has now."""
-    _imported("signals", "Awaits").of_success(journal, row)
+    _imported("waits", "Waits").of_success(journal, row)
 
 
 def after_last_failure(row: TaskRow, now: datetime, claim: Claim[Any] | None = None) -> Transition | None:

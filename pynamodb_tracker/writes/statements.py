@@ -85,8 +85,9 @@ class StepStatements(Generic[T]):
         if now is None:
             return
         tracker, code, due = self.model.tracker, transition.code or 0, transition.due
+        key = None if code in self._not_indexed else tracker.status_key(code, task_id, is_urgent=transition.is_urgent)
         moves: dict[str, Any] = {
-            "status_key": None if code in self._not_indexed else tracker.use_case.status_key(code, task_id),
+            "status_key": key,
             "due_time": now if due is None or due <= now else due,
             "update_time": now,
         }
@@ -119,6 +120,7 @@ class StepStatements(Generic[T]):
         code: int | None,
         payload: str | None,
         on_time: bool = False,
+        parked: bool = False,
     ) -> Transition:
         """Take a task that is runnable, or whose lock has expired: the first request of every run.
 
@@ -130,6 +132,7 @@ class StepStatements(Generic[T]):
             code: Take the task from exactly this state, as the first attempt of this step.
             payload: A fingerprint. The claim is refused if the step was first started with another one.
             on_time: Leave out the clock margin: the task must be due by this clock.
+            parked: The task still waits for something in that state. Then its wait ends now: the run does without it.
         """
         claim = Transition("claim" if code is None else "claim from", self.codes.in_progress, due=now + lock_for)
         claim.time, claim.guards = now, self._startable
@@ -150,9 +153,11 @@ class StepStatements(Generic[T]):
             "expire_time": None,
         }
         if code is not None:
-            claim.add(postpone_count=None, first_failure=None, awaited_signals=None)
+            claim.add(postpone_count=None, first_failure=None)
+            if parked:
+                claim.add(wait_until=now)
         if code == END:
-            claim.add(round=Same("lock"), **WAITS, **dict.fromkeys(sorted(OF_ROUND)))
+            claim.add(round=Same("lock"), signals=None, **dict.fromkeys(sorted(OF_ROUND)))
         if payload is not None:
             claim.add(when.same_payload(self.payload.attr_name))
             claim.changes = {self.payload.attr_name: (self.payload, {STRING: payload})}
@@ -188,16 +193,19 @@ class StepStatements(Generic[T]):
         save.seen, save.values, save.assigned = {"lock": token}, {"saves": number}, changes or {}
         return save
 
-    def reopen(self, token: str, row: T | None, *, kept: bool, entry: list[dict[str, Any]] | None) -> Transition:
+    def reopen(
+        self, token: str, row: T | None, *, kept: bool, entry: list[dict[str, Any]] | None, urgent: bool = False
+    ) -> Transition:
         """Give a task a fresh set of attempts. The next start may have another payload.
 
         Args:
             token: The new lock.
             row: The task. If it is None, it was not read: then the task must neither wait for others, nor repeat, nor
-                be in a group.
+                be in a group, and unless it gets `urgent`, it must not have been so.
             kept: Whether `keep` has removed the time to live of the overflow chunks. Without it, a task with a time to
                 live is refused.
             entry: An entry for `errors` that says who reopened the task.
+            urgent: Whether it gets urgent.
         """
         parked, rule = row is not None and is_parked(row), row is not None and row.repeat
         has_asked = row is not None and row.request_count is not None
@@ -214,6 +222,12 @@ class StepStatements(Generic[T]):
         # A failed or ignored task has errors, unless it was created so: then the second try succeeds.
         appended = None if entry is None else Appended(entry, is_first=row is not None or not shares_requests())
         reopen.due = waits_until(row) if parked and row is not None else None
+        if urgent:
+            reopen.is_urgent = True
+            reopen.add(urgent=True)
+        elif self.model.tracker.lane_codes:
+            reopen.is_urgent = row is not None and is_urgent(row)
+            reopen.add(when.urgent_seen(is_there=reopen.is_urgent))
         return self.reopened(reopen, token, kept=kept, entry=appended)
 
     def reopened(self, reopen: Transition, token: str, *, kept: bool, entry: Appended | None) -> Transition:
@@ -229,6 +243,14 @@ class StepStatements(Generic[T]):
         reopen.changes = {self.payload.attr_name: (self.payload, None)}
         reopen.returns_row = True
         return reopen
+
+    def hurry(self, token: str, row: T) -> Transition:
+        """Make a pending task urgent."""
+        code, key = self.codes.pending, self.model.tracker.status_key(self.codes.pending, row.task_id, is_urgent=True)
+        hurry = Transition("hurry", None, when.at(code), when.same_life(), when.later_token(), when.known_format())
+        hurry.add(seen={"seen_creation": row.creation}, urgent=True, status_key=key, lock=token)
+        hurry.returns_row = True
+        return hurry
 
     def unlock(self, row: T) -> Transition:
         """Release a task that another worker holds. The attempt counts, and its fence stays in `unfinished`.
@@ -267,6 +289,11 @@ def _waiting_as_seen(row: TaskRow | None) -> Sequence[Guard]:
 def is_parked(row: TaskRow) -> bool:
     """Return whether a task waits for others, for its turn, or for signals."""
     return not {"blockers", "awaited_signals"}.isdisjoint(row._row_state.stored)
+
+
+def is_urgent(row: TaskRow) -> bool:
+    """Return whether a task is urgent."""
+    return "urgent" in row._row_state.stored
 
 
 def waits_until(row: TaskRow) -> datetime | None:

@@ -52,14 +52,6 @@ class Same(NamedTuple):
     name: str
 
 
-class Added(NamedTuple):
-    """A number that the table adds to the row's present value, or to 0."""
-
-    number: int
-    after: int
-    """The expected sum, for the row in memory."""
-
-
 class NextFence(NamedTuple):
     """One more than the row has: the attempt, and the fence of a claim, which is also appended to `unfinished`."""
 
@@ -95,7 +87,7 @@ class Transition:
     # No dataclass: cold starts pay for building one.
     __slots__ = (
         *("name", "code", "time", "due", "expires", "guards", "seen", "values", "assigned", "changes"),
-        *("returns_row", "returns_row_before"),
+        *("is_urgent", "returns_row", "returns_row_before"),
     )
 
     def __init__(self, name: str, code: int | None, *guards: Guard, due: datetime | None = None) -> None:
@@ -110,6 +102,8 @@ class Transition:
         """The new due time; None for now."""
         self.expires = True
         """Whether a task that has ended gets a time to live, if the use case has one."""
+        self.is_urgent = False
+        """Whether the task is urgent, as the row says."""
         self.returns_row = False
         """Whether the response has the row after the write."""
         self.returns_row_before = False
@@ -189,9 +183,6 @@ class Transition:
                 slots[name] = []
             elif value is None or kind in _RENDERED:
                 shape.append(value)
-            elif kind is Added:
-                shape.append("added")
-                slots[f"added {name}"] = str(value.number)
             elif kind is Appended:
                 shape.append(value.is_first)
                 slots["entry"] = value.entry if value.is_first else value.entry[0][MAP]
@@ -236,7 +227,7 @@ class Transition:
             if value is None:
                 values[name] = None
                 gone.append(getattr(TaskRow, name).attr_name)
-            elif isinstance(value, Added | Constant):
+            elif isinstance(value, Constant):
                 values[name] = value.after
             elif not isinstance(value, tuple):
                 values[name] = value
@@ -253,9 +244,6 @@ def _action(name: str, attribute: Attribute[Any], value: Any) -> Action:
             action = attribute.set(value.after)
         case EmptyMap():
             action = attribute.set(attribute | {})
-        case Added():
-            number: Any = slot(attribute, f"added {name}")
-            action = attribute.set((attribute | 0) + number)
         case NextFence() if name == "unfinished":
             action = Path(attribute)[_PAST_THE_END].set(TaskRow.fence + 1)
         case NextFence():

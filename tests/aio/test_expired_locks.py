@@ -102,6 +102,7 @@ def test_a_run_that_lost_its_task_before_its_block_never_begins_it(clock: Stoppe
 def test_on_a_busy_loop_the_last_extension_does_not_leave_it(clock: StoppedClock, way: str) -> None:
     Order.create("o-1")
     calls, step = list[bool](), Order.confirm_payment
+    step._definition.pause()  # records the numbers of the steps, before updates are counted
 
     async def main() -> None:
         with through(AppTask, after("UpdateItem", busy(clock, calls))):
@@ -125,6 +126,7 @@ def test_a_function_that_a_thread_runs_waits_for_its_loop_before_the_check(
     clock: StoppedClock, monkeypatch: pytest.MonkeyPatch, way: str, *, failing: bool
 ) -> None:
     Order.create("o-1")
+    Order.confirm_payment._definition.pause()  # as above
     call, updates = LoopThread.call, list[str]()
 
     def late(loop: LoopThread, work: Any) -> Any:

@@ -1,6 +1,5 @@
 """A handler while its step is paused: the task is there, it is not claimed, and each trigger gets its result."""
 
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 from unittest import mock
@@ -21,11 +20,9 @@ HOUR = timedelta(hours=1)
 
 
 @pytest.fixture(autouse=True)
-def controlled(context: Context, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:  # noqa: ARG001 - there is a table
+def controlled(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ARG001 - there is a table
     monkeypatch.setattr(Order.use_case_id, "pausable", True)
     Order.confirm.pause(until=HOUR, reason="the bank is down", by="ada")
-    yield
-    watch._known.clear()
 
 
 def once(where: Any = "order_id", **options: Any) -> Any:
@@ -53,6 +50,18 @@ def test_the_task_is_created_but_not_run_and_the_trigger_gets_its_answer(trigger
             assert len(result["batchItemFailures"]) == (trigger != "sqs")
     task = Order.get_task("o-1")
     assert (task.state, task.fence, task.attempt) == (Order.confirm.pending, 0, 0)
+
+
+def test_by_default_a_schedule_asks_for_pauses_and_a_handler_does_not(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Order.use_case_id, "pausable", None)
+    Order.create_many(["o-1", "o-2"])
+    with recorded(ShopTask) as requests:
+        once()(sqs(bare("o-1")), context)
+    assert "GetItem" not in requests.operations
+    assert Order.get_task("o-1").state == Order.ship.pending
+    assert retry_handler(Order.confirm, lambda _: None)({}, context)["paused"]
 
 
 def test_after_the_pause_a_schedule_runs_what_came_meanwhile(context: Context, clock: StoppedClock) -> None:

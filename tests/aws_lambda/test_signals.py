@@ -31,7 +31,9 @@ def test_a_request_wakes_the_task_once_and_is_done_as_often_as_it_is_repeated(co
 
     hows = [code_and_body(webhook(http_api(EVENT), context)) for _ in range(2)]
 
-    assert hows == [(200, {"task_id": "o-1", "effect": "resumed"}), (200, {"task_id": "o-1", "effect": "stored"})]
+    assert hows == [
+        (200, {"task_id": "o-1", "effect": effect, "will_be_read": True}) for effect in ("resumed", "stored")
+    ]
     paid = Order.get_task("o-1").paid
     assert paid
     assert (paid.value, paid.by, paid.key) == ("42.50", "stripe", "evt-1")
@@ -47,10 +49,11 @@ def test_an_answer_that_does_not_count_is_logged_and_done_unless_it_is_to_be_a_c
     else:
         Order.paid.send("o-1", "1.00")
 
-    assert code_and_body(webhook(http_api(EVENT), context)) == (200, {"task_id": "o-1", "effect": "other"})
+    other = {"task_id": "o-1", "effect": "other", "will_be_read": False}
+    assert code_and_body(webhook(http_api(EVENT), context)) == (200, other)
     assert [(record.levelno, record.outcome) for record in caplog.records] == [(logging.WARNING, "mismatch")]  # type: ignore[attr-defined]
     conflict: dict[str, Any] = {"task_id": "body.order", "value": "body.amount", "other": "conflict"}
-    refused = (409, {"task_id": "o-1", "error": "mismatch"})
+    refused = (409, {**other, "error": "mismatch"})
     assert code_and_body(handles_signal(Order.paid, **conflict)(http_api(EVENT), context)) == refused
     in_queue = handles_signal(Order.paid, task_id="order", value="amount", other="conflict")
     assert (names(from_queue(sqs(EVENT), context)), names(in_queue(sqs(EVENT), context))) == ([], ["m-1"])

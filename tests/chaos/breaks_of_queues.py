@@ -150,6 +150,11 @@ def another_answer(story: Story) -> None:
     told(story.history, "counted", "bill/b", name="paid", value="y")
 
 
+def paid_twice(story: Story) -> None:
+    for key in "ab":
+        told(story.history, "counted", "bill/b", name="paid", value="x", key=key)
+
+
 def signal_of_nobody(story: Story) -> None:
     told(story.history, "send", "bill/b", name="approved", value="x")
     change_queue(story.final, "bill/b", signals={"paid": "x", "approved": "y"})
@@ -221,6 +226,7 @@ BREAKS = {
     "what is cancelled stays so": (begun_though_cancelled,),
     "parts come with their report": (part_missing, part_without_a_split),
     "first signals count": (another_answer, signal_of_nobody, answer_lost),
+    "one event counts": (paid_twice,),
     "decisions know all signals": (cancelled_though_paid,),
     "bills wait for their signals": (settled_too_early, still_awaited),
     "counters are exact": (counter_left, parent_left),

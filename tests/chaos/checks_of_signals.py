@@ -29,6 +29,17 @@ def first_signals_count(history: History, final: Final) -> Iterator[str]:
             yield f"{named} has the signal {name} {value}, which nobody sent"
 
 
+def one_event_counts(history: History, _: Final) -> Iterator[str]:
+    """Expect that at most one key of a signal counts, however often it is sent, although two have the same value."""
+    keys = defaultdict[ReceivedSignal, set[str]](set)
+    for event in history.of_queues("counted"):
+        if "key" in event.facts:
+            keys[event.task, event.facts["name"]].add(event.facts["key"])
+    yield from (
+        f"{named}: several {name} count: {sorted(each)}" for (named, name), each in keys.items() if len(each) > 1
+    )
+
+
 def _known(history: History) -> dict[ReceivedSignal, set[str]]:
     """Return by signal what senders were told that counts, and what blocks have seen."""
     known = defaultdict[ReceivedSignal, set[str]](set)
@@ -60,4 +71,4 @@ def bills_wait_for_their_signals(history: History, final: Final) -> Iterator[str
             yield f"{named} has ended, and awaits {row.facts['awaits']}"
 
 
-CHECKS = (first_signals_count, decisions_know_all_signals, bills_wait_for_their_signals)
+CHECKS = (first_signals_count, one_event_counts, decisions_know_all_signals, bills_wait_for_their_signals)

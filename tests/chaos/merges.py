@@ -10,6 +10,7 @@ from pynamodb.exceptions import UpdateError
 from tests.chaos.attempts import Attempt, report_crash
 from tests.chaos.events import Log
 from tests.chaos.interrupts import Interrupts
+from tests.chaos.pipeline import URGENT
 
 DOUBT = "it may have been merged"
 """What the library notes on an error after which nobody knows whether a request was merged."""
@@ -34,7 +35,8 @@ def ask(log: Log, number: int, index: Any, key: str, draw: random.Random) -> Non
     later = due is not None and draw.random() < 0.3
     log.tell("ask", f"index/{key}", number, ask=name)
     try:
-        merged = index.create_or_merge(key, asks=[name], merge=union, due_time=due, debounce=later)
+        urgent = draw.random() < URGENT
+        merged = index.create_or_merge(key, asks=[name], merge=union, due_time=due, debounce=later, urgent=urgent)
     except UpdateError as error:
         if not any(DOUBT in note for note in getattr(error, "__notes__", ())):
             report_crash(log, error, f"index/{key}", number)

@@ -11,6 +11,8 @@ from tests.chaos.settings import Settings
 from tests.chaos.slots import SCALE
 
 USE_CASE = "parcel"
+URGENT = 0.3
+"""The part of reopened and merged tasks that get urgent."""
 AGAIN = timedelta(seconds=0.2)
 END = 1000
 
@@ -42,6 +44,11 @@ IGNORED = {step.ignored: step for step in STEPS}
 def is_diverted(task_id: str) -> bool:
     """Return whether the first step of a task leads to the branch step."""
     return int(task_id.rpartition("-")[2]) % 7 == 5
+
+
+def is_urgent(task_id: str) -> bool:
+    """Return whether a task is urgent from the beginning."""
+    return int(task_id.rpartition("-")[2]) % 5 == 3
 
 
 def is_fatal(task_id: str) -> bool:
@@ -83,7 +90,7 @@ def parcels(endpoint: str, settings: Settings) -> Any:
     limits = {step.name: step.max_attempts for step in STEPS}
 
     class Parcel(Table):
-        use_case_id = UseCase(USE_CASE, status_shards=2, pausable=True)
+        use_case_id = UseCase(USE_CASE, status_shards=2, pausable=True, urgent=True)
 
         collect = Step(10, max_attempts=limits["collect"], lock_for=lock_for)
         weigh = Step(

@@ -10,7 +10,9 @@ from tests.chaos import follow_ups, groups, joins, merges, schedule, signals
 from tests.chaos.attempts import Attempt, report_crash
 from tests.chaos.events import Log
 from tests.chaos.interrupts import Interrupts
+from tests.chaos.pipeline import URGENT
 from tests.chaos.queues import Queues, queues_beside
+from tests.chaos.records import is_in_its_shard
 from tests.chaos.script import Deed, Script, healthy, script
 from tests.chaos.settings import Settings
 
@@ -90,13 +92,14 @@ class QueueMoves:
         return self._create(self.queues.report, number)
 
     def _enter(self, number: int, draw: random.Random) -> bool:
-        return self._create(self.queues.member, number, group=groups.group_now(draw))
+        return self._create(self.queues.member, number, group=groups.group_now(draw), urgent=draw.random() < URGENT)
 
     def _bill(self, number: int, _: random.Random) -> bool:
         if number == FIRST_BILL and self.log.worker in FIRST:  # `begin` has created it
             return False
         task_id = f"{self.log.worker}-{number // 10}"
-        return self._create(self.queues.bill, number, **signals.create_options(self.queues.bill, task_id))
+        options = signals.create_options(self.queues.bill, task_id)
+        return self._create(self.queues.bill, number, urgent=number % 3 == 0, **options)
 
     def _answer(self, number: int, draw: random.Random) -> bool:
         return signals.send_any(self.log, number, self.queues.bill, draw)
@@ -118,7 +121,11 @@ class QueueMoves:
         for step in draw.sample(self.queues.steps, LOOKS):
             if self.due:
                 break
-            found = [task.task_id for task in step.due(limit=LOOKED_AT, with_data=False)]
+            due = list(step.due(limit=LOOKED_AT, with_data=False))
+            for task in due:
+                if not is_in_its_shard(task):
+                    self.log.tell("torn", f"{task.use_case_id}/{task.task_id}", number)
+            found = [task.task_id for task in due]
             self.due = [(step, task_id) for task_id in draw.sample(found, min(KEPT, len(found)))]
         if not self.due:
             return False
@@ -169,7 +176,8 @@ class QueueMoves:
         try:
             match what:
                 case "reopen":
-                    step.reopen(task_id)
+                    can_be_urgent = step.model.tracker.use_case.urgent
+                    step.reopen(task_id, urgent=can_be_urgent and draw.random() < URGENT)
                 case "delete":
                     step.model.delete_task(task_id)
                 case _:

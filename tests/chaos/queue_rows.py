@@ -52,4 +52,6 @@ def queue_row(queues: Queues, item: dict[str, Any], entry: Entry) -> QueueRow:
         "again": _asks(again),
         "made_by": int(item["made_by"]["N"]) if "made_by" in item else None,
     }
-    return QueueRow(entry, code, use_case.tracker.use_case.status_key(code, task_id), marks(task), facts)
+    return QueueRow(
+        entry, code, use_case.tracker.status_key(code, task_id, is_urgent=bool(task.urgent)), marks(task), facts
+    )

@@ -58,7 +58,7 @@ def queues_beside(parcel: Any, settings: Settings) -> Queues:
     common: dict[str, Any] = {"max_attempts": MOST_ATTEMPTS, "lock_for": lock_for}
 
     class Index(table):  # type: ignore[misc]  # a class of this run
-        use_case_id = UseCase("index")
+        use_case_id = UseCase("index", urgent=True)
         gather = Step(10, **common)
         write = Step(20, **common)
 
@@ -89,7 +89,7 @@ def queues_beside(parcel: Any, settings: Settings) -> Queues:
         ship = Step(20, **common, when_ignored=alert)
 
     class Report(table):  # type: ignore[misc]  # as above
-        use_case_id = UseCase("report")
+        use_case_id = UseCase("report", urgent=True)
         split = Step(10, **common)
         collect = Step(20, **common)
 
@@ -100,12 +100,12 @@ def queues_beside(parcel: Any, settings: Settings) -> Queues:
         page = UnicodeAttribute(null=True)
 
     class Member(table):  # type: ignore[misc]  # as above
-        use_case_id = UseCase("member")
+        use_case_id = UseCase("member", urgent=True)
         load = Step(10, **common)
         drive = Step(20, **common)
 
     class Bill(table):  # type: ignore[misc]  # as above
-        use_case_id = UseCase("bill")
+        use_case_id = UseCase("bill", urgent=True)
         issue = Step(10, **common)
         settle = Step(20, **common)
 

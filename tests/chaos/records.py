@@ -29,6 +29,12 @@ def is_whole(task: Any) -> bool:
     return same_text and task.note == _note(fence, number)
 
 
+def is_in_its_shard(task: Any) -> bool:
+    """Return whether the index key of a task that waits is the one that its status and `urgent` say."""
+    key = task.tracker.status_key(task.status, task.task_id, is_urgent=bool(task.urgent))
+    return bool(key == task.status_key)
+
+
 def _note(fence: int, number: int) -> str:
     return f"{fence}.{number}"
 

@@ -22,7 +22,7 @@ from tests.chaos.merges import ask
 from tests.chaos.nemesis import Nemesis
 from tests.chaos.outcomes import outcome
 from tests.chaos.people import pause, release_all_of
-from tests.chaos.pipeline import close, parcels
+from tests.chaos.pipeline import close, is_urgent, parcels
 from tests.chaos.queues import Queues, queues_beside
 from tests.chaos.runs import History
 from tests.chaos.settings import Settings
@@ -189,7 +189,7 @@ def _person(wire: Wire, settings: Settings, folder: Path) -> Iterator[Callable[[
 def _create(order: Any, log: Log, task_id: str) -> None:
     log.tell("create", task_id)
     try:
-        order.create(task_id)
+        order.create(task_id, urgent=is_urgent(task_id))
     except TaskAlreadyExistsError:
         pass  # the network repeated the request, which the SDK does not know, and this is the second answer
     except Exception as error:  # noqa: BLE001 - whatever it is: the checker knows what should not have left

@@ -50,13 +50,14 @@ def run(attempt: Attempt, task_id: str, interrupts: Interrupts) -> None:
     attempt.run(task_id, work, interrupts)
 
 
-def send(log: Log, number: int, signal: Any, task_id: str) -> None:
-    """Send a signal that nobody else sends, and tell what became of it."""
+def send(log: Log, number: int, signal: Any, task_id: str, event: int = 0) -> None:
+    """Send a signal that nobody else sends, for one of its events, and tell what became of it."""
     named, value = f"bill/{task_id}", f"{log.worker}/{number}"
     facts: dict[str, Any] = {"name": signal.name, "value": value}
+    key = f"{value}/{event}"
     log.tell("send", named, number, **facts)
     try:
-        sent = signal.send(task_id, value, by=log.worker)
+        sent = signal.send(task_id, value, by=log.worker, key=key)
     except SignalAlreadyReceivedError as error:
         log.tell("counted", named, number, **facts | {"value": error.signal.value})
     except TaskNotStartableError:
@@ -64,11 +65,12 @@ def send(log: Log, number: int, signal: Any, task_id: str) -> None:
     except Exception as error:  # noqa: BLE001 - whatever it is: the checker knows what should not have left
         report_crash(log, error, named, number)
     else:
-        log.tell("counted", named, number, **facts, effect=sent.effect)
+        if sent.will_be_read:
+            log.tell("counted", named, number, **facts, effect=sent.effect, key=key)
 
 
 def send_any(log: Log, number: int, bill: Any, draw: random.Random) -> bool:
-    """ReceivedSignal a bill in any state; some senders send twice."""
+    """Signal a bill in any state; some senders send twice, for one event or for two."""
     steps = (bill.issue, bill.settle)
     states = [state for step in steps for state in (step.pending, step.in_progress, step.failed, step.ignored)]
     often = [
@@ -81,13 +83,13 @@ def send_any(log: Log, number: int, bill: Any, draw: random.Random) -> bool:
     if not found:
         return False
     task_id, name = draw.choice(found), draw.choice(ANSWERS)
-    for _ in range(draw.choice((1, 1, 2))):
-        send(log, number, getattr(bill, name), task_id)
+    for event in draw.choice(((0,), (0,), (0, 0), (0, 1))):
+        send(log, number, getattr(bill, name), task_id, event)
     return True
 
 
 def send_missing(log: Log, number: int, bill: Any) -> bool:
-    """ReceivedSignal what a bill waits for, so that none waits for ever."""
+    """Signal what a bill waits for, so that none waits for ever."""
     for step in (bill.issue, bill.settle):
         for task in step.pending.query(limit=MOST, with_data=False):
             for name in sorted(task.awaited_signals or ()):

@@ -74,7 +74,7 @@ def _row(order: Any, item: dict[str, Any]) -> Row:
         unfinished=[int(fence["N"]) for fence in item["unfinished"]["L"]],
         create_time=item["create_time"]["S"],
         update_time=item["update_time"]["S"],
-        status_key=order.tracker.use_case.status_key(int(item["status"]["N"]), task_id),
+        status_key=order.tracker.status_key(int(item["status"]["N"]), task_id, is_urgent="urgent" in item),
         records=found,
         whole=whole,
         skipped_steps=[int(number["N"]) for number in item.get("skipped_steps", {"L": ()})["L"]],

@@ -29,9 +29,9 @@ from tests.chaos.interrupts import Interrupts
 from tests.chaos.ledger import Ledger
 from tests.chaos.outcomes import is_of_the_network
 from tests.chaos.people import cancel, release
-from tests.chaos.pipeline import OFTEN, parcels
+from tests.chaos.pipeline import OFTEN, URGENT, parcels
 from tests.chaos.queue_moves import QueueMoves
-from tests.chaos.records import is_whole
+from tests.chaos.records import is_in_its_shard, is_whole
 from tests.chaos.script import fated, healthy, script
 from tests.chaos.settings import Settings
 from tests.chaos.slots import telling_slots
@@ -141,7 +141,7 @@ class Worker:
             return [task.task_id for task in step.due(limit=LOOKED_AT * 8, with_data=False)]
         found = list(step.due(limit=LOOKED_AT))
         for task in found:
-            if not is_whole(task):
+            if not (is_whole(task) and is_in_its_shard(task)):
                 self.log.tell("torn", task.task_id)
         return [task.task_id for task in found]
 
@@ -158,7 +158,7 @@ class Worker:
             if given_up:
                 task_id = draw.choice(given_up)
                 self.log.tell("reopen", task_id, number, step=step.name)
-                step.reopen(task_id)
+                step.reopen(task_id, urgent=draw.random() < URGENT)
         elif self.met:
             task_id = draw.choice(self.met)
             if draw.random() < CANCELS:

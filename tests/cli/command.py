@@ -1,5 +1,6 @@
 """Runs a command in this process: as typer's tests do, or on streams of a test's own."""
 
+import functools
 import io
 import json
 import os
@@ -10,11 +11,17 @@ from inspect import signature
 from typing import Any, TextIO
 from unittest import mock
 
+import typer.main
+import typer.testing
 from typer.testing import CliRunner
 
 from pynamodb_tracker.cli import app
 
 APP = "tests.cli.shop:Order"
+
+typer.main.get_command = functools.cache(typer.main.get_command)
+vars(typer.testing)["_get_command"] = typer.main.get_command
+"""Builds the tree of commands and options once per process, because that takes as long as many a command."""
 
 
 @dataclass(frozen=True)

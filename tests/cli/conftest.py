@@ -1,13 +1,10 @@
 """The tables of the shop, in memory, and a clock that stands still."""
 
-import functools
 import signal
 from collections.abc import Iterator
 from unittest import mock
 
 import pytest
-import typer.main
-import typer.testing
 
 from pynamodb_tracker.testing.tables import OneAtATime
 from tests.cli.shop import BoundTask, OtherTask, StoreTask
@@ -23,13 +20,6 @@ def hangup() -> Iterator[None]:
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)
-
-
-@pytest.fixture(scope="package", autouse=True)
-def commands() -> Iterator[None]:
-    """Build the tree of commands and options once, which takes typer as long as many a command does."""
-    with mock.patch.object(typer.testing, "_get_command", functools.cache(typer.main.get_command)):
-        yield
 
 
 @pytest.fixture(scope="package", autouse=True)

@@ -55,7 +55,7 @@ class Order(StoreTask):
 
 
 class Invoice(StoreTask):
-    use_case_id = UseCase("invoice")
+    use_case_id = UseCase("invoice", urgent=True)
 
     send = Step(10)
 

@@ -1,22 +1,15 @@
 """`pause`, `resume` and `steps`, and what `status` and `run` say of a pause."""
 
 import re
-from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
 
-from pynamodb_tracker.control import watch
+from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import read, run
 from tests.cli.shop import Order
 
 pytestmark = pytest.mark.usefixtures("store")
-
-
-@pytest.fixture(autouse=True)
-def controlled(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(Order.use_case_id, "pausable", True)
-    yield
-    watch._known.clear()
 
 
 def test_a_pause_is_shown_and_holds_runs_of_what_is_due_until_it_is_resumed() -> None:
@@ -24,7 +17,7 @@ def test_a_pause_is_shown_and_holds_runs_of_what_is_due_until_it_is_resumed() ->
     ended = run("pause", "pay", "--until", "1h", "--reason", "the bank is down", "--by", "ada")
     assert ended.code == 0
     assert re.fullmatch(r"pay is paused until \S+ \S+ UTC, by ada: the bank is down", ended.lines[0])
-    assert "a worker or a schedule has to run pay as well" in ended.err
+    assert "handlers still start pay, because Order has no pausable=True: disable their event source" in ended.err
     assert run("status").lines[1] == ended.lines[0]
     assert re.search(
         r"next +may start now, but its step is paused\n +paused +pay is paused until", run("show", "o-1").out
@@ -72,9 +65,11 @@ def test_its_help_says_what_a_pause_does_not_stop() -> None:
     assert "Running tasks continue, and tasks given by id run anyway." in " ".join(run("pause", "--help").out.split())
 
 
-def test_a_pause_without_an_end_is_written_out() -> None:
+def test_a_pause_without_an_end_is_written_out(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run("pause", "pay", "--until", "1h", "--reason", " ").code == 2
-    assert run("pause", "Order.pay", "--until", "resumed", "--reason", "x").code == 0
+    monkeypatch.setattr(Order.use_case_id, "pausable", True)
+    ended = run("pause", "Order.pay", "--until", "resumed", "--reason", "x")
+    assert (ended.code, "a worker or a schedule has to run pay as well" in ended.err) == (0, True)
     assert Order.pauses()[0].until is None
 
 
@@ -91,3 +86,56 @@ def test_the_numbers_are_shown_and_accepted_by_a_person() -> None:
         assert run("steps", "--accept").code == 0
     assert before == {"pay": 10, "ship": 20}
     assert run("steps").code == 1
+
+
+def test_a_step_is_required_and_what_had_passed_it_is_listed(stopped_clock: StoppedClock) -> None:
+    Order.create_many({"task_id": f"o-{each}", "state": getattr(Order.ship, each)} for each in ("failed", "ignored"))
+    Order.create("o-ended", state=Order.ship.succeeded)
+    Order.create_many(["o-waits", "o-passes", "o-paid"])
+    Order.pay.run("o-waits", lambda ctx: ctx.wait_for(Order.paid))
+
+    ended = run("steps", "require", "order", "15", "--by", "ada")
+    assert (ended.code, "list what has passed it, with steps passed order 15" in ended.out) == (0, True)
+    assert "single runs still pass over it, because Order has no pausable=True" in ended.err
+    Order.pay.run("o-passes", print)
+    assert "programs may pass over it: list the tasks again then" in run("steps", "passed", "Order", "15").err
+    stopped_clock.advance(timedelta(seconds=8))
+    Order.create("o-new")
+    assert sorted(Order.pay.run_all(print).succeeded) == ["o-new", "o-paid"]
+
+    passed = ["o-failed", "o-ignored", "o-passes", "o-waits"]
+    listed = run("steps", "passed", "order", "15", of="tests.cli.shop:StoreTask")
+    assert (listed.code, listed.err, sorted(line.split()[0] for line in listed.lines[1:])) == (0, "", passed)
+    assert [line.split()[-1] for line in listed.lines if "o-waits" in line] == ["paid"]
+    assert sorted(each["task_id"] for each in read("steps", "passed", "order", "15")) == passed
+    Order.ship.reopen("o-failed")
+    assert "1 task changed after that, and may have run Step(15)" in run("steps", "passed", "order", "15").err
+
+    line = "Step(15) is required by ada, but no program that declares it has run yet: tasks wait there"
+    numbers = run("steps")
+    assert (numbers.lines[2].split(), numbers.err) == (["15", "by", "ada"], f"{line}\n")
+    assert line in run("status").lines
+    assert line in run("top").lines
+    assert read("status")["use_cases"][0]["required"] == [line]
+    assert run("steps", "require", "order", "15", "--remove").out == "Step(15) of Order is no longer required\n"
+    assert "is not required: write steps require order 15" in run("steps", "passed", "order", "15").err
+    assert "required" not in run("steps").out + run("status").out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["require", "order"], "write steps require USE_CASE NUMBER, or steps passed USE_CASE NUMBER"),
+        (["require", "order", "fraud"], "write steps require USE_CASE NUMBER"),
+        (["need", "order", "15"], "write steps require USE_CASE NUMBER"),
+        (["require", "parcel", "15"], "has no use case 'parcel'"),
+        (["require", "order", "22"], "22 is not a step: Order.ship = Step(20) uses that number"),
+        (["passed", "order", "15", "--remove"], "--remove belongs to steps require"),
+        (["require", "order", "15", "--json"], "--json belongs to steps passed"),
+        (["require", "order", "15", "--accept"], "--accept belongs to steps alone"),
+        (["passed", "order", "15"], "Step(15) of Order is not required: write steps require order 15"),
+    ],
+)
+def test_a_wrong_requirement_is_one_line(words: list[str], message: str) -> None:
+    ended = run("steps", *words, of="tests.cli.shop:StoreTask")
+    assert (ended.code, ended.out, ended.err.count("\n"), message in ended.err) == (2, "", 1, True)

@@ -12,7 +12,7 @@ import typer
 from pynamodb_tracker import BoundStep, Repeat, TaskNotFoundError
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import read, run
-from tests.cli.shop import Order
+from tests.cli.shop import Invoice, Order
 from tests.support.rows import park
 
 pytestmark = pytest.mark.usefixtures("store")
@@ -153,6 +153,30 @@ def test_a_reopened_task_forgets_its_parts_only_if_asked_for() -> None:
             Order.pay.run("o-1", charge)
         assert run("reopen", "o-1", *options).code == 0
         assert (Order.get_task("o-1").checkpoints is not None) == kept
+
+
+def test_tasks_are_created_reopened_shown_and_transferred_as_urgent() -> None:
+    of = ("--use-case", "invoice")
+    assert run("create", "i-1", "--urgent", *of).code == 0
+    assert run("create", "i-2", "state=send.failed", *of).out == "i-2: send.failed\n"
+    assert run("create", "i-3", "urgent=no", *of).code == 0
+    assert run("reopen", "i-2", "--urgent", *of).out == "i-2: send.pending\n"
+    assert "urgent workers take it before other tasks" in " ".join(run("show", "i-2", *of).out.split())
+    exported = run("export", *of).out
+    Invoice.delete_use_case()
+    assert run("load", "-", *of, text=exported).code == 0
+    assert {task.task_id: task.urgent for task in Invoice.send.pending.query()} == {
+        "i-1": True,
+        "i-2": True,
+        "i-3": None,
+    }
+
+
+@pytest.mark.parametrize("words", [("create", "o-1", "--urgent"), ("reopen", "o-1", "--urgent")])
+def test_a_use_case_that_has_no_urgent_tasks_says_how_to_declare_them(words: tuple[str, ...]) -> None:
+    ended, declared = run(*words), "use_case_id = UseCase('order', urgent=True)"
+    told = f"no Order can be urgent: write {declared}, and deploy that to all programs first"
+    assert (ended.code, " ".join(ended.err.split())) == (2, told)
 
 
 def test_tasks_are_cancelled_wherever_they_are() -> None:

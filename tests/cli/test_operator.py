@@ -47,7 +47,8 @@ def test_the_first_with_an_error_are_reopened_so_many_a_minute(store: StoppedClo
     fail_at_ship(*(f"new-{number}" for number in range(7)), "old-1")
     store.advance(timedelta(minutes=1))
     chosen = ("ship", "--error-contains", "http 503", "--limit", "5")
-    assert len(run("reopen", *chosen, "--dry-run").lines) == 5
+    dry = run("reopen", *chosen, "--dry-run")
+    assert (len(dry.lines), dry.err) == (5, "dry run: 5 tasks would be changed\n")
     assert Order.ship.failed.count() == 8
     ended = run("reopen", *chosen, "--rate", "50/m")
     assert (ended.code, len(ended.lines)) == (0, 5)
@@ -60,18 +61,37 @@ def test_the_first_with_an_error_are_reopened_so_many_a_minute(store: StoppedClo
         assert run("reopen", *wrong).code == 2
 
 
-@pytest.mark.usefixtures("store")
-def test_what_is_in_a_group_keeps_to_its_own_time_when_it_is_reopened() -> None:
-    Order.create("o-1", state=Order.ship.pending, group="g")
-    Order.ship.ignore("o-1", reason="lost")
-    before = Order.get_task("o-1")
-    run("reopen", "ship.ignored", "--limit", "2", "--rate", "4/h")
-    assert Order.get_task("o-1").due_time == before.update_time
+@pytest.mark.parametrize("named", [("ship.ignored", "--limit", "9"), ("ship", "-"), ("ship", "3", "1", "2")])
+def test_tasks_of_a_group_keep_their_order_and_become_due_at_the_rate(
+    store: StoppedClock, named: tuple[str, ...]
+) -> None:
+    for task_id in "123":
+        Order.create(task_id, state=Order.ship.pending, group="g")
+    for task_id in "312":
+        Order.ship.ignore(task_id, reason="lost")
+    store.advance(timedelta(hours=1))
+    ended = run("reopen", *named, "--rate", "4/h", text="3\n1\n2\n")
+    assert ended.lines[0] == "1: ship.pending"
+    group, found = Order.group("g"), [Order.get_task(task_id) for task_id in "123"]
+    assert [group.turn, *group.waiting()] == [*"123"]
+    times = [(task.turn_due_time or task.due_time) - store.now() for task in found]
+    assert times == [timedelta(minutes=minutes) for minutes in (0, 15, 30)]
+
+
+def test_the_dry_run_of_a_rate_says_how_many_are_due_at_once(store: StoppedClock) -> None:
+    for number in range(4):
+        Order.create(f"new-{number}", state=Order.pay.ignored)
+    Order.create("daily", repeat=Repeat.every(timedelta(days=1)))
+    Order.pay.ignore("daily", reason="lost")
+    store.advance(timedelta(minutes=1))
+    ended = run("reopen", "pay", "--rate", "50/m", "--dry-run")
+    assert len(ended.lines) == Order.pay.ignored.count() == 5
+    assert ended.err == "dry run: 5 tasks would be reopened, at most 2 of them due at once\n"
 
 
 @pytest.mark.usefixtures("store")
 def test_a_rate_follows_the_order_of_the_tasks_whichever_thread_is_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    def backwards(change: Callable[[object], None], items: Iterable[object], _: int) -> None:
+    def backwards(change: Callable[[object], None], items: Iterable[object], *_: object) -> None:
         for item in reversed(list(items)):
             change(item)
 
@@ -85,12 +105,11 @@ def test_a_rate_follows_the_order_of_the_tasks_whichever_thread_is_first(monkeyp
 
 def test_how_many_are_due_at_once_in_spite_of_a_rate_is_said(store: StoppedClock) -> None:
     fail_at_ship("new-1", "new-2")
-    Order.create("grouped", state=Order.ship.pending, group="g")
+    Order.create("waiting", state=Order.ship.pending)
     store.advance(timedelta(minutes=1))
-    Order.ship.ignore("grouped", reason="lost")
-    ended = run("reopen", "ship", "new-1", "grouped", "new-2", "--rate", "50/m")
-    assert ended.lines == ["new-1: ship.pending", "grouped: ship.pending", "new-2: ship.pending, due in 2s"]
-    assert ended.err == "1 task is due at once: repeating, with the turn of a group, or pending already\n"
+    ended = run("reopen", "ship", "new-1", "waiting", "new-2", "--rate", "50/m")
+    assert ended.lines == ["new-1: ship.pending", "waiting: ship.pending, as before", "new-2: ship.pending, due in 2s"]
+    assert ended.err == "1 task is due at once: repeating, or pending already\n"
     assert run("reopen", "ship", "new-1", "--rate", "50/m").err == ""
 
 
@@ -103,18 +122,18 @@ def test_a_step_is_taken_with_its_use_case() -> None:
     assert run("reopen", "order.ship", "new-2").lines == ["new-2: ship.pending"]
 
 
-def test_top_folds_only_its_last_columns_in_a_narrow_terminal(
+def test_top_folds_only_its_last_column_in_a_narrow_terminal(
     store: StoppedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fail_at_ship("new-1")
     Order.create("o-1", state=Order.ship.pending)
     die(Order.ship, Order.create("o-2", state=Order.ship.pending).task_id)
     store.advance(timedelta(hours=3))
-    monkeypatch.setattr("pynamodb_tracker.cli.commands.live._keys", lambda: nullcontext(lambda _: True))
+    monkeypatch.setattr("pynamodb_tracker.cli.commands.live._keys", lambda: nullcontext(lambda _: b"q"))
     run_on("top", stdout=(screen := Screen()), TERM="xterm", COLUMNS="66")
     shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.text)
-    assert re.search(r"^step  pending  in progress  failed  gave up  due for +locks", shown, re.MULTILINE)
-    assert re.search(r"ship +1 +1 +1 +0  pending 3h,  expired *\s+failed 3h +2h", shown)
+    assert re.search(r"^step  pending  running  failed  gave up  due for", shown, re.MULTILINE)
+    assert re.search(r"ship +1 +1 +1 +0  pending 3h, failed 3h, a *\s+lock expired 2h 45m ago", shown)
 
 
 def test_what_a_host_does_is_one_command(store: StoppedClock) -> None:
@@ -130,7 +149,7 @@ def test_what_a_host_does_is_one_command(store: StoppedClock) -> None:
     [found] = read("workers", "web-3", of=TABLE)
     assert (found["tasks"], found["expired"], found["steps"]) == (2, 1, {"invoice.send": 1, "order.ship": 1})
     status = run("status", of=TABLE)
-    assert "a lock of send expired 1m ago: stuck names its tasks" in status.out
+    assert "send: a lock expired 1m ago: stuck lists them" in status.out
     assert "send" in run("stuck", of=TABLE).out
     assert run("workers", "web-4", of=TABLE).out == "no task is in progress at web-4\n"
 
@@ -176,20 +195,21 @@ def test_whether_it_keeps_up_is_one_command(store: StoppedClock) -> None:
     assert read("status")["use_cases"][0]["due_for"]["pay.pending"] == 3 * 3600
 
 
-@pytest.mark.usefixtures("store")
-def test_top_is_live_at_a_terminal_until_q(monkeypatch: pytest.MonkeyPatch) -> None:
-    Order.create("o-1")
-    looks: list[float] = []
-
-    def is_quit(seconds: float) -> bool:
-        looks.append(seconds)
-        return len(looks) == 2
-
-    monkeypatch.setattr("pynamodb_tracker.cli.commands.live._keys", lambda: nullcontext(is_quit))
-    screen = Screen()
-    assert run_on("top", "--every", "3s", stdout=screen, TERM="xterm", of=TABLE) == (0, "")
-    assert looks == [3, 3]
-    assert "pay" in screen.text
+def test_top_shows_the_worst_first_and_what_has_no_room_by_a_key_until_q(
+    store: StoppedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail_at_ship("new-1", "new-2")
+    store.advance(timedelta(minutes=1))
+    fail_at_ship("old-3")
+    keys = [b"\x1b[B", b"x", b"q"]
+    monkeypatch.setattr("pynamodb_tracker.cli.commands.live._keys", lambda: nullcontext(lambda _: keys.pop(0)))
+    run_on("top", "--every", "1h", stdout=(screen := Screen()), TERM="xterm", LINES="8", of=TABLE)
+    first, second, *_ = (each for each in screen.text.split("more use case") if each)
+    assert (keys, "1 " in first[-3:]) == ([], True)
+    assert "Order" in second.partition("send")[0]
+    assert second.index("HTTP 503") < second.index("no such street")
+    assert "↓" in second
+    assert "↑" in screen.text
 
 
 @pytest.mark.usefixtures("store")

@@ -91,13 +91,33 @@ def test_ignored_ones_are_taken_with_a_fresh_set_of_attempts_when_asked_for(stor
     assert Order.get_task("spent").attempt == 1
 
 
-def test_an_ignored_task_whose_turn_in_a_group_has_passed_is_refused_and_not_taken(store: StoppedClock) -> None:
-    Order.create("o-1", state=Order.ship.pending, group="c-7")
-    Order.ship.ignore("o-1", reason="lost")
+@pytest.mark.parametrize(
+    ("step", "words", "lines", "left"),
+    [
+        ("ship", (), ["ship: 7 succeeded"], []),
+        ("ship", ("--limit", "5"), ["ship: 5 succeeded"], ["3-a", "3-b"]),
+        ("pay", (), ["4 tasks reopened; they wait for their turns", "pay: 3 succeeded"], []),
+        ("pay", ("--limit", "1"), ["pay: 1 succeeded"], ["1-a", "1-b", "2-a", "2-b", "3-a", "3-b"]),
+    ],
+)
+def test_ignored_tasks_of_groups_enter_them_again_and_run_in_their_order(
+    store: StoppedClock, step: str, words: tuple[str, ...], lines: list[str], left: list[str]
+) -> None:
+    """After the last step, the next one of the group has its turn. After an earlier one, it waits for the last step."""
+    of = getattr(Order, step)
+    for number in "123":
+        for name in "ab":
+            Order.create(f"{number}-{name}", state=of.pending, group=name)
+    Order.create("alone", state=of.ignored)
+    for number in "312":
+        for name in "ab":
+            of.ignore(f"{number}-{name}", reason="lost")
     store.advance(timedelta(seconds=1))
-    ended = run("retry", "ship", REFUSE, "--reopen-ignored")
-    assert (ended.code, ended.lines[:2]) == (1, ["ship: 1 refused", "1 refused: TaskNotReadyError"])
-    assert "its turn has passed: reopen lets an ignored one enter at the end" in ended.out
+    expected = sum(int(line.split()[0]) if line[0].isdigit() else int(line.split()[1]) for line in lines)
+    assert len(read("retry", step, CHARGE, "--reopen-ignored", "--dry-run", *words)["due"]) == expected
+    ended = run("retry", step, CHARGE, "--reopen-ignored", *words)
+    assert (ended.code, ended.lines) == (0, lines)
+    assert sorted(task.task_id for task in of.ignored.query()) == left
 
 
 @pytest.mark.usefixtures("store")

@@ -116,7 +116,7 @@ def test_what_comes_next_depends_on_where_the_task_is(store: StoppedClock) -> No
     assert "next may start in 2h" in shown()
     store.advance(timedelta(hours=2))
     Order.ship.start("o-1").__enter__()
-    assert "next its worker is running it" in shown()
+    assert "has run it for 0s" in shown()
     assert "in 15m" in shown()
     store.advance(timedelta(hours=1))
     assert "next its lock expired; the next run takes it over" in shown()

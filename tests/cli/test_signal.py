@@ -16,7 +16,7 @@ def test_a_person_answers_what_a_task_waits_for(store: StoppedClock) -> None:
     assert "waits for the signal paid, or until" in run("show", "o-1").out
     assert "o-2   pay.pending   0s  the signal paid" in run("list", "--waiting").out
     pending = read("status")["use_cases"][0]["states"][0]
-    assert (pending["tasks"], pending["waiting"]) == (2, 1)
+    assert (pending["tasks"], pending["waiting"]) == (2, 2)
 
     ended = run("signal", "o-1", "paid", "--value", '{"amount": "42.50"}', "--by", "ada", "--key", "evt-1")
 
@@ -30,7 +30,7 @@ def test_a_person_answers_what_a_task_waits_for(store: StoppedClock) -> None:
     }
     again = run("signal", "o-1", "paid", "--value", '{"amount": "42.50"}')
     assert again.lines == ["o-1: pay.pending; the signal is stored"]
-    other = run("signal", "o-1", "paid")
+    other = run("signal", "o-1", "paid", "--value", "false")
     assert (other.code, "with another value, which counts" in other.err) == (1, True)
     assert re.search(r"received at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC by ada,", other.err)
 
@@ -41,21 +41,24 @@ def test_the_round_of_a_task_that_has_started_over_is_to_be_named() -> None:
     Order.create_or_merge("o-1")
     of_round = Order.get_task("o-1").round
 
-    ended = run("signal", "o-1", "paid")
+    ended = run("signal", "o-1", "paid", "--value", "1")
     assert (ended.code, f"add --round {of_round} if" in ended.err) == (2, True)
-    assert run("signal", "o-1", "paid", "--round", "0" * 24).code == 1
-    assert run("signal", "o-1", "paid", "--round", str(of_round)).code == 0
+    assert run("signal", "o-1", "paid", "--value", "1", "--round", "0" * 24).code == 1
+    assert run("signal", "o-1", "paid", "--value", "1", "--round", str(of_round)).code == 0
 
 
 @pytest.mark.usefixtures("store")
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["o-1", "payed"], 2, "Order awaits no 'payed'; it awaits approved, paid"),
-        (["o-1", "paid"], 1, "there is no Order 'o-1'"),
+        (["o-1", "paid"], 2, "Missing option '--value'"),
+        (["o-1", "paid", "--value", ""], 2, "'' is not JSON"),
+        (["o-1", "paid", "--value", "null"], 2, "null is no value"),
+        (["o-1", "payed", "--value", "1"], 2, "Order awaits no 'payed'; it awaits approved, paid"),
+        (["o-1", "paid", "--value", "1"], 1, "there is no Order 'o-1'"),
         (["o-1", "paid", "--value", "yes"], 2, "'yes' is not JSON"),
         (["o-1", "paid", "--value", "[" * 100_000], 2, "its JSON is nested deeper than Python can walk"),
-        (["", "paid"], 2, "a task id"),
+        (["", "paid", "--value", "1"], 2, "a task id"),
     ],
 )
 def test_what_cannot_be_answered_is_reported_on_one_line(words: list[str], code: int, message: str) -> None:

@@ -7,6 +7,7 @@ import pytest
 import typer
 
 from pynamodb_tracker.cli.options import later, moment, rate
+from pynamodb_tracker.clock import in_words
 from pynamodb_tracker.presentation.text import age
 from pynamodb_tracker.testing import StoppedClock, stopped_clock
 
@@ -91,8 +92,19 @@ def test_an_age_has_a_unit_or_two(length: timedelta, output: str) -> None:
         ("yesterday", timedelta(hours=36, minutes=30), None),
     ],
 )
-def test_a_time_of_day_is_the_last_one_or_the_next_one(text: str, ago: timedelta, ahead: timedelta | None) -> None:
-    with stopped_clock(datetime(2026, 1, 31, 12, 30, tzinfo=UTC)) as at:
-        assert at.now() - moment(text) == ago
+def test_a_time_of_day_is_the_last_one_or_the_next_one_of_the_zone_here(
+    text: str,
+    ago: timedelta,
+    ahead: timedelta | None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("TZ", "Asia/Kolkata")
+    clock.tzset()
+    with stopped_clock(datetime(2026, 1, 31, 7, 0, tzinfo=UTC)) as at:
+        assert at.now() - (found := moment(text)) == ago
+        assert capsys.readouterr().err == f"{text} is {in_words(found)}\n"
         if ahead is not None:
             assert later(text) - at.now() == ahead
+    monkeypatch.undo()
+    clock.tzset()

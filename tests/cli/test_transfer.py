@@ -18,8 +18,8 @@ from tests.support.rows import change, park, stored
 
 SAMPLE = "tests.cli.shop:Sample"
 KNOWN = (
-    "it has task_id, state, due_time, group, repeat, trace, awaited_signals, signals, checkpoints, skipped_steps, "
-    "postpone_count, first_failure, cancel_time, amount, data, note"
+    "it has task_id, state, due_time, group, repeat, trace, urgent, awaited_signals, signals, wait_for, until, "
+    "checkpoints, skipped_steps, postpone_count, first_failure, cancel_time, missed_signals, amount, data, note"
 )
 
 
@@ -582,7 +582,24 @@ def test_a_task_is_loaded_with_the_answers_that_it_awaits_and_has(store: Stopped
         ('{"task_id": "o-1", "awaited_signals": ["paid"], "signals": {"paid": {"value": 1}}}', "and has that already"),
         ('{"task_id": "o-1", "awaited_signals": ["paid"], "group": "g"}', "a group or a rule has no awaited_signals"),
         ('{"task_id": "o-1", "signals": {"paid": {"time": "noon"}}}', "Invalid isoformat string: 'noon'"),
+        ('{"task_id": "o-1", "missed_signals": ["payed"]}', "Order awaits no 'payed'"),
+        ('{"task_id": "o-1", "until": "2027-01-01"}', "until: only with wait_for"),
+        ('{"task_id": "o-1", "wait_for": "paid", "awaited_signals": ["paid"]}', "wait_for is awaited_signals"),
     ],
 )
 def test_answers_that_cannot_be_loaded_are_bad_lines(line: str, words: str) -> None:
     assert words in load(line).err
+
+
+def test_a_loaded_task_waits_for_a_signal_and_knows_what_its_round_has_done_without(store: StoppedClock) -> None:
+    limit = (store.now() + timedelta(days=2)).isoformat()
+    assert load(f'{{"task_id": "o-1", "wait_for": "paid", "until": "{limit}"}}').code == 0
+    assert load(f"task_id,wait_for,until\no-2,paid,{limit}\n", "--format", "csv").code == 0
+    assert [Order.get_task(name).due_time.isoformat() for name in ("o-1", "o-2")] == [limit] * 2
+    assert Order.paid.send("o-1").effect == "resumed"
+
+    assert load('{"task_id": "o-3", "state": "ship.pending", "missed_signals": ["paid"]}').code == 0
+    assert '"missed_signals": ["paid"]' in run("export").out
+    assert "done without" in run("show", "o-3").out
+    late = run("signal", "o-3", "paid", "--value", "1")
+    assert (late.code, "paid of Order 'o-3' is late, and not stored" in late.err) == (1, True)

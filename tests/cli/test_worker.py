@@ -392,7 +392,7 @@ TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4}"
 def test_the_log_is_printed_with_its_time_and_cannot_steer_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logging.getLogger(), "handlers", [])
     Order.create("bad-\x1b[31m")
-    _, begins, failed, *_ = idle(f"pay={WAVER}").err.splitlines()
+    _, _, begins, failed, *_ = idle(f"pay={WAVER}").err.splitlines()
     assert re.fullmatch(rf"{TIME} INFO a worker runs Order.pay", begins)
     assert re.fullmatch(rf"{TIME} WARNING Order.pay of .* failed: .* about bad-\\x1b\[31m, request \d+", failed)
 

@@ -10,7 +10,6 @@ from pynamodb.exceptions import PynamoDBException, UpdateError
 
 from pynamodb_tracker import Repeat, RetryLater, Step, TaskLockedError, UseCase
 from pynamodb_tracker.clock import StoppedClock
-from pynamodb_tracker.control import watch
 from pynamodb_tracker.model.worker_name import this_worker
 from tests.support.network import Answer, Network, Request, before, passing
 from tests.support.recorder import recorded
@@ -44,7 +43,6 @@ class Report(AppTask):
 @pytest.fixture(autouse=True)
 def sweep(clock: StoppedClock) -> None:
     """Create a task that is due each night."""
-    watch._known.clear()
     clock.advance(FIRST - 14 * HOUR - clock.now())
     Sweep.create("s-1", repeat=Repeat.cron("0 2 * * *"))
 

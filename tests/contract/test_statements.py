@@ -35,7 +35,18 @@ OTHER_CODES = {
     "ValidationError": "ValidationException",
 }
 
-IN_TRANSACTIONS = ("check", "commit", "count", "delete in", "enter", "group", "ignore in", "succeed as a child", "wake")
+IN_TRANSACTIONS = (
+    "adopt",
+    "check",
+    "commit",
+    "count",
+    "delete in",
+    "enter",
+    "group",
+    "ignore in",
+    "succeed as a child",
+    "wake",
+)
 """What these writes begin with that are never sent alone, so never in a batch either."""
 ALONE = {"send early", "send first", "send more", "succeed and wait"}
 """No statement expresses a DELETE from a set, if_not_exists of a map, or that a set does not contain something."""

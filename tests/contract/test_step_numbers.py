@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -11,7 +11,7 @@ from pynamodb.exceptions import GetError
 
 from pynamodb_tracker import AsyncWorker, DefinitionError, Step, Task, UseCase, Worker
 from pynamodb_tracker.aws_lambda import handles, retry_handler
-from pynamodb_tracker.control import item, watch
+from pynamodb_tracker.control import item
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.network import Network
 from tests.support.recorder import recorded
@@ -28,12 +28,6 @@ pytestmark = pytest.mark.usefixtures("table", "clock")
 
 README = {"confirm_payment": 100, "ship": 200, "deliver": 300}
 RENUMBERED = {"confirm_payment": 100, "fraud": 200, "ship": 300, "deliver": 400}
-
-
-@pytest.fixture(autouse=True)
-def forget() -> Iterator[None]:
-    yield
-    watch._known.clear()
 
 
 def program(steps: dict[str, int]) -> Any:

@@ -203,7 +203,7 @@ def of_signals(shop: Shop) -> Iterator[tuple[str, list[str]]]:
     task_id, other = shop.order(wait_for=Order.paid), shop.order()
     due, early, again = (shop.use(partial(Order.paid.send, each, 1)) for each in (task_id, other, other))
     signal = "[signal](../how-to/wait-for-a-signal.md)"
-    yield f"a {signal} that makes a task due; another signal; a repeated one", [w(due, early, again), "0"]
+    yield f"a {signal} that makes a task due; another signal; a repeated or late one", [w(due, early, again), "0"]
 
 
 def of_merging(shop: Shop) -> Iterator[tuple[str, list[str]]]:
@@ -390,8 +390,8 @@ def create_many(of: type[Task], numbers: range, **each: Any) -> None:
 def test_queries_and_idle_workers_cost_what_the_page_says(benched: Benched) -> None:
     used, text = benched["settings"], text_of(PAGE)
     ten, sharded = used["query of 10, without data"][0], used["query of 10, without data, 5 shards"][0]
-    assert f"took {ten.requests} requests and {ten.read_units:g} read units" in text
-    assert f"they cost {sharded.requests} requests and {sharded.read_units:g} read units" in text
+    cost = f"{ten.requests} requests and {ten.read_units:g} read units"
+    assert f"took {cost}, and of 5 shards {sharded.requests} requests and {sharded.read_units:g}." in text
     assert cells(PAGE, "`count` of a state")[0].startswith(f"{used['count of 100'][0].read_units:g} for 100 tasks, ")
     assert f"at most {IDLE_READS:,} read units per hour, step and shard" in text
     assert f"about ${dollars(reads=IDLE_READS * 730):.2f} a month" in text

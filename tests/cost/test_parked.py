@@ -34,6 +34,7 @@ def park(number: int) -> None:
 def polled() -> Requests:
     """Create two tasks, and return what a worker sends that runs whatever is due."""
     Order.create_many(["o-1", "o-2"])
+    Order.confirm_payment._definition.pause()  # reads the control item, which others do not read in the next 5 seconds
     poller = Poller(Order.confirm_payment._definition)
     with recorded() as requests:
         while task_id := poller.take():

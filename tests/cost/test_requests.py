@@ -36,7 +36,7 @@ def test_bulk_operations_send_25_writes_in_a_request(order: Any, proxy: Proxy, m
         before = len(proxy.log)
         assert sorted(operation()) == sorted(ids)
         sent = since(proxy, before)
-        assert len(sent) <= 6, f"{name}: {sent}"  # the first one alone, what it proves, and what the threads gather
+        assert len(sent) <= 8, f"{name}: {sent}"  # the first one alone, what it proves, and what the threads gather
         assert sent.count("BatchExecuteStatement") >= 2, name
 
 

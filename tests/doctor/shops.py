@@ -28,7 +28,7 @@ class ShopTask(Task):
 
 
 class Parcel(ShopTask):
-    use_case_id = UseCase("parcel")
+    use_case_id = UseCase("parcel", pausable=False)
 
     ship = Step(10)
 
@@ -42,7 +42,7 @@ class ArchiveTask(Task):
 
 
 class Receipt(ArchiveTask):
-    use_case_id = UseCase("receipt", keep_for=timedelta(days=30))
+    use_case_id = UseCase("receipt", keep_for=timedelta(days=30), pausable=False)
 
     send = Step(10)
 

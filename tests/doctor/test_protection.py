@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from pynamodb_tracker import ConcurrencyLimit, Task
+from pynamodb_tracker.control import item
 from pynamodb_tracker.doctor import Severity, examine, settings
 from pynamodb_tracker.testing import stopped_clock
 from tests.doctor.shops import Parcel
@@ -46,6 +47,18 @@ def test_a_pause_older_than_a_day_is_advice(described: type[Task], monkeypatch: 
         Parcel.ship.resume()
     assert finding.found == "ship is paused until it is resumed, by ada: the bank is down"
     assert finding.to_do == "Resume it: pynamodb-tracker resume ship --use-case parcel"
+
+
+def test_a_required_step_that_no_program_runs_is_dangerous(
+    described: type[Task], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Parcel.use_case_id, "pausable", True)
+    item.require(Parcel, 20, "ada")
+    finding = one(described, "required step of Parcel")
+    item.stop_requiring(Parcel, 20, "ada")
+    assert (finding.severity, finding.to_do.endswith("steps require parcel NUMBER --remove")) == (Severity.DANGER, True)
+    assert finding.found.startswith("Step(20) is required by ada, but no program")
+    assert "required step of Parcel" not in subjects(described)
 
 
 @pytest.mark.parametrize(

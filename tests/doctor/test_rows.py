@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from pynamodb_tracker import ExecutionContext, Signal, Step, Task, UseCase
+from pynamodb_tracker.clock import NEVER, stamp
 from pynamodb_tracker.doctor import examine_rows
 from pynamodb_tracker.testing import StoppedClock, local_table, stopped_clock
 from tests.support.rows import change, client
@@ -104,6 +105,16 @@ def test_a_group_that_stands_still_is_found_and_the_advice_mends_it(clock: Stopp
     assert "Page.group('customer-7')" in finding.found
     Page.group("customer-7").repair()
     assert list(examine_rows(Page)) == []
+
+
+def test_a_member_that_is_parked_beyond_its_limit_is_found_and_the_advice_mends_it(clock: StoppedClock) -> None:
+    Page.create("p-1", group="customer-7")
+    change(Page, "p-1", due_time={"S": stamp(NEVER)}, wait_until={"S": stamp(clock.now())}, blockers={"N": "1"})
+    clock.advance(timedelta(minutes=1))
+    findings = [finding.found for finding in examine_rows(Page)]
+    assert "Page.group('customer-7')" in findings[-1]
+    assert Page.group("customer-7").repair() == "p-1"
+    assert list(Page.write.due_ids()) == ["p-1"]
 
 
 def test_a_task_that_awaits_an_answer_that_nobody_declares_is_found_and_others_are_not(clock: StoppedClock) -> None:

@@ -39,13 +39,14 @@ def set_aside_and_reopen(record: Record) -> None:
         Parcel.pack.reopen("o-1")  # its overflow chunks lose their time to live
 
 
-@row("Operator", "`pause`, `resume`; `pynamodb-tracker pause`, `resume`, `steps --accept`")
+@row("Operator", "`pause`, `resume`; `pynamodb-tracker pause`, `resume`, `steps --accept`, `steps require`")
 def pause_and_resume(record: Record) -> None:
     with record:
         Payout.pay.pause(until=None, reason="")
         Payout.pay.pause(until=timedelta(hours=1), reason="")  # the first one lasts longer
         Payout.pay.resume()
         assert run("steps", "--accept", of="tests.infra.shop:Payout").code == 0
+        assert run("steps", "require", "payout", "20", of="tests.infra.shop:Payout").code == 0
 
 
 @row("Operator", "`cancel` with `children`; `pynamodb-tracker cancel --children`")

@@ -4,12 +4,13 @@ from datetime import timedelta
 
 from starlette.testclient import TestClient
 
+from pynamodb_tracker.control import item
 from pynamodb_tracker.testing import stopped_clock
 from pynamodb_tracker.web import dashboard
 from tests.cli.command import run
 from tests.infra.operations import row
 from tests.infra.permissions import Record
-from tests.infra.shop import LETTERS, Letter, Payout, ShopTask, refuse
+from tests.infra.shop import LETTERS, Letter, Parcel, Payout, ShopTask, refuse
 from tests.infra.worker_operations import LARGE
 from tests.support.rows import park
 
@@ -61,6 +62,15 @@ def read_the_pauses(record: Record) -> None:
     with record:
         assert Payout.pauses() == []
         run("steps", of="tests.infra.shop:Payout")
+
+
+@row("Reader", "`pynamodb-tracker steps passed`")
+def list_what_has_passed(record: Record) -> None:
+    Parcel.create("r-20", state=Parcel.send.pending)
+    item.require(Parcel, 15, None)
+    with record:
+        assert "r-20" in run("steps", "passed", "parcel", "15", of="tests.infra.shop:Parcel").out
+    item.stop_requiring(Parcel, 15, None)
 
 
 @row("Reader", "`Task.query`")

@@ -52,12 +52,13 @@ faults = st.sampled_from(["none", "none", "lost answer", "late copy", "late orig
 ENDS = ["succeed", "fail", "fail", "postpone", "postpone", "give_up", "release"]
 PASTS: list[list[str]] = [[], ["postpone"], ["postpone", "succeed"]]
 """How the first runs of the first task end: by chance alone, few tasks succeed after a postponement."""
+urgent = st.sampled_from([False, False, True])
 wrong_step = st.sampled_from([False] * 5 + [True])
 
 
 def order_class(table: type[Task]) -> type[Any]:
     class Order(table):  # type: ignore[misc, valid-type]  # a class of a table that the fixture makes
-        use_case_id = UseCase("order", status_shards=2)
+        use_case_id = UseCase("order", status_shards=2, urgent=True)
         pay = Step(10, max_attempts=MAX_ATTEMPTS, lock_for=LOCK, retry_delay=DELAY)
         ship = Step(20, max_attempts=MAX_ATTEMPTS, lock_for=LOCK, give_up_after=AGE)
         asked_for = UnicodeAttribute(null=True)
@@ -93,6 +94,7 @@ class Row:
     """Of the second step."""
     newest: tuple[int, int] = (0, 0)
     """Step and count of the newest entry of its failures, if that is a postponement; otherwise zeros."""
+    urgent: bool = False
 
 
 @dataclass
@@ -142,22 +144,22 @@ class Machine(RuleBasedStateMachine):
 
     @initialize(step=st.sampled_from([10, 20]), fault=faults, ends=st.sampled_from(PASTS))
     def begin(self, step: int, fault: str, ends: list[str]) -> None:
-        self.create("a", step, fault)
+        self.create("a", step, fault, urgent=False)
         for how in ends:
             getattr(self, how)(self.claim("a", wrong=False, fault="none", detail=True), "none")
             self.wait(DELAY.total_seconds())
 
-    @rule(task_id=st.sampled_from(TASKS), step=st.sampled_from([10, 20]), fault=faults)
-    def create(self, task_id: str, step: int, fault: str) -> None:
+    @rule(task_id=st.sampled_from(TASKS), step=st.sampled_from([10, 20]), fault=faults, urgent=urgent)
+    def create(self, task_id: str, step: int, fault: str, urgent: bool) -> None:  # noqa: FBT001 - drawn by name
         self.world.clock.advance(timedelta(microseconds=1))  # a repeated create knows its row by its create_time
         self.bad_network(fault, "create")
         try:
-            self.world.order.create(task_id, state=self.steps(step).pending)
+            self.world.order.create(task_id, state=self.steps(step).pending, urgent=urgent)
         except TaskAlreadyExistsError:
             assert task_id in self.rows
         else:
             assert task_id not in self.rows
-            self.rows[task_id] = Row(step, self.now)
+            self.rows[task_id] = Row(step, self.now, urgent=urgent)
 
     def step_of(self, task_id: str, *, wrong: bool) -> int:
         row = self.rows.get(task_id)
@@ -328,18 +330,21 @@ class Machine(RuleBasedStateMachine):
     @rule(
         task_id=st.sampled_from(TASKS),
         wrong=wrong_step,
-        order=st.sampled_from(["reopen", "ignore", "revoke"]),
+        order=st.sampled_from(["reopen", "hurry", "ignore", "revoke"]),
         fault=faults,
     )
     def order(self, task_id: str, wrong: bool, order: str, fault: str) -> None:  # noqa: FBT001 - drawn by name
         getattr(self, order)(task_id, self.step_of(task_id, wrong=wrong), fault)
 
-    def reopen(self, task_id: str, step: int, fault: str) -> None:
+    def hurry(self, task_id: str, step: int, fault: str) -> None:
+        self.reopen(task_id, step, fault, urgent=True)
+
+    def reopen(self, task_id: str, step: int, fault: str, *, urgent: bool = False) -> None:
         row = self.rows.get(task_id)
         refusal: TaskNotStartableError | None = None
         self.bad_network(fault, f"reopen {task_id} {step}")
         try:
-            self.steps(step).reopen(task_id)
+            self.steps(step).reopen(task_id, urgent=urgent)
         except TaskNotStartableError as caught:
             refusal = caught
         if refusal is not None:
@@ -350,6 +355,7 @@ class Machine(RuleBasedStateMachine):
         else:
             assert row is not None
             assert row.code in (step, step + 2, step + 3)
+            row.urgent |= urgent
             if row.code != step:
                 self.move(row, step, attempt=0)
                 row.postponed, row.first_failure = 0, None
@@ -406,6 +412,7 @@ class Machine(RuleBasedStateMachine):
         if order == "reopen":  # it was refused while the task was in progress, and that has failed since
             assert row.code in (number + 2, number + 3)
             row.code, row.attempt, row.postponed, row.first_failure = number, 0, 0, None
+            row.urgent |= {"BOOL": True} in values
             return
         assert row.attempt < MAX_ATTEMPTS
         row.code, row.attempt, row.fence, row.holder = number + 1, row.attempt + 1, row.fence + 1, None
@@ -418,7 +425,8 @@ class Machine(RuleBasedStateMachine):
             stored = self.world.order.get_task(task_id)
             assert (stored.status, stored.attempt, stored.fence) == (row.code, row.attempt, row.fence)
             assert stored.due_time == row.due
-            assert stored.status_key == self.world.order.tracker.use_case.status_key(row.code, task_id)
+            assert stored.urgent is (row.urgent or None)
+            assert stored.status_key == self.world.order.tracker.status_key(row.code, task_id, is_urgent=row.urgent)
             assert stored.update_time <= stored.due_time
             assert stored.data.get("value", 0) == row.data
             assert 0 <= stored.attempt <= MAX_ATTEMPTS

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
 
-from tests.machine.machine import MARGIN, TASKS, Machine, Row, Run, faults
+from tests.machine.machine import MARGIN, TASKS, Machine, Row, Run, faults, urgent
 
 END = 1000
 
@@ -22,6 +22,7 @@ class Asked:
     again: str = ""
     """What the run after that does; nothing if there is to be none."""
     again_due: datetime | None = None
+    again_urgent: bool = False
     done: str = ""
     """What its successes have done."""
 
@@ -46,32 +47,37 @@ class MergingMachine(Machine):
         later=st.sampled_from([False, False, True]),
         fault=faults,
         passes=st.integers(0, 1),
+        urgent=urgent,
     )
-    def ask(self, task_id: str, seconds: int, later: bool, fault: str, passes: int) -> None:  # noqa: FBT001 - drawn
+    def ask(self, *, task_id: str, seconds: int, later: bool, fault: str, passes: int, urgent: bool) -> None:
         """Ask for something; the fault is one of the first request, or of the second."""
         self.world.clock.advance(timedelta(microseconds=1))
         row, name = self.rows.get(task_id), chr(ord("a") + len(self.asked_for_so_far(task_id)) % 26)
         due = self.now + timedelta(seconds=seconds)
         self.bad_network(fault, "merge")
         self.world.network.passes = passes
-        merged = self.world.order.create_or_merge(task_id, asked_for=name, merge=add, due_time=due, debounce=later)
+        given: dict[str, Any] = {"asked_for": name, "merge": add, "due_time": due, "debounce": later, "urgent": urgent}
+        merged = self.world.order.create_or_merge(task_id, **given)
         self.world.network.passes = 0
         asked = self.of(task_id)
         if row is None:
             assert merged.effect == "created"
-            self.rows[task_id], asked.now = Row(10, due), name
+            self.rows[task_id], asked.now = Row(10, due, urgent=urgent), name
         elif row.code == END:
             assert merged.effect == "restarted"
             row.code, row.due, row.attempt, asked.now = 10, due, 0, name
+            row.urgent |= urgent
         elif row.code in (10, 12, 13) and not asked.again:
             assert merged.effect == ("ignored" if row.code == 13 else "merged")
             asked.now += name
+            row.urgent |= urgent
             if row.code == 10 and (later or (due < row.due and row.due > self.now + MARGIN)):
                 row.due = due
         else:
             assert merged.effect == ("ignored" if row.code % 10 == 3 else "queued")
             asked.again_due = due if later or asked.again_due is None else min(due, asked.again_due)
             asked.again += name
+            asked.again_urgent |= urgent
 
     @rule(
         task_id=st.sampled_from(TASKS),
@@ -84,7 +90,7 @@ class MergingMachine(Machine):
         run = self.claim(task_id, wrong=False, fault="none", detail=True)
         if isinstance(run, Run):
             if asks:
-                self.ask(task_id, seconds=0, later=False, fault="none", passes=0)
+                self.ask(task_id=task_id, seconds=0, later=False, fault="none", passes=0, urgent=False)
             getattr(self, how)(run, fault)
 
     def asked_for_so_far(self, task_id: str) -> str:
@@ -100,6 +106,7 @@ class MergingMachine(Machine):
         assert asked.again_due is not None
         self.move(row, 10, delay=max(asked.again_due - self.now, timedelta(0)), attempt=0)
         asked.done, asked.now, asked.again, asked.again_due = asked.done + asked.now, asked.again, "", None
+        row.urgent, asked.again_urgent = row.urgent or asked.again_urgent, False
 
     @invariant()
     def every_request_is_in_its_place(self) -> None:

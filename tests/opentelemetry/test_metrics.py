@@ -1,5 +1,7 @@
+import json
 import math
 from contextlib import suppress
+from contextvars import Context
 from datetime import timedelta
 from typing import Any
 
@@ -8,7 +10,19 @@ from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.sdk.metrics import MeterProvider
 from prometheus_client import CollectorRegistry, generate_latest
 
-from pynamodb_tracker import LockLostError, Repeat, RetryLater, Step, Task, TaskNotStartableError, UseCase
+from pynamodb_tracker import (
+    ConcurrencyLimit,
+    ConcurrencyLimitReachedError,
+    LockLostError,
+    Repeat,
+    RetryLater,
+    Step,
+    Task,
+    TaskNotStartableError,
+    UseCase,
+)
+from pynamodb_tracker.aws_lambda import EmfHook
+from pynamodb_tracker.instrumentation import add_hook
 from pynamodb_tracker.opentelemetry import instrument
 from pynamodb_tracker.testing import StoppedClock
 from tests.opentelemetry.conftest import Telemetry
@@ -78,6 +92,23 @@ def test_refusals_are_counted_by_reason(telemetry: Telemetry) -> None:
         point["pynamodb_tracker.reason"]: count for point, count in counted(telemetry, "pynamodb_tracker.refused")
     }
     assert refused == {"locked": 2, "not_ready": 1, "ignored": 1, "not_found": 1, "unknown": 1, "succeeded": 1}
+
+
+def test_a_task_without_a_slot_is_counted_as_limited(
+    telemetry: Telemetry, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Order.ship._definition.declared, "concurrency_limit", ConcurrencyLimit("bank", 1))
+    telemetry.instrument()
+    remove = add_hook(EmfHook())
+    Order.create_many(["o-1", "o-2"])
+    with Order.ship.start("o-1"), suppress(ConcurrencyLimitReachedError):
+        Context().run(lambda: Order.ship.run("o-2", print))
+    remove()
+    refused = counted(telemetry, "pynamodb_tracker.refused")
+    assert refused == [(of_ship(**{"pynamodb_tracker.reason": "limited"}), 1)]
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    counts = [(line.get("Started"), line.get("Refused"), line.get("Succeeded")) for line in lines]
+    assert counts == [(1, None, None), (None, 1, 0), (None, 0, 1)]
 
 
 def test_takeovers_and_lost_locks_are_counted(telemetry: Telemetry, stopped_clock: StoppedClock) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from pynamodb.expressions.operand import _IfNotExists
 
 from pynamodb_tracker import transitions
 from pynamodb_tracker.aio import loop_thread
@@ -19,6 +20,7 @@ from pynamodb_tracker.features import merges as of_merges
 from pynamodb_tracker.features import overflow as of_overflow
 from pynamodb_tracker.features import repeats as of_repeats
 from pynamodb_tracker.features import signals as of_signals
+from pynamodb_tracker.features import waits
 from pynamodb_tracker.features.checkpoints import Parts
 from pynamodb_tracker.features.children import joins as of_joins
 from pynamodb_tracker.features.children.follow_ups import FollowUps
@@ -109,6 +111,45 @@ def leaving_out(write: str, *names: str) -> Callable[[Patch], None]:
         patch.setattr(StepStatements, "_request", request)
 
     return remove
+
+
+def keep_the_wait(patch: Patch) -> None:
+    """Leave what a run has done without in the row."""
+    patch.setattr(waits, "_OF_WAIT", frozenset())
+
+
+def one_join(patch: Patch) -> None:
+    """Let the children of an earlier wait of the round count for the later one."""
+    change = waits.Waits.change
+
+    def changed(self: Any, success: Transition) -> None:
+        change(self, success)
+        if self.row.join_token:
+            success.values.pop("join_token", None)
+
+    patch.setattr(waits.Waits, "change", changed)
+
+
+def miss_for_ever(patch: Patch) -> None:
+    """Leave a signal among those that the task has done without, although a step waits for it again."""
+    change = waits.Waits.change
+
+    def changed(self: Any, success: Transition) -> None:
+        change(self, success)
+        if "missed_signals" in success.values:
+            success.values["missed_signals"] = (self.row.missed_signals or frozenset()) | self.claimed or None
+
+    patch.setattr(waits.Waits, "change", changed)
+
+
+def forget_the_limit(patch: Patch) -> None:
+    """Leave a member parked that gets its turn while it waits for others."""
+
+    def prepare(*given: Any, actions: Any, **options: Any) -> Any:
+        actions = [each for each in actions if not isinstance(each.values[-1], _IfNotExists)]
+        return PreparedWrite(*given, actions=actions, **options)
+
+    patch.setattr(groups, "PreparedWrite", prepare)
 
 
 def replace_whatever_is_there(patch: Patch) -> None:
@@ -348,6 +389,8 @@ GUARDS = [
     Guard("token on REOPEN", commands.late_reopen_of_an_ended_task, Without("later_token", "reopen")),
     Guard("token on IGNORE", commands.late_ignore, Without("later_token", "ignore")),
     Guard("a later token after IGNORE", commands.late_reopen_that_was_refused, leaving_out("ignore", "lock")),
+    Guard("urgent as seen on REOPEN", commands.urgent_task_reopened, Without("urgent_seen", "reopen")),
+    Guard("HURRY of the same life", commands.late_hurry, Without("same_life", "hurry")),
     Guard("status on REOPEN", commands.reopened_while_held, Without("at", "reopen")),
     Guard("no time to live on REOPEN", commands.reopened_with_chunks_that_end, Without("has_no_time_to_live")),
     Guard("RELEASE as seen", commands.late_release, Without("held_as_seen")),
@@ -474,12 +517,11 @@ GUARDS = [
     Guard("FOLLOW-UP of the same round", follow_ups.taken_for_one_of_this_life, one_round),
     Guard("MINE before the success", follow_ups.created_without_the_lock, Without("mine", "check")),
     Guard("SETTLE before a failure", follow_ups.failed_although_it_succeeded, settle_nothing),
-    Guard("COUNT the last one", joins.one_more_child, Without("waits_for_one")),
-    Guard("COUNT in the same round", joins.next_life_of_two, Without("same_round")),
+    Guard("COUNT for the same wait", joins.next_life_of_two, Without("same_join")),
+    Guard("COUNT for the present wait", joins.one_more_child, Without("parent_seen")),
     Guard("format on COUNT", joins.counted_for_a_later_version, Without("known_format")),
     Guard("format on WAKE", of_groups.woken_for_a_later_version, Without("known_format")),
-    Guard("a new round from the end", joins.next_round, leaving_out("claim from", "round")),
-    Guard("REMOVE waits at the end", joins.next_round, leaving_out("claim from", "blockers")),
+    Guard("a new round from the end", signals.signal_for_an_earlier_round, leaving_out("claim from", "round")),
     Guard("SUCCEED without an answer", signals.signalled_while_it_is_cancelled, Without("not_received", "succeed")),
     Guard("GIVE UP without an answer", signals.signalled_while_it_gives_up, Without("not_received", "give up")),
     Guard("SEND the last one", signals.last_two_at_once, Without("awaits_more")),
@@ -490,10 +532,11 @@ GUARDS = [
     Guard("SEND late", signals.ignored_then_reopened, Without("not_parked")),
     Guard("REOPEN what awaits none", signals.reopened_while_it_waits, Without("awaits_seen", "reopen")),
     Guard("REOPEN what awaits", signals.reopened_as_the_signal_comes, Without("waits_for_signals", "reopen")),
+    Guard("SEND in the same round", signals.signal_as_another_round_begins, Without("same_round")),
     Guard("SEND early before the end", signals.early_signal_as_it_ends, Without("not_ended")),
     Guard("a new round without answers", signals.signal_in_an_earlier_round, leaving_out("", "signals")),
     Guard("format on SEND", signals.signalled_for_a_later_version, Without("known_format")),
-    Guard("REMOVE awaits", signals.started_without_its_signal, leaving_out("claim from", "awaited_signals")),
+    Guard("the limit of a wait", signals.started_without_its_signal, leaving_out("claim from", "wait_until")),
     Guard("SEND while nothing is asked", signals.asked_again_before_an_answer, Without("no_request_pending")),
     Guard("REMOVE parent", joins.second_success, leaving_out("", "parent")),
     Guard("TAKE a free slot", limits.taken_while_it_is_used, leaving_out_of_slots("FREE")),

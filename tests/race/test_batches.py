@@ -1,6 +1,6 @@
 """Writes of several threads in one request on a bad network, and on engines that do less than DynamoDB."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import timedelta
@@ -11,6 +11,7 @@ import pytest
 from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker.dynamodb import batch_execute, write_batcher
+from pynamodb_tracker.presentation.times import spread
 from pynamodb_tracker.testing import StoppedClock
 from tests.engine.engine import Engine
 from tests.support.batch_faults import (
@@ -189,6 +190,27 @@ def test_a_late_copy_of_a_whole_request_changes_nothing(network: Network, order:
 
     assert len(sent) > 2
     assert [task.to_dynamodb_dict() for task in order.get_many(TASKS)] == before
+
+
+def test_reopened_tasks_of_groups_keep_their_order_and_their_rate(
+    new_worker: Any, dynamodb: Engine, stopped_clock: StoppedClock
+) -> None:
+    order, names = new_worker(dynamodb.endpoint), [f"{number:02}" for number in range(100)]
+    ids = [f"{number}-{name}" for number in range(3) for name in names]
+    order.create_many(({"task_id": task_id, "group": task_id[2:]} for task_id in ids), threads=25)
+    order.confirm.ignore_many(reversed(ids), reason="a test")
+
+    begin = stopped_clock.now()
+    report = order.confirm.reopen_many(reversed(ids), due_times=spread(begin, 300))
+
+    groups = {name: order.group(name) for name in names}
+    assert {(group.turn, *group.waiting()) for group in groups.values()} == {
+        (f"0-{name}", f"1-{name}", f"2-{name}") for name in names
+    }
+    due = {task.task_id: task.turn_due_time or task.due_time for task in order.get_many(ids)}
+    seconds = Counter(int((time - begin).total_seconds()) for time in due.values())
+    assert (len(report.succeeded), report.due_now, {*seconds.values()}, len(seconds)) == (300, 0, {5}, 60)
+    assert all(due[f"0-{name}"] < due[f"1-{name}"] < due[f"2-{name}"] for name in names)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,8 @@ def world(
 ) -> World:
     keep_for = timedelta(days=30)
     mine, theirs = (
-        new_worker(each.endpoint, keep_for=keep_for, keep_ignored_for=keep_for) for each in (proxy, dynamodb)
+        new_worker(each.endpoint, keep_for=keep_for, keep_ignored_for=keep_for, urgent=True)
+        for each in (proxy, dynamodb)
     )
     return World(mine, theirs, proxy, stopped_clock, freeze, partial(new_worker, dynamodb.endpoint))
 

@@ -65,6 +65,26 @@ def late_reopen_that_was_refused(world: World) -> bool:
     return bool(world.task.state == world.mine.confirm.pending)
 
 
+def urgent_task_reopened(world: World) -> bool:
+    """Return whether a reopen that has not read the task takes it out of the lane of urgent tasks."""
+    world.mine.create("o", urgent=True)
+    fail(world.mine.confirm)
+    world.mine.confirm.reopen("o")
+    return not world.task.status_key.endswith("#u")
+
+
+def late_hurry(world: World) -> bool:
+    """Return whether a late reopen makes the next task urgent that has this id."""
+    late = Hold()
+    world.mine.create("o")
+    world.goes_wrong(PASS, late)
+    world.mine.confirm.reopen("o", urgent=True)
+    world.mine.delete_task("o")
+    world.mine.create("o")
+    arrive(world.proxy, late)
+    return bool(world.task.urgent)
+
+
 def reopened_while_held(world: World) -> bool:
     """Return whether a task is reopened that a worker holds."""
     world.mine.create("o")

@@ -39,7 +39,7 @@ def never_starts(world: World) -> bool:
 
 
 def one_more_child(world: World) -> bool:
-    """Return whether a task starts without a child that was added after it was read with one left."""
+    """Return whether a child does not count for the run that waits for it once more, with another one."""
     begin(world, "o/1")
 
     def add() -> None:
@@ -48,7 +48,7 @@ def one_more_child(world: World) -> bool:
 
     world.goes_wrong(add, target=TOGETHER)
     end(world.mine, "o/1")
-    return bool(world.task.blockers is None)
+    return bool(world.task.blockers != 1)
 
 
 def next_life_of_two(world: World) -> bool:
@@ -63,19 +63,6 @@ def next_life_of_two(world: World) -> bool:
     world.goes_wrong(live_again, target=TOGETHER)
     end(world.mine, "o/1")
     return bool(world.task.blockers != 2)
-
-
-def next_round(world: World) -> bool:
-    """Return whether a child that came too late counts in the next round of its parent, which waits for another one."""
-    world.mine.create("o")
-    with world.mine.confirm.start("o") as ctx:
-        ctx.create(world.mine, "o/1", wait=True)
-        ctx.wait_until(world.clock.now())
-    with world.mine.ship.start("o"):
-        pass
-    wait_for(world.mine, "o/2", also_from=[world.mine.ship.succeeded])
-    end(world.theirs, "o/1")
-    return bool(world.task.blockers != 1)
 
 
 def second_success(world: World) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 from pynamodb_tracker import (
     GiveUp,
     TaskFormatError,
+    TaskNotFoundError,
     TaskNotReadyError,
     TaskNotStartableError,
 )
@@ -144,6 +145,27 @@ def signal_in_an_earlier_round(world: World) -> bool:
     world.mine.create("o")
     world.mine.paid.send("o", "old")
     starts_over(world.mine)
+    return world.task.paid is not None
+
+
+def signal_for_an_earlier_round(world: World) -> bool:
+    """Return whether a task that a person starts over takes the signal that names its earlier round."""
+    world.mine.create("o")
+    end(world.mine, "o")
+    earlier = world.task.round or world.task.creation
+    with world.mine.confirm.start("o", also_from=[world.mine.ship.succeeded]):
+        pass
+    with contextlib.suppress(TaskNotFoundError):
+        world.mine.paid.send("o", "old", round=earlier)
+    return world.task.paid is not None
+
+
+def signal_as_another_round_begins(world: World) -> bool:
+    """Return whether a signal for a round is stored in the next one, which begins after the row was read."""
+    world.mine.create("o")
+    world.goes_wrong(PASS, partial(starts_over, world.theirs))
+    with contextlib.suppress(TaskNotFoundError):
+        world.mine.paid.send("o", "old", round=world.task.creation)
     return world.task.paid is not None
 
 

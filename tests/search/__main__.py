@@ -10,14 +10,14 @@ from types import ModuleType
 import pytest
 
 from tests.race.guards import Without
-from tests.search import expired, groups, joins, limits, merging, missed, repeating, runs, signals
+from tests.search import expired, groups, joins, limits, merging, missed, repeating, required, runs, signals, waits
 from tests.search.protocol import Protocol, patched
 from tests.search.search import Found, search
 
 MOST = 3_000_000
 PROTOCOLS = {
     each.__name__.rpartition(".")[2]: each
-    for each in (runs, merging, joins, signals, groups, limits, repeating, missed, expired)
+    for each in (runs, merging, joins, signals, waits, groups, limits, repeating, missed, expired, required)
 }
 
 

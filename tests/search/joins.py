@@ -16,6 +16,8 @@ BOUNDED = [
     ("1wir", Faults()),
     ("1id", Faults()),
     ("g1wir", Faults()),
+    ("1iA", Faults()),
+    ("xiA", Faults()),
 ]
 COMPLETE = [
     ("12ww", Faults(late=1)),
@@ -25,19 +27,22 @@ COMPLETE = [
     ("1wir", Faults(late=1)),
     ("1widar", Faults()),
     ("g12wir", Faults(late=1)),
+    ("G1wir", Faults(late=1)),
+    ("12iAd", Faults(late=1)),
 ]
-"""Which programs, after a g if the parent is in a group: 1 to 3 end a child, w runs the parent; i ignores it, r
-reopens it, a and A run its first step again, a with another child; d deletes it, and begins its next life, which
-waits for another child."""
+"""Which programs, after a g if the parent is in a group, or a G if another task waits for its turn there: 1 to 3 end a
+child, x deletes one, w runs the parent; i ignores it, r reopens it, a and A run its first step again, a with another
+child; d deletes it, and begins its next life, which waits for another child."""
 GUARDS = {
     ("waits_for_more", ""): ("12", Faults(), "it waits for nothing"),
-    ("waits_for_one", ""): ("1ia", Faults(), "it is due although a child is left"),
+    ("waits_for_one", ""): ("G1ir", Faults(), "it is due without its turn"),
+    ("parent_seen", "commit"): ("1iA", Faults(), "it waits for nothing"),
+    ("parent_seen", ""): ("xiA", Faults(), "it waits for nothing"),
     ("status_seen", ""): ("1ir", Faults(), "it waits for nothing"),
-    ("same_round", ""): ("1id", Faults(), "it is due although a child is left"),
+    ("same_join", ""): ("1id", Faults(), "it is due although a child is left"),
     ("waits_for_none", "reopen"): ("1ir", Faults(), "it is due although a child is left"),
     ("waits_for_others", "reopen"): ("1ir", Faults(), "it waits for nothing"),
     ("waits_seen", ""): ("g1ir", Faults(), "it waits for nothing"),
-    ("waits_for_others", "commit"): ("1iA", Faults(), "it waits for nothing"),
 }
 
 PENDING = 200
@@ -77,13 +82,17 @@ def protocol(who: str, faults: Faults) -> Protocol:
         "a": lambda: attempt(lambda: wait_for("1", "3", also_from=[Order.collect.ignored])),
         "A": lambda: attempt(lambda: wait_for("1", also_from=[Order.collect.ignored])),
         "d": begin_next_life,
+        "x": lambda: attempt(lambda: Part.delete_task("1")),
     }
-    group, who = ("g", who[1:]) if who[0] == "g" else (None, who)
+    config, who = (who[0], who[1:]) if who[0] in "gG" else ("", who)
+    group = "g" if config else None
     programs = [Program(each, (calls.get(each) or partial(end, each),)) for each in who]
-    children = [each for each in who if each.isdigit()]
+    children = [each for each in who.replace("x", "1") if each.isdigit()]
 
     def begin() -> None:
         Order.create("o", group=group)
+        if config == "G":
+            Order.create("b", group=group)
         wait_for(*children)
 
     return Protocol(programs, faults, _broken, started(begin))
@@ -93,9 +102,11 @@ def _broken(state: State) -> str | None:
     parent = item_at(state.rows, "o parent")
     if not parent:
         return None
-    reference = f"parent#{value(parent, 'round') or value(parent, 'creation')}#o"
+    reference = f"parent#{value(parent, 'join_token')}#o"
     left = [each for each in "1234" if value(item_at(state.rows, f"{each} child"), "parent") == reference]
     status, parked = value(parent, "status"), value(parent, "due_time") == stamp(NEVER)
+    if "turn_due_time" in parent:
+        return None if parked else "it is due without its turn"
     if status == PENDING and parked and not left:
         return "it waits for nothing"
     return (

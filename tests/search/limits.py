@@ -28,8 +28,12 @@ BOUNDED = [
     ("aB", Faults(ticks=3)),
     ("2aab", Faults()),
     ("bb", Faults(twice=1)),
+    ("sa", LATE),
+    ("ss", Faults(twice=1)),
+    ("sB", Faults(ticks=1)),
 ]
 COMPLETE = [
+    ("sB", Faults(ticks=3)),
     ("bB", Faults(ticks=3, late=1)),
     ("bB", Faults(ticks=4, lost=1)),
     ("ab", Faults(ticks=4, twice=1, deaths=1)),
@@ -37,10 +41,12 @@ COMPLETE = [
     ("2abB", Faults(ticks=1)),
 ]
 """How many slots there are, one if nothing is said, and the programs: each takes a slot, runs a block, and gives the
-slot back; b renews it twice meanwhile, and the clock of a capital letter is behind by the margin."""
+slot back; b renews it twice meanwhile, s starts its task by id, and the clock of a capital letter is behind by the
+margin."""
 
 MANY = "more blocks run than there are slots"
 WASTED = "a slot that was given back is taken again"
+KEPT = "a slot is kept after the reply"
 AFTER = "a block begins after its slot has expired"
 
 
@@ -50,6 +56,10 @@ def _left_out(name: str) -> Callable[[pytest.MonkeyPatch], None]:
 
 def _unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Slot, "is_held", True)
+
+
+def _left_for_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Slot, "give_back", Slot.leave)
 
 
 def _without_margin(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,6 +72,7 @@ GUARDS = {
     ("others wait for the margin", _without_margin): ("aB", Faults(ticks=3), MANY),
     ("a renewal and a return are of the holder", _left_out("MINE")): ("aaa", LATE, MANY),
     ("a renewal is later", _left_out("LATER")): ("ab", Faults(ticks=4, late=1), MANY),
+    ("a run gives its slot back before it replies", _left_for_later): ("s", Faults(), KEPT),
     ("a block begins in a slot that is held", _unchecked): ("a", Faults(ticks=3), AFTER),
 }
 
@@ -71,10 +82,10 @@ def protocol(who: str, faults: Faults) -> Protocol:
     number = int(who[0]) if who[0].isdigit() else 1
     bank, connection = ConcurrencyLimit("bank", number), table().tracker.connection()
 
-    def run(name: str, *, renewals: int) -> None:
+    def run(name: str, *, renewals: int, by_id: bool) -> None:
         with _in_model():
             of_process = LimitSlots(limit.SlotTable(connection, "bank", MARGIN))
-            slot = of_process.take(bank, name)
+            slot = of_process.take_within(bank, name, timedelta(0)) if by_id else of_process.take(bank, name)
             if slot is None or not slot.is_held:
                 return
             note(f"{name} has {clock.stamp(slot.until)}" if clock.now() < slot.until else f"{name} begins late")
@@ -83,14 +94,18 @@ def protocol(who: str, faults: Faults) -> Protocol:
                 note(f"{name} has {clock.stamp(slot.until)}")
             list(of_process.table.read([0]))  # its block needs a while
             note(f"{name} gives {slot.token} back")
-            slot.leave()
-            of_process.give_back(at_once=True)
+            if by_id:
+                slot.give_back()
+                note(f"{name} replies, and has had {slot.token}")
+            else:
+                slot.leave()
+                of_process.give_back(at_once=True)
             note(f"{name} returned {slot.token}")
 
     programs = []
     for place, letter in enumerate(who.lstrip("123")):
         name = f"{letter}{place}"
-        call = partial(run, name, renewals=2 * (letter.lower() == "b"))
+        call = partial(run, name, renewals=2 * (letter.lower() == "b"), by_id=letter == "s")
         programs.append(Program(name, (partial(attempt, call),), behind=int(letter.isupper())))
     return Protocol(programs, faults, partial(_broken, programs, number, faults))
 
@@ -118,6 +133,9 @@ def _broken(programs: list[Program], number: int, faults: Faults, state: State) 
         running += not is_over and BASE + (state.now - program.behind) * TICK < until
     if running > number:
         return MANY
+    had = {each.split()[-1] for each in state.notes if " replies, " in each}
+    if not faults.lost and any(value(item, "lock") in had for item in _taken(state)):
+        return KEPT
     returned = {each.split()[-1] for each in state.notes if " returned " in each}
     is_over = all(actor.request is None and actor.call for actor in state.actors)
     if is_over and not faults.lost and any(value(item, "lock") in returned for item in _taken(state)):

@@ -1,6 +1,7 @@
 """Signals from outside: a task starts when all that it awaits has come, not before, and the first signal counts."""
 
 from functools import partial
+from typing import Any
 
 from pynamodb_tracker import Signal, Step, UseCase
 from pynamodb_tracker.clock import NEVER, stamp
@@ -16,6 +17,9 @@ BOUNDED = [
     ("Bpcw", Faults()),
     ("Bpir", Faults()),
     ("Lpw", PASSES),
+    ("Biv", Faults()),
+    ("Bpiv", Faults()),
+    ("lpw", Faults(ticks=2)),
 ]
 COMPLETE = [
     ("Bpqw", LATE),
@@ -24,10 +28,13 @@ COMPLETE = [
     ("Lpqw", Faults(late=1, ticks=1)),
     ("Cpcir", Faults()),
     ("Bxw", Faults(late=1, lost=1)),
+    ("Bpqiv", Faults()),
+    ("lpw", Faults(late=1, ticks=2)),
 ]
-"""Which programs, after the first letter: b begins to wait for two signals among the others, e does not; B, L and C
-have begun before them, L with a limit, C for a child as well. p and q send signals, P another one like p, c ends the
-child, w runs the next step, i ignores it, r reopens it, x sends p, deletes the task, and begins its next life."""
+"""Which programs, after the first letter: b begins to wait for two signals among the others, l for them until a limit
+before a third step, e does not; B, L and C have begun before them, L with a limit, C for a child as well. p and q send
+signals, P another one like p, c ends the child, w runs the next step, v does so although it was ignored; i ignores it,
+r reopens it, x sends p, deletes the task, and begins its next life."""
 GUARDS = {
     ("not_received", "succeed"): ("bpq", Faults(), "it waits for nothing"),
     ("awaits_more", ""): ("Bpq", Faults(), "it waits for nothing"),
@@ -38,6 +45,7 @@ GUARDS = {
     ("not_awaited", ""): ("bpq", Faults(), "it waits for nothing"),
     ("not_parked", ""): ("Bpqir", Faults(), "it waits for nothing"),
     ("parked", ""): ("Lpw", PASSES, "the due time of a run is moved"),
+    ("not_missed", ""): ("lpw", Faults(ticks=2), "a signal is stored without which the task has done"),
     ("first_round", ""): ("Bx", LATE, "a signal reaches the next life"),
 }
 PENDING = 200
@@ -49,7 +57,8 @@ def protocol(who: str, faults: Faults) -> Protocol:  # noqa: C901 - what each pr
     class Order(table()):  # type: ignore[misc]  # a class of its own for each search
         use_case_id = UseCase("awaiting")
         reserve, ship = Step(100), Step(200)
-        p, q = Signal(), Signal()
+        report = Step(300) if who[0] == "l" else None
+        p, q, other = Signal(), Signal(), Signal()
 
     class Part(Order.tracker.table.owner):  # type: ignore[misc,name-defined]  # of the same table
         use_case_id = UseCase("part")
@@ -61,7 +70,7 @@ def protocol(who: str, faults: Faults) -> Protocol:  # noqa: C901 - what each pr
     def wait() -> None:
         with Order.reserve.start("o") as ctx:
             for each in names:
-                ctx.wait_for(getattr(Order, each), until=3 * TICK / 2 if first == "L" else None)
+                ctx.wait_for(getattr(Order, each), until=3 * TICK / 2 if first in "lL" else None)
             if first == "C":
                 ctx.create(Part, "c", wait=True)
 
@@ -69,8 +78,8 @@ def protocol(who: str, faults: Faults) -> Protocol:  # noqa: C901 - what each pr
         if attempt(lambda: getattr(Order, name.lower()).send("o", name)):
             note(name)
 
-    def ship() -> None:
-        with Order.ship.start("o") as ctx:
+    def ship(**options: Any) -> None:
+        with Order.ship.start("o", **options) as ctx:
             came = [each for each in "pq" if getattr(ctx.task, each) is not None]
         note("shipped with _" + "".join(came))
 
@@ -84,6 +93,7 @@ def protocol(who: str, faults: Faults) -> Protocol:  # noqa: C901 - what each pr
 
     calls = {
         "w": lambda: attempt(ship),
+        "v": lambda: attempt(partial(ship, also_from=[Order.ship.ignored])),
         "c": lambda: attempt(lambda: Part.work.run("c", lambda _: None)),
         "i": lambda: attempt(lambda: Order.ship.ignore("o", reason="not now")),
         "r": lambda: attempt(lambda: Order.ship.reopen("o")),
@@ -94,15 +104,18 @@ def protocol(who: str, faults: Faults) -> Protocol:  # noqa: C901 - what each pr
 
     def begin() -> None:
         Order.create("o")
-        if first not in "be":
+        if first == "l":
+            Order.other.send("o")
+        if first not in "bel":
             wait()
 
-    if first == "b":
+    if first in "bl":
         programs.append(Program("b", (lambda: attempt(wait),)))
-    return Protocol(programs, faults, partial(_broken, names, has_limit=first == "L"), started(begin))
+    broken = partial(_broken, names, may_start=first in "lL" or "v" in others)
+    return Protocol(programs, faults, broken, started(begin))
 
 
-def _broken(names: list[str], state: State, *, has_limit: bool) -> str | None:  # noqa: PLR0911 - one for each promise
+def _broken(names: list[str], state: State, *, may_start: bool) -> str | None:  # noqa: PLR0911 - one for each promise
     row = item_at(state.rows, "o awaiting")
     if not row:
         return None
@@ -111,11 +124,13 @@ def _broken(names: list[str], state: State, *, has_limit: bool) -> str | None:  
         return "a signal reaches the next life" if "p" in came else None
     if any(name in came and came[name]["M"]["value"]["S"] != f'"{name}"' for name in state.notes):
         return "a signal that counted is replaced"
+    if any(name in came for name in row.get("missed_signals", {"SS": []})["SS"]):
+        return "a signal is stored without which the task has done"
     status, parked = value(row, "status"), value(row, "due_time") == stamp(NEVER)
     waits = any(name not in came for name in names) or "parent" in item_at(state.rows, "c part")
     if status == PENDING and parked and not waits:
         return "it waits for nothing"
-    if status in (PENDING, PENDING + 1, END) and waits and not parked and not has_limit:
+    if status in (PENDING, PENDING + 1, END) and waits and not parked and not may_start:
         return "it starts without a signal"
     if status == PENDING + 1 and value(row, "due_time") <= value(row, "update_time"):
         return "the due time of a run is moved"

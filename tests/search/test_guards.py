@@ -28,6 +28,9 @@ PARTS = {
 }
 """Guards that consist of others, which are removed one by one; `awaits_only` is what `awaits_more` leaves."""
 NOT_REMOVED = {
+    ("at", "enter again"): "needless for safety: the number, which each entry changes, is compared, too",
+    ("later_token", "enter again"): "needless for safety: as above",
+    ("membership_seen", "enter again"): "needless for safety: the status and the token are compared, too",
     ("at", "merge"): "needless for safety: each move to another status also moves the due time, which is compared",
     ("due", "claim from"): "for the delay alone: a run would start too early, and nothing is lost",
     ("has_errors", ""): "for liveness: an entry cannot be appended where no list is, so a second try stores the list",

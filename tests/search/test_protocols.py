@@ -6,11 +6,11 @@ from types import ModuleType
 import pytest
 
 from tests.race.guards import Without
-from tests.search import expired, groups, joins, limits, merging, missed, repeating, runs, signals
+from tests.search import expired, groups, joins, limits, merging, missed, repeating, required, runs, signals, waits
 from tests.search.protocol import Faults, patched
 from tests.search.search import search
 
-PROTOCOLS = [runs, merging, joins, signals, groups, limits, repeating, missed, expired]
+PROTOCOLS = [runs, merging, joins, signals, waits, groups, limits, repeating, missed, expired, required]
 
 
 @pytest.fixture(autouse=True)

@@ -104,7 +104,8 @@ _HOSTILE: dict[str, tuple[dict[str, Any], ...]] = {
     "creator": (),
     "parent": ({"S": "nobody"}, {"S": ""}),
     "blockers": ({"N": "-1"},),
-    "child_count": ({"N": "-1"},),
+    "join_token": ({"S": "zz"},),
+    "missed_signals": ({"L": []},),
     "wait_until": ({"S": "soon"},),
     "group_number": ({"N": "-1"},),
     "turn_due_time": ({"S": "soon"},),
@@ -126,8 +127,8 @@ _WHILE_RUNNING: dict[str, tuple[dict[str, Any] | None, ...]] = {
 
 
 def _damages() -> Iterator[Damage]:
-    wrong = {"BOOL": True}
     for name in sorted(attribute.attr_name for attribute in Parcel.get_attributes().values()):
+        wrong = {"N": "1"} if name == "urgent" else {"BOOL": True}
         if name not in _KEYS:
             yield Damage(name, "of a wrong type", {name: wrong}, runs=name in _WRITTEN_BY_CLAIM | _OF_THE_USER)
         for number, value in enumerate(_HOSTILE.get(name, ())):

@@ -20,6 +20,7 @@ from botocore.httpsession import URLLib3Session
 
 _ports: dict[str, int] = {}
 _idle: weakref.WeakKeyDictionary[URLLib3Session, deque[socket.socket]] = weakref.WeakKeyDictionary()
+"""The open connections of each client."""
 _send = URLLib3Session.send
 _close = URLLib3Session.close
 
@@ -35,7 +36,10 @@ def _quick_send(session: URLLib3Session, request: Any) -> AWSResponse:
     port = _ports.get(request.url)
     if port is None:
         return _send(session, request)
-    idle = _idle.setdefault(session, deque())
+    idle = _idle.get(session)
+    if idle is None:
+        idle = _idle.setdefault(session, deque())
+        weakref.finalize(session, _close_all, idle)  # for a client that nobody closes
     connection = _alive(idle) or _connect(session, request, port)
     try:
         connection.settimeout(_timeout(session, "read_timeout"))
@@ -55,9 +59,13 @@ def _quick_send(session: URLLib3Session, request: Any) -> AWSResponse:
 
 
 def _quick_close(session: URLLib3Session) -> None:
-    for connection in _idle.pop(session, ()):
-        connection.close()
+    _close_all(_idle.pop(session, deque()))
     _close(session)
+
+
+def _close_all(connections: deque[socket.socket]) -> None:
+    for connection in connections:
+        connection.close()
 
 
 def _alive(idle: deque[socket.socket]) -> socket.socket | None:

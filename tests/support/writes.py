@@ -14,12 +14,13 @@ from pynamodb_tracker.dynamodb.connection import sharing_requests
 from pynamodb_tracker.features.checkpoints import save_parts
 from pynamodb_tracker.features.children.child_list import ChildList
 from pynamodb_tracker.features.children.follow_ups import follow_ups_of
-from pynamodb_tracker.features.children.joins import counted, counted_last
+from pynamodb_tracker.features.children.joins import adopted, counted, counted_last
 from pynamodb_tracker.features.groups import queue as groups
 from pynamodb_tracker.features.groups.reentry import entrance
 from pynamodb_tracker.features.merges import anew, merging
 from pynamodb_tracker.features.repeats import Turn, begun_again, pin
-from pynamodb_tracker.features.signals import Awaits, sending
+from pynamodb_tracker.features.signals import sending
+from pynamodb_tracker.features.waits import Waits
 from pynamodb_tracker.model.row import Membership, load
 from pynamodb_tracker.testing import stopped_clock
 from pynamodb_tracker.transitions import Claim, Journal, StepStatements
@@ -41,13 +42,12 @@ TIME = "2026-01-01T00:00:00.000000+0000"
 RULE = Repeat.every(timedelta(hours=1))
 
 TOLD = {
-    "added blockers": "children",
     "cancel_time": "now",
     "due_time": "due",
     "expire_time": "expiry",
     "group_number": "number",
     "lock": "token",
-    "added child_count": "children",
+    "join_token": "token",
     "lock_expire_time": "expire",
     "update_time": "now",
 }
@@ -104,12 +104,11 @@ def success_of(
 ) -> Transition:
     """Return a run's success without changes, optionally with something for the next step to wait for."""
     journal = Journal(claim)
-    if awaited_signals:
-        waiting_for = journal.additions["awaited_signals"] = Awaits()
-        waiting_for.names, waiting_for.until = frozenset(awaited_signals), until
+    waits = Waits.of_run(journal)
+    waits.names, waits.until = frozenset(awaited_signals), until
     if children is not None:
         waiting = follow_ups_of(journal)
-        waiting.child_list, waiting.wait_until = ChildList(claim.task), until
+        waiting.child_list = ChildList(claim.task)
         waiting._left = [SimpleNamespace(waits=True, member=None)] * children  # type: ignore[list-item]  # all it reads
     return transition_of_success(journal, {}, register.at_success(journal, claim.task))
 
@@ -195,6 +194,7 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         "claim": moved(step.claim("t", "w", NOW, timedelta(0), code=None, payload=None)),
         "claim with payload": moved(step.claim("t", "w", NOW, timedelta(0), code=None, payload="p")),
         "claim from": moved(step.claim("t", "w", NOW, timedelta(0), code=103, payload=None)),
+        "claim from a wait": moved(step.claim("t", "w", NOW, timedelta(0), code=203, payload=None, parked=True)),
         "shut out": shut_out(held, "t"),
         "shut out first": shut_out(plain, "t"),
         "extend": step.extend("t", NOW),
@@ -205,7 +205,7 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         "commit": committed(success_of(claim)),
         "keep out": keep_out(step, "t", 2, 1),
         "commit and wait": committed(success_of(claim, children=1, until=NOW)),
-        "commit and go on waiting": committed(success_of(claim_of(step, blockers={"N": "1"}), children=0)),
+        "commit after a wait": committed(success_of(claim_of(step, blockers={"N": "1"}, wait_until={"S": TIME}))),
         "succeed": success_of(claim),
         "succeed and wait": success_of(claim, awaited_signals={"paid"}, until=NOW),
         "succeed after the limit": success_of(claim_of(step, awaited_signals={"SS": ["paid"]})),
@@ -244,6 +244,7 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         "delete": deletion(Order, held=False),
         "delete as seen": deletion_as_seen(Order, has_lock=True),
         "delete abandoned": deletion(Order, held=True),
+        "delete child": deletion(Order, held=False, is_child=True),
         "delete with turn": deletion(Order, held=False, membership=Membership.TURN),
         "delete in queue": deletion(Order, held=False, membership=Membership.QUEUE),
         "group begins": groups.written(table, is_new=True, idle=False, data=False),
@@ -255,6 +256,7 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         "send more": sending(Order, "paid", "more", of_round=False),
         "send early": sending(Order, "paid", "early", of_round=True),
         "send first": sending(Order, "paid", "first", of_round=True),
+        "adopt": adopted(table),
         "count": counted(table),
         "count last": counted_last(table, parked=True),
     }

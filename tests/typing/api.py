@@ -133,7 +133,9 @@ def print_label(ctx: ExecutionContext[Order]) -> int:
     assert_type(ctx.round, str)
     assert_type(Order.paid, BoundSignal[Order])
     assert_type(Order.paid.send("o-1", {"amount": "42.50"}, by="stripe"), Sent[Order])
+    assert_type(Order.paid.send("o-1").will_be_read, bool)
     Order.create("o-1", wait_for=Order.paid, until=timedelta(days=2))
+    ctx.create(Order, "o-2", wait_for=Order.paid, until=timedelta(days=2))
     handles_signal(Order.paid, task_id="body.order", value=lambda payload: payload["amount"])
     handles_signal(Order.deliver, task_id="body.order")  # type: ignore[arg-type]
     handles_signal(Order.paid, task_id="body.order", other="error")  # type: ignore[arg-type]

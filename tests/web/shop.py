@@ -46,7 +46,7 @@ class Order(ShopTask):
 
 
 class Refund(ShopTask):
-    use_case_id = UseCase("refund")
+    use_case_id = UseCase("refund", urgent=True)
 
     pay_back = Step(10)
 

@@ -92,7 +92,6 @@ def schedules_and_pauses(monkeypatch: pytest.MonkeyPatch, counted: None) -> None
     Order.confirm_payment.run("o-parent", lambda ctx: ctx.create(Refund, "r-1", wait=True))
     Refund.pay_back.ignore("r-1", reason="no paper")
     Order.create("o-approval", wait_for=Order.approved)
-    monkeypatch.setattr(Order.use_case_id, "pausable", True)
     Order.ship.pause(until=None, reason="w" * 300, by="ada")
 
 

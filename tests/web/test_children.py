@@ -48,14 +48,14 @@ def test_a_blocked_task_looks_nowhere_as_if_nothing_was_needed(client: TestClien
 def test_a_task_is_cancelled_at_the_step_where_it_is_by_then_also_with_what_it_waits_for(client: TestClient) -> None:
     page = client.get("/Order/task?id=o-1")
     assert ("Cancel this Order" in page.text, 'name="children"' in page.text) == (True, True)
-    assert client.post("/Order/decide", data={**FORM, "reason": " "}).status_code == 400
-    done = client.post("/Order/decide", data={**FORM, "step": "confirm_payment"})
+    assert client.post("/Order/task", data={**FORM, "reason": " "}).status_code == 400
+    done = client.post("/Order/task", data={**FORM, "step": "confirm_payment"})
     assert done.headers["location"] == "/Order/task?id=o-1&done=cancel_task"
     page = client.get(done.headers["location"])
     assert "Cancelled: no step of it starts until it is reopened" in text_of(page)
     assert "Cancel this Order" not in page.text
     assert Order.get_task("o-1/a").state == Order.confirm_payment.pending
-    client.post("/Order/decide", data={**FORM, "children": "1"})
+    client.post("/Order/task", data={**FORM, "children": "1"})
     assert Order.get_task("o-1/a").last_error == "ignored: by phone"
 
 
@@ -63,6 +63,6 @@ def test_a_child_that_is_refused_is_named(client: TestClient, caplog: pytest.Log
     Order.create("o-2", group="g")
     Order.confirm_payment.run("o-2", lambda ctx: ctx.create(Order, "o-2/a", wait=True, group="h"))
     Order.confirm_payment.start("o-2/a").__enter__()
-    answer = client.post("/Order/decide", data={**FORM, "task": "o-2", "children": "1"})
+    answer = client.post("/Order/task", data={**FORM, "task": "o-2", "children": "1"})
     assert "o-2 is cancelled, but not all that it waits for: cannot cancel Order 'o-2/a'" in text_of(answer)
     assert json.loads(caplog.records[-1].message)["did"] == "cancel_task"

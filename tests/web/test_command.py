@@ -84,7 +84,7 @@ def test_the_demo_serves_the_page_while_it_runs_and_until_a_signal() -> None:
             page = answer.read().decode()
             assert 'data-refresh="1.0"' in page
             assert set(re.findall("read-only|in memory|≈ [$]", page)) == {"read-only", "in memory"}
-            assert answer.geturl().endswith("/Order/")
+            assert "What needs you" in page
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=30)
     assert (process.returncode, out, err) == (0, "", "")

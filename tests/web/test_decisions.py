@@ -9,14 +9,19 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from markupsafe import escape
 from starlette.testclient import TestClient
 
 from pynamodb_tracker import ExecutionContext, Report, Status
 from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.web import ActionRequest, decisions
+from tests.support.rows import change
 from tests.web.conftest import Open, slices_of
-from tests.web.shop import CarrierError, Order, failed, leave
+from tests.web.shop import CarrierError, Order, Refund, failed, leave
 from tests.web.test_views import text_of
+
+SIGNAL = '/Order/task[^"]*" class="signal'
+"""The form of a signal."""
 
 ODD = ["a/b?c#d&e=f%2F+g", "two\nlines", " spaces ", "é\u202e"]
 """Ids that a form could change on its way."""
@@ -24,7 +29,7 @@ ODD = ["a/b?c#d&e=f%2F+g", "two\nlines", " spaces ", "é\u202e"]
 
 def fields_of(page: Any, form: str) -> dict[str, list[str]]:
     """Return the fields of the form that posts there, as a browser without a script sends them."""
-    found = re.search(rf'<form method="post" action="{form}".*?</form>', page.text, re.DOTALL)
+    found = re.search(rf'<form method="post" action="{form}[^"]*".*?</form>', page.text, re.DOTALL)
     assert found
     fields: dict[str, list[str]] = {}
     for tag in re.findall(r"<(?:input|button)[^>]*>", found[0]):
@@ -38,7 +43,7 @@ def fields_of(page: Any, form: str) -> dict[str, list[str]]:
 def run_slices(client: TestClient, page: Any, **fields: str) -> Any:
     """Send the form of a dry run, and each form that follows, and return the last page."""
     sent = 0
-    while "/Order/bulk" in page.text and '<form method="post" action="/Order/bulk"' in page.text:
+    while "/Order/bulk" in page.text and '<form method="post" action="/Order/bulk' in page.text:
         page = client.post("/Order/bulk", data={**fields_of(page, "/Order/bulk"), **fields})
         assert page.status_code == 200
         sent += 1
@@ -49,8 +54,8 @@ def run_slices(client: TestClient, page: Any, **fields: str) -> Any:
 def test_a_task_is_reopened_by_whom_the_page_knows(open_page: Open, shop: StoppedClock) -> None:
     failed("o-1")
     client = open_page()
-    form = fields_of(client.get("/Order/task?id=o-1"), "/Order/decide")
-    answer = client.post("/Order/decide", data={**form, "verb": "reopen"})
+    form = fields_of(client.get("/Order/task?id=o-1"), "/Order/task")
+    answer = client.post("/Order/task", data={**form, "verb": "reopen"})
     assert (answer.status_code, answer.headers["location"]) == (303, "/Order/task?id=o-1&done=reopen")
     task = Order.get_task("o-1")
     assert (task.state, task.errors[-1].worker, task.errors[-1].time) == (Order.ship.pending, "ada", shop.now())
@@ -59,15 +64,33 @@ def test_a_task_is_reopened_by_whom_the_page_knows(open_page: Open, shop: Stoppe
     assert "by ada" in page
 
 
+def test_tasks_are_reopened_as_urgent_where_that_is_ticked(open_page: Open, shop: StoppedClock) -> None:
+    Refund.create_many({"task_id": f"r-{number}", "state": Refund.pay_back.failed} for number in range(4))
+    failed("o-1")
+    shop.advance(timedelta(seconds=1))
+    client, box = open_page(), 'name="urgent"'
+    assert box not in client.get("/Order/task?id=o-1").text
+    assert box in client.get("/Refund/task?id=r-0").text
+    assert box in client.get("/Refund/tasks?step=pay_back&state=failed").text
+    form = {"verb": "reopen", "step": "pay_back", "task": "r-0"}
+    client.post("/Refund/task", data=form)
+    client.post("/Refund/task", data={**form, "task": "r-1", "urgent": "1"})
+    page = client.get("/Refund/bulk?verb=reopen&step=pay_back&state=failed")
+    assert box in page.text
+    client.post("/Refund/bulk", data={**fields_of(page, "/Refund/bulk"), "urgent": "1"})
+    urgent = {task.task_id for task in Refund.pay_back.pending.query() if task.urgent}
+    assert urgent == {"r-1", "r-2", "r-3"}
+
+
 @pytest.mark.usefixtures("shop")
 def test_a_task_is_ignored_with_a_reason(open_page: Open) -> None:
     failed("o-1")
     client = open_page()
     form = {"verb": "ignore", "step": "ship", "task": "o-1"}
     for reason in ({}, {"reason": "  "}):
-        answer = client.post("/Order/decide", data={**form, **reason})
+        answer = client.post("/Order/task", data={**form, **reason})
         assert (answer.status_code, "Write a reason" in text_of(answer)) == (400, True)
-    assert client.post("/Order/decide", data={**form, "reason": " lost "}).status_code == 303
+    assert client.post("/Order/task", data={**form, "reason": " lost "}).status_code == 303
     assert Order.get_task("o-1").last_error == "ignored: lost"
 
 
@@ -76,8 +99,8 @@ def test_a_form_without_a_reason_is_shown_again_and_marked(open_page: Open) -> N
     failed("o-1", "o-2")
     client, form = open_page(), {"verb": "ignore", "step": "ship", "task": "o-1", "reason": " "}
     for page in (
-        client.post("/Order/decide", data=form),
-        client.post("/Order/decide", data={**form, "state": "failed"}),
+        client.post("/Order/task", data=form),
+        client.post("/Order/task", data={**form, "state": "failed"}),
     ):
         assert page.status_code == 400
         assert re.search(r'<details class="ask" open>.*aria-describedby="wrong-reason"', page.text, re.DOTALL)
@@ -96,14 +119,28 @@ def test_only_the_claim_that_was_seen_is_unlocked(open_page: Open, shop: Stopped
     assert 'name="even_in_group" value="1" required' in page.text
     form = {"step": "ship", "task": "o-1", "reason": "its host is gone"}
     for wrong in ({"verb": "unlock", "fencing_token": "other"}, {"verb": "unlock"}, {"verb": "cancel"}):
-        assert "1 refused" in text_of(client.post("/Order/decide", data={**form, **wrong}))
+        assert client.post("/Order/task", data={**form, **wrong}).status_code == 409
     token = re.search(r'name="fencing_token" value="([^"]*)"', page.text)
     assert token
-    done = client.post("/Order/decide", data={**form, "verb": "unlock", "fencing_token": token[1]})
+    done = client.post("/Order/task", data={**form, "verb": "unlock", "fencing_token": token[1]})
     assert done.headers["location"] == "/Order/task?id=o-1&done=unlock"
     assert "Unlocked: the next run" in text_of(client.get(done.headers["location"]))
     assert Order.get_task("o-1").state == Order.ship.pending
     shop.advance(timedelta(seconds=1))
+
+
+def test_a_task_whose_lock_has_expired_is_unlocked_and_its_run_cannot_be_cancelled(
+    open_page: Open, shop: StoppedClock
+) -> None:
+    leave(Order.ship, Order.create("o-1", state=Order.ship.pending).task_id)
+    shop.advance(timedelta(hours=1))
+    client = open_page()
+    page = client.get("/Order/task?id=o-1")
+    assert ("Its lock has expired." in text_of(page), "Cancel the run" in page.text) == (True, False)
+    token = re.search(r'name="fencing_token" value="([^"]*)"', page.text)
+    form = {"step": "ship", "task": "o-1", "verb": "unlock", "reason": "dead", "fencing_token": token and token[1]}
+    assert client.post("/Order/task", data=form).status_code == 303
+    assert Order.get_task("o-1").state == Order.ship.pending
 
 
 @pytest.mark.usefixtures("shop")
@@ -111,9 +148,9 @@ def test_selected_tasks_are_changed_whatever_their_ids(open_page: Open) -> None:
     failed(*ODD, "o-1")
     client = open_page()
     page = client.get("/Order/tasks?step=ship&state=failed")
-    form = fields_of(page, "/Order/decide")
+    form = fields_of(page, "/Order/task")
     assert len(form["task"]) == len(ODD) + 1
-    answer = client.post("/Order/decide", data={**form, "verb": "reopen"})
+    answer = client.post("/Order/task", data={**form, "verb": "reopen"})
     assert answer.status_code == 200
     assert text_of(answer).startswith(f"{len(ODD) + 1} reopened")
     assert {Order.get_task(task_id).state.status for task_id in ODD} == {Status.PENDING}
@@ -123,8 +160,8 @@ def test_selected_tasks_are_changed_whatever_their_ids(open_page: Open) -> None:
 def test_tasks_that_succeeded_at_a_step_are_changed_at_the_next_one(open_page: Open) -> None:
     Order.create("o-1", state=Order.confirm_payment.succeeded)
     client = open_page()
-    form = fields_of(client.get("/Order/tasks?step=confirm_payment&state=succeeded"), "/Order/decide")
-    client.post("/Order/decide", data={**form, "task": "o-1", "verb": "ignore", "reason": "lost"})
+    form = fields_of(client.get("/Order/tasks?step=confirm_payment&state=succeeded"), "/Order/task")
+    client.post("/Order/task", data={**form, "task": "o-1", "verb": "ignore", "reason": "lost"})
     assert Order.get_task("o-1").state == Order.reserve_stock.ignored
 
 
@@ -134,7 +171,7 @@ def test_a_refusal_is_told_in_the_librarys_words_and_stops_nothing(open_page: Op
     Order.create("o-3", state=Order.ship.pending)
     leave(Order.ship, "o-3")
     answer = open_page().post(
-        "/Order/decide", data={"verb": "reopen", "step": "ship", "task": ["o-1", "o-3", "gone", "o-2"]}
+        "/Order/task", data={"verb": "reopen", "step": "ship", "task": ["o-1", "o-3", "gone", "o-2"]}
     )
     page = text_of(answer)
     assert page.startswith("2 reopened, 2 refused")
@@ -156,7 +193,7 @@ def test_a_refusal_is_told_in_the_librarys_words_and_stops_nothing(open_page: Op
     ids=str,
 )
 def test_a_wrong_form_is_refused(open_page: Open, form: dict[str, str], code: int) -> None:
-    assert open_page().post("/Order/decide", data=form).status_code == code
+    assert open_page().post("/Order/task", data=form).status_code == code
 
 
 @pytest.mark.parametrize(
@@ -171,7 +208,7 @@ def test_a_wrong_form_is_refused(open_page: Open, form: dict[str, str], code: in
     ],
 )
 def test_what_is_no_form_of_the_page_is_refused(open_page: Open, body: bytes, kind: str, code: int) -> None:
-    assert open_page().post("/Order/decide", content=body, headers={"content-type": kind}).status_code == code
+    assert open_page().post("/Order/task", content=body, headers={"content-type": kind}).status_code == code
 
 
 @pytest.mark.usefixtures("shop")
@@ -186,11 +223,11 @@ def test_people_can_do_what_the_app_allows_them(open_page: Open) -> None:
     client = open_page(authorize=authorize)
     page = client.get("/Order/task?id=o-1").text
     assert ("Reopen</button>" in page, "Ignore" in page) == (True, False)
-    refused = client.post("/Order/decide", data={"verb": "ignore", "step": "ship", "task": "o-1", "reason": "x"})
+    refused = client.post("/Order/task", data={"verb": "ignore", "step": "ship", "task": "o-1", "reason": "x"})
     assert (refused.status_code, "You may not ignore tasks of Order." in text_of(refused)) == (403, True)
     assert client.get("/Order/bulk?verb=ignore&step=ship&state=failed").status_code == 403
-    assert client.post("/Order/decide", data={"verb": "reopen", "step": "ship", "task": "o-1"}).status_code == 303
-    verbs = ("reopen", "ignore", "cancel", "cancel_task", "unlock", "signal", "pause", "resume")
+    assert client.post("/Order/task", data={"verb": "reopen", "step": "ship", "task": "o-1"}).status_code == 303
+    verbs = ("reopen", "ignore", "cancel", "cancel_task", "unlock", "pause", "resume")
     about_buttons = [each for each in asked if each.step is None]
     assert {(each.user, each.action, each.use_case) for each in about_buttons} == {("ada", v, "order") for v in verbs}
     ada: dict[str, Any] = {"user": "ada", "use_case": "order", "step": "ship"}
@@ -206,7 +243,7 @@ def test_every_command_is_logged_in_a_line_of_json(open_page: Open, caplog: pyte
     failed("o-1\n2026 forged")
     caplog.set_level(logging.WARNING, "pynamodb_tracker.web")  # what is written without any configuration
     form = {"verb": "ignore", "step": "ship", "task": ["o-1%0A2026%20forged", "gone"], "reason": "lost"}
-    open_page().post("/Order/decide", data=form)
+    open_page().post("/Order/task", data=form)
     lines = {json.loads(record.message)["task_id"]: record.message for record in caplog.records}
     done = json.loads(lines["o-1\n2026 forged"])
     assert "\n" not in lines["o-1\n2026 forged"]
@@ -362,7 +399,7 @@ def test_what_was_changed_is_seen_at_once(open_page: Open) -> None:
     failed("o-1")
     client = open_page()
     assert "Failed 1" in text_of(client.get("/Order/"))
-    client.post("/Order/decide", data={"verb": "reopen", "step": "ship", "task": "o-1"})
+    client.post("/Order/task", data={"verb": "reopen", "step": "ship", "task": "o-1"})
     assert "Failed 0" in text_of(client.get("/Order/"))
 
 
@@ -425,9 +462,16 @@ def test_how_many_are_due_at_once_in_spite_of_a_rate_is_said_over_all_slices(
     open_page: Open, shop: StoppedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slices_of(monkeypatch, 2)
+    reopen_many = Order.confirm_payment.reopen_many
+
+    def come_second(task_ids: list[str], **options: Any) -> Report:
+        for task_id in {"o-1", "o-2", "o-4"} & {*task_ids}:
+            Order.confirm_payment.reopen(task_id)
+        return reopen_many(task_ids, **options)
+
+    monkeypatch.setattr(Order.confirm_payment, "reopen_many", come_second)
     for number in range(5):
-        Order.create(f"o-{number}", group=f"g-{number}" if number in (1, 2, 4) else None)
-        Order.confirm_payment.ignore(f"o-{number}", reason="lost")
+        Order.create(f"o-{number}", state=Order.confirm_payment.ignored)
     shop.advance(timedelta(seconds=1))
     client = open_page()
     asked = {"verb": "reopen", "step": "confirm_payment", "state": "ignored"}
@@ -444,35 +488,45 @@ def test_how_many_are_due_at_once_in_spite_of_a_rate_is_said_over_all_slices(
 def test_a_step_is_paused_and_resumed(
     open_page: Open, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert "Pause a step" not in open_page().get("/Order/").text
+    for pausable, said in (
+        (False, "no Pause: the use case has pausable=False"),
+        (None, "Handlers do: disable"),
+        (True, "any more, anywhere. Running"),
+    ):
+        monkeypatch.setattr(Order.use_case_id, "pausable", pausable)
+        text = open_page().get("/Order/").text
+        assert ("Pause a step" in text, said in text) == (pausable is not False, True)
     client = open_page()
-    monkeypatch.setattr(Order.use_case_id, "pausable", True)
     asked = {"step": "ship", "verb": "pause", "until": "1h", "reason": "the bank is down"}
+    assert client.post("/Order/", data={**asked, "until": ""}).status_code == 303
+    assert Order.pauses()[0].until is None
+    Order.ship.resume()
     for wrong, said in (
         ({"until": "soon"}, "'soon' is not a time"),
         ({"until": "2020-01-01"}, "This is over already"),
         ({"reason": " "}, "Write a reason"),
     ):
-        answer = client.post("/Order/pause", data={**asked, **wrong})
+        answer = client.post("/Order/", data={**asked, **wrong})
         assert (answer.status_code, said in text_of(answer)) == (400, True)
         assert ("ship</option>" in answer.text, 'aria-invalid="true"' in answer.text) == (True, True)
-    for verb, code in (("ignore", 400), ("pause", 303)):
-        assert client.post("/Order/pause", data={**asked, "verb": verb}).status_code == code
+    assert client.post("/Order/", data=asked).status_code == 303
     [pause] = Order.pauses()
+    assert pause.until
     assert (pause.step, pause.by, pause.reason) == ("ship", "ada", "the bank is down")
     page = client.get("/Order/")
     assert "by ada: the bank is down Resume" in text_of(page)
-    form = fields_of(page, '/Order/pause" class="note pause')
-    assert client.post("/Order/pause", data={**form, "verb": "resume"}).status_code == 303
+    form = fields_of(page, '/Order/" class="note pause')
+    assert client.post("/Order/", data={**form, "verb": "resume"}).status_code == 303
     assert Order.pauses() == []
     logged = [json.loads(record.message) for record in caplog.records if record.name == decisions.log.name]
     assert [(each["who"], each["did"], each["step"]) for each in logged] == [
         ("ada", "pause", "ship"),
+        ("ada", "pause", "ship"),
         ("ada", "resume", "ship"),
     ]
     denied = open_page(authorize=lambda asked: asked.action == "resume")
-    assert "Pause a step" not in denied.get("/Order/").text
-    answer = denied.post("/Order/pause", data=asked)
+    assert "no Pause: you may not pause its steps" in text_of(denied.get("/Order/"))
+    answer = denied.post("/Order/", data=asked)
     assert (answer.status_code, "You may not pause steps of Order" in text_of(answer)) == (403, True)
 
 
@@ -485,12 +539,21 @@ def test_a_signal_that_a_task_awaits_is_sent_by_whom_the_page_knows(
     client = open_page()
     page = client.get("/Order/task", params={"id": odd})
     assert ("waits for the signal approved" in text_of(page).lower(), "Send paid" in page.text) == (True, False)
-    form = fields_of(page, "/Order/signal")
-    wrong = client.post("/Order/signal", data={**form, "value": "<" * 1100})
-    assert (wrong.status_code, "but at most 1,024" in text_of(wrong)) == (400, True)
-    assert ('aria-invalid="true"' in wrong.text, 'value="&lt;&lt;' in wrong.text) == (True, True)
+    form = fields_of(page, SIGNAL)
+    for value, why in (
+        (" ", "Write the value: a signal cannot be taken back."),
+        ("no", "'no' is not JSON: write text in quotes"),
+        ("null", "null is no value"),
+        (f'"{"<" * 1100}"', "but at most 1,024"),
+    ):
+        wrong = client.post("/Order/task", data={**form, "value": value})
+        assert (wrong.status_code, why in text_of(wrong)) == (400, True)
+        assert ('aria-invalid="true"' in wrong.text, f'value="{escape(value)}"' in wrong.text) == (True, True)
+    shown = client.post("/Order/task", data={**form, "value": "true", "sends": "false"})
+    assert (shown.status_code, "This sends true" in text_of(shown), Order.get_task(odd).approved) == (200, True, None)
+    shown = client.post("/Order/task", data={**form, "value": '{"by mail":  "<b>", "secret": 1}'})
 
-    answer = client.post("/Order/signal", data={**form, "value": '{"by mail": "<b>", "secret": 1}'})
+    answer = client.post("/Order/task", data=fields_of(shown, SIGNAL))
 
     assert answer.status_code == 303
     assert "Sent: a worker continues" in text_of(client.get(answer.headers["location"]))
@@ -500,12 +563,16 @@ def test_a_signal_that_a_task_awaits_is_sent_by_whom_the_page_knows(
     hiding = open_page(hide=["secret"]).get("/Order/task", params={"id": odd})
     assert ('"secret": "hidden"' in text_of(hiding), "&lt;b&gt;" in hiding.text) == (True, True)
     assert "by mail" not in open_page(hide=["approved"]).get("/Order/task", params={"id": odd}).text
-    other = client.post("/Order/signal", data={**form, "value": "no"})
+    other = client.post("/Order/task", data={**form, "value": "1", "sends": "1"})
     assert (other.status_code, "with another value, which counts" in text_of(other)) == (409, True)
+    Order.create("o-9", state=Order.ship.pending)
+    change(Order, "o-9", missed_signals={"SS": ["approved"]})
+    late = client.post("/Order/task", data={**form, "task": "o-9", "round": "", "value": "1", "sends": "1"})
+    assert (late.status_code, "is late, and not stored" in text_of(late)) == (409, True)
     logged = [json.loads(record.message) for record in caplog.records if record.name == decisions.log.name]
     assert [(each["who"], each["did"], each["signal"], "refused" in each) for each in logged] == [
         ("ada", "signal", "approved", False),
-        ("ada", "signal", "approved", True),
+        *[("ada", "signal", "approved", True)] * 2,
     ]
 
 
@@ -513,17 +580,52 @@ def test_a_signal_that_a_task_awaits_is_sent_by_whom_the_page_knows(
 def test_a_signal_counts_in_the_round_that_the_form_was_shown_in_and_for_who_may_send_it(open_page: Open) -> None:
     Order.create("o-1", wait_for=Order.approved)
     client = open_page()
-    form = fields_of(client.get("/Order/task?id=o-1"), "/Order/signal")
+    form = {**fields_of(client.get("/Order/task?id=o-1"), SIGNAL), "value": "1", "sends": "1"}
     Order.delete_task("o-1")
     Order.create("o-1", wait_for=Order.approved)
-    assert client.post("/Order/signal", data={**form, "value": "yes"}).status_code == 404
-    assert client.post("/Order/signal", data={**form, "name": "nothing"}).status_code == 400
-    denied = open_page(authorize=lambda asked: asked.action == "reopen")
-    assert "/Order/signal" not in denied.get("/Order/task?id=o-1").text
-    assert denied.post("/Order/signal", data=form).status_code == 403
-    assert open_page(actions=False).post("/Order/signal", data=form).status_code == 403
+    assert client.post("/Order/task", data=form).status_code == 404
+    assert client.post("/Order/task", data={**form, "name": "nothing"}).status_code == 400
+    denied = open_page(authorize=lambda asked: asked.signal == "paid")
+    assert "Send approved" not in denied.get("/Order/task?id=o-1").text
+    assert denied.post("/Order/task", data=form).status_code == 403
+    assert open_page(actions=False).post("/Order/task", data=form).status_code == 403
     Order.delete_task("o-1")
     Order.create("o-1", state=Order.ship.succeeded)
     Order.create_or_merge("o-1")
-    assert client.post("/Order/signal", data={**form, "round": ""}).status_code == 400
+    assert client.post("/Order/task", data={**form, "round": ""}).status_code == 400
     assert Order.get_task("o-1").approved is None
+
+
+@pytest.mark.usefixtures("shop")
+def test_choices_of_a_signal_are_buttons_and_one_that_is_not_for_people_has_no_form(
+    open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vars(Order)["approved"], "choices", {"Approve": True, "Reject": False})
+    monkeypatch.setattr(vars(Order)["paid"], "by_people", False)
+    Order.create("o-1", wait_for=Order.approved)
+    Order.create("o-2", wait_for=Order.paid)
+    client = open_page()
+    page = client.get("/Order/task?id=o-1")
+    assert re.findall(r'name="choice" value="(\w+)" title="(.*?)"', page.text) == [
+        ("Approve", "sends true"),
+        ("Reject", "sends false"),
+    ]
+    form = fields_of(page, SIGNAL)
+    sent = [client.post("/Order/task", data={**form, "choice": choice}).status_code for choice in ("", "Reject")]
+    approved = Order.get_task("o-1").approved
+    assert (sent, approved and approved.value) == ([400, 303], False)
+    assert "Send paid" not in client.get("/Order/task?id=o-2").text
+    refused = client.post("/Order/task", data={**form, "task": "o-2", "name": "paid", "value": "1", "sends": "1"})
+    assert (refused.status_code, "People send no paid" in text_of(refused)) == (400, True)
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_refused_form_is_shown_again_at_its_address_with_what_was_written(open_page: Open) -> None:
+    leave(Order.ship, Order.create("o-1", state=Order.ship.pending).task_id)
+    client, reason = open_page(), "the <customer> called"
+    page = client.get("/Order/task?id=o-1")
+    assert len(re.findall(r'<form method="post" action="/Order/task\?id=o-1">', page.text)) == 3
+    form = {"step": "reserve_stock", "task": "o-1", "verb": "cancel", "reason": reason}
+    refused = client.post("/Order/task?id=o-1", data=form)
+    assert (refused.status_code, f'value="{escape(reason)}"' in refused.text) == (409, True)
+    assert "cannot ignore reserve_stock of Order 'o-1'" in text_of(refused)

@@ -65,7 +65,6 @@ def test_what_holds_back_and_what_passes_is_the_same_in_both_forms(
     open_page: Open, shop: StoppedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     every_state(shop)
-    monkeypatch.setattr(Order.use_case_id, "pausable", True)
     monkeypatch.setattr(Order.use_case_id, "count_transitions", True)
     monkeypatch.setattr(Order.ship._definition.declared, "concurrency_limit", bank := ConcurrencyLimit("bank", 3))
     Order.create_many(f"o-{number}" for number in range(8))
@@ -81,8 +80,8 @@ def test_what_holds_back_and_what_passes_is_the_same_in_both_forms(
     told = [
         f"{pause['step']} is paused until it is resumed, by {pause['by']}: {pause['reason']}",
         f"limit {limit['limit']}: {limit['taken']} of {limit['slots']} slots are taken",
-        f"{found['view']['waiting']['tasks']} wait for other tasks",
-        f"Peak {done['peak']} Of the newest {len(done['entries'])}",
+        f"{found['view']['waiting']['tasks']} wait for signals or other tasks",
+        f"Peak {done['peak']} Of the last {len(done['entries'])} done",
         *(f"{number} done" for number in done["columns"]),
     ]
     for row in found["passing"]:
@@ -126,7 +125,6 @@ def test_what_is_hidden_is_not_in_json_and_nobody_unknown_gets_it(open_page: Ope
 def test_json_is_asked_for_by_those_who_accept_no_html(open_page: Open) -> None:
     Nightly.create("n-1")
     client = open_page(Nightly)
-    assert client.get("/.json").headers["location"] == "/Nightly/.json"
     assert client.get("/find.json?id=n-1").headers["location"] == "/Nightly/task.json?id=n-1"
     browser = client.get("/Nightly/", headers={"accept": "text/html,application/json;q=0.9"})
     assert browser.headers["content-type"].startswith("text/html")

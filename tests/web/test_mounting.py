@@ -44,7 +44,7 @@ def test_no_link_leaves_the_path_that_the_page_is_mounted_at() -> None:
         followed |= {html.unescape(link) for link in links if "bulk" not in link}
     codes = {link: client.get(link).status_code for link in followed}
     assert {code for link, code in codes.items() if "decide" not in link and "count" not in link} <= {200}
-    answer = client.post(f"{PREFIX}/Order/decide", data={"verb": "reopen", "step": "ship", "task": "o-1"})
+    answer = client.post(f"{PREFIX}/Order/task", data={"verb": "reopen", "step": "ship", "task": "o-1"})
     assert answer.headers["location"] == f"{PREFIX}/Order/task?id=o-1&done=reopen"
     assert client.get(f"{PREFIX}/healthz").text == "ok"
 

@@ -105,7 +105,7 @@ def test_a_running_order_is_cancelled(open_page: Open) -> None:
     def cancel(_: ExecutionContext[Any]) -> None:
         ada.show("/find", id="o-1")
         assert "goes on until it notices" in ada.text
-        ada.send("/Order/decide", verb="cancel", reason="the customer called")
+        ada.send("/Order/task", verb="cancel", reason="the customer called")
 
     ada = Operator(open_page())
     Order.create("o-1", state=Order.ship.pending)
@@ -162,17 +162,3 @@ def test_all_tasks_of_a_customer(open_page: Open) -> None:
     ada.show("/find", id="customer=c-7")
     assert [each in ada.text for each in ("o-1", "o-2", "r-1", "o-3")] == [True, True, True, False]
     assert ada.clicks <= 2
-
-
-def test_whether_the_pipeline_keeps_up(open_page: Open, shop: StoppedClock) -> None:
-    client = open_page()
-    Order.create_many(f"o-{number}" for number in range(10))
-    client.get("/Order/")
-    shop.advance(timedelta(minutes=2))
-    for number in range(4):
-        Order.confirm_payment.ignore(f"o-{number}", reason="lost")
-    assert "6 left, 2 fewer a minute since 2m ago : empty in about 3m" in text_of(client.get("/Order/?fresh=1"))
-    Order.create_many(f"p-{number}" for number in range(10))
-    shop.advance(timedelta(minutes=2))
-    assert "it does not keep up" in text_of(client.post("/Order/count"))
-    assert "16 left, 1.5 more a minute since 4m ago : it does not keep up" in text_of(client.get("/Order/"))

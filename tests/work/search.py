@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any, Literal
 
 from pynamodb_tracker import clock
+from pynamodb_tracker.query.due import LeftBehind
 from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.work import candidates
 from pynamodb_tracker.work.candidates import Candidates
@@ -24,8 +25,10 @@ from tests.support.shop import Order
 
 CODES = dict(zip("abc", Order.tracker.steps, strict=False))
 
-At = Literal["idle", "choose", "wait", "ask", "gave", "claim", "run", "over", "gone"]
+At = Literal["idle", "choose", "wait", "ask", "gave", "claim", "run", "release", "over", "gone"]
 """What a thread does next, or what it waits for."""
+
+_BUSY: set[At] = {"claim", "run", "release"}
 
 Move = tuple[int, str]
 """The number of a thread, or -1 for what happens elsewhere, and its move."""
@@ -43,6 +46,10 @@ class Setup:
     limit: int | None = None
     slots: int | None = None
     rate: float | None = None
+    left: dict[str, str] = field(default_factory=dict)
+    """The dead workers that have left tasks behind. With a !, the task has one attempt left."""
+    unlocked: str = ""
+    """The task of which only the claim shows that it was left behind with one attempt."""
     faults: dict[str, int] = field(default_factory=dict)
     """How often a task is taken by others, refused, makes another task due, and so on."""
 
@@ -86,7 +93,7 @@ class Thread:
     given: Given | None = None
     woken: threading.Event = field(default_factory=threading.Event)
     seconds: float = 0.0
-    is_timed: bool = False
+    is_alone: bool = False
 
 
 class World:
@@ -108,6 +115,7 @@ class World:
         self.started: list[str] = []
         self.refused: list[str] = []
         self.made: list[str] = []
+        self.waits_alone: str | None = None
         self.problem: str | None = None
         for move in moves:
             self.make(move)
@@ -120,14 +128,20 @@ class World:
         definition: Any = SimpleNamespace(
             model=Order, codes=CODES[name], pause=lambda: "paused" if self.is_paused else None, slots=lambda: self.slots
         )
-        found = Candidates(lambda *_: iter(f"{name}{each}" for each in ids), threads=self.setup.threads)
+        found = Candidates(lambda *_: map(self._found, (f"{name}{each}" for each in ids)), threads=self.setup.threads)
         return OnceThrough(StepWork(definition, print, print), found)
+
+    def _found(self, task_id: str) -> str:
+        worker = self.setup.left.get(task_id)
+        if worker is None:
+            return task_id
+        return LeftBehind(task_id, worker.rstrip("!"), is_last=worker.endswith("!"))
 
     def moves(self) -> Iterator[Move]:
         for number, thread in enumerate(self.threads):
             if thread.at == "idle" and self.room:
                 yield number, "acquire"
-            elif thread.at in ("choose", "ask", "gave"):
+            elif thread.at in ("choose", "ask", "gave", "release"):
                 yield number, thread.at
             elif thread.at == "wait" and thread.woken.is_set():
                 yield number, "wake"
@@ -163,6 +177,8 @@ class World:
         thread.source, seconds = self.dispatcher._choose(thread.woken)
         if thread.source is not None:
             thread.at, thread.seconds = "ask", seconds or 0.0
+            if any(each.is_alone for each in self.threads):
+                self.problem = "a step is asked although a task runs alone"
         elif seconds is None:
             thread.at = "over"
             self.room += 1
@@ -184,9 +200,16 @@ class World:
         assert thread.source is not None
         was_stopped = self.dispatcher.stopped.is_set()
         given = self.dispatcher._gave(thread.source, thread.given)
-        thread.at = "choose"
+        thread.at, asked = "choose", thread.given
         if given is None:
+            left = asked and asked.left
+            if left and left.is_last and left.worker not in self._dead() and self.waits_alone is None:
+                self.waits_alone = left
             return
+        thread.is_alone = given.left is not None and given.left.is_last
+        if self.waits_alone not in (None, given.task_id) and not self.is_paused:
+            self.problem = "a task starts before the one that waits to run alone"
+        self.waits_alone = None
         if was_stopped:
             self.problem = "a task was given after the stop"
         if any(each.at == "over" for each in self.threads):
@@ -195,13 +218,22 @@ class World:
             thread.at, thread.given = "claim", given
         else:
             thread.at = "idle"
-            self.threads.append(Thread("claim", given=given))
+            self.threads.append(Thread("claim", given=given, is_alone=thread.is_alone))
+            thread.is_alone = False
 
     def _ok(self, thread: Thread) -> None:
         assert thread.given is not None
-        self.started.append(thread.given.task_id)
         self.dispatcher.answered(thread.given, was_taken=False)
+        if thread.given.task_id == self.setup.unlocked:
+            thread.is_alone = self.dispatcher.runs_alone(thread.given)
+            if not thread.is_alone:
+                thread.at = "release"
+                return
+        self.started.append(thread.given.task_id)
         thread.at = "run"
+
+    def _release(self, thread: Thread) -> None:
+        self._end(thread, [], refused=True, again_alone=True)
 
     def _taken(self, thread: Thread) -> None:
         self._no_start(thread, "taken")
@@ -230,12 +262,12 @@ class World:
             made.append(MadeDue(Order, task_id, CODES[last].pending, "", clock.now()))
         self._end(thread, made)
 
-    def _end(self, thread: Thread, made: list[MadeDue], *, refused: bool = False) -> None:
+    def _end(self, thread: Thread, made: list[MadeDue], *, refused: bool = False, again_alone: bool = False) -> None:
         if self.slots is not None:
             self.slots.leave()
         if thread.given is not None:
-            self.dispatcher.ended(made, was_refused=refused)
-            thread.at, thread.given = "choose", None
+            self.dispatcher.ended(thread.given, made, was_refused=refused, again_alone=again_alone)
+            thread.at, thread.given, thread.is_alone = "choose", None, False
             if self.setup.finders is not None:
                 self.room += 1
         if thread not in self.threads[: self.setup.finders or self.setup.threads]:
@@ -254,6 +286,8 @@ class World:
                 each.waits_for_answer,
                 each.waits_for_slot,
                 each._ahead and each._ahead[0],
+                each.waits_alone,
+                tuple(each.held),
                 tuple(each._behind),
                 tuple(sorted(each.candidates._tried)),
                 each.window.width,
@@ -270,6 +304,7 @@ class World:
                 self.dispatcher._waiting.index(each.woken) if each.woken in self.dispatcher._waiting else None,
                 each.source and each.source.work.name if each.at in ("ask", "gave") else None,
                 each.given and each.given.task_id,
+                each.is_alone,
             )
             for each in self.threads
             if each.at != "gone"
@@ -277,14 +312,25 @@ class World:
         it = self.dispatcher
         order = tuple(each.work.name for each in it._order)
         state = (it.stopped.is_set(), it._is_closed, it._started, it._running, it._looking, order, self.is_paused)
+        alone = tuple(it._dead), it._alone and it._alone.task_id, it._next_alone and it._next_alone.work.name
         said = tuple(sorted(self.started)), tuple(sorted(self.refused)), tuple(sorted(self.made))
-        return tuple(sources), tuple(sorted(map(str, threads))), state, tuple(self.faults.items()), self.room, said
+        return (
+            tuple(sources),
+            tuple(sorted(map(str, threads))),
+            state,
+            tuple(self.faults.items()),
+            self.room,
+            said,
+            alone,
+            self.waits_alone,
+        )
 
     def broken(self) -> str | None:
         """Return which promise this state breaks."""
         return (
             self.problem
             or self._broken_start()
+            or self._broken_takeover()
             or self._broken_wait()
             or (self._broken_end() if self.has_ended else None)
         )
@@ -296,11 +342,22 @@ class World:
             return "a task was tried twice"
         if self.setup.limit is not None and len(self.started) + at.count("claim") > self.setup.limit:
             return "more tasks start than the limit allows"
-        if self.setup.slots is not None and at.count("claim") + at.count("run") > self.setup.slots:
+        if self.setup.slots is not None and sum(map(at.count, _BUSY)) > self.setup.slots:
             return "more tasks run than there are slots"
         if any(each.window.unanswered > each.window.width and not each.window.collided for each in self.sources):
             return "more claims are unanswered than the window allows"
         return None
+
+    def _broken_takeover(self) -> str | None:
+        busy, dead = [each for each in self.threads if each.given and each.at in _BUSY], self._dead()
+        if len(busy) > 1 and any(each.is_alone for each in busy):
+            return "a task runs beside one that has to run alone"
+        return "two tasks of a dead worker run at once" if len(dead) != len(set(dead)) else None
+
+    def _dead(self) -> list[str]:
+        """Return the dead workers of the tasks that run."""
+        busy = (each.given for each in self.threads if each.at in _BUSY)
+        return [given.left.worker for given in busy if given is not None and given.left is not None]
 
     def _broken_wait(self) -> str | None:
         it, at = self.dispatcher, [each.at for each in self.threads]
@@ -310,12 +367,14 @@ class World:
             return None
         if it.stopped.is_set() or it._is_closed:
             return "a thread sleeps after the stop"
-        if it._started + it._looking < it._limit and any(each.is_ready(clock.now()) for each in self.sources):
+        if it._started + it._looking < it._limit and any(
+            it._may_ask(each, clock.now()) and each.is_ready(clock.now()) for each in self.sources
+        ):
             return "a thread sleeps although a step is ready"
         has_more = it._started < it._limit and not all(each.is_done for each in self.sources)
         if not (it._running or it._looking or has_more):
             return "a thread sleeps although all is over"
-        return None if {"claim", "run"} & {*at} else "all sleep"
+        return None if _BUSY & {*at} else "all sleep"
 
     def _broken_end(self) -> str | None:
         if not self.has_ended:

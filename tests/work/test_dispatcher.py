@@ -1,5 +1,6 @@
 """What one call tries: what was due, then what its own runs make due, each task once at each step."""
 
+import itertools
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from pynamodb_tracker import clock
+from pynamodb_tracker.query.due import LeftBehind
 from pynamodb_tracker.status import Codes
 from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.work.candidates import Candidates
@@ -52,7 +54,7 @@ def end(
 ) -> None:
     assert given is not None
     dispatcher.answered(given, was_taken=False)
-    dispatcher.ended(made_due or [], was_refused=refused)
+    dispatcher.ended(given, made_due or [], was_refused=refused)
 
 
 @pytest.fixture
@@ -183,6 +185,55 @@ def test_a_clock_that_is_put_back_does_not_lengthen_the_wait_for_a_turn(stopped_
     before = stopped_clock.now()
     end(dispatcher, dispatcher.take())
     assert stopped_clock.now() == before
+
+
+def left(task_id: str, worker: str = "host:1", *, is_last: bool = False) -> LeftBehind:
+    return LeftBehind(task_id, worker, is_last=is_last)
+
+
+def test_of_one_dead_worker_one_task_runs_at_a_time_and_others_run_beside_it() -> None:
+    ids = left("a"), left("b"), left("c"), left("d", "host:2"), "e"
+    dispatcher = Dispatcher([source_of(PAY, *ids)])
+    running = [dispatcher.take() for _ in range(3)]
+    assert [given and given.task_id for given in running] == ["a", "d", "e"]
+    for given in running:
+        end(dispatcher, given)
+    assert given_by(dispatcher) == ["b", "c"]
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+def test_a_last_attempt_runs_alone_although_others_are_due_all_the_time(
+    pool: ThreadPoolExecutor, *, is_read: bool
+) -> None:
+    """Whether it is the last one is known from the row, or from the claim, which is released then."""
+    always = iter(lambda: f"b{next(numbers)}", "")
+    numbers = itertools.count()
+    dispatcher = Dispatcher(
+        [source_of(PAY, left("a", is_last=True) if is_read else "a"), source_of(SHIP, read=lambda: always)]
+    )
+    dispatcher._order.reverse()
+    running = [dispatcher.take()]
+    if not is_read:
+        found = dispatcher.take()
+        assert found is not None
+        assert not dispatcher.runs_alone(found)
+        dispatcher.answered(found, was_taken=False)
+        dispatcher.ended(found, was_refused=True, again_alone=True)
+        running.append(dispatcher.take())
+    alone = coming(pool, dispatcher)
+    while not (dispatcher._waiting or alone.done()):
+        pass
+    for each in running:
+        end(dispatcher, each)
+    given = alone.result(SOON)
+    assert given is not None
+    other = coming(pool, dispatcher)
+    while not (dispatcher._waiting or other.done()):
+        pass
+    assert (given.task_id, other.done(), dispatcher.runs_alone(given)) == ("a", False, True)
+    end(dispatcher, given)
+    assert other.result(SOON) is not None
+    dispatcher.stop()
 
 
 def test_an_error_of_the_index_is_raised_where_the_task_was_asked_for() -> None:

@@ -14,6 +14,7 @@ from pynamodb.exceptions import QueryError, TableDoesNotExist, UpdateError
 from pynamodb_tracker import TaskLockedError, Worker
 from pynamodb_tracker.cost import IDLE_READS
 from pynamodb_tracker.dynamodb.backoff import RANDOM
+from pynamodb_tracker.query.due import LeftBehind
 from pynamodb_tracker.status import Codes
 from pynamodb_tracker.step.definition import StepDefinition
 from pynamodb_tracker.testing import StoppedClock, local_table
@@ -45,6 +46,7 @@ class FakeStep:
         self.tasks: list[str] = []
         self.locks: dict[str, datetime] = {}
         """When the locks of tasks expire, extensions included."""
+        self.startable = True
         self.error: Exception | None = None
         self.looks: list[datetime] = []
         self.asked: list[int] = []
@@ -52,6 +54,7 @@ class FakeStep:
         self.shards_asked: list[int] = []
         self.rounds: list[list[int]] = []
         self.shards = 1
+        self.lane: int | None = None
         self._clock = clock
 
     def pause(self) -> None:
@@ -60,7 +63,10 @@ class FakeStep:
     def slots(self) -> None:
         return None
 
-    def shard_of(self, _task_id: str) -> int:
+    def is_startable(self, _task_id: str) -> bool:
+        return self.startable
+
+    def shard_of(self, _task: object) -> int:
         return 0
 
     def due_codes_in(self, shard: int, *codes: int) -> "FakeDue":
@@ -528,8 +534,8 @@ def requests_and_units(step: Any, clock: StoppedClock, *, polls: int) -> tuple[i
     poller = Poller(step._definition)
     with recorded(ShopTask) as requests:
         pauses(poller, clock, polls)
-    assert set(requests.operations) == {"Query"}
-    return len(requests), sum(request.answer["ConsumedCapacity"]["CapacityUnits"] for request in requests)
+    polled = [request for request in requests if request.operation == "Query"]
+    return len(polled), sum(request.answer["ConsumedCapacity"]["CapacityUnits"] for request in polled)
 
 
 @pytest.mark.usefixtures("shop")
@@ -555,3 +561,18 @@ def test_next_due_takes_the_first_of_all_shards(shop: StoppedClock) -> None:
     with recorded(ShopTask) as requests:
         assert Parcel.sort.next_due() == {Parcel.sort.pending: now + 2 * HOUR}
     assert requests.entries_read == 3
+
+
+def test_a_task_that_waits_to_run_alone_is_left_to_another_worker_that_has_it(
+    step: FakeStep, poller: Poller, stopped_clock: StoppedClock
+) -> None:
+    step.locks = {LeftBehind("a", "host:1", is_last=True): stopped_clock.now()}
+    for _ in range(2):
+        given = poller.next(threading.Event())
+        assert given is not None
+        assert given.task_id == "a"
+        poller.take_back(given, until_others_end=False)
+        assert poller.is_ready(stopped_clock.now())
+        stopped_clock.advance(5 * SECOND)
+    step.startable = False
+    assert poller.take() is None

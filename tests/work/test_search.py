@@ -1,5 +1,7 @@
 """No order of moves breaks a promise of the dispatcher, and each of its guards is needed."""
 
+import logging
+
 import pytest
 
 from tests.work.mutants import MUTANTS, Mutant
@@ -21,8 +23,27 @@ SETUPS = {
     "loop": Setup({"a": "12", "b": "4"}, finders=1, faults={"makes": 1}),
     "loop with a limit": Setup({"a": "12", "b": "4"}, threads=1, finders=2, limit=2, faults={"refused": 1, "stop": 1}),
     "loop with slots": Setup({"a": "123"}, finders=1, slots=1),
+    "takeovers": Setup({"a": "123"}, left={"a1": "x", "a2": "x"}),
+    "takeovers of steps": Setup({"a": "1", "b": "45"}, left={"a1": "x", "b4": "x"}),
+    "last attempt": Setup({"a": "123"}, left={"a2": "x!"}, faults={"taken": 1}),
+    "last attempt among steps": Setup({"a": "12", "b": "3"}, threads=3, left={"a2": "x!"}),
+    "last attempts": Setup({"a": "1", "b": "3", "c": "4"}, left={"a1": "x!", "b3": "x!"}),
+    "last attempts of others": Setup({"a": "12", "b": "3"}, left={"a1": "x!", "b3": "y!"}, faults={"makes": 1}),
+    "last attempt and slots": Setup({"a": "12"}, left={"a2": "x!"}, slots=2, faults={"steal": 1}),
+    "last attempt and a stop": Setup({"a": "12"}, left={"a2": "x!"}, faults={"stop": 1}),
+    "last attempt and a pause": Setup({"a": "12", "b": "3"}, left={"a2": "x!"}, faults={"pause": 1}),
+    "last attempt and a limit": Setup({"a": "123"}, left={"a2": "x!"}, limit=2, faults={"refused": 1}),
+    "loop with a last attempt": Setup({"a": "12", "b": "3"}, finders=2, left={"a2": "x!"}),
+    "unlocked": Setup({"a": "12", "b": "3"}, unlocked="a2"),
+    "two of which one is unlocked": Setup({"a": "12", "b": "3"}, left={"b3": "x!"}, unlocked="a2"),
+    "loop with an unlocked one": Setup({"a": "12", "b": "3"}, finders=1, unlocked="a1"),
     "loop of two finders": Setup({"a": "1", "b": "4"}, finders=2, faults={"makes": 1}),
 }
+
+
+@pytest.fixture(autouse=True)
+def _without_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logging.getLogger("pynamodb_tracker"), "disabled", True)
 
 
 @pytest.mark.parametrize("setup", SETUPS.values(), ids=SETUPS)

@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import signal
 import sys
 import time
 from datetime import timedelta
@@ -30,6 +31,11 @@ def work(ctx: ExecutionContext[Any]) -> None:
             time.sleep(0.02)
     elif ctx.task.task_id.startswith("short"):
         time.sleep(0.05)
+    elif ctx.task.task_id.startswith("nap"):
+        time.sleep(0.6)
+    elif ctx.task.task_id.startswith("poison"):
+        time.sleep(0.4)  # others begin in this process
+        os.kill(os.getpid(), signal.SIGKILL)
     elif ctx.task.task_id.startswith("exit"):
         raise SystemExit(7)
     elif ctx.task.task_id.startswith("stop"):

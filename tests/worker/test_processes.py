@@ -124,6 +124,18 @@ def test_the_task_of_a_killed_worker_is_taken_over_by_another_one(started: Progr
     assert (task.attempt, f":{other.pid}:" in str(task.worker)) == (2, True)
 
 
+def test_a_task_that_kills_its_process_takes_no_other_task_with_it(started: Programs) -> None:
+    Order.create_many(["poison", *(f"nap-{number:02}" for number in range(20))])
+    program = started.start(processes=2, threads=3, lock=2, max_poll_interval=0.2)
+    until(lambda: Order.ship.pending.count() + Order.confirm.ignored.count() == 21)
+    program.send(signal.SIGTERM)
+    assert program.wait() == 0
+    [poison] = Order.confirm.ignored.query()
+    assert (poison.task_id, poison.attempt) == ("poison", 3)
+    died = [sum(each.type == "abandoned" for each in task.errors) for task in Order.ship.pending.query()]
+    assert max(died) == 1
+
+
 def test_two_workers_on_one_step_share_its_tasks_and_run_each_once(started: Programs) -> None:
     ids = [f"hold-{number}" for number in range(12)]
     workers = [started.start(threads=4, max_poll_interval=0.2) for _ in range(2)]

@@ -1,5 +1,6 @@
 """What a worker takes, and what it refuses before any request."""
 
+import asyncio
 import os
 import signal
 import threading
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 import pynamodb_tracker
-from pynamodb_tracker import Tally, Worker
+from pynamodb_tracker import AsyncWorker, Tally, Worker
 from pynamodb_tracker.worker.process_team import ProcessTeam
 from pynamodb_tracker.worker.shutdown import Messages
 from tests.support.recorder import recorded
@@ -18,6 +19,10 @@ from tests.worker.shop import Order, Parcel, ShopTask
 
 
 def nothing(_ctx: Any) -> None:
+    pass
+
+
+async def anothing(_ctx: Any) -> None:
     pass
 
 
@@ -64,6 +69,19 @@ def test_a_worker_of_use_cases_runs_every_step_that_has_a_function(monkeypatch: 
     tallies = Worker([Parcel, Order]).run(until_idle=True)
     assert list(tallies.items()) == [(Parcel.sort, Tally(succeeded=1)), (Order.ship, Tally(succeeded=1))]
     assert Order.get_task("o-1").state == Order.confirm.pending
+
+
+@pytest.mark.usefixtures("shop")
+@pytest.mark.parametrize("kind", [Worker, AsyncWorker])
+def test_a_worker_of_use_cases_names_the_steps_to_which_nobody_bound_a_function(
+    kind: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(Order.ship, "function", nothing if kind is Worker else anothing)
+    for functions in ([Order], [Order.ship]):
+        ended = kind(functions).run(until_idle=True)
+        if kind is AsyncWorker:
+            asyncio.run(ended)
+    assert caplog.messages == ["no function is bound to Order.confirm: this worker does not run tasks there"]
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,25 @@
 """`pause`, `resume` and `steps`: they read and write the control item of a use case, which all its programs obey."""
 
+from collections.abc import Iterator
 from datetime import datetime
+from itertools import chain
 from typing import Annotated
 
 import typer
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.cli import options as opt
-from pynamodb_tracker.cli.command import FOUND, refusing, step_among, use_case, use_cases
+from pynamodb_tracker.cli.command import FOUND, CannotRunError, refusing, step_among, steps_of, use_case, use_cases
+from pynamodb_tracker.cli.tasks import ALL_WAITING, print_tasks
 from pynamodb_tracker.cli.terminal import print_table, say, warn
 from pynamodb_tracker.control import item
+from pynamodb_tracker.control.records import record
+from pynamodb_tracker.control.watch import INTERVAL
 from pynamodb_tracker.exceptions import DefinitionError
-from pynamodb_tracker.presentation.text import escaped
+from pynamodb_tracker.model.row import readable
+from pynamodb_tracker.presentation.task_facts import is_branch
+from pynamodb_tracker.presentation.text import count, escaped
+from pynamodb_tracker.task.task import Task
 
 
 def pause(
@@ -25,20 +33,27 @@ def pause(
     name: opt.App,
     use_case_name: opt.UseCase = None,
 ) -> None:
-    """Pause a step for everybody: within 5 seconds, workers, batches and handlers start no more of its tasks.
+    """Pause a step for everybody: within 5 seconds, workers, batches and retry_handler start no more of its tasks.
 
-    Its use case needs pausable=True. Running tasks continue, and tasks given by id run anyway. If the step is paused
-    already, the later end wins.
+    With pausable=True, handlers obey it, too. Running tasks continue, and tasks given by id run anyway. If the step is
+    paused already, the later end wins.
     """
     with use_cases(name, use_case_name) as models:
         of, end = step_among(models, step), None if until == clock.NEVER else until
         with refusing(ValueError):
             paused = of.pause(until=end, reason=reason, by=by)
+        record(of.model, by, "paused", of.name, reason=reason)
         say(escaped(str(paused)))
-        warn(
+        handlers = (
             "handlers acknowledge messages of standard queues and events: a worker or a schedule has to run "
             f"{of.name} as well; disable the event source mappings of FIFO queues, streams and Kafka during the pause"
         )
+        if not of.model.tracker.use_case.pausable:
+            handlers = (
+                f"handlers still start {of.name}, because {of.model.__name__} has no pausable=True: disable their "
+                "event source mappings, or set their reserved concurrency to 0"
+            )
+        warn(handlers)
 
 
 def resume(step: opt.Step, *, by: opt.By, name: opt.App, use_case_name: opt.UseCase = None) -> None:
@@ -48,30 +63,114 @@ def resume(step: opt.Step, *, by: opt.By, name: opt.App, use_case_name: opt.UseC
         ended = [pause for pause in item.in_force(of.model) if pause.step == of.name]
         with refusing(ValueError):
             of.resume(by=by)
+        record(of.model, by, "resumed", of.name)
         why = "".join(f"; {pause.by} had paused it: {pause.reason}" for pause in ended)
         say(escaped(f"{of.name} is resumed{why}" if ended else f"{of.name} was not paused"))
 
 
 def steps(
+    words: Annotated[
+        list[str] | None,
+        opt.argument(
+            "[require|passed USE_CASE NUMBER]", "Let no success pass over a step, or list what had passed it."
+        ),
+    ] = None,
     *,
+    remove: Annotated[bool, opt.flag("--remove", "Require the step no longer.")] = False,
     accept: Annotated[
         bool, opt.flag("--accept", "Record the numbers as they are declared; no task may be stored at those that move.")
     ] = False,
+    by: opt.By,
     name: opt.App,
     use_case_name: opt.UseCase = None,
+    as_json: Annotated[bool, opt.flag("--json", "Print the tasks that have passed as JSON.")] = False,
 ) -> None:
-    """Show the numbers of the steps, with the names recorded for them.
+    """Show the numbers of the steps, with the names recorded for them, or require a step before it is deployed.
+
+    "steps require order 150" lets programs that do not declare Step(150) lead tasks to it instead of passing over it.
+    This holds from 5 seconds later, in workers, batches and retry_handler, and elsewhere with pausable=True. "steps
+    passed order 150" lists the tasks that had passed it before, unless they have ended.
 
     Exits with 1 if a step was renumbered. Workers would refuse to start.
     """
-    with use_case(name, use_case_name) as model:
-        if accept:
-            item.accept(model)
-        known, declared = item.read(model).names, {codes.pending: codes.step for codes in model.tracker.steps}
-        rows = ([str(n), declared.get(n, ""), ", ".join(known.get(n, ()))] for n in sorted({*known, *declared}))
-        print_table(("number", "step", "recorded"), rows)
-        try:
-            item.refuse_moved(model, known)
-        except DefinitionError as error:
-            warn(str(error))
-            raise typer.Exit(FOUND) from None
+    action, of, number = _action(words or [], remove=remove, accept=accept, as_json=as_json)
+    with use_case(name, of or use_case_name) as model:
+        if action == "require":
+            _require(model, number, by, remove=remove)
+        elif action == "passed":
+            _print_passed(model, number, as_json=as_json)
+        else:
+            _print_numbers(model, accept=accept)
+
+
+def _action(words: list[str], *, remove: bool, accept: bool, as_json: bool) -> tuple[str, str, int]:
+    action, of, number = words if len(words) == 3 else ("", "", "")  # noqa: PLR2004 - the words of the usage
+    is_known = action in ("require", "passed") and number.isdecimal()
+    if words and not is_known:
+        raise typer.BadParameter("write steps require USE_CASE NUMBER, or steps passed USE_CASE NUMBER")
+    for given, flag, meant in (
+        (remove, "--remove", "require"),
+        (as_json, "--json", "passed"),
+        (accept, "--accept", ""),
+    ):
+        if given and action != meant:
+            raise typer.BadParameter(f"{flag} belongs to {f'steps {meant}' if meant else 'steps alone'}")
+    return action, of, int(number or 0)
+
+
+def _require(model: type[Task], number: int, by: str, *, remove: bool) -> None:
+    of, name = f"Step({number}) of {model.__name__}", model.tracker.use_case.name
+    with refusing(ValueError):
+        (item.stop_requiring if remove else item.require)(model, number, by)
+    if remove:
+        say(f"{of} is no longer required")
+        return
+    say(f"{of} is required: in 5 seconds, list what has passed it, with steps passed {name} {number}; then deploy")
+    if not model.tracker.use_case.pausable:
+        warn(f"handlers and single runs still pass over it, because {model.__name__} has no pausable=True")
+
+
+def _print_passed(model: type[Task], number: int, *, as_json: bool) -> None:
+    """Print the tasks at later steps that were created before programs obeyed the requirement."""
+    since = item.read(model).required.get(number)
+    if since is None:
+        raise CannotRunError(
+            f"Step({number}) of {model.__name__} is not required: write steps require "
+            f"{model.tracker.use_case.name} {number}"
+        )
+    begins, moved = since.time + INTERVAL + model.tracker.margin, 0
+    if clock.now() < begins:
+        warn(f"until {clock.in_words(begins)}, programs may pass over it: list the tasks again then")
+
+    def passed() -> Iterator[Task]:
+        nonlocal moved
+        later = [step for step in steps_of(model) if step.number > number and not is_branch(model, step.name)]
+        for state in chain.from_iterable((it.pending, it.in_progress, it.failed, it.ignored) for it in later):
+            for task in state.query(with_data=False):
+                if readable(task).create_time <= begins:
+                    moved += task.update_time > begins
+                    yield task
+
+    print_tasks(passed(), ALL_WAITING, None, f"no unfinished task has passed Step({number})", as_json=as_json)
+    if moved:
+        warn(f"{count(moved)} changed after that, and may have run Step({number})")
+
+
+def _print_numbers(model: type[Task], *, accept: bool) -> None:
+    if accept:
+        item.accept(model)
+    control, declared = item.read(model), {codes.pending: codes.step for codes in model.tracker.steps}
+    known, required = control.names, control.required
+    rows = (
+        [str(n), declared.get(n, ""), ", ".join(known.get(n, ())), f"by {required[n].by}" if n in required else ""]
+        for n in sorted({*known, *declared, *required})
+    )
+    columns = 4 if required else 3
+    print_table(("number", "step", "recorded", "required")[:columns], (row[:columns] for row in rows))
+    for line in control.undeclared(model):
+        warn(line)
+    try:
+        item.refuse_moved(model, known)
+    except DefinitionError as error:
+        warn(str(error))
+        raise typer.Exit(FOUND) from None

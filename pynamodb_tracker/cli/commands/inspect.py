@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
-from itertools import chain, islice
+from itertools import chain
 from typing import Annotated, Any, cast
 
 import typer
@@ -17,7 +17,7 @@ from pynamodb_tracker.exceptions import TaskNotFoundError
 from pynamodb_tracker.model.row import Membership, membership_of, readable
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation import task_facts as facts
-from pynamodb_tracker.presentation.children import Family, family_of, find_blocked
+from pynamodb_tracker.presentation.children import MOST_CHECKED, Blocked, Family, family_of, find_blocked
 from pynamodb_tracker.presentation.errors import ErrorGroup, ErrorGroups
 from pynamodb_tracker.presentation.listing import NO_ERROR
 from pynamodb_tracker.presentation.overview import pauses_at
@@ -77,22 +77,9 @@ def list_tasks(
             found = of.query(since=since, until=until, latest_due_first=latest_due, limit=most_read, with_data=False)
         like = (error_contains or "").casefold()
         found = (task for task in map(readable, found) if like in (task.last_error or "").casefold())
-        _print(found, status, most, f"{_no_task(since, until, error_contains)} of {whose} {is_what}", as_json=as_json)
-
-
-def _print(found: Iterator[Task], kind: Status | str | None, most: int | None, none: str, *, as_json: bool) -> None:
-    """Print the first tasks, or `none` if there are none, and exit with 1 if one is damaged."""
-    damaged, shown = tasks.Damaged(own_too=True), islice(found, most)
-    if as_json:
-        terminal.say_json_array(map(facts.task_as_json, damaged.reported(shown)))
-    else:
-        rows = (tasks.row_of(kind, task) for task in damaged.readable(shown))
-        terminal.print_table(tasks.COLUMNS[kind], rows)
-    if not (damaged.read or as_json):
-        terminal.say(none)
-    if most is not None and next(found, None) is not None:
-        terminal.warn(f"these are the first {count(most)}: use --limit N or --all to see more")
-    damaged.exit()
+        tasks.print_tasks(
+            found, status, most, f"{_no_task(since, until, error_contains)} of {whose} {is_what}", as_json=as_json
+        )
 
 
 def _no_task(*filters: object) -> str:
@@ -138,7 +125,7 @@ def find(
             index, value = find_by_text(model, what)
             found = index.query(value, state=of, since=since, until=until, newest_first=newest, limit=asked)
         none = f"{_no_task(since, until, state)} of {model.__name__} has {what}"
-        _print(found, tasks.FOUND_BY, most, none, as_json=as_json)
+        tasks.print_tasks(found, tasks.FOUND_BY, most, none, as_json=as_json)
 
 
 def _waiting(
@@ -179,7 +166,8 @@ def errors(
             prefix = f"{model.tracker.use_case.name}." if len(models) > 1 else ""
             for state, task in _failed(steps, since, until, damaged):
                 of = f"{prefix}{facts.name_of(state)}"
-                groups.add(of, task.task_id, task.last_error or NO_ERROR, task.update_time)
+                created = task.create_time if (task.attempt or 0) > 1 else None
+                groups.add(of, task.task_id, task.last_error or NO_ERROR, task.update_time, created=created)
         found = groups.sorted()
         if as_json:
             terminal.say_json_array(map(_group_as_json, found[:limit]))
@@ -248,7 +236,7 @@ def stuck(
     damaged = tasks.Damaged(own_too=False)
     with command.use_cases(name, use_case_name) as models:
         steps = list(chain.from_iterable(command.steps_among(models, step).values()))
-        blocked = [each for of in models for each in find_blocked([every for every in steps if every.model is of])]
+        blocked = _blocked(models, steps)
         is_any_stuck = False
 
         def all_found() -> Iterator[tuple[BoundStep[Any], Task]]:
@@ -280,6 +268,13 @@ def stuck(
     if is_any_stuck or blocked:
         raise typer.Exit(command.FOUND)
     damaged.exit()
+
+
+def _blocked(models: Sequence[type[Task]], steps: Sequence[BoundStep[Any]]) -> list[Blocked]:
+    checked = [find_blocked([step for step in steps if step.model is model]) for model in models]
+    if any(is_cut for _, is_cut in checked):
+        terminal.warn(f"of the tasks that wait, the first {MOST_CHECKED} were checked: list --waiting lists all")
+    return [each for found, _ in checked for each in found]
 
 
 def _names(models: Sequence[type[Task]]) -> str:
@@ -377,7 +372,8 @@ def _facts(task: Task, family: Family | None, options: Sequence[str]) -> Iterato
     if family and family.children and family.unlisted:
         yield _line("waits for", f"{count(family.unlisted)} more")
     if task.worker:
-        yield _line("last worker", f"{escaped(task.worker)}, claim {task.fence} of this task")
+        label = "held by" if state.status is Status.IN_PROGRESS else "last worker"
+        yield _line(label, f"{escaped(task.worker)}, claim {task.fence} of this task")
     if task.expire_time is not None:
         yield _line("kept until", _time(task.expire_time))
 
@@ -423,14 +419,17 @@ def _attributes(found: Mapping[str, Any]) -> Iterator[Text]:
 
 
 def _failures(task: Task) -> Iterator[Text]:
+    shown = ""
     for failure in task.errors:
         attempt = f", attempt {failure.attempt}" if failure.attempt else ""
         times = f", {failure.count} times until" if failure.count > 1 else ":"
         by = f", by {escaped(failure.worker)}" if failure.worker else ""
         yield Text()
         yield Text.assemble((f"{escaped(failure.step)}{attempt}", "bold"), f"{times} {_time(failure.time)}{by}")
-        for line in failure.traceback.splitlines():
+        is_again = failure.traceback and failure.traceback == shown
+        for line in ["the same traceback"] if is_again else failure.traceback.splitlines():
             yield Text(f"  {escaped(line)}", "dim")
+        shown = failure.traceback or shown
         first, *more = failure.message.split("\n")
         yield Text.assemble("  ", (f"{escaped(failure.type)}: {escaped(first)}".removesuffix(": "), "red"))
         for line in more:

@@ -14,11 +14,12 @@ from pynamodb_tracker.arguments import check_task_id
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import CANNOT_RUN, FOUND, INTERRUPTED, CannotRunError, ids_in, refusing, use_case
 from pynamodb_tracker.cli.targets import NOTHING_ASKED, Asked, Targets
-from pynamodb_tracker.cli.task_files import TOO_DEEP, Format, LineReader
+from pynamodb_tracker.cli.task_files import Format, LineReader
 from pynamodb_tracker.cli.terminal import say, say_id, warn
+from pynamodb_tracker.control.records import record
 from pynamodb_tracker.exceptions import TaskLockedError, TaskNotFoundError, TrackerError
 from pynamodb_tracker.model.references import round_of
-from pynamodb_tracker.presentation import exact_json
+from pynamodb_tracker.model.signals import too_late
 from pynamodb_tracker.presentation.errors import for_people
 from pynamodb_tracker.presentation.task_facts import name_of
 from pynamodb_tracker.presentation.text import between, count, escaped
@@ -27,7 +28,7 @@ from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.signal import signal_named
 from pynamodb_tracker.task.task import Task
-from pynamodb_tracker.work.bulk import in_threads_together, with_rows
+from pynamodb_tracker.work.bulk import by_number, in_threads_together, with_rows
 
 _THREADS = 25
 """Tasks that are changed at the same time: as many as fit into one request."""
@@ -47,12 +48,13 @@ _EFFECTS = {
 _EFFECTS_OF_SIGNALS = {
     "resumed": "it is due by this signal",
     "early": "the signal is stored, before the task waits for it",
-    "late": "the signal is stored, although the task waits no longer",
+    "late": "the signal is stored, although its limit has passed",
     "stored": "the signal is stored",
 }
 
 Limit = Annotated[int | None, opt.value("N", "At most this many tasks.", opt.number)]
 DryRun = Annotated[bool, opt.flag("--dry-run", "Print the ids of the tasks that would be changed, and change none.")]
+Urgent = Annotated[bool, opt.flag("--urgent", "Let workers take it before tasks that are not urgent.")]
 Reason = Annotated[str, opt.value("TEXT", "Why; it is kept with the task's errors.", opt.reason)]
 
 
@@ -67,6 +69,7 @@ def create(
         datetime | None, opt.value("TIME", "Not before then: 30m, 12h, 2026-01-31T12:00.", opt.later)
     ] = None,
     merge: Annotated[bool, opt.flag("--merge", "If the task exists, have it run with that, or once more.")] = False,
+    urgent: Urgent = False,
     name: opt.App,
     use_case_name: opt.UseCase = None,
 ) -> None:
@@ -83,6 +86,7 @@ def create(
     """
     with use_case(name, use_case_name) as model:
         given = {"task_id": task_id} | ({} if due is None else {"due_time": due.isoformat()})
+        given |= {"urgent": "yes"} if urgent else {}
         for pair in values or ():
             key, equals, text = pair.partition("=")
             if not equals or key in given:
@@ -99,20 +103,13 @@ def create(
         say(f"{escaped(task.task_id)}: {name_of(task.state)}{how}")
 
 
-def _value(text: str) -> Any:
-    try:
-        return exact_json.with_floats(exact_json.loads(text))
-    except RecursionError:
-        raise typer.BadParameter(TOO_DEEP) from None
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is not JSON: write text in quotes, as in '\"yes\"'") from None
-
-
 def signal(
     task_id: Annotated[str, opt.argument("TASK", "The id of the task.")],
-    signal_name: Annotated[str, opt.argument("SIGNAL", "The name of the awaited signal, as in paid.")],
+    signal_name: Annotated[
+        str, opt.argument("SIGNAL", "The name of the awaited signal, as in paid.", opt.complete_signals)
+    ],
     *,
-    value: Annotated[Any, opt.value("JSON", "The signal, at most 1 KB; null by default.", _value)] = None,
+    value: Annotated[Any, opt.value("JSON", "The value of the signal, at most 1 KB.", opt.json_value)],
     key: Annotated[str | None, opt.value("TEXT", "The sender's id of the event; the same event counts once.")] = None,
     of_round: Annotated[
         str | None, typer.Option("--round", metavar="TEXT", help="The round of a task that has started over.")
@@ -124,7 +121,7 @@ def signal(
     """Send a signal that a task awaits, such as a payment or an approval. It makes the task due.
 
     Only the first signal of a name counts, and sending it again changes nothing. Exits with 1 if a different one was
-    sent before, if the task does not exist, or if it has ended.
+    sent before, if the task does not exist, or if it has ended or has done without the signal.
     """
     with use_case(name, use_case_name) as model:
         with refusing(TypeError, ValueError):
@@ -135,6 +132,9 @@ def signal(
                     "what it does now"
                 )
             sent = awaited.send(task_id, value, by=by, key=key, round=of_round)
+        record(model, by, f"sent {signal_name} to", task_id, tasks=1)
+        if not sent.will_be_read:
+            raise too_late(sent.task, signal_name)
         say(f"{escaped(task_id)}: {name_of(sent.task.state)}; {_EFFECTS_OF_SIGNALS[sent.effect]}")
 
 
@@ -152,6 +152,7 @@ def reopen(
     clear_checkpoints: Annotated[
         bool, opt.flag("--clear-checkpoints", "Repeat the parts of their runs that ctx.checkpoint has stored.")
     ] = False,
+    urgent: Urgent = False,
     by: opt.By,
     name: opt.App,
     use_case_name: opt.UseCase = None,
@@ -163,17 +164,24 @@ def reopen(
     there, in the order of their due times.
 
     --rate spreads the due times of tasks, but not how fast workers run them. It does not change when tasks become due
-    that wait for others, repeat or are in a group.
+    that wait for others or repeat. Tasks of a group keep their order.
 
     Exits with 1 if a task was refused; the others are reopened.
     """
     with use_case(name, use_case_name) as model:
         asked = Asked(since, until, error_contains, limit, dry_run)
         due_times: Iterable[datetime | None] = repeat(None) if rate is None else spread(clock.now(), 60 * rate)
-        at_once = list[str]()
+        at_once, ended = list[str](), dict[str, tuple[Task, datetime | None]]()
+        options: dict[str, bool] = {"clear_checkpoints": clear_checkpoints, "urgent": urgent}
+        with refusing(TypeError):
+            model.tracker.check_urgent(urgent)
 
-        def reopen_one(of: BoundStep[Any], task: Task | None, task_id: str, due: datetime | None) -> str:
-            reopened = of.reopen(task_id, by=by, due_time=due, clear_checkpoints=clear_checkpoints)
+        def reopen_one(of: BoundStep[Any], task: Task | None, task_id: str, due: datetime | None) -> str | None:
+            enters = task_id in ended
+            reopened = of._definition.reopen(task_id, by, due, found=task if enters else None, enters=enters, **options)
+            if reopened.state != of.pending:
+                ended[task_id] = reopened, due
+                return None
             as_before = ", as before" if task is not None and task.state == of.pending else ""
             waits, later = f"; it waits for {escaped(reopened.waits_for)}" if reopened.waits_for else "", ""
             if due is not None and not waits and reopened.due_time > clock.now():
@@ -182,12 +190,26 @@ def reopen(
                 at_once.append(task_id)
             return f"{name_of(reopened.state)}{as_before}{waits}{later}"
 
+        members = ((row.task_id, row, due) for row, due in by_number(ended.values()))
+        statuses = Status.FAILED, Status.IGNORED
+        if dry_run and rate is not None:
+            _, ids = asked.found_in(model, targets, statuses)
+            repeats = list[bool]()
+            for task_id, row in with_rows(model, ids):
+                say_id(task_id)
+                repeats.append(row is not None and row.repeat is not None)
+            due_now = min(1 + sum(repeats), len(repeats))
+            warn(f"dry run: {count(len(repeats))} would be reopened, at most {due_now:,} of them due at once")
+            return
         try:
-            _for_each_target(model, targets, reopen_one, asked, (Status.FAILED, Status.IGNORED), given=zip(due_times))
+            note = _note(model, by, "reopened", targets, f"{60 * rate:g} a minute" if rate else "")
+            _for_each_target(
+                model, targets, reopen_one, note, asked, statuses=statuses, given=zip(due_times), members=members
+            )
         finally:
             if at_once:
                 are = f"{count(len(at_once))} {'is' if len(at_once) == 1 else 'are'}"
-                warn(f"{are} due at once: repeating, with the turn of a group, or pending already")
+                warn(f"{are} due at once: repeating, or pending already")
 
 
 def ignore(
@@ -232,7 +254,8 @@ def ignore(
             return f"{state}, as before; its reason was not changed" if was_ignored else state
 
         asked = Asked(since, until, error_contains, limit, dry_run)
-        _for_each_target(model, targets, ignore_one, asked, (Status.PENDING, Status.FAILED))
+        note = _note(model, by, "ignored", targets, reason)
+        _for_each_target(model, targets, ignore_one, note, asked, statuses=(Status.PENDING, Status.FAILED))
 
 
 def cancel(
@@ -273,7 +296,9 @@ def cancel(
                 raise TrackerError(f"{escaped(task_id)}: {said}; refused: {refused}")
             return said
 
-        _for_each(((task_id,) for task_id in ids_in(tasks)), cancel_one, 1)
+        _for_each(
+            ((task_id,) for task_id in ids_in(tasks)), cancel_one, 1, _note(model, by, "cancelled", tasks, reason)
+        )
 
 
 def unlock(
@@ -310,7 +335,7 @@ def unlock(
                 return f"{state}; that was its last attempt: the next run ignores it, unless it is reopened"
             return state
 
-        _for_each_target(model, targets, release_one)
+        _for_each_target(model, targets, release_one, _note(model, by, "unlocked", targets, reason))
 
 
 def delete(
@@ -336,7 +361,8 @@ def delete(
             return "deleted"
 
         threads = _THREADS if "-" in tasks else min(len(tasks), _THREADS)
-        _for_each(((task_id,) for task_id in ids_in(tasks)), delete_one, threads)
+        note = _note(model, opt.person(), "deleted", tasks)
+        _for_each(((task_id,) for task_id in ids_in(tasks)), delete_one, threads, note)
 
 
 def _confirm(what: str, tasks: Sequence[str]) -> None:
@@ -362,16 +388,19 @@ def _is_terminal() -> bool:
 def _for_each_target(
     model: type[Task],
     words: Sequence[str],
-    change: Callable[..., str],
+    change: Callable[..., str | None],
+    note: Callable[[int], object],
     asked: Asked = NOTHING_ASKED,
-    statuses: Sequence[Status] = (),
     *,
+    statuses: Sequence[Status] = (),
     given: Iterable[tuple[Any, ...]] = repeat(()),
+    members: Iterable[tuple[Any, ...]] = (),
 ) -> None:
     """Change each task at the named step, or else at its own step. Without a step, a missing task is refused.
 
     If `asked` selects tasks by their properties, those are changed or, with `dry_run`, listed. `change` takes the step,
-    the task, its id, and the next values of `given`, in the order of the tasks.
+    the task, its id, and the next values of `given`, in the order of the tasks. Then change the `members` of groups,
+    which are known once all others are changed, each with its id, its row and its values of `given`.
     """
 
     def with_given(tasks: Iterable[tuple[str, Task | None]]) -> Iterator[tuple[Any, ...]]:
@@ -380,46 +409,63 @@ def _for_each_target(
     if asked != NOTHING_ASKED:
         step, ids = asked.found_in(model, words, statuses)
         if asked.dry_run:
-            for task_id in ids:
-                say_id(task_id)
+            warn(f"dry run: {count(sum(1 for _ in map(say_id, ids)))} would be changed")
             return
         tasks = with_given(with_rows(model, ids))
-        _for_each(tasks, lambda task_id, task, *more: change(step, task, task_id, *more), _THREADS)
+        _for_each(tasks, lambda task_id, task, *more: change(step, task, task_id, *more), _THREADS, note, members)
         return
     targets = Targets.named(model, words)
 
-    def change_one(task_id: str, found: Task | None, *more: object) -> str:
+    def change_one(task_id: str, found: Task | None, *more: object) -> str | None:
         task = targets.task(check_task_id(task_id)) if found is None else found
         return change(targets.step_of(task, task_id), task, task_id, *more)
 
     if "-" in targets.ids:  # a person who types them may take a while
-        _for_each(with_given((task_id, None) for task_id in ids_in(targets.ids)), change_one, _THREADS)
+        _for_each(with_given((task_id, None) for task_id in ids_in(targets.ids)), change_one, _THREADS, note, members)
     else:
         tasks = with_given(with_rows(model, iter(targets.ids)))
-        _for_each(tasks, change_one, min(len(targets.ids), _THREADS))
+        _for_each(tasks, change_one, min(len(targets.ids), _THREADS), note, members)
 
 
-def _for_each(tasks: Iterable[tuple[Any, ...]], change: Callable[..., str], threads: int) -> None:
+def _note(
+    model: type[Task], by: str, did: str, words: Sequence[str], reason: str | None = None
+) -> Callable[[int], object]:
+    """Return what keeps this command among the last ones of people, with the number of changed tasks."""
+    return lambda tasks: record(model, by, did, " ".join(words), tasks=tasks, reason=reason)
+
+
+def _for_each(
+    tasks: Iterable[tuple[Any, ...]],
+    change: Callable[..., str | None],
+    threads: int,
+    note: Callable[[int], object],
+    members: Iterable[tuple[Any, ...]] = (),
+) -> None:
     """Change each task, and print the results in the order of the tasks. A refused task does not stop the others.
 
-    `change` takes the values of a task, the first of which is its id.
+    `change` takes the values of a task, the first of which is its id, and returns None if there is nothing to print.
+    Then it takes those of `members`. The second one is the row, and those of one group are changed one after another.
+    `note` gets the number of changed tasks.
     """
-    waiting: dict[int, str | Exception] = {}
-    refused, following, guard = list[Exception](), 0, threading.Lock()
+    waiting: dict[int, str | Exception | None] = {}
+    changed, refused, following, guard = 0, list[Exception](), 0, threading.Lock()
 
     def print_result(number: int) -> None:
+        nonlocal changed
         result = waiting.pop(number)
         if isinstance(result, str):
+            changed += 1
             say(result)
-        else:
+        elif result is not None:
             warn(for_people(result))
             refused.append(result)
 
-    def change_one(numbered: tuple[int, tuple[Any, ...]]) -> None:
+    def change_one(numbered: tuple[tuple[Any, ...], int]) -> None:
         nonlocal following
-        number, task = numbered
+        task, number = numbered
         try:
-            result: str | Exception = f"{escaped(task[0])}: {change(*task)}"
+            said = change(*task)
+            result: str | Exception | None = said and f"{escaped(task[0])}: {said}"
         except (TrackerError, ValueError) as error:
             result = error
         with guard:
@@ -429,9 +475,13 @@ def _for_each(tasks: Iterable[tuple[Any, ...]], change: Callable[..., str], thre
                 print_result(following - 1)
 
     try:
-        in_threads_together(change_one, enumerate(tasks), threads)
+        numbers = iter(range(sys.maxsize))
+        in_threads_together(change_one, zip(tasks, numbers, strict=False), threads)
+        in_threads_together(change_one, zip(members, numbers, strict=False), threads, lambda each: each[0][1].group)
     finally:
         for number in sorted(waiting):  # after a task that was not changed because of an interrupt
             print_result(number)
+        if changed:
+            note(changed)
     if refused:
         raise typer.Exit(FOUND)

@@ -33,6 +33,7 @@ from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.work.attempt import Attempt, was_taken
 from pynamodb_tracker.work.batch import add_to
+from pynamodb_tracker.work.bulk import with_rows
 from pynamodb_tracker.work.candidates import Candidates
 from pynamodb_tracker.work.dispatcher import Dispatcher
 from pynamodb_tracker.work.executor import ThreadExecutor
@@ -115,6 +116,9 @@ def retry(
 ) -> None:
     """Run the failed tasks of a step that are due.
 
+    With --reopen-ignored, ignored tasks of groups enter them again, in their order, and run here if they have their
+    turn. All others run later, and are pending until then.
+
     Each task is run once. Ctrl-C starts no more tasks and waits for running ones. A second Ctrl-C does not wait.
 
     Exits with 1 if a task failed again, was ignored or was refused.
@@ -170,6 +174,8 @@ class Selection:
     ignored: bool = False
     ids: Sequence[str] | None = None
     """Tasks that a person named. Each is started once, and it is an error if another worker has one of them."""
+    members: list[Task] = field(default_factory=list)
+    """The ignored tasks that have to enter their groups again. The look at the ignored tasks finds them."""
 
     @property
     def is_named(self) -> bool:
@@ -186,7 +192,12 @@ class Selection:
         due = list(self.step.due_ids(**self._options(), limit=self.limit))
         if self.ignored:
             due += islice(self._ignored_ids(clock.now()), self.remaining(len(due)))
+            due += self.first_members(self.remaining(len(due)))
         return due
+
+    def first_members(self, most: int | None) -> list[str]:
+        """Return the ids of the members, or of the first ones in the order of their groups."""
+        return [task.task_id for task in sorted(self.members, key=lambda task: task.group_number)[:most]]
 
     def count(self) -> int:
         """Return how many tasks there are at most. This includes tasks that are not due yet."""
@@ -220,11 +231,15 @@ class Selection:
         return None if self.limit is None else max(self.limit - done, 0)
 
     def _ignored_ids(self, before: datetime) -> Iterator[str]:
-        """Yield the tasks ignored before this time: a task that this batch ignores is not run again."""
+        """Yield the tasks ignored before this time: a task that this batch ignores is not run again. Keep members."""
         if self.since is not None and self.since >= before:
-            return iter(())
+            return
         found = self.step.ignored.query(since=self.since, until=min(self.until or before, before), with_data=False)
-        return (task.task_id for task in self._matching(found))
+        for task in self._matching(found):
+            if task.group:
+                self.members.append(task)
+            else:
+                yield task.task_id
 
     def why_empty(self) -> str:
         """Return why there was nothing to run, for example because no task is due yet."""
@@ -288,6 +303,8 @@ class WatchedBatch:
     running: set[str] = field(default_factory=set)
     taken: int = 0
     """Tasks that other workers claimed first, which is not a failure."""
+    reopened: Sequence[str] = ()
+    """Tasks that have entered their groups again."""
     pause: object = None
     """The pause of the step, if it kept tasks from running. It does not affect named tasks."""
     _began: float = field(default_factory=time.monotonic)
@@ -297,15 +314,34 @@ class WatchedBatch:
         """Run the tasks. The function's output goes to stderr, because stdout is for the report."""
         with redirect_stdout(sys.stderr):
             for source in self.selection.passes(self._call, self.threads, heartbeat=self.heartbeat):
-                limit = self.selection.remaining(self.done - self.number("refused"))
-                dispatcher = Dispatcher([source], limit=limit, rate=self.rate)
-                self.stop.calls(dispatcher.stop)
-                try:
-                    ThreadExecutor(dispatcher, self.threads, self._note).run()
-                finally:
-                    self.pause = self.pause or source.pause
-                if self.stop:
+                self._run(source)
+                if self.stop or self.pause:
                     return
+            if self.selection.members:
+                self._run_members()
+
+    def _run(self, source: StepSource) -> None:
+        dispatcher = Dispatcher([source], limit=self._left, rate=self.rate)
+        self.stop.calls(dispatcher.stop)
+        try:
+            ThreadExecutor(dispatcher, self.threads, self._note).run()
+        finally:
+            self.pause = self.pause or source.pause
+
+    @property
+    def _left(self) -> int | None:
+        return self.selection.remaining(self.done - self.number("refused"))
+
+    def _run_members(self) -> None:
+        """Let the ignored tasks of groups enter them again, and run those that have their turn, or get it by that."""
+        step = self.selection.step
+        entered = step.reopen_many(self.selection.first_members(self._left))
+        self.reopened = entered.succeeded
+        self.report.refused |= entered.refused
+        now, rows = clock.now(), with_rows(step.model, iter(self.reopened))
+        due = [task_id for task_id, row in rows if row is not None and row.due_time <= now]
+        work = StepWork(step._definition, partial(step.start, heartbeat=self.heartbeat), self._call)
+        self._run(OnceThrough(work, Candidates(lambda *_: iter(due), threads=self.threads)))
 
     def _note(self, attempt: Attempt) -> None:
         is_no_id = self.selection.is_named and isinstance(attempt.error, ValueError)
@@ -355,6 +391,12 @@ class WatchedBatch:
     def _counted(self) -> dict[str, int]:
         return {outcome: self.number(outcome) for outcome in ("succeeded", "failed", "ignored")}
 
+    def _waiting(self) -> list[str]:
+        """Return the tasks that wait for their turn."""
+        report = self.report
+        ended = {*report.succeeded, *report.failed, *report.ignored, *report.refused, *report.released}
+        return [task_id for task_id in self.reopened if task_id not in ended]
+
     # What it prints.
 
     def numbers(self) -> str:
@@ -377,6 +419,7 @@ class WatchedBatch:
         """Print the report as JSON."""
         refused = {task_id: f"{type(error).__name__}: {one_line(error)}" for task_id, error in self.refused.items()}
         others = {"taken": self.taken, "refused": refused, "released": self.number("released")}
+        others |= {"waiting": len(waiting)} if (waiting := self._waiting()) else {}
         paused = {} if self.pause is None else {"paused": str(self.pause)}
         took = round(time.monotonic() - self._began, 1)
         terminal.say_json({**self._counted(), **others, **paused, "seconds": took, "stopped": stopped})
@@ -385,8 +428,11 @@ class WatchedBatch:
         """Print the outcomes, the errors and the refused tasks."""
         if self.pause is not None:
             say(escaped(f"{self.pause}; tasks given by id run anyway"))
-        elif not self.done and not stopped:
+        elif not (self.done or self.reopened or stopped):
             say(self.selection.why_empty())
+        if waiting := self._waiting():
+            waits = "it is pending, and waits for its turn" if len(waiting) == 1 else "they wait for their turns"
+            say(f"{count(len(waiting))} reopened; {waits}")
         if not self.done and not stopped:
             return
         took = time.monotonic() - self._began
@@ -402,7 +448,9 @@ class WatchedBatch:
         if released := self.number("released"):
             are, them = ("it is", "it") if released == 1 else ("they are", "them")
             say(f"{count(released)} released; {are} pending now: run takes {them}")
-        if not (stopped or self.pause) and (skipped := self.selection.skipped(self.began, self.expected, self.done)):
+        if not (stopped or self.pause) and (
+            skipped := self.selection.skipped(self.began, self.expected, self.done + len(waiting))
+        ):
             say(skipped)
 
 

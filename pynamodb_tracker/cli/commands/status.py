@@ -12,12 +12,12 @@ from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import location, steps_of, use_cases
 from pynamodb_tracker.cli.tasks import held_back, waiting
 from pynamodb_tracker.cli.terminal import COLOURS, console, say, write
-from pynamodb_tracker.control.item import in_force
-from pynamodb_tracker.presentation.children import Blocked, find_blocked
-from pynamodb_tracker.presentation.overview import Number, behind, limits_in_use, pauses_of
+from pynamodb_tracker.presentation.children import MOST_CHECKED, Blocked, find_blocked
+from pynamodb_tracker.presentation.overview import Number, behind, control_of, limits_in_use, waiting_of
 from pynamodb_tracker.presentation.task_facts import BRANCH, GAVE_UP, is_branch, name_of
 from pynamodb_tracker.presentation.text import age, count, escaped, stamp
 from pynamodb_tracker.status import Status
+from pynamodb_tracker.step.signal import signals_in
 from pynamodb_tracker.step.state import State, counted
 from pynamodb_tracker.task.task import Task
 
@@ -30,9 +30,9 @@ _EIGHTHS = " ▏▎▍▌▋▊▉"
 def status(*, name: opt.App, use_case_name: opt.UseCase = None, as_json: opt.Json = False) -> None:
     """Count the tasks in each state, for one use case or for all use cases of a table.
 
-    For pending tasks, it shows how many wait for other tasks without a time limit, as in 12 (9 wait). It also shows how
-    long the first tasks have been due, whether a lock has expired, and which of the first 20 waiting tasks are blocked
-    by an ignored one.
+    For pending tasks, it shows how many wait for signals or other tasks, as in 12 (9 wait). It also shows how long the
+    first tasks have been due, how many locks have expired, and which of the first 20 waiting tasks are blocked by an
+    ignored one.
 
     Each count reads the whole index of the use case, at about one read unit per 20 to 40 tasks.
     """
@@ -50,23 +50,41 @@ def _document(models: Sequence[type[Task]]) -> dict[str, Any]:
     use_cases = []
     for model in models:
         counts = counted(model)
+        waits = _waits(model, counts)
         states = [
             {"step": state.step, "state": state.status, "code": state.code, "tasks": found.tasks}
-            | ({"waiting": found.waiting} if found.waiting else {})
+            | _as_json(waits[state])
             for state, found in counts.items()
         ]
         name, total = model.tracker.use_case.name, sum(found.tasks for found in counts.values())
-        paused = {"paused": [asdict(pause) for pause in in_force(model)]} if model.tracker.use_case.pausable else {}
-        blocked = {"blocked": found} if (found := [each.as_json() for each in _blocked(model, counts)]) else {}
+        control = control_of(model)
+        paused: dict[str, Any] = {"paused": [asdict(pause) for pause in control.in_force]}
+        if required := control.undeclared(model):
+            paused["required"] = required
+        blocked = {"blocked": found} if (found := [each.as_json() for each in _blocked(model, waits)]) else {}
         limits = {"limits": used} if (used := [asdict(use) for use in limits_in_use(model)]) else {}
         facts = {**paused, **limits, **_lateness(model), **blocked}
         use_cases.append({"use_case": name, "tasks": total, **facts, "states": states})
     return {"table": models[0].Meta.table_name, "use_cases": use_cases}
 
 
-def _blocked(model: type[Task], counts: Mapping[State[Any], Any]) -> list[Blocked]:
+def _as_json(waiting: Number) -> dict[str, Any]:
+    return ({"waiting": waiting.tasks} if waiting.tasks else {}) | ({"more_waiting": True} if waiting.more else {})
+
+
+def _waits(model: type[Task], counts: Mapping[State[Any], Any]) -> dict[State[Any], Number]:
+    """Return how many tasks wait in each state, with requests for those that may wait until a time."""
+    waits = {state: Number(found.waiting) for state, found in counts.items()}
+    for state, found in counts.items():
+        if state.status is Status.PENDING and signals_in(model) and found.tasks > found.waiting:
+            number, _ = waiting_of(model._bound_steps[state.step])
+            waits[state] = Number(max(number.tasks, found.waiting), number.more)
+    return waits
+
+
+def _blocked(model: type[Task], waits: Mapping[State[Any], Number]) -> list[Blocked]:
     """Return the blocked tasks, without a request for steps where nothing waits."""
-    return find_blocked([step for step in steps_of(model) if step.pending in counts and counts[step.pending].waiting])
+    return find_blocked([step for step in steps_of(model) if step.pending in waits and waits[step.pending].tasks])[0]
 
 
 def _lateness(model: type[Task]) -> dict[str, Any]:
@@ -84,12 +102,14 @@ def _lines(model: type[Task], on: Console) -> Iterator[Text]:
     note = "" if model.tracker.use_case.index_succeeded else "; those that have succeeded are not in the index"
     late = behind(steps_of(model))
     yield Text.assemble((model.__name__, "bold"), f": {count(total)} in {location(model)}{note}")
-    yield from held_back(pauses_of(model), limits_in_use(model))
+    control = control_of(model)
+    yield from held_back(control.in_force, control.undeclared(model), limits_in_use(model))
     branch = {state.step: BRANCH for state in counts if is_branch(model, state.step)}
     names = [(state.step + branch.get(state.step, ""), _word(state)) for state, found in counts.items()]
     steps, states = (max(len(each) for each in column) for column in zip(*names, strict=True))
     digits = len(f"{total:,}")
-    waits = {state: waiting(Number(found.waiting)) for state, found in counts.items()}
+    numbers = _waits(model, counts)
+    waits = {state: waiting(number) for state, number in numbers.items()}
     longest = max(map(len, waits.values()))
     room = (on.width if on.is_terminal else 2 * _WIDEST_IN_PIPE) - steps - states - digits - longest - 6
     widest = max(min(room, _WIDEST if on.is_terminal else _WIDEST_IN_PIPE), 0)
@@ -108,10 +128,13 @@ def _lines(model: type[Task], on: Console) -> Iterator[Text]:
     if parts:
         yield Text(f"due for: {', '.join(parts)}")
     for view in late:
-        if view.abandoned is not None:
-            yield Text(f"a lock of {view.step.name} expired {age(view.abandoned)} ago: stuck names its tasks", "red")
-    for each in _blocked(model, counts):
+        if view.expired:
+            yield Text(f"{view.step.name}: {view.expired}: stuck lists them", "red")
+    blocked, waits_in_all = _blocked(model, numbers), sum(numbers.values(), Number(0))
+    for each in blocked:
         yield Text(escaped(str(each)), "red")
+    if blocked and waits_in_all.tasks > MOST_CHECKED:
+        yield Text(f"of {waits_in_all} tasks that wait, {MOST_CHECKED} were checked")
 
 
 def _word(state: State[Any]) -> str:

@@ -64,10 +64,11 @@ def load(
     A line needs a task_id. It may have a state as in ship.pending, a due_time, data, attributes of the class, a group,
     a trace, and repeat, a rule as in "cron 0 2 * * * in Europe/Berlin" or "every 1h". Empty CSV fields have no value.
 
-    A task that waits for signals has their names in awaited_signals, and the limit of the wait in due_time. signals has
-    the ones that were sent already.
+    A task that waits for a signal has its name in wait_for, and the limit of the wait in until. An export has the names
+    in awaited_signals, and the limit in due_time. signals has the ones that were sent already.
 
-    A task keeps the state of its round: checkpoints, skipped_steps, postpone_count, first_failure and cancel_time.
+    A task keeps the state of its round: checkpoints, skipped_steps, missed_signals, postpone_count, first_failure and
+    cancel_time.
     Parts that are done are not repeated, and a cancelled task starts only when it is reopened.
 
     A task that was exported in progress is created as pending. Tasks of a group are created in the order of the lines.
@@ -257,6 +258,7 @@ def _line(model: type[Task], task: Task, damaged: Damaged) -> dict[str, Any] | N
         "group": task.group,
         "repeat": facts.rule_of(task),
         "trace": task.trace,
+        "urgent": task.urgent,
         "blockers": (task.blockers or 0) - (starts is not None) or None,
         "queued": facts.asked_again(task),
         **facts.signals_of(task),

@@ -16,7 +16,9 @@ def web(
     name: opt.App,
     use_case_name: opt.UseCase = None,
     port: opt.Port = opt.PORT,
-    actions: Annotated[bool, opt.flag("--actions", "Let people reopen and ignore tasks; otherwise read-only.")] = False,
+    actions: Annotated[
+        bool, opt.flag("--actions", "Let people change tasks and pause steps; otherwise read-only.")
+    ] = False,
     hide: Annotated[
         list[str] | None, opt.value("NAME", "An attribute, or a part of data, whose values are not shown; repeatable.")
     ] = None,
@@ -43,7 +45,8 @@ def web(
         raise typer.BadParameter("name the page for browsers, too: --host-name ops.internal", param_hint="--host")
     with command.use_cases(name, use_case_name) as models:
         server = PageServer(host, port, host_name or ())
-        say(f"{server.address}\n{'people can reopen and ignore tasks' if actions else 'read-only'}; Ctrl-C ends it")
+        can = "people can change tasks, send signals and pause steps" if actions else "read-only"
+        say(f"{server.address}\n{can}; Ctrl-C ends it")
         flush()
         server.serve(models, actions=actions, hide=hide or ())
 

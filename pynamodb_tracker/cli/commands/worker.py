@@ -118,7 +118,8 @@ def worker(
             load_function(on_start, with_context=False)
         functions = _functions(models, name, assigned or [], on_start)
         with command.refusing(ValueError):
-            built = Worker(functions, **options)
+            bound = [model for model in models if any(step.model is model for step in functions)]
+            built = Worker(functions if assigned else bound, **options)
         try:  # a permanent error, such as a missing table, is reported before the worker says that it runs
             next(iter(functions))._definition.check_index()
         except PynamoDBException as error:

@@ -1,7 +1,7 @@
 """The list of a task's children: an item beside its row, which names the tasks that it waits for.
 
 Only the number in the row decides when the task is due. The list is for people, and for `cancel`. It belongs to one
-round of the task. A task is a child as long as its `parent` names that round.
+wait of the task. A task is a child as long as its `parent` names that wait.
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from pynamodb.constants import BINARY, STRING
-from pynamodb.expressions.operand import Path
 
 from pynamodb_tracker import strict_json
 from pynamodb_tracker.dynamodb.connection import Item, get_items
 from pynamodb_tracker.model.hydration import rows_of_table
 from pynamodb_tracker.model.overflow import CHUNK, VERSION, RowKey, by_key, key_beside, key_of
-from pynamodb_tracker.model.references import reference_to, round_of
+from pynamodb_tracker.model.references import join_of
 from pynamodb_tracker.model.row import TaskRow, readable
 from pynamodb_tracker.writes.lock import Journal
-from pynamodb_tracker.writes.participants import Action, Participant, Reason
+from pynamodb_tracker.writes.participants import Action, Participant
 
 _MOST_BYTES = 4096
 """Bytes of the names, compressed."""
@@ -46,13 +45,13 @@ def list_key(row: RowKey) -> Item:
     return key_beside(row, "children")
 
 
-def as_item(row: RowKey, of_round: str, token: str, children: Keys) -> Item:
+def as_item(row: RowKey, token: str, children: Keys) -> Item:
     """Return the stored list. If there is no room for all children, the last ones are left out."""
     names = _packed(children)
     while len(names) > _MOST_BYTES:
         children = children[: len(children) * _MOST_BYTES // len(names)]  # fewer by one at least
         names = _packed(children)
-    return {**list_key(row), VERSION: {STRING: of_round}, "lock": {STRING: token}, CHUNK: {BINARY: names}}
+    return {**list_key(row), VERSION: {STRING: token}, "lock": {STRING: token}, CHUNK: {BINARY: names}}
 
 
 def keys_in(item: Item) -> list[RowKey]:
@@ -85,7 +84,7 @@ def children_of(parents: Sequence[TaskRow], *, most: int | None = None) -> dict[
     children = {}
     for key, row in waiting.items():
         tasks = [found[child] for child in named[key] if child in found]
-        tasks = [task for task in tasks if task.parent == reference_to(row)]
+        tasks = [task for task in tasks if task.parent == join_of(row)]
         children[key] = Children(tasks, max(awaited_tasks(row) - len(tasks), 0))
     return children
 
@@ -98,19 +97,16 @@ class ChildList(Participant):
     """Puts the list of a task's children with the success that begins to wait for them, if the transaction has room.
 
     Only the holder of the lock puts it, with the success, so it needs no guard of its own, and a late copy is refused
-    with the success. If several successes of a round wait, the list has the children of all.
+    with the success.
     """
 
     is_needed = False
 
     def __init__(self, task: TaskRow) -> None:
         self._task = task
-        self._round = round_of(task)
         self.token = ""
         """The token of the claim."""
         self._children: list[RowKey] = []
-        self._earlier: list[RowKey] | None = None
-        """The children of earlier runs of this round. None until a list of this round was found."""
 
     @classmethod
     def of_success(cls, run: Journal[Any], row: TaskRow) -> ChildList | None:  # noqa: ARG003 - it knows the task
@@ -126,18 +122,7 @@ class ChildList(Participant):
         self._children.append((child.task_id, child.use_case_id))
 
     def actions(self) -> Sequence[Action]:
-        """Return the put. If a list of the same round exists, its refusal returns that."""
-        table, key = self._task.tracker.connection(), (self._task.task_id, self._task.use_case_id)
-        children = list(dict.fromkeys([*self._children, *(self._earlier or ())]))
-        put: dict[str, Any] = {"TableName": table.table_name, "Item": as_item(key, self._round, self.token, children)}
-        if self._earlier is None:
-            of_round = Path(VERSION)
-            condition = of_round.does_not_exist() | (of_round != self._round)
-            request = table.get_operation_kwargs("", "", condition=condition)
-            del request["Key"]
-            put |= {**request, "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
-        return [{"Put": put}]
-
-    def refused(self, reasons: Sequence[Reason]) -> None:
-        """Add the children of the existing list."""
-        self._earlier = keys_in(reasons[0].raw_item)
+        """Return the put."""
+        key = self._task.task_id, self._task.use_case_id
+        item = as_item(key, self.token, self._children)
+        return [{"Put": {"TableName": self._task.tracker.connection().table_name, "Item": item}}]

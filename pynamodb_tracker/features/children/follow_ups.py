@@ -8,31 +8,30 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
 from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
 from pynamodb.constants import STRING
 from pynamodb.exceptions import TransactWriteError
 
-from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import check_new_task, shown
 from pynamodb_tracker.dynamodb.limits import item_size
 from pynamodb_tracker.dynamodb.transact_write import REFUSED
 from pynamodb_tracker.exceptions import TaskAlreadyExistsError, ValueNotStorableError
 from pynamodb_tracker.features.children.child_list import ChildList
+from pynamodb_tracker.features.children.joins import adopted
 from pynamodb_tracker.features.groups.queue import Entry, NewMember
+from pynamodb_tracker.features.signals import awaiting
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.failure import type_of
 from pynamodb_tracker.model.references import parse, reference_to
 from pynamodb_tracker.model.row import TaskRow, load, readable
+from pynamodb_tracker.model.schema import SEPARATOR
 from pynamodb_tracker.status import END
-from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.creations import NewTask, new_task, replaces_expired, tracked
 from pynamodb_tracker.writes.lock import Journal
 from pynamodb_tracker.writes.participants import Action, MadeDue, OptionalParticipant, Participant, Reason
 from pynamodb_tracker.writes.statements import get
-from pynamodb_tracker.writes.transition import Added, Transition
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -61,13 +60,13 @@ WhenIgnored = Callable[[Any, Callable[..., None]], object]
 class FollowUp:
     """A task to create, with the actions that create it."""
 
-    __slots__ = ("count", "member", "puts", "size", "task", "waits")
+    __slots__ = ("_member", "adopted", "count", "puts", "size", "task", "waits")
 
     def __init__(self, task: NewTask[Any], *, waits: bool = False) -> None:
         self.task = task
         self.waits = waits
         """Whether the next step waits for it."""
-        self.member = NewMember(task.row, task.item) if "group" in task.item else None
+        self._member = NewMember(task.row, task.item) if "group" in task.item else None
         self.puts: list[dict[str, Any]] = []
         self.build()
         self.count = len(self.puts) + (_FOR_GROUP if self.member else 0)
@@ -75,7 +74,20 @@ class FollowUp:
 
     def build(self) -> None:
         """Build the actions. They change if the task replaces an expired row."""
+        self.adopted = False
         self.puts = self.task.puts(self.task.row.tracker.connection())
+
+    def adopt(self, parent: str, found: TaskRow) -> None:
+        """Let the next step wait for the existing task, which an earlier run has created and has not ended."""
+        self.adopted, row, table = True, self.task.row, self.task.row.tracker.connection()
+        write = adopted(table).request(row.tracker.key(row.task_id), {"parent": parent, "seen_parent": found.parent})
+        write["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
+        self.puts = [{"Update": {"TableName": table.table_name, **write}}]
+
+    @property
+    def member(self) -> NewMember | None:
+        """What enters its group with it."""
+        return None if self.adopted else self._member
 
     @property
     def is_last(self) -> bool:
@@ -91,16 +103,15 @@ class FollowUps(Participant, Generic[T]):
 
     def __init__(self, task: T, step: str, next_code: Callable[[], int] = lambda: END) -> None:
         task = readable(task)  # a damaged one that is ignored creates its tasks, too
-        self._task = self._row = task
+        self._task = task
         self._next_code = next_code
         self._step = step
         self._named = f"{step} of {type(task).__name__} {task.task_id!r}"
         self._creator = reference_to(task)
         self._by = f"{task.use_case_id}/{task.task_id}/{step}/{task.fence}"
+        self._join = SEPARATOR.join((task.use_case_id, task.lock or "", task.task_id))
         self.child_list: ChildList | None = None
         """The list of the tasks that the next step waits for."""
-        self.wait_until: datetime | None = None
-        """When the next step starts even if one of them has not succeeded."""
         self._ids: set[tuple[str, str]] = set()
         self._left: list[FollowUp] = []
         """The follow-ups that may not exist yet, in the order of their creation."""
@@ -114,14 +125,19 @@ class FollowUps(Participant, Generic[T]):
         Raises a ValueError for a task of another table, or one that is created twice.
         """
         self._check(model, task_id)
-        due_time, group, repeat, trace = (given.pop(name, None) for name in ("due_time", "group", "repeat", "trace"))
+        names = ("due_time", "group", "repeat", "trace", "wait_for", "until")
+        due_time, group, repeat, trace, wait_for, until = (given.pop(name, None) for name in names)
         task_id, due, group = check_new_task(task_id, due_time, group, repeat)
+        model.tracker.check_urgent(urgent := given.pop("urgent", False))
         also = {
             "creator": {STRING: self._creator},
-            **tracked(model, task_id, group=group, trace=trace, creator=self._task, by=self._by),
+            **tracked(model, task_id, group=group, urgent=urgent, trace=trace, creator=self._task, by=self._by),
         }
+        if wait_for is not None or until is not None:
+            awaits, due = awaiting(model, wait_for, until, due_time=due, group=group, repeat=repeat)
+            also |= awaits
         if wait:
-            also["parent"] = {STRING: self._creator}
+            also["parent"] = {STRING: self._join}
         if wait and repeat is not None:
             raise ValueError(
                 f"{self._named} cannot wait for {model.__name__} {task_id!r}, which repeats: its success is not its end"
@@ -208,42 +224,21 @@ class FollowUps(Participant, Generic[T]):
         return _MOST_WITH_SUCCESS - (0 if self._task.group is None else _FOR_OWN_GROUP)
 
     @classmethod
-    def of_success(cls, run: Journal[Any], row: TaskRow) -> FollowUps[Any] | None:
-        """Return the run's follow-ups, if any. The next step waits according to `row`.
-
-        The row may have a user's attribute named `follow_ups`, although the run creates nothing.
-        """
-        if "follow_ups" not in run.additions:
-            return None
-        follow_ups: FollowUps[Any] = run.additions["follow_ups"]
-        follow_ups._row = row
+    def of_success(cls, run: Journal[Any], row: TaskRow) -> FollowUps[Any] | None:  # noqa: ARG003 - as the register asks
+        """Return the run's follow-ups. A row may have a user's attribute of that name although there are none."""
+        follow_ups: FollowUps[Any] | None = run.additions.get("follow_ups")
         return follow_ups
+
+    @property
+    def waited(self) -> int:
+        """How many tasks the next step waits for: those that it creates, and those of an earlier run that go on."""
+        return sum(each.waits for each in self._left)
 
     def entrants(self) -> Iterator[Entry]:
         """Yield the use case, group and task of each follow-up that enters a group and may not exist yet."""
         for each in self._left:
             if each.member is not None:
                 yield type(each.task.row), each.task.row.group, each.member
-
-    def change(self, success: Transition) -> None:
-        """Let the next step wait for the children that the block has created.
-
-        A child that exists already, from an earlier success in this round, has counted, or is included in the row's
-        `blockers`.
-        """
-        children, waits = sum(each.waits for each in self._left), self._row.blockers
-        if not (self.child_list or self.wait_until) or not (children or waits):
-            return
-        success.due = self.wait_until or clock.NEVER
-        if children:
-            so_far = self._row.child_count or 0
-            success.add(
-                blockers=Added(children, after=children + (waits or 0)),
-                child_count=Added(children, after=children + so_far),
-            )
-        else:
-            success.add(when.waits_for_others())
-        success.add(wait_until=self.wait_until)
 
     def actions(self) -> list[Action]:
         """Return the actions that create the tasks that may not exist yet."""
@@ -278,9 +273,11 @@ class FollowUps(Participant, Generic[T]):
                 new = follow_up.task.row
                 found = get(type(new), new.task_id) if reason.raw_item is None else load(type(new), reason.raw_item)
                 is_own = found is not None and readable(found).creator == self._creator
-                if not is_own and replaces_expired(follow_up.task, found):
-                    follow_up.build()
-                elif found is not None:  # otherwise it was deleted since, and is created again
+                if found is None or (not is_own and replaces_expired(follow_up.task, found)):
+                    follow_up.build()  # it was deleted since, or has expired
+                elif is_own and follow_up.waits and (known := readable(found)).parent is not None:
+                    follow_up.adopt(self._join, known)
+                else:
                     exist.add(follow_up)
                     self._check_creator(follow_up, found)
         sent[:] = [follow_up for follow_up in sent if follow_up not in exist]

@@ -1,8 +1,8 @@
 """A join: a task waits for the children that its run has created, and the last of them makes it due.
 
-The parent's row counts them in `blockers`. Each child has a reference to its parent and the parent's round. The
-transaction of a child's success or deletion lowers the count and removes the reference. That way, a child counts once,
-even if a request is repeated.
+The parent's row counts them in `blockers`. Each child has a reference to its parent and to the claim that began the
+wait. The transaction of a child's success or deletion lowers the count and removes the reference. That way, a child
+counts once, even if a request is repeated.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pynamodb.expressions.condition import Condition
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import send
 from pynamodb_tracker.exceptions import TaskError
-from pynamodb_tracker.model.references import parse, round_of
+from pynamodb_tracker.model.references import parse
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import END
 from pynamodb_tracker.writes import conditions as when
@@ -44,20 +44,32 @@ def waits_for_one() -> Condition:
 
 
 @guard
+def same_join() -> Condition:
+    """Require that the task waits for the child, and not, later in the round or in its next life, for others."""
+    return TaskRow.join_token == slot(TaskRow.join_token, "seen_join")
+
+
+@guard
 def status_seen() -> Condition:
     """Require that the status is the one that was read."""
     return TaskRow.status == slot(TaskRow.status, "seen_status")
 
 
+def adopted(table: TableConnection) -> PreparedWrite:
+    """Return the write that lets a child count for another wait of its parent."""
+    condition = when.all_of([when.parent_seen(), when.known_format()])
+    return PreparedWrite(table, condition=condition, actions=[fill(TaskRow.parent, "parent")])
+
+
 def counted(table: TableConnection) -> PreparedWrite:
     """Return the write that counts a child, except the last one."""
-    guards = [when.same_round(), waits_for_more(), when.known_format()]
+    guards = [same_join(), waits_for_more(), when.known_format()]
     return PreparedWrite(table, condition=when.all_of(guards), actions=[TaskRow.blockers.set(TaskRow.blockers - 1)])
 
 
 def counted_last(table: TableConnection, *, parked: bool, awaits: bool = False) -> PreparedWrite:
     """Return the write that counts the last child. A `parked` parent is due then, unless it `awaits` signals."""
-    guards = [when.same_round(), waits_for_one(), when.awaits_seen(is_there=awaits)]
+    guards = [same_join(), waits_for_one(), when.awaits_seen(is_there=awaits)]
     guards += [status_seen(), when.known_format()]
     if awaits:
         return PreparedWrite(table, condition=when.all_of(guards), actions=[TaskRow.blockers.remove()])
@@ -74,6 +86,7 @@ class Parent(Participant):
         self._owner: Any = child.tracker.table.owner
         self._table = child.tracker.connection()
         self._last: list[MadeDue] = []
+        self._parent = child.parent
         try:
             self._reference = parse(child.parent)
         except ValueError as error:
@@ -95,13 +108,13 @@ class Parent(Participant):
         return cls(row)
 
     def change(self, success: Transition) -> None:
-        """Remove the reference, so that the child counts only once."""
-        success.add(parent=None)
+        """Remove the reference, so that the child counts only once. Another run of its parent may have changed it."""
+        success.add(when.parent_seen(), seen={"seen_parent": self._parent}, parent=None)
 
     def actions(self) -> Sequence[Action]:
         """Return the write that counts this child. There is none if the parent is gone, or no longer waits for it."""
         row, self._last = self._read(), []
-        if row is None or round_of(row) != self._reference.round or "blockers" not in row._row_state.stored:
+        if row is None or row.join_token != self._reference.round or "blockers" not in row._row_state.stored:
             return []
         check_format(row, "count a task that has ended for")
         parked = row.due_time in {clock.NEVER, row.wait_until}
@@ -114,7 +127,7 @@ class Parent(Participant):
             if parked and not awaits and model is not None:
                 self._last = [MadeDue(model, row.task_id, row.status, row.creation, due)]
         values = {
-            "seen_round": self._reference.round,
+            "seen_join": self._reference.round,
             "seen_status": str(row.status),
             "seen_awaits": sorted(row.awaited_signals or ()),
             "due": clock.stamp(due),

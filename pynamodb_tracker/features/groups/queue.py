@@ -289,7 +289,7 @@ def written(table: TableConnection, *, is_new: bool, idle: bool, data: bool) -> 
 def woken(model: type[TaskRow], *, others: bool, awaits: bool = False) -> PreparedWrite:
     """Return the write that gives a task its turn. It is due then, unless it waits for `others` or `awaits` signals.
 
-    A task that awaits signals is due at its limit.
+    Until then, it is due at its limit.
     """
     condition = (
         TaskRow.status.is_in(*(codes.pending for codes in model.tracker.steps))
@@ -300,14 +300,12 @@ def woken(model: type[TaskRow], *, others: bool, awaits: bool = False) -> Prepar
         & (TaskRow.awaited_signals.exists() if awaits else TaskRow.awaited_signals.does_not_exist())
         & when.known_format().condition
     )
-    changes: list[Change] = [fill(TaskRow.blockers, "others")]
-    if not others:
-        due: Any = TaskRow.due_time
-        changes = [TaskRow.blockers.remove()]
-        if awaits:
-            changes.append(due.set(TaskRow.wait_until | clock.NEVER))
-        else:
-            changes += [fill(due, "due"), TaskRow.wait_until.remove()]
+    due: Any = TaskRow.due_time
+    changes: list[Change] = [fill(TaskRow.blockers, "others") if others else TaskRow.blockers.remove()]
+    if others or awaits:
+        changes.append(due.set(TaskRow.wait_until | clock.NEVER))
+    else:
+        changes += [fill(due, "due"), TaskRow.wait_until.remove()]
     return PreparedWrite(
         model.tracker.connection(), condition=condition, actions=[*changes, TaskRow.turn_due_time.remove()]
     )

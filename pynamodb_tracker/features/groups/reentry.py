@@ -13,7 +13,7 @@ from pynamodb_tracker.model.row import Membership, TaskRow
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.conditions import seen_values
 from pynamodb_tracker.writes.participants import Action, send_though_busy
-from pynamodb_tracker.writes.statements import StepStatements, waits_until
+from pynamodb_tracker.writes.statements import StepStatements, is_urgent, waits_until
 from pynamodb_tracker.writes.transition import Appended, Transition
 
 T = TypeVar("T", bound=TaskRow)
@@ -40,21 +40,26 @@ def enter_again(
     now: datetime,
     entry: list[dict[str, Any]] | None,
     *,
+    due: datetime | None,
     kept: bool,
     clear_checkpoints: bool,
+    urgent: bool,
 ) -> None:
     """Let a task whose turn has passed enter its group at the end. Raise Refused if it has changed.
 
-    `entry` is for `errors`, if the row has room for it.
+    With its turn, it is `due` at that time or at once. `entry` is for `errors`, if the row has room for it.
     """
-    member = ReopenedMember(row, statements.codes.pending, now)
+    member = ReopenedMember(row, statements.codes.pending, max(now, due or now))
 
     def own() -> Action:
         entering = entrance(statements, token, row, kept=kept, entry=entry)
-        entering.time, entering.due = now, waits_until(row) if member.has_turn else clock.NEVER
+        entering.is_urgent = urgent or is_urgent(row)
+        entering.time, entering.due = now, waits_until(row) or due if member.has_turn else clock.NEVER
         entering.add(group_number=member.number, **({"checkpoints": None} if clear_checkpoints else {}))
+        if urgent:
+            entering.add(urgent=True)
         if not member.has_turn:
-            entering.add(turn_due_time=now, blockers=(row.blockers or 0) + 1)
+            entering.add(turn_due_time=member.turn_due_time, blockers=(row.blockers or 0) + 1)
         return statements.as_action(entering, row.task_id)
 
     groups = Groups()

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Any
 
 from pynamodb.constants import STRING
+from pynamodb.expressions.operand import Path
 
+from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Refused, get_items, send
 from pynamodb_tracker.dynamodb.retries import TRIES, slept_before_retry
 from pynamodb_tracker.dynamodb.transact_write import transact_write
 from pynamodb_tracker.features.groups.queue import TURN, GroupChange, read_queue
 from pynamodb_tracker.features.groups.records import row_key
-from pynamodb_tracker.model.row import TaskRow, load, readable
+from pynamodb_tracker.model.row import TaskRow, is_beyond_limit, load, readable
 from pynamodb_tracker.writes.participants import Action, is_busy
 
 
@@ -19,19 +22,26 @@ def needs_repair(model: type[TaskRow], name: str) -> bool:
     """Return whether nobody will hand on the turn: its task has ended or is gone, or no task has it."""
     row, places = read_queue(model, name)
     turn = None if row is None else row.turn
-    return bool(places) if turn is None else _if_ended(model, name, turn) is not None
+    if turn is None:
+        return bool(places)
+    holder = _holder(model, turn)
+    return _if_ended(model, name, turn, holder) is not None or (holder is not None and is_beyond_limit(holder))
 
 
 def repair(model: type[TaskRow], name: str) -> str | None:
-    """Hand on the turn if its task has ended or is gone. Return the task that has it then, or None.
+    """Hand on the turn if its task has ended or is gone, and return the task that has it then, or None.
 
-    Groups need this only if another program, or a person in the console, deleted the group's row or the task.
+    A task that has the turn and is parked beyond its limit is due at that. Groups need this only if another program, or
+    a person in the console, has changed or deleted a row.
     """
     retry = 0
     while True:
         row, places = read_queue(model, name)
         turn = None if row is None else row.turn
-        check = None if turn is None else _if_ended(model, name, turn)
+        holder = None if turn is None else _holder(model, turn)
+        check = None if turn is None else _if_ended(model, name, turn, holder)
+        if holder is not None and is_beyond_limit(holder):
+            _end_wait(holder)
         if (turn is None and not places) or (turn is not None and check is None):
             return turn
         change = GroupChange(model, name)
@@ -56,12 +66,28 @@ def forget(model: type[TaskRow], name: str) -> None:
             send(table, "DeleteItem", {**request, "Key": row_key(model.tracker.use_case.name, name)})
 
 
-def _if_ended(model: type[TaskRow], name: str, task_id: str) -> Action | None:
+def _holder(model: type[TaskRow], task_id: str) -> TaskRow | None:
+    item = next(get_items(model.tracker.connection(), [model.tracker.key(task_id)]), None)
+    return None if item is None else readable(load(model, item))
+
+
+def _end_wait(row: TaskRow) -> None:
+    """Let a parked task start at its limit, unless it has changed."""
+    due: Any = TaskRow.due_time
+    condition = (due == clock.NEVER) & (TaskRow.fence == row.fence) & (TaskRow.creation == row.creation)
+    condition &= TaskRow.turn_due_time.does_not_exist() & TaskRow.wait_until.exists()
+    table = row.tracker.connection()
+    request = table.get_operation_kwargs("", "", condition=condition, actions=[due.set(Path(TaskRow.wait_until))])
+    del request["TableName"]
+    with suppress(Refused):
+        send(table, "UpdateItem", {**request, "Key": row.tracker.key(row.task_id)})
+
+
+def _if_ended(model: type[TaskRow], name: str, task_id: str, row: TaskRow | None) -> Action | None:
     """Return the check that a task has ended or is gone, or None if it keeps the turn, as a damaged one does."""
-    key = model.tracker.key(task_id)
-    condition, item = TaskRow.task_id.does_not_exist(), next(get_items(model.tracker.connection(), [key]), None)
-    if item is not None:
-        row = readable(load(model, item))
+    key, condition = model.tracker.key(task_id), TaskRow.task_id.does_not_exist()
+    if row is not None:
+        item = row._row_state.stored
         in_turn = item.get("group") == {STRING: name} and "turn_due_time" not in item
         if None in (row.status, row.creation) or (in_turn and not model.tracker.ends_at(row.status)):
             return None

@@ -35,7 +35,7 @@
   const rows = () => all("[data-row]");
   const isLive = () => recall("live") !== "off";
   const isInUse = () => isBusy || document.hidden || first("dialog[open], details.ask[open], [name=task]:checked")
-    || first(".timeline details[open]") || document.activeElement.matches("input, select, textarea");
+    || document.activeElement.matches("input, select, textarea");
 
   // Times are in the viewer's zone. Their titles have UTC, as the server writes them.
   const showTimes = () => all("time[data-local]").forEach((each) => {
@@ -82,10 +82,13 @@
     if (!main) return false;
     document.title = answer.title;
     const known = new Set(rows().map((row) => row.dataset.row));
+    const keyOf = (each) => each.closest("tr, section")?.querySelector("th, h2")?.textContent + each.firstElementChild.textContent;
+    const opened = new Set(all("main details[open]:not(.ask)").map(keyOf));
     const focused = document.activeElement.closest("main a[href], main [data-do]");
     const name = focused && (focused.matches("a") ? "href" : "data-do");
     const value = focused && focused.getAttribute(name);
     first("main").replaceChildren(...document.adoptNode(main).childNodes);
+    all("main details:not(.ask)").filter((each) => opened.has(keyOf(each))).forEach((each) => { each.open = true; });
     if (focused) first(`main [${name}="${CSS.escape(value)}"]`)?.focus({ preventScroll: true });
     if (known.size && first(".tasks")) {
       rows().filter((row) => !known.has(row.dataset.row)).forEach((row) => row.classList.add("new"));
@@ -150,6 +153,8 @@
     go: () => go(document.body.dataset.overview),
     gt: () => go(document.body.dataset.tasks),
     ge: () => go(document.body.dataset.errors),
+    gs: () => go(document.body.dataset.schedules),
+    gw: () => go(document.body.dataset.workers),
   };
 
   document.addEventListener("click", (event) => {
@@ -164,13 +169,18 @@
   // A time of day is the viewer's, the last one or the next one; in the address it is a time that a colleague elsewhere
   // understands, too.
   const inUtc = (field, isLater) => {
-    const [, hours, minutes] = /^\s*(\d{1,2}):(\d\d)\s*$/.exec(field.value) ?? [];
+    const [, hours, minutes, day] = /^\s*(?:(?:until )?(\d{1,2}):(\d\d)|(today|yesterday))\s*$/.exec(field.value) ?? [];
     const time = new Date();
-    if (hours === undefined) return;
-    time.setHours(hours, minutes, 0, 0);
-    if ((time > new Date()) !== isLater) time.setDate(time.getDate() + (isLater ? 1 : -1));
+    if (hours === undefined && !day) return;
+    time.setHours(hours ?? 0, minutes ?? 0, 0, 0);
+    if (day ? day === "yesterday" : (time > new Date()) !== isLater) time.setDate(time.getDate() + (isLater ? 1 : -1));
     field.value = `${time.toISOString().slice(0, 16)}Z`;
   };
+  // A button says how many tasks it changes.
+  document.addEventListener("input", (event) => {
+    const number = event.target.name === "first" && event.target.form.querySelector("[data-every]");
+    if (number) number.textContent = event.target.value.trim() || number.dataset.every;
+  });
   document.addEventListener("submit", (event) => {
     if (event.target.matches(".filters, [data-later]")) {
       const isLater = event.target.matches("[data-later]");

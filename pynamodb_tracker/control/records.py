@@ -1,0 +1,124 @@
+"""Two small items of a use case: the list of its schedules, and the last commands of people.
+
+They are for people who look. Nothing depends on them, so a write that fails is logged and changes nothing else. A
+schedule is listed before its row is written: an id without a row, or whose row no longer repeats, is passed over.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pynamodb.constants import LIST, STRING, STRING_SET
+from pynamodb.exceptions import PynamoDBException
+
+from pynamodb_tracker import clock, strict_json
+from pynamodb_tracker.dynamodb.connection import Item, Refused, send
+from pynamodb_tracker.instrumentation import log_fields
+from pynamodb_tracker.model.failure import clean, cut
+from pynamodb_tracker.model.overflow import GROUP_OF, item_key
+from pynamodb_tracker.model.row import TaskRow
+
+log = logging.getLogger("pynamodb_tracker")
+
+MOST_SCHEDULES = 200
+"""How many ids the list has. Each write of it costs a unit per KB."""
+_MOST_COMMANDS = 20
+_LONGEST = 120
+"""Bytes of each text of a command."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command that a person gave on the page or in the terminal."""
+
+    time: datetime
+    by: str
+    did: str
+    """The verb, such as `reopened`."""
+    about: str
+    """A task's id, a step, or a state."""
+    tasks: int
+    """How many tasks were changed, 0 for a command about a step."""
+    reason: str
+
+
+def schedules_key(model: type[TaskRow]) -> Item:
+    """Return the key of the list of schedules. No task has it, because use case names contain no `#`."""
+    return item_key(model.tracker.use_case.name, "#schedules")
+
+
+def commands_key(model: type[TaskRow]) -> Item:
+    """Return the key of the item with the last commands."""
+    return item_key(model.tracker.use_case.name, "#commands")
+
+
+def add_schedule(model: type[TaskRow], task_id: str) -> None:
+    """List a task that repeats, unless the list is full. It costs one request."""
+    values = {"id": {STRING: task_id}, "ids": {STRING_SET: [task_id]}, "most": {"N": str(MOST_SCHEDULES)}}
+    room = "attribute_not_exists(#l) OR size(#l) < :most OR contains(#l, :id)"
+    with suppress(Refused):
+        _send(model, schedules_key(model), "SET #mark = :mark ADD #l :ids", room, values)
+
+
+def remove_schedule(model: type[TaskRow], task_id: str) -> None:
+    """Remove a deleted task from the list."""
+    _send(model, schedules_key(model), "SET #mark = :mark DELETE #l :ids", "", {"ids": {STRING_SET: [task_id]}})
+
+
+def schedules_in(item: Item) -> list[str]:
+    """Return the listed ids."""
+    return sorted(item.get("listed", {}).get(STRING_SET, ()))
+
+
+def record(
+    model: type[TaskRow], by: str | None, did: str, about: str, *, tasks: int = 0, reason: str | None = None
+) -> None:
+    """Keep a command of a person, one of the last 20. It costs one request, or two once there are 20."""
+    texts = [cut(clean(text or ""), _LONGEST) for text in (by, did, about, reason)]
+    entry = {STRING: strict_json.dumps([clock.stamp(clock.now()), *texts, tasks], ensure_ascii=False)}
+    key, most = commands_key(model), {"most": {"N": str(_MOST_COMMANDS)}}
+    try:
+        appended = "SET #mark = :mark, #l = list_append(if_not_exists(#l, :none), :entries)"
+        values = {"entries": {LIST: [entry]}, "none": {LIST: []}, **most}
+        _send(model, key, appended, "attribute_not_exists(#l) OR size(#l) < :most", values)
+    except Refused:
+        _send(model, key, "SET #mark = :mark, #l[9999] = :entry REMOVE #l[0]", "", {"entry": entry})
+
+
+def commands_in(item: Item) -> list[Command]:
+    """Return the readable commands, the last one first."""
+    found = []
+    for entry in reversed(item.get("listed", {}).get(LIST, ())):
+        with suppress(KeyError, TypeError, ValueError):  # another program has changed it
+            time, by, did, about, reason, tasks = json.loads(entry[STRING])
+            found.append(Command(clock.parse(time), str(by), str(did), str(about), int(tasks), str(reason)))
+    return found
+
+
+def _send(model: type[TaskRow], key: Item, update: str, condition: str, values: dict[str, Any]) -> None:
+    request = {
+        "Key": key,
+        "UpdateExpression": update,
+        **({"ConditionExpression": condition} if condition else {}),
+        "ExpressionAttributeNames": {"#l": "listed", "#mark": GROUP_OF},
+        "ExpressionAttributeValues": {
+            ":mark": {STRING: model.tracker.use_case.name},
+            **{f":{name}": value for name, value in values.items()},
+        },
+    }
+    try:
+        send(model.tracker.connection(), "UpdateItem", request)
+    except PynamoDBException as error:
+        text, fields = "cannot write the item %s of %s: %s", log_fields(model.tracker.use_case.name)
+        log.warning(text, key["use_case_id"][STRING], model.__name__, error, extra=fields)
+
+
+def keys_of(model: type[TaskRow]) -> Sequence[Item]:
+    """Return the keys of both items."""
+    return schedules_key(model), commands_key(model)

@@ -1,0 +1,71 @@
+"""The last successes of a task, as its row keeps them: as many as fit into the KB that the row has anyway."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from pynamodb_tracker.dynamodb.connection import Item
+from pynamodb_tracker.dynamodb.limits import item_size
+from pynamodb_tracker.model.failure import clean
+
+NAME = "recent_ends"
+_MOST = 10
+_WORKER = 24
+"""Characters of a worker's name."""
+_KB = 1024
+_SPARE = 64
+"""Bytes that the next claim may add to the row."""
+_SECOND, _MILLISECOND = timedelta(seconds=1), timedelta(milliseconds=1)
+_EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+class End(NamedTuple):
+    """A success of a step."""
+
+    step: int
+    """The number of the step."""
+    start: datetime
+    """When the run began, to the second."""
+    end: datetime
+    worker: str
+
+
+def encode_ends(ends: Sequence[End]) -> str:
+    """Return the stored form, a line of about 40 bytes for each."""
+    lines = []
+    for each in ends:
+        start, took = (each.start - _EPOCH) // _SECOND, max((each.end - each.start) // _MILLISECOND, 0)
+        lines.append(f"{start:x} {took:x} {each.step} {each.worker}")
+    return "\n".join(lines)
+
+
+def decode_ends(text: str) -> list[End]:
+    """Parse the stored form. A damaged line is left out, because no run depends on it."""
+    found = []
+    for line in text.split("\n"):
+        with suppress(OverflowError, ValueError):
+            start, took, step, worker = line.split(" ", 3)
+            began = _EPOCH + int(start, 16) * _SECOND
+            found.append(End(int(step), began, began + int(took, 16) * _MILLISECOND, worker))
+    return found
+
+
+def ended(row: Any, step: int, start: datetime, end: datetime) -> list[End]:
+    """Return the last ends of a row with another one."""
+    before = row.attribute_values.get(NAME)
+    worker = " ".join(clean(str(row.worker or "")).split())[:_WORKER]
+    return [*(before if isinstance(before, list) else ()), End(step, start.replace(microsecond=0), end, worker)][
+        -_MOST:
+    ]
+
+
+def fitting(ends: Sequence[End], stored: Item) -> list[End] | None:
+    """Return the last ends that fit into the KB of a row, or None. `stored` is the row after the write."""
+    room = -item_size({name: value for name, value in stored.items() if name != NAME}) % _KB - _SPARE - len(NAME)
+    left = list(ends)
+    while left and len(encode_ends(left).encode()) > room:
+        del left[0]
+    return left or None

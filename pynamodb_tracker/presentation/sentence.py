@@ -1,0 +1,69 @@
+"""A sentence about tasks that the page, the terminal and JSON render in their own ways."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+from pynamodb_tracker.step.state import State
+from pynamodb_tracker.task.task import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A view of the page."""
+
+    model: type[Task] | None
+    path: str = ""
+    query: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a sentence."""
+
+    text: str
+    kind: Literal["", "strong", "code"] = ""
+    link: Link | None = None
+    time: datetime | None = None
+    """The page and the terminal show a time in the zone of the viewer."""
+
+
+class Sentence(tuple[Part, ...]):
+    """The parts of a sentence, which are empty if there is nothing to say."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "".join(part.text for part in self)
+
+
+def sentence(*parts: str | Part | Sentence) -> Sentence:
+    """Return a sentence of texts, parts and other sentences."""
+    found: list[Part] = []
+    for part in parts:
+        found += part if isinstance(part, Sentence) else [Part(part) if isinstance(part, str) else part]
+    return Sentence(found)
+
+
+def joined(sentences: list[Sentence]) -> Sentence:
+    """Return sentences with dots between them."""
+    parts = sentence(*(part for each in sentences if each for part in (Part(" · "), each)))
+    return Sentence(parts[1:])
+
+
+def strong(text: object) -> Part:
+    """Return a number or a name that stands out."""
+    return Part(f"{text:,}" if isinstance(text, int) else str(text), "strong")
+
+
+def task_link(model: type[Task], task_id: str) -> Part:
+    """Return a task's id with a link."""
+    return Part(task_id, link=Link(model, "task", {"id": task_id}))
+
+
+def tasks_link(state: State[Any], text: str | None = None, **query: object) -> Part:
+    """Return the name of a step with a link to its tasks in a state."""
+    link = Link(state.model, "tasks", {"step": state.step, "state": str(state.status), **query})
+    return Part(text or f"{state.model.__name__}.{state.step}", link=link)
