@@ -72,7 +72,8 @@ def test_it_has_an_arrow_for_each_change_of_status_that_the_library_sends(states
     for name, write in writes_of_ship().items():
         told = as_told(write)
         to = re.search(r"\bstatus = (\d+)", told.get("SET", ""))
-        if to and name not in {"claim from", "claim from a wait", "begin anew"}:  # from the states that `also_from` names, and from the end
+        # Those come from the states that `also_from` names, and from the end.
+        if to and name not in {"claim from", "claim from a wait", "begin anew"}:
             codes = re.findall(r"\bstatus (?:= |IN \()([\d, ]+)", told["IF"])
             sent |= {(int(code), int(to[1])) for each in codes for code in each.split(",")}
     drawn = {(move.source, move.target) for move in states["STATES"].moves}
