@@ -31,11 +31,8 @@ Task ids spread evenly over a table's partitions. An index has few keys, so some
 _SHARDS_AT_ONCE = 2
 """Shards are multiplied by this if a load starts at its full rate. Smaller keys fill partitions more evenly."""
 
-_POLLS_PER_HOUR = 160
-"""How often an idle worker polls if it pauses for up to 30 seconds."""
-
-_STATES_OF_A_POLL, _UNITS_OF_A_QUERY = 3, 0.5
-"""A poll queries three states per step and shard. Each query takes half a read unit."""
+IDLE_READS = 1100
+"""Read units that an idle worker takes at most, per hour, step and shard, if it looks every 2 seconds."""
 
 _HOURS_PER_MONTH = 730
 
@@ -100,7 +97,7 @@ def size_for(load: Load) -> Size:
     most = max(table, index, warm_table or 0, warm_index or 0)
     shards = shards_for(load)
     at_once = shards if warm_index is None else _SHARDS_AT_ONCE * shards
-    idle = _POLLS_PER_HOUR * _STATES_OF_A_POLL * load.steps * at_once * _UNITS_OF_A_QUERY
+    idle = IDLE_READS * load.steps * at_once
     return Size(
         shards=shards,
         shards_at_once=at_once,

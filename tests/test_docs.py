@@ -76,7 +76,7 @@ def test_the_readme_comes_to_the_point() -> None:
     before = {mark: len(text.partition(mark)[0].split()) for mark in ("```", "pip install")}
     assert before["```"] <= 110
     assert before["pip install"] <= 180
-    assert len(" ".join(README.prose()).split()) <= 900
+    assert README.count_words() <= 900
 
 
 def test_the_quick_start_prints_what_its_comments_say(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ JOBS = {
 def test_a_common_job_is_one_click_away_and_takes_one_short_page(name: str, most: int) -> None:
     page = Page(ROOT / "docs" / "how-to" / f"{name}.md")
     assert page.name in {link.partition("#")[0] for link in README.links()}
-    assert len(" ".join(page.prose()).split()) <= most
+    assert page.count_words() <= most
 
 
 def test_there_is_one_guide_for_each_job_and_a_page_that_leads_to_them() -> None:
@@ -213,7 +213,7 @@ def sections() -> dict[str, list[str]]:
 
 
 def test_no_section_is_longer_than_its_readers_need() -> None:
-    words = {page.name.removeprefix("docs/"): len(" ".join(page.prose()).split()) for page in PAGES}
+    words = {page.name.removeprefix("docs/"): page.count_words() for page in PAGES}
     del words["CHANGELOG.md"]
     words |= {"index.md": words.pop("README.md"), "changelog.md": 0}
     of_pages = {title: {page: words[page] for page in pages} for title, pages in sections().items()}

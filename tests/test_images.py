@@ -5,6 +5,8 @@ import re
 import runpy
 import subprocess
 import sys
+from contextlib import suppress
+from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,10 +14,10 @@ from xml.etree.ElementTree import Element, parse
 
 import pytest
 
-from pynamodb_tracker import ExecutionContext, Status, Step, Task, UseCase
+from pynamodb_tracker import ExecutionContext, LockLostError, Status, Step, Task, TaskLockedError, UseCase
 from pynamodb_tracker.status import Codes
-from pynamodb_tracker.testing import LocalTable
-from tests.support.pages import ROOT
+from pynamodb_tracker.testing import LocalTable, stopped_clock
+from tests.support.pages import ROOT, Page
 from tests.support.writes import as_told, writes_of_ship
 from tests.web.browser import path_of_chromium
 
@@ -38,15 +40,26 @@ class ImageTask(Task):
         table_name = "images"
 
 
+def script(name: str) -> dict[str, Any]:
+    """Load a script, as it is."""
+    sys.path.insert(0, str(IMAGES))
+    try:
+        return runpy.run_path(str(IMAGES / f"{name}.py"))
+    finally:
+        sys.path.remove(str(IMAGES))
+        for module in ("drawing", "shop"):  # or later tests would import these
+            sys.modules.pop(module, None)
+
+
 @pytest.fixture(scope="module")
 def states() -> dict[str, Any]:
-    """Load the script of the states, as it is."""
-    return runpy.run_path(str(IMAGES / "states.py"))
+    return script("states")
 
 
-def test_the_pictures_of_states_are_what_their_script_draws(states: dict[str, Any]) -> None:
-    for name, picture in states["PICTURES"].items():
-        assert (IMAGES / name).read_text(encoding="utf-8") == picture.drawn()
+@pytest.mark.parametrize("name", ["states", "life", "lock", "table"])
+def test_a_picture_is_what_its_script_draws(name: str) -> None:
+    drawn = dict(script(name)["files"]())
+    assert {file: (IMAGES / file).read_text(encoding="utf-8") for file in drawn} == drawn
 
 
 def test_it_has_a_box_for_each_status() -> None:
@@ -59,7 +72,8 @@ def test_it_has_an_arrow_for_each_change_of_status_that_the_library_sends(states
     for name, write in writes_of_ship().items():
         told = as_told(write)
         to = re.search(r"\bstatus = (\d+)", told.get("SET", ""))
-        if to and name not in {"claim from", "begin anew"}:  # from the states that `also_from` names, and from the end
+        # Those come from the states that `also_from` names, and from the end.
+        if to and name not in {"claim from", "claim from a wait", "begin anew"}:
             codes = re.findall(r"\bstatus (?:= |IN \()([\d, ]+)", told["IF"])
             sent |= {(int(code), int(to[1])) for each in codes for code in each.split(",")}
     drawn = {(move.source, move.target) for move in states["STATES"].moves}
@@ -113,6 +127,90 @@ def test_the_picture_of_waiting_has_an_arrow_for_each_way_that_tasks_take(
     assert taken == {(move.source, move.target) for move in states["WAITING"].moves}
 
 
+def test_the_picture_of_a_life_has_the_states_of_a_real_task_in_their_order(local_table: LocalTable) -> None:
+    life = script("life")
+    order, found = life["Order"], []
+    local_table(order)
+
+    def look(_ctx: object = None) -> None:
+        found.append(order.get_task("o-1").state.code)
+
+    def fail(_ctx: object) -> None:
+        look()
+        raise RuntimeError
+
+    order.create("o-1", number=1)
+    look()
+    order.confirm_payment.run("o-1", look)
+    look()
+    with suppress(RuntimeError):
+        order.ship.run("o-1", fail)
+    for step in (order.ship, order.deliver):
+        look()
+        step.run("o-1", look)
+    look()
+    drawn = {(visit, place.code) for place in life["PLACES"] for visit in place.visits}
+    assert drawn == set(enumerate(found, 1))
+
+
+def test_the_picture_of_the_lock_shows_which_requests_are_refused(local_table: LocalTable) -> None:
+    lock = script("lock")
+
+    class Locked(ImageTask):
+        use_case_id = UseCase("locked")
+
+        ship = Step(10, lock_for=timedelta(seconds=lock["LOCK"]))
+
+    local_table(ImageTask)
+    Locked.create("o-1")
+    runs, found, said = dict[str, Any](), [], []
+    with stopped_clock() as clock:
+        begin = clock.now()
+        for each in lock["REQUESTS"]:
+            clock.advance(begin + timedelta(seconds=each.at) - clock.now())
+            try:
+                if each.sent == "claim":
+                    runs[each.worker] = Locked.ship.start("o-1")
+                    fence = runs[each.worker].__enter__().task.fence
+                    said.append(f"locked by {each.worker},\nfence {fence}")
+                else:
+                    runs[each.worker].__exit__(None, None, None)
+            except (TaskLockedError, LockLostError):
+                found.append(False)
+            else:
+                found.append(True)
+    assert found == [each.accepted for each in lock["REQUESTS"]]
+    assert said == [bar.words for bar in lock["BARS"] if "locked" in bar.words]
+    assert Locked.tracker.margin == timedelta(seconds=lock["MARGIN"])
+
+
+def test_the_picture_of_the_table_shows_the_state_and_the_shard_of_a_real_entry() -> None:
+    table = script("table")
+    item, entry = table["stored"]()
+    assert entry.items() <= item.items()
+    use_case, code, shard = entry["status_key"]["S"].split("#")
+    assert (use_case, int(code)) == ("order", table["Order"].ship.failed.code)
+    assert int(shard) < table["SHARDS"]
+
+
+def test_each_picture_has_a_form_for_phones_and_is_on_a_page() -> None:
+    shown = [
+        tuple((page.path.parent / path).resolve().name for path in found)
+        for page in Page.all()
+        for found in re.findall(r'srcset="([^"]+)">\n<img src="([^"]+)"', page.path.read_text(encoding="utf-8"))
+    ]
+    images = {image.name for image in IMAGES.iterdir() if image.suffix in {".svg", ".png"}}
+    assert {name for pair in shown for name in pair} == images
+    assert {(narrow, narrow.replace("-narrow", "")) for narrow, _ in shown} == set(shown)
+
+
+@pytest.mark.parametrize("image", sorted(IMAGES.glob("*-narrow.svg")), ids=lambda image: image.name)
+def test_a_form_for_phones_can_be_read_there(image: Path) -> None:
+    width = float(parse(image).getroot().get("viewBox", "").split()[2])  # noqa: S314 - our own picture
+    size = 20 if image.stem.startswith(("kill", "terminal")) else 12
+    assert size * 358 / width > 10  # points, in a column of a phone that is 390 wide
+
+
 def elements(svg: Path, kind: str) -> list[Element]:
     """Return the elements of a kind, or with `*` all."""
     return list(parse(svg).getroot().iter(kind if kind == "*" else f"{SVG}{kind}"))  # noqa: S314 - our own picture
@@ -122,23 +220,22 @@ def status_of(code: int) -> Status:
     return SHIP.own.get(code, Status.SUCCEEDED)
 
 
-def draw(script: str, file: Path, *arguments: str) -> None:
+def draw(name: str, *arguments: object) -> None:
     """Run a script, on a moto in a hurry."""
-    command = [sys.executable, "-c", DRAW, str(IMAGES / script), str(file), *arguments]
+    command = [sys.executable, "-c", DRAW, str(IMAGES / name), *map(str, arguments)]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (IMAGES, ROOT)))}
     subprocess.run(command, env=environment, check=True, timeout=120)  # noqa: S603 - our own script
 
 
-def test_the_picture_of_the_terminal_shows_what_the_commands_print(tmp_path: Path) -> None:
-    draw("terminal.py", tmp_path / "terminal.svg")
-    shown = lines_of(IMAGES / "terminal.svg")
-    assert shown == lines_of(tmp_path / "terminal.svg")
-    assert shown[:2] == ["pynamodb-tracker", "$ pynamodb-tracker status"]
-
-
-def test_the_picture_of_the_kill_shows_what_happens_to_real_processes(tmp_path: Path) -> None:
-    draw("kill.py", tmp_path / "kill.svg")
-    assert lines_of(IMAGES / "kill.svg") == lines_of(tmp_path / "kill.svg")
+@pytest.mark.parametrize("name", ["terminal", "kill"])
+def test_a_picture_of_a_terminal_shows_what_is_printed_there(tmp_path: Path, name: str) -> None:
+    draw(f"{name}.py", tmp_path)
+    for form in ("", "-narrow"):
+        shown = lines_of(IMAGES / f"{name}{form}.svg")
+        assert shown == lines_of(tmp_path / f"{name}{form}.svg")
+        assert shown[0] == "pynamodb-tracker"
+        assert len(shown) > 9
+        assert not [line for line in shown if "\N{HORIZONTAL ELLIPSIS}" in line]
 
 
 def lines_of(svg: Path) -> list[str]:
@@ -161,6 +258,8 @@ def test_no_picture_fetches_anything(image: Path) -> None:
 @pytest.mark.browser
 def test_the_picture_of_the_page_shows_the_page_as_it_is(tmp_path: Path) -> None:
     path_of_chromium()  # skipped without one
-    draw("page.py", tmp_path / "page.png", "1")
-    widths = [path.read_bytes()[16:20] for path in (IMAGES / "page.png", tmp_path / "page.png")]
-    assert widths[0] == widths[1]
+    draw("page.py", tmp_path, 1)
+    taken = [file.name for file in tmp_path.iterdir() if (IMAGES / file.name).exists()]
+    assert sorted(taken)[-2:] == ["page-narrow.png", "page.png"]
+    for name in taken:
+        assert (IMAGES / name).read_bytes()[16:20] == (tmp_path / name).read_bytes()[16:20]  # the width

@@ -24,11 +24,11 @@ def test_the_page_on_the_index_has_absolute_links_to_the_files_of_its_version() 
 
     elsewhere = ("https://docs.aws.amazon.com/", "https://aws.amazon.com/", "https://docs.dbos.dev/")
     links = [link for link in re.findall(r"\]\(([^)]+)\)", text) if not link.startswith(elsewhere)]
-    images = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", text)
-    assert len(images) == 3
+    images = re.findall(r'(?:src|srcset)="([^"]+)"', text)
+    assert len(images) == 6
     assert len(links) > 30
     raw = SOURCE.replace("https://github.com/", "https://raw.githubusercontent.com/")
-    places = {link: raw if link in images else f"{SOURCE}/blob" for link in links}
+    places = dict.fromkeys(links, f"{SOURCE}/blob") | dict.fromkeys(images, raw)
     assert [link for link, place in places.items() if not link.startswith(f"{place}/v$HFPR_VERSION/")] == []
 
 

@@ -209,6 +209,12 @@ def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
         assert not anchor or unquote(anchor) in found(target).ids, (page, link)
 
 
+def test_every_picture_of_the_site_is_there(site: Path) -> None:
+    fetched = [(page, address) for page in pages(site) for address in found(page).fetched if "images/" in address]
+    assert len(fetched) > 10
+    assert not [(page, address) for page, address in fetched if not (page.parent / address).is_file()]
+
+
 def test_each_broken_link_and_each_unlisted_page_fails_the_build(tmp_path: Path) -> None:
     complaints = {
         "[x](nothing.md)": "'nothing.md', but the target",
@@ -326,6 +332,14 @@ def test_a_diagram_is_drawn_with_all_that_it_says(drawing: Callable[[str], str])
     said = re.findall(r"<text[^>]*>([^<]*)</text>", drawing(DIAGRAM))
     happened = ["claim, if a &lt; b", "in_progress,", "fence 1", "lost", "it is there", "read", "it is not"]
     assert said == ["worker A", "row", *happened, "nobody knows"]
+
+
+def test_a_diagram_has_shorter_lines_on_a_phone(drawing: Callable[..., str]) -> None:
+    drawn = drawing(
+        "sequenceDiagram\nparticipant A\nparticipant B\nA->>B: succeed, with what the block assigned\n", on_a_phone=True
+    )
+    assert re.findall(r"<text[^>]*>([^<]*)</text>", drawn) == ["A", "B", "succeed, with what the", "block assigned"]
+    assert float(re.findall(r'viewBox="0 0 (\d+)', drawn)[0]) <= 390
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Draw a terminal session: `python docs/images/terminal.py [FILE]` writes terminal.svg next to this file, or FILE.
+"""Draw a terminal session: `python docs/images/terminal.py [FOLDER]` writes terminal.svg and terminal-narrow.svg.
 
 The commands and their output are real; they run on a table in memory, with a stopped clock.
 """
@@ -24,14 +24,21 @@ from pynamodb_tracker.cli import app
 from pynamodb_tracker.testing import local_table, stopped_clock
 from pynamodb_tracker.testing.tables import OneAtATime
 
-FILE = Path(__file__).with_suffix(".svg")
-
-WIDTH = 110
-COMMANDS = [
-    "pynamodb-tracker status",
-    "pynamodb-tracker errors --since 30d",
-    'pynamodb-tracker retry confirm_payment shop:charge --error-contains "HTTP 503"',
-]
+WIDE, NARROW = 110, 54
+"""Columns."""
+COMMANDS = {
+    WIDE: [
+        "pynamodb-tracker status",
+        "pynamodb-tracker errors --since 30d",
+        'pynamodb-tracker retry confirm_payment shop:charge --error-contains "HTTP 503"',
+    ],
+    NARROW: [
+        "pynamodb-tracker status",
+        "pynamodb-tracker errors confirm_payment",
+        "pynamodb-tracker retry confirm_payment shop:charge",
+    ],
+}
+"""What fits into a line."""
 
 THEME = TerminalTheme(
     (22, 27, 34),
@@ -60,38 +67,44 @@ def a_day_at_the_shop() -> Iterator[None]:
             yield
 
 
-def session() -> Iterator[tuple[str, str]]:
+def session(width: int) -> Iterator[tuple[str, str]]:
     """Yield each command and its output, with colours."""
     environment = {
-        "COLUMNS": str(WIDTH),
+        "COLUMNS": str(width),
         "FORCE_COLOR": "1",
         "NO_COLOR": "",
         "PYNAMODB_TRACKER_APP": "shop:Order",
         "TERM": "xterm-256color",
     }
     with a_day_at_the_shop():
-        for command in COMMANDS:
+        for command in COMMANDS[width]:
             arguments = [*shlex.split(command)[1:], *(["--threads", "1"] if " retry " in command else [])]
             yield command, CliRunner().invoke(app, arguments, env=environment).stdout
 
 
-def drawing() -> str:
+def drawing(width: int) -> str:
     """Return the picture."""
-    console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
-    for number, (command, printed) in enumerate(session()):
+    console = recording(width)
+    for number, (command, printed) in enumerate(session(width)):
         console.print(Text.assemble("\n" * bool(number), ("$ ", "green"), (command, "bold")), soft_wrap=True)
-        console.print(Text.from_ansi(printed.rstrip("\n")), soft_wrap=True)
-    return exported(console, "terminal")
+        console.print(Text.from_ansi(printed.rstrip("\n")))
+    return exported(console)
 
 
-def exported(console: Console, name: str) -> str:
+def recording(width: int) -> Console:
+    """Return a console that records what is printed."""
+    return Console(record=True, width=width, file=io.StringIO(), force_terminal=True)
+
+
+def exported(console: Console) -> str:
     """Return what a console has recorded, without fonts that a browser would download."""
     console.print()  # otherwise the last line is cut off
-    svg = console.export_svg(title="pynamodb-tracker", theme=THEME, unique_id=name)
+    svg = console.export_svg(title="pynamodb-tracker", theme=THEME, unique_id="terminal")
     svg = re.sub(r"\s*@font-face \{.*?\n    \}", "", svg, flags=re.DOTALL)
     return re.sub(r"font-family: (Fira Code, monospace|arial)", f"font-family: {FONT}", svg)
 
 
 if __name__ == "__main__":
-    file = Path(sys.argv[1]) if sys.argv[1:] else FILE
-    file.write_text(drawing(), encoding="utf-8")
+    folder = Path(sys.argv[1]) if sys.argv[1:] else Path(__file__).parent
+    for name, columns in {"terminal.svg": WIDE, "terminal-narrow.svg": NARROW}.items():
+        (folder / name).write_text(drawing(columns), encoding="utf-8")

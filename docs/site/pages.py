@@ -28,7 +28,7 @@ NOT_FOUND = ("contributing.md", "changelog.md")
 """Pages that the search leaves out: they have all the words, and answer no question of a user."""
 
 _FENCED = re.compile(r"^(```.*?^```)$", re.MULTILINE | re.DOTALL)
-_LINK = re.compile(r"(`[^`]*`)|(?<=\]\()([^)\s]+)(?=\))")
+_LINK = re.compile(r"(`[^`]*`)|(?:(?<=\]\()|(?<=srcset=\")|(?<=src=\"))([^)\s\"]+)(?=[)\"])")
 _LANGUAGES = {
     ".json": "json",
     ".md": "markdown",

@@ -200,7 +200,7 @@ def _kill_in_the_middle(url: str, gateway: Gateway) -> None:
 
 
 def _print(console: Console, charges: list[int], rows: list[str]) -> None:
-    columns = ("a queue and a status column", "the same, more careful", "pynamodb_tracker")
+    columns = ("a queue and a status column", "the same, more careful", "this library")
     table = Table("", *columns, title="after a worker was killed while it charged a card", expand=True)
     words = {1: Text("once"), 2: Text("twice", "bold red")}
     table.add_row("charged", *(words.get(number, f"{number} times") for number in charges))

@@ -4,6 +4,7 @@ import argparse
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 
 from tests.benchmarks import (
     batch,
@@ -24,6 +25,7 @@ from tests.benchmarks import (
     workers,
 )
 from tests.benchmarks.pipeline import report as pipeline
+from tests.benchmarks.ways import missing
 from tests.conftest import prepare_process
 
 BENCHMARKS: dict[str, Callable[[], Iterator[str]]] = {
@@ -53,6 +55,10 @@ BY_NAME_ONLY: dict[str, Callable[[], Iterator[str]]] = {
 
 KNOWN = BENCHMARKS | BY_NAME_ONLY
 
+PRINTED = Path(__file__).parent / "printed"
+KEPT = ("cost", "cpu")
+"""Their tables are kept: tests/cost/test_documented.py compares docs/explanation/cost.md with them."""
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
@@ -67,9 +73,12 @@ def main() -> None:
     sized = {"queries": partial(queries.report, most=given.tasks), "soak": partial(soak.report, most=given.tasks)}
     benchmarks = KNOWN | sized
     for name in given.names or [*BENCHMARKS]:
-        began = time.monotonic()
+        began, lines = time.monotonic(), list[str]()
         for line in benchmarks[name]():
             print(line, flush=True)  # noqa: T201 - the tables are what this script is for
+            lines.append(line)
+        if name in KEPT and not [*missing()]:
+            (PRINTED / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
         print(f"{name} took {time.monotonic() - began:.0f} s\n", flush=True)  # noqa: T201 - the same
 
 

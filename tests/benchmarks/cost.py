@@ -19,7 +19,7 @@ def report() -> Iterator[str]:
         if isinstance(found, str):
             yield found
             return
-        yield f"as reported by {found.how}"
+        yield f"as reported by {found.how.partition(' (')[0]}"
         made: dict[str, Callable[[], Way]] = {}
         for name, way in ways().items():
             made[name] = way

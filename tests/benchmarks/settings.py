@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pynamodb_tracker import ExecutionContext, State
-from tests.benchmarks.by_tracker import ByTracker
+from tests.benchmarks.by_tracker import ByTracker, fail_below
 from tests.benchmarks.cost import SIZES, measured, row
 from tests.benchmarks.orders import SHARDS, Kept, Order, Sharded
 from tests.benchmarks.tables import table
@@ -44,6 +44,9 @@ def of_a_run(data: dict[str, Any]) -> Iterator[Operation]:
     with suppress(ConnectionError), Order.ship.start("r-1"):
         raise ConnectionError("the printer does not answer")
     yield "run after a failure", lambda: Order.ship.run("r-1", lambda _: None)
+    Order.create("r-6", data=data)
+    fail("r-6", 20)
+    yield "a failure of another kind", lambda: fail("r-6", 21)
     Order.create("r-2", data=data)
     yield "run that reads data", lambda: Order.ship.run("r-2", lambda ctx: len(ctx.task.data))
     Order.create("r-3", data=data)
@@ -58,6 +61,11 @@ def of_a_run(data: dict[str, Any]) -> Iterator[Operation]:
         yield "transaction of its own, empty", lambda: transact(ctx)
     Order.create("r-5", data=data)
     yield "run with transaction(succeed=True)", lambda: commit("r-5")
+
+
+def fail(task_id: str, calls: int) -> None:
+    with Order.ship.start(task_id, skip_error=True):
+        fail_below(calls)
 
 
 def transact(ctx: ExecutionContext[Order]) -> None:

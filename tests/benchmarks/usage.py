@@ -6,7 +6,7 @@ from typing import Any
 
 Operation = tuple[str, Callable[[], object]]
 
-WRITES = {"UpdateItem", "PutItem", "DeleteItem", "TransactWriteItems", "BatchWriteItem"}
+WRITES = {"UpdateItem", "PutItem", "DeleteItem", "TransactWriteItems", "BatchWriteItem", "BatchExecuteStatement"}
 READS = {"GetItem", "BatchGetItem", "Query", "Scan"}
 
 
@@ -33,7 +33,9 @@ class Usage:
         if "Error" in parsed:
             self.refused.append(self._params.get("Key") or self._params["Item"])
             return
-        used = parsed["ConsumedCapacity"]
+        if model.name == "BatchExecuteStatement":  # each refused write is one of a row of up to 1 KB
+            self.write_units += sum("Error" in each for each in parsed["Responses"])
+        used = parsed.get("ConsumedCapacity", [])
         units = sum(part["CapacityUnits"] for part in (used if isinstance(used, list) else [used]))
         if model.name in WRITES:
             self.write_units += units

@@ -21,7 +21,10 @@ def found() -> list[dict[str, Usage]]:
     with engine() as how:
         if isinstance(how, str):
             pytest.skip(how)
-        return [dict(islice(measured(ByTracker(), size), 8)) for size in SIZES.values()]
+        way = ByTracker()
+        found = [dict(islice(measured(way, size), 8)) for size in SIZES.values()]
+        way.client.close()
+        return found
 
 
 def cells(page: str, row: str) -> list[str]:

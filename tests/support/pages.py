@@ -68,6 +68,10 @@ class Page:
             lines[first : first + len(block.lines) + 2] = [""] * (len(block.lines) + 2)
         return lines
 
+    def count_words(self) -> int:
+        """Return how many words a reader reads, without code and pictures."""
+        return len(re.sub(r"<picture>.*?</picture>", "", " ".join(self.prose())).split())
+
     def links(self) -> list[str]:
         """Return all link targets."""
         return _LINK.findall(_SPAN.sub("", "\n".join(self.prose())))

@@ -12,6 +12,7 @@ from botocore.exceptions import ClientError
 from pynamodb.exceptions import QueryError, TableDoesNotExist, UpdateError
 
 from pynamodb_tracker import TaskLockedError, Worker
+from pynamodb_tracker.cost import IDLE_READS
 from pynamodb_tracker.dynamodb.backoff import RANDOM
 from pynamodb_tracker.query.due import LeftBehind
 from pynamodb_tracker.status import Codes
@@ -225,7 +226,7 @@ def test_failed_tasks_and_locks_of_which_nothing_is_known_are_asked_for_every_30
     numbers = [step.asked.count(code) for code in (step.codes.pending, step.codes.failed, step.codes.in_progress)]
     assert 1800 <= numbers[0] <= 2000
     assert 110 <= numbers[1] == numbers[2] <= 122
-    assert sum(numbers) / 2 < 1100, "read units of an hour"
+    assert sum(numbers) / 2 < IDLE_READS
 
 
 @pytest.mark.usefixtures("always_longest")
