@@ -167,7 +167,8 @@ def test_progress_is_reported_after_each_task() -> None:
     assert seen == [1, 2, 3, 4, 5]
 
 
-def test_waiting_tasks_are_run_without_reading_their_rows_before() -> None:
+def test_waiting_tasks_are_run_without_reading_their_rows_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Order.use_case_id, "pausable", False)  # no request for its pauses
     Order.create_many(f"o-{number}" for number in range(5))
     with recorded() as requests:
         STEP.run_all(nothing)
@@ -176,8 +177,9 @@ def test_waiting_tasks_are_run_without_reading_their_rows_before() -> None:
 
 
 def test_16_threads_of_one_process_share_requests_where_the_engine_allows_it(
-    request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture
+    request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(Order.use_case_id, "pausable", False)  # no request for its pauses
     Order.create_many((f"o-{number}" for number in range(100)), threads=16)
     with recorded() as requests:
         report = STEP.run_all(nothing, threads=16)

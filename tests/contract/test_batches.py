@@ -308,6 +308,7 @@ def test_run_all_takes_a_limit_and_a_window(threads: int, clock: StoppedClock) -
 @only_dynoxide
 def test_run_all_reads_a_page_of_tasks_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state_scan, "PAGE", 50)
+    monkeypatch.setattr(Eager.use_case_id, "pausable", False)  # no request for its pauses
     operations: list[str] = []
 
     def work(_: ExecutionContext[Eager]) -> None:

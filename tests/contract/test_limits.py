@@ -190,7 +190,8 @@ def test_as_many_run_at_once_as_there_are_slots_and_all_are_given_back(
     assert (held(), about_slots(requests) <= 14) == ([], True)
 
 
-def test_a_slot_is_kept_for_the_next_task_and_no_request_is_sent_for_it() -> None:
+def test_a_slot_is_kept_for_the_next_task_and_no_request_is_sent_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Order.use_case_id, "pausable", False)  # no request for its pauses
     Order.create_many(f"o-{number}" for number in range(30))
     with recorded(BankTask) as requests:
         Order.pay.run_all(lambda _: None)

@@ -439,12 +439,12 @@ def test_a_start_of_the_program_changes_nothing_if_the_rule_is_the_same(clock: S
         clock.advance(10 * MINUTE)
         with recorded() as requests:
             assert Sweep.create_or_merge("s-1", repeat=rule).effect == "merged"
-        assert requests.operations == ["PutItem"]
+        assert requests.operations == ["UpdateItem", "PutItem"]  # the first one is for the list of schedules
         assert sweep().due_time == run_at
         until(clock, run_at)
         with Sweep.run.start("s-1"), recorded() as requests:
             Sweep.create_or_merge("s-1", repeat=rule)
-        assert requests.operations == ["PutItem"]
+        assert requests.operations == ["UpdateItem", "PutItem"]
         Sweep.delete_task("s-1")
 
 

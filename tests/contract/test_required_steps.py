@@ -142,7 +142,7 @@ TASKS: dict[str, dict[str, Any]] = {
     "in a group": {"group": "g"},
     "repeating": {"repeat": Repeat.every(timedelta(hours=1))},
 }
-TOKENS = {"creation", "lock", "worker", "round", "request_tokens"}
+TOKENS = {"creation", "lock", "worker", "round", "request_tokens", "join_token"}
 
 
 @pytest.mark.parametrize("engine", ["moto"], indirect=True)

@@ -128,7 +128,7 @@ def reopened_with_many(threads: int) -> None:
 def cancelled_and_reopened() -> None:
     create()
     Express.cancel("t", reason="a mistake")
-    Express.pack.reopen("t")
+    Express.reopen("t")
 
 
 def turn_got() -> None:

@@ -75,8 +75,9 @@ def test_a_command_from_a_clock_behind_the_last_claimers_is_applied(
 
 
 def test_run_all_does_not_try_to_claim_a_task_whose_lock_was_extended(
-    order: Any, proxy: Proxy, freeze: Freeze, stopped_clock: StoppedClock
+    order: Any, proxy: Proxy, freeze: Freeze, stopped_clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(order.use_case_id, "pausable", False)  # no request for its pauses
     order.create("o")
     freeze(order.confirm, "o").ctx.extend_lock(timedelta(hours=1))
     stopped_clock.advance(OVER)

@@ -273,8 +273,9 @@ class FollowUps(Participant, Generic[T]):
                 new = follow_up.task.row
                 found = get(type(new), new.task_id) if reason.raw_item is None else load(type(new), reason.raw_item)
                 is_own = found is not None and readable(found).creator == self._creator
-                if found is None or (not is_own and replaces_expired(follow_up.task, found)):
-                    follow_up.build()  # it was deleted since, or has expired
+                may_replace = not is_own and replaces_expired(follow_up.task, found)
+                if found is None or may_replace:  # it was deleted since, or has expired
+                    follow_up.build()
                 elif is_own and follow_up.waits and (known := readable(found)).parent is not None:
                     follow_up.adopt(self._join, known)
                 else:
