@@ -1,6 +1,7 @@
 """The stored items of released versions: this version writes those of its own file, and reads and ends all tasks."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -117,6 +118,18 @@ def test_items_that_are_no_tasks_are_read(hold: Hold, file: Path) -> None:
         ([100], [300], {100: ["book"], 200: ["tell"], 300: ["audit"]}),
         (["repeating", "repeating_earlier"], ["resumed", "paused", "paused"]),
         ([1], [{"created": 1, "succeeded#100": 1, "took0#100": 1}, {"created": 1}]),
+    )
+
+
+@of_each_file
+def test_what_lies_beside_a_row_is_read(hold: Hold, file: Path) -> None:
+    hold(file)
+    children = re.findall(r"waits_for_children/\w+", run_about(Order, "show", "waits_for_children").out)
+    data, failed = (Order.get_task(task_id) for task_id in ("data_in_chunks", "failed_with_a_log_item"))
+    assert (sorted({*children}), len(data.data["lines"]), [failure.message for failure in failed.errors]) == (
+        ["waits_for_children/gift", "waits_for_children/receipt"],
+        999,
+        ["no answer " * 99] * 2,
     )
 
 
