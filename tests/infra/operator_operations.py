@@ -11,7 +11,7 @@ from pynamodb_tracker.web import dashboard
 from tests.cli.command import run
 from tests.infra.operations import row
 from tests.infra.permissions import Record
-from tests.infra.shop import LETTERS, Freight, Letter, Parcel, Payout, ShopTask, refuse
+from tests.infra.shop import DAILY, LETTERS, Freight, Letter, Parcel, Payout, ShopTask, refuse
 from tests.infra.worker_operations import IN_TWO_PIECES, LARGE
 from tests.support.rows import remove
 from tests.support.workers import die
@@ -35,6 +35,7 @@ def set_aside_and_reopen(record: Record) -> None:
         Letter.post.unlock("o-6", reason="its host is gone", worker=this_worker())
         Letter.post.reopen("o-2")
         Letter.cancel("o-2", reason="by phone")
+        Letter.reopen("o-2")
         Parcel.pack.ignore("o-1", reason="cancelled " * 200)
         Parcel.pack.reopen("o-1")  # its overflow chunks lose their time to live
 
@@ -45,6 +46,8 @@ def pause_and_resume(record: Record) -> None:
         Payout.pay.pause(until=None, reason="")
         Payout.pay.pause(until=timedelta(hours=1), reason="")  # the first one lasts longer
         Payout.pay.resume()
+        assert run("pause", "pay", "--until", "resumed", "--reason", "audit", of="tests.infra.shop:Payout").code == 0
+        assert run("resume", "pay", of="tests.infra.shop:Payout").code == 0
         assert run("steps", "--accept", of="tests.infra.shop:Payout").code == 0
         assert run("steps", "require", "payout", "20", of="tests.infra.shop:Payout").code == 0
 
@@ -56,6 +59,13 @@ def cancel_with_children(record: Record) -> None:
         ctx.create(Letter, "o-19", wait=True)
     with record:
         assert Parcel.cancel("o-18", reason="by phone", children=True).children == (("letter", "o-19"),)
+
+
+@row("Operator", MOVED)
+def cancel_to_a_branch(record: Record) -> None:
+    Freight.create("o-20")
+    with record:
+        assert Freight.cancel("o-20", reason="by phone", go_to=Freight.send_back).effect == "moved"
 
 
 @row("Operator", MOVED)
@@ -74,7 +84,8 @@ def reopen_and_ignore_on_the_page(record: Record) -> None:
     form = {"step": "post", "task": "o-17", "reason": "lost"}
     with record:
         for verb in ("ignore", "reopen"):
-            assert page.post("/Letter/decide", data={**form, "verb": verb}).status_code == 303
+            assert page.post("/Letter/task", data={**form, "verb": verb}).status_code == 303
+        assert page.post("/Letter/", data={"step": "post", "verb": "resume"}).status_code == 303
 
 
 @row("Operator", MOVED)
@@ -136,7 +147,7 @@ def delete_in_a_group(record: Record) -> None:
 @row("Operator", DELETED)
 def delete_some(record: Record) -> None:
     Parcel.create("o-5", data=LARGE)
-    Parcel.create("o-6")
+    Parcel.create("o-6", repeat=DAILY)
     with record:
         Parcel.delete_task("o-5")
         Parcel.get_task("o-6").delete()

@@ -10,14 +10,14 @@ from pynamodb_tracker.web import dashboard
 from tests.cli.command import run
 from tests.infra.operations import row
 from tests.infra.permissions import Record
-from tests.infra.shop import LETTERS, Letter, Parcel, Payout, ShopTask, refuse
+from tests.infra.shop import DAILY, LETTERS, Letter, Parcel, Payout, ShopTask, refuse
 from tests.infra.worker_operations import LARGE
 from tests.support.rows import park
 
 ONE = "`get_task`, `get_many`, `get`, `refresh`; `pynamodb-tracker show`"
 STATE = (
     "`query`, `page`, `index_page`, `count` of a state; `pynamodb-tracker list`, `find`, `errors`, `stuck`, `workers`, "
-    "`schedules`, `top`, `export` of a state"
+    "`schedules`, `now`, `top`, `export` of a state"
 )
 COUNTS = "`counts`"
 STATUS = "`pynamodb-tracker status`"
@@ -101,7 +101,7 @@ def show_the_status(record: Record) -> None:
         Letter.post.start("r-15").__enter__()
         clock.advance(timedelta(hours=1))
         with record:
-            assert "a lock of post expired" in run("status", of=LETTERS).out
+            assert "post: a lock expired" in run("status", of=LETTERS).out
 
 
 @row("Reader", STATE)
@@ -109,14 +109,15 @@ def list_tasks(record: Record) -> None:
     with stopped_clock() as clock:
         Letter.create("r-4")
         Letter.post.run_all(refuse)
-        Letter.create("r-5", data=LARGE)
+        Letter.create("r-5", data=LARGE, repeat=DAILY)
         Letter.post.start("r-5").__enter__()
         clock.advance(timedelta(hours=1))
         with record:
             assert "r-4" in run("list", "post.failed", of=LETTERS).out
             assert "post" in run("top", of=LETTERS).out
+            assert "post" in run("now", of=LETTERS).out
             assert "post" in run("workers", of=LETTERS).out
-            assert run("schedules", of=LETTERS).out == "no task repeats\n"
+            assert "r-5" in run("schedules", of=LETTERS).out
             assert "ConnectionError" in run("errors", of=LETTERS).out
             assert "r-5" in run("stuck", of=LETTERS).out
 
@@ -181,11 +182,11 @@ def look_at_every_view_of_the_page(record: Record) -> None:
         Letter.post.run_all(refuse)
     page = TestClient(dashboard(Letter, user=lambda _: "ada"))
     views = ["", "tasks?step=post&state=failed", "tasks?step=post&state=failed&error=x", "errors", "task?id=r-13"]
-    views += ["group?name=g", "tasks?step=post&state=in_progress"]
+    views += ["group?name=g", "tasks?step=post&state=in_progress", "schedules"]
     with record:
         assert {page.get(f"/Letter/{view}").status_code for view in views} == {200}
         assert page.get("/find?id=r-13%0Ar-14").status_code == 200
-        assert page.get("/workers").status_code == 200
+        assert {page.get(view).status_code for view in ("/", "/workers")} == {200}
 
 
 @row("Reader", PAGE_TABLE)

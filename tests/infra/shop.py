@@ -7,7 +7,7 @@ from typing import Any
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 from pynamodb.models import Model
 
-from pynamodb_tracker import ConcurrencyLimit, Signal, Step, Task, UseCase
+from pynamodb_tracker import ConcurrencyLimit, Repeat, Signal, Step, Task, UseCase
 
 LETTERS = "tests.infra.shop:Letter"
 """The class that commands are given."""
@@ -48,17 +48,18 @@ def tell(task: Any, create: Callable[..., None]) -> None:
 
 
 class Freight(ShopTask):
-    """Creates tasks with its end."""
+    """Creates tasks with its end, and may be sent back."""
 
     use_case_id = UseCase("freight")
 
     haul = Step(10, when_ignored=tell)
+    send_back = Step(90, branch=True)
 
 
 class Payout(ShopTask):
-    """May be paused, is limited, and may await an answer."""
+    """May be paused, is limited, may be urgent, and may await an answer."""
 
-    use_case_id = UseCase("payout", pausable=True)
+    use_case_id = UseCase("payout", pausable=True, urgent=True)
 
     pay = Step(10, concurrency_limit=ConcurrencyLimit("bank", 2))
 
@@ -76,6 +77,9 @@ class Stock(Model):
 
     sku = UnicodeAttribute(hash_key=True)
     left = NumberAttribute(default=0)
+
+
+DAILY = Repeat.every(timedelta(days=1))
 
 
 def pack(ctx: Any) -> None:

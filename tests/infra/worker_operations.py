@@ -24,7 +24,7 @@ from pynamodb_tracker.testing import stopped_clock
 from tests.cli.command import run
 from tests.infra.operations import row
 from tests.infra.permissions import Record
-from tests.infra.shop import LETTERS, Freight, Letter, Parcel, Payout, ShopTask, Stock, pack, refuse
+from tests.infra.shop import DAILY, LETTERS, Freight, Letter, Parcel, Payout, ShopTask, Stock, pack, refuse
 from tests.support.network import error
 from tests.support.rows import remove
 from tests.support.through import Dispatch, through
@@ -116,8 +116,25 @@ def run_what_is_due(record: Record) -> None:
 @row("Worker", RUN)
 def look_for_pauses(record: Record) -> None:
     Payout.create("pay-1")
+    Payout.create("pay-4", urgent=True)
     with record:
-        assert len(Payout.pay.run_all(pack).succeeded) == 1
+        assert len(Payout.pay.run_all(pack).succeeded) == 2
+
+
+@row("Worker", RUN)
+def repeat_and_create_what_repeats(record: Record) -> None:
+    Letter.create("l-8", repeat=DAILY)
+    with record, Letter.post.start("l-8") as ctx:
+        ctx.create(Parcel, "l-8/a", repeat=DAILY)
+    assert Letter.get_task("l-8").state == Letter.post.pending
+
+
+@row("Worker", RUN)
+def go_to_a_branch(record: Record) -> None:
+    Freight.create("f-3")
+    with record, Freight.haul.start("f-3") as ctx:
+        ctx.go_to(Freight.send_back)
+    assert Freight.get_task("f-3").state == Freight.send_back.pending
 
 
 @row("Worker", RUN)
@@ -247,12 +264,18 @@ def create_what_an_event_names(record: Record) -> None:
             Parcel.create("new-3", data=LARGE)
 
 
+@row("Worker", "`create` with `repeat`")
+def create_what_repeats(record: Record) -> None:
+    with record:
+        Letter.create("new-4", repeat=DAILY)
+
+
 @row("Worker", "`create_or_merge`")
 def merge_what_is_asked_for(record: Record) -> None:
     with record:
         Parcel.create_or_merge("m-1", data=LARGE, due_time=timedelta(hours=1))
         Parcel.create_or_merge("m-1")
-        Parcel.create_or_merge("m-2", weight=1)
+        Parcel.create_or_merge("m-2", weight=1, repeat=DAILY)
 
 
 @row("Worker", "`create_or_merge`")
