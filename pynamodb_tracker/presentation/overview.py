@@ -285,8 +285,9 @@ def control_of(model: type[TaskRow]) -> Control:
 
 
 def pauses_at(task: Task) -> list[Pause]:
-    """Return the pause of the task's step, if there is one and the task has not ended."""
-    if task.state.status in {Status.SUCCEEDED, Status.IGNORED}:
+    """Return the pause that holds the task back, without a request if it could not start anyway."""
+    may_start = task.state.status in {Status.PENDING, Status.FAILED} or is_abandoned(task)
+    if not may_start or task.waits_for is not None:
         return []
     return [pause for pause in control_of(type(task)).in_force if pause.step == task.state.step]
 

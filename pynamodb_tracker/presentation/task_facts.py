@@ -100,12 +100,14 @@ def what_comes_next(
     """
     if step is None or end_of(task.status) == "cancelled":
         return f"nothing: {'it was cancelled' if end_of(task.status) else 'no step declares its state'}"
+    held = ", but its step is paused" if paused else ""
     match task.state.status:
         case Status.SUCCEEDED | Status.IGNORED as status:
             return "nothing: it is done" if status is Status.SUCCEEDED else "waits for someone to reopen it"
         case Status.IN_PROGRESS if is_abandoned(task):
             is_spent = (task.attempt or 0) >= step.max_attempts
-            return f"its lock expired; the next run {'ignores it: no attempts left' if is_spent else 'takes it over'}"
+            then = "ignores it: no attempts left" if is_spent else "takes it over"
+            return f"its lock expired; the next run {then}{held}"
         case Status.IN_PROGRESS:
             since: datetime | None = task.update_time
             return f"{task.worker or 'a worker'} has run it" + (
@@ -119,7 +121,7 @@ def what_comes_next(
             late = timedelta(0) if due is None else clock.now() - due
             when = "at a time that cannot be read" if due is None else between(due) if due > clock.now() else "now"
             is_late = f", due for {span(late)}" if late >= _LATE else ""
-            return f"may start {when}{is_late}{', but its step is paused' if paused else ''}"
+            return f"may start {when}{is_late}{held}"
 
 
 # Tasks as JSON, for programs and for files that `export` writes and `load` reads.
@@ -251,7 +253,7 @@ def _of_round_in_words(task: Task) -> Iterator[tuple[str, str]]:
         yield "released", f"{count(released, 'time')} as its worker stopped, without using up an attempt"
     if done := parts_done(task):
         yield "parts done", f"{', '.join(done)}; a reopen with clear_checkpoints repeats them"
-    if left_out := skipped_steps(task):
+    if (left_out := skipped_steps(task)) and end_of(task.status) != "cancelled":
         yield "passed over", ", ".join(left_out)
     if missed := task.missed_signals:
         yield "done without", f"{', '.join(sorted(missed))}; it is late if it is sent now"

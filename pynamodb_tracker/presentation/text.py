@@ -63,9 +63,9 @@ def took_in_words(length: timedelta) -> str:
 
 
 def between(time: datetime) -> str:
-    """Return how far a time is from now: `in 4m`, or `3d ago`."""
+    """Return how far a time is from now: `in 4m`, or `3d 4h ago`."""
     away = time - clock.now()
-    return f"in {age(away)}" if away > timedelta(0) else f"{age(-away)} ago"
+    return f"in {span(away)}" if away > timedelta(0) else f"{span(-away)} ago"
 
 
 def moment(time: datetime) -> str:

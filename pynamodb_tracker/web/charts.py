@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
@@ -24,7 +25,7 @@ _COLUMNS = Markup(
     'aria-label="{label}">{content}</svg>'
 )
 _TIMES = Markup(' data-from="{}" data-each="{}"')
-_THIN = Markup('<rect class="value" x="{x}" y="{y}" width="{width}" height="{tall}"/>')
+_PATH = Markup('<path class="{kind}" d="{columns}"/>')
 _PART = Markup('<rect class="fill-{name}" x="{x}%" y="0" width="{width}%" height="100%"/>')
 _MORE = Markup('<rect fill="url(#more)" x="{x}%" y="0" width="{width}%" height="100%"/>')
 _BAR = Markup('<svg class="bar" role="img" aria-label="{label}">{content}</svg>')
@@ -56,27 +57,26 @@ def columns(values: Sequence[int], titles: Sequence[str], label: str, begin: dat
 
 def spark(values: Sequence[int], label: str, most: int = 0) -> Markup:
     """Return a small chart of columns without titles. `label` describes it. `most` is the top of the scale."""
-    most, room = max(*values, most, 1), _WIDTH / max(len(values), 1)
-    content = [_AXIS.format(width=_WIDTH, y=_HEIGHT - 0.5)]
-    for at, value in enumerate(values):
-        if value:
-            tall = round(max(_HEIGHT * value / most, _HEIGHT / 5), 1)
-            place = {"x": round(at * room, 1), "y": round(_HEIGHT - tall, 1), "width": round(room - 2, 1)}
-            content.append(_THIN.format(tall=tall, **place))
+    scale = _HEIGHT / max(*values, most, 1)
+    content = [_AXIS.format(width=_WIDTH, y=_HEIGHT - 0.5), _thin("value", values, _HEIGHT, scale, _HEIGHT / 5)]
     return _drawn("spark", content, label)
 
 
 def passed(succeeded: Sequence[int], failed: Sequence[int], most: int, label: str) -> Markup:
     """Return a small chart of successes above a line and failures below it. A column of `most` takes half of it."""
-    room, half, content = _WIDTH / max(len(succeeded), 1), _HEIGHT / 2, list[str]()
-    for name, values in (("succeeded", succeeded), ("failed", failed)):
-        for at, value in enumerate(values):
-            if value:
-                tall = max(half * value / (most or 1), _HEIGHT / 20)
-                y = half - tall if name == "succeeded" else half
-                place = f'x="{at * room:.1f}" y="{y:.1f}" width="{room - 2:.1f}" height="{tall:.1f}"'
-                content.append(f'<rect class="fill-{name}" {place}/>')
-    return _drawn("spark", [_AXIS.format(width=_WIDTH, y=half), Markup("".join(content))], label)  # noqa: S704 - numbers
+    half = _HEIGHT / 2
+    scale, least = half / (most or 1), _HEIGHT / 20
+    up = _thin("fill-succeeded", succeeded, half, scale, least)
+    down = _thin("fill-failed", [-value for value in failed], half, scale, least)
+    return _drawn("spark", [_AXIS.format(width=_WIDTH, y=half), up, down], label)
+
+
+def _thin(kind: str, values: Sequence[int], base: float, scale: float, least: float) -> Markup:
+    """Draw columns as one path, which takes half the bytes of rectangles. Negative values go down."""
+    room = _WIDTH / max(len(values), 1)
+    tall = {at: math.copysign(max(abs(value) * scale, least), -value) for at, value in enumerate(values) if value}
+    columns = (f"M{at * room:.4g} {base:g}v{each:.3g}h{room - 2:.4g}V{base:g}z" for at, each in tall.items())
+    return _PATH.format(kind=kind, columns="".join(columns))
 
 
 def _drawn(kind: str, content: Sequence[Markup], label: str, times: str = "") -> Markup:

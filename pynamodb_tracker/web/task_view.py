@@ -191,6 +191,7 @@ def _path(task: Task, step: BoundStep[Any] | None) -> list[Place]:
     model, never_ran = type(task), task.fence == 0
     is_done = task.state.status is Status.SUCCEEDED
     at = len(names) if is_done else names.index(step.name) if step is not None else -1
+    ahead = "" if at < 0 or task.state.status is None else "to come"
     status = (task.state.status or str(task.state)).replace("_", " ")
     here = (
         "" if step is None else f"{status}, attempt {task.attempt} of {step.max_attempts}" if task.attempt else status
@@ -200,6 +201,6 @@ def _path(task: Task, step: BoundStep[Any] | None) -> list[Place]:
         if number < at and not (never_ran and is_branch(model, name))
         else Place(name, "here", here)
         if number == at
-        else Place(name, "ahead", "" if at < 0 else "branch" if is_branch(model, name) else "to come")
+        else Place(name, "ahead", ahead and ("branch" if is_branch(model, name) else ahead))
         for number, name in enumerate(names)
     ]

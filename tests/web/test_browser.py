@@ -302,7 +302,7 @@ def test_slices_end_where_the_server_does_not_know_the_browser_any_more(
             else:
                 route.fulfill(status=401, content_type="text/plain", body="log in again")
 
-        page.route("**/Order/bulk", refuse_the_second)
+        page.route("**/Order/bulk?*", refuse_the_second)
         page.get_by_role("button", name="Reopen 2").click()
         page.get_by_text("log in again").wait_for()
         page.wait_for_timeout(300)

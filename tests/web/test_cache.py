@@ -15,7 +15,7 @@ from pynamodb_tracker.web import cache as cache_module
 from pynamodb_tracker.web.cache import Cache, _Asking, metered
 from tests.support.processes import until
 from tests.web.conftest import Open
-from tests.web.shop import Order, Parcel, Refund
+from tests.web.shop import Nightly, Order, Parcel, Refund
 from tests.web.test_views import text_of
 
 LEAST = timedelta(seconds=9)
@@ -199,7 +199,7 @@ def test_only_so_many_answers_are_kept() -> None:
 
 @pytest.mark.usefixtures("shop")
 def test_only_requests_of_the_block_are_measured_those_of_its_threads_included() -> None:
-    states = [Order.ship.failed, Order.ship.ignored, Refund.pay_back.failed]
+    states = [Order.ship.failed, Order.ship.ignored, Nightly.collect.failed]
     Order.ship.failed.count()
     with metered(Order) as spent:
         assert side_by_side(methodcaller("count"), states) == [0, 0, 0]
@@ -218,7 +218,7 @@ def test_a_view_says_what_it_cost_and_how_old_it_is(
     monkeypatch.setattr(connection, "is_in_memory", False)
     seconds.now += 60
     foot = text_of(client.get("/Refund/tasks"))
-    assert re.search(r"As of 0s ago , kept for 9 s 1 request, [\d.]+ read units? ≈ \$0", foot)
+    assert re.search(r"As of 0s ago , kept for 9 s 2 requests, [\d.]+ read units? ≈ \$0", foot)
     seconds.now += 5
     assert "As of 5s ago" in text_of(client.get("/Refund/tasks"))
     assert "As of 0s ago" in text_of(client.get("/Refund/tasks?fresh=1"))

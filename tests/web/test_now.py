@@ -84,9 +84,7 @@ def test_a_need_says_since_when_why_and_what_to_do(trouble: StoppedClock) -> Non
     assert command == ("reopen", "ship.failed", "--error-contains", f"CarrierError: {CARRIER}")
     title, detail, command = found["signals", "confirm_payment"]
     assert title == "16 of Order.confirm_payment wait for the signal approved"
-    assert detail == "the oldest for 2h · the first stops waiting in 2d22h, and goes on without it".replace(
-        "2d22h", "2d 22h"
-    )
+    assert detail == "the oldest for 2h · the first stops waiting in 2d 22h, and goes on without it"
     assert command == ("signal", "sign-0", "approved")
     assert found["gave_up", "ship"][1] == "reopen or cancel them · 1 that people have set aside are not counted"
     title, detail, command = found["blocked", "reserve_stock"]

@@ -105,8 +105,7 @@ def test_every_view_shows_tasks_in_every_state(open_page: Open, shop: StoppedClo
     assert "ship gave up" in text_of(client.get("/Order/task?id=o-ignored"))
 
 
-@pytest.mark.usefixtures("shop")
-def test_the_overview_says_what_is_paused(open_page: Open) -> None:
+def test_the_overview_says_what_is_paused(open_page: Open, shop: StoppedClock) -> None:
     Order.ship.pause(until=None, reason="<b>bank</b>", by="ada")
     answer = open_page().get("/Order/")
     assert "ship is paused until it is resumed, by ada: <b>bank</b>" in text_of(answer)
@@ -116,6 +115,9 @@ def test_the_overview_says_what_is_paused(open_page: Open) -> None:
     assert f"Step({Order.ship.number + 5}) is required by <b>ada, but no program" in text_of(answer)
     Order.create("o-1", state=Order.ship.pending)
     assert "May start now, but its step is paused" in text_of(open_page(Order).get("/Order/task?id=o-1"))
+    leave(Order.ship, "o-1")
+    shop.advance(timedelta(hours=1))
+    assert "the next run takes it over, but its step is paused" in text_of(open_page(Order).get("/Order/task?id=o-1"))
 
 
 @pytest.mark.usefixtures("shop")
