@@ -39,10 +39,12 @@ def test_a_chart_escapes_its_labels() -> None:
     drawn = charts.columns([0, 3], ['"><script>', "b"], "<b>", clock.now(), timedelta(minutes=1)) + charts.bar(
         [("failed", Number(1)), ("ignored", Number(0))], '"'
     )
-    drawn += charts.spark([0, 3], "<b>")
+    drawn += charts.spark([0, 3], "<b>") + charts.passed([2], [1], 2, "<b>")
     assert "<script>" not in drawn
     assert "<b>" not in drawn
-    assert drawn.count("<rect") == 6
+    assert drawn.count("<rect") == 5
+    up, *down = re.findall(' d="(.*?)"', drawn)
+    assert (up, down) == ("M240 88v-88h238V88z", ["M0 44v-44h478V44z", "M0 44v22h478V44z"])
     assert "style=" not in drawn
 
 
