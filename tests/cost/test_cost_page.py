@@ -160,7 +160,7 @@ def of_runs(shop: Shop) -> Iterator[tuple[str, list[str]]]:
         limited = shop.use(partial(Refund.pay.run, "r-1", nothing))
     assert limited.requests == step.requests + 2
     more = limited.write_units - step.write_units
-    yield "a run of a step with a limit by `start`, `run` or a handler: two more requests", [shown(more), "0"]
+    yield "a run of a limited step by `start`, `run` or a handler: two more requests", [shown(more), "0"]
     limit = "[limit](../how-to/limit-what-runs-at-once.md)"
     yield f"a {limit}: taking, returning, and renewing a slot every 10 seconds", [f"{more / 2:g} each", "0"]
     parent, children = shop.order(), 3
@@ -302,11 +302,11 @@ def test_each_setting_that_is_a_benchmark_costs_what_the_page_says(benched: Benc
     assert beat.write_units == save.write_units
     expected = {
         "a failure of another kind": [w(other), shown(other.read_units)],
-        "each started KB of the row above the first, as with `store_result`": [
+        "each started KB of the row above the first": [
             f"1 per write: {sum(kb) / 2:g} for create and run",
             "0",
         ],
-        "a beat of a heartbeat, each third of `lock_for`; `extend_lock`; `save`": [f"{w(beat)} each", "0"],
+        "a beat of a heartbeat; `extend_lock`; `save`": [f"{w(beat)} each", "0"],
         "`transaction()`, in addition to the run": [w(own) + OF_OWN, "0"],
         "`transaction(succeed=True)`, including the claim": [f"{w(committed)} instead of {w(run)}{OF_OWN}", "0"],
         "a refused claim, and its reason": [w(refused), shown(refused.read_units)],
