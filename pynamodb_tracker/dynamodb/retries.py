@@ -116,12 +116,10 @@ def end_of_request(until: datetime | None) -> datetime | None:
 
     Raise NotSentError if the run has already given up a request for lack of time, and this one has too little.
     """
-    persisting, end = _persisting.get(), _deadline.get()
-    if persisting is not None:
-        until = until or persisting.lock.expire_time
-        if end is not None and persisting.lock.is_out_of_time and not _has_time(_SHORTEST_REQUEST):
-            raise NotSentError
-    return end if until is None else min(until, end or until)
+    persisting = _persisting.get()
+    if persisting is not None and persisting.lock.is_out_of_time and not _has_time(_SHORTEST_REQUEST):
+        raise NotSentError
+    return latest_response(until)
 
 
 def slept_before_retry(
