@@ -10,36 +10,20 @@ from types import ModuleType
 import pytest
 
 from tests.race.guards import Without
-from tests.search import (
-    cancelling,
-    expired,
-    groups,
-    joins,
-    limits,
-    merging,
-    missed,
-    repeating,
-    required,
-    runs,
-    signals,
-    waits,
-)
+from tests.search.every_protocol import PROTOCOLS
 from tests.search.protocol import Protocol, patched
 from tests.search.search import Found, search
 
 MOST = 3_000_000
-PROTOCOLS = {
-    each.__name__.rpartition(".")[2]: each
-    for each in (runs, merging, joins, signals, waits, groups, limits, repeating, missed, expired, required, cancelling)
-}
+BY_NAME = {each.__name__.rpartition(".")[2]: each for each in PROTOCOLS}
 
 
 def main(*words: str) -> int:
     """Print what was found; return 1 if something is broken, or nothing is broken without a guard."""
     look = _without_each_guard if words[:1] == ("traces",) else _within_each_limit
-    named = [word for word in words if word != "traces"] or PROTOCOLS
+    named = [word for word in words if word != "traces"] or BY_NAME
     with patched():
-        good = [look(name, protocol) for name, protocol in PROTOCOLS.items() if name in named]
+        good = [look(name, protocol) for name, protocol in BY_NAME.items() if name in named]
     return int(not all(good))
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from pynamodb_tracker.writes.transition import Transition
 from tests.race import guards as race
+from tests.search.every_protocol import PROTOCOLS
 from tests.search.protocol import patched
 from tests.search.search import search
-from tests.search.test_protocols import PROTOCOLS
 
 Pair = tuple[str, str]
 """A guard and the write that has it; an empty text stands for all writes."""

@@ -6,24 +6,9 @@ from types import ModuleType
 import pytest
 
 from tests.race.guards import Without
-from tests.search import (
-    cancelling,
-    expired,
-    groups,
-    joins,
-    limits,
-    merging,
-    missed,
-    repeating,
-    required,
-    runs,
-    signals,
-    waits,
-)
+from tests.search.every_protocol import PROTOCOLS
 from tests.search.protocol import Faults, patched
 from tests.search.search import search
-
-PROTOCOLS = [runs, merging, joins, signals, waits, groups, limits, repeating, missed, expired, required, cancelling]
 
 
 @pytest.fixture(autouse=True)
