@@ -94,8 +94,10 @@ def value_text(value: object, name: str, task_id: str) -> str:
 
 def too_late(row: Any, name: str) -> TaskError:
     """Return the error for a signal that will not be read, where a caller expects one."""
+    ended = row.cancelled is not None
+    why = "is not stored: the task was cancelled" if ended else "is late, and not stored: the task has done without it"
     return TaskError(
-        f"{name} of {type(row).__name__} {row.task_id!r} is late, and not stored: the task has done without it",
+        f"{name} of {type(row).__name__} {row.task_id!r} {why}",
         task_id=row.task_id,
         task=row,
     )

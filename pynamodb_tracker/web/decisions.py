@@ -378,9 +378,9 @@ class Decisions:
                 return self._views.show_task(request, task_id, verb=f"signal {name}", given=form, sends=sends)
             with page.changing(model):
                 sent = signal_named(model, name).send(task_id, value, by=by, round=form.get("round") or None)
-                record(model, by, f"sent {name} to", task_id, tasks=1)
                 if not sent.will_be_read:
                     raise too_late(sent.task, name)
+                record(model, by, f"sent {name} to", task_id, tasks=1)
         except TypeError as error:  # the form has lost its round
             raise HTTPException(400, for_people(error)) from None
         except (FieldError, ValueNotStorableError) as error:

@@ -36,6 +36,15 @@ def test_a_person_answers_what_a_task_waits_for(store: StoppedClock) -> None:
 
 
 @pytest.mark.usefixtures("store")
+def test_a_signal_to_a_cancelled_task_is_refused_and_is_none_of_the_commands_of_people() -> None:
+    Order.create("o-1", wait_for=Order.paid)
+    Order.cancel("o-1", reason="by phone")
+    ended = run("signal", "o-1", "paid", "--value", "1")
+    assert (ended.code, "paid of Order 'o-1' is not stored: the task was cancelled" in ended.err) == (1, True)
+    assert read("now")["commands"] == []
+
+
+@pytest.mark.usefixtures("store")
 def test_the_round_of_a_task_that_has_started_over_is_to_be_named() -> None:
     Order.create("o-1", state=Order.ship.succeeded)
     Order.create_or_merge("o-1")

@@ -60,7 +60,6 @@ _EFFECTS_OF_SIGNALS = {
     "early": "the signal is stored, before the task waits for it",
     "late": "the signal is stored, although its limit has passed",
     "stored": "the signal is stored",
-    "cancelled": "the signal is not stored, because the task was cancelled",
 }
 
 Limit = Annotated[int | None, opt.value("N", "At most this many tasks.", opt.number)]
@@ -143,9 +142,9 @@ def signal(
                     "what it does now"
                 )
             sent = awaited.send(task_id, value, by=by, key=key, round=of_round)
-        record(model, by, f"sent {signal_name} to", task_id, tasks=1)
         if not sent.will_be_read:
             raise too_late(sent.task, signal_name)
+        record(model, by, f"sent {signal_name} to", task_id, tasks=1)
         say(f"{escaped(task_id)}: {name_of(sent.task.state)}; {_EFFECTS_OF_SIGNALS[sent.effect]}")
 
 
