@@ -15,6 +15,7 @@ from pynamodb_tracker.model.row import TaskRow
 
 log = logging.getLogger("pynamodb_tracker")
 
+# The log levels of results. Any other is an ERROR.
 LEVELS: Mapping[InvocationStatus | None, int] = {
     "succeeded": logging.INFO,
     "locked": logging.INFO,
@@ -27,7 +28,6 @@ LEVELS: Mapping[InvocationStatus | None, int] = {
     "ignored": logging.WARNING,
     "cancelled": logging.INFO,
 }
-"""Log level by result. Any other result is an ERROR."""
 
 _MILLISECOND = timedelta(milliseconds=1)
 
@@ -45,7 +45,7 @@ class InvocationLog:
         *,
         known: set[str] | None = None,
     ) -> None:
-        """Log each task that a later version wrote as a warning, unless it is `known` from an earlier invocation."""
+        """`known` has the tasks of a later version that earlier invocations warned about."""
         self._namespace = namespace
         self._known = set[str]() if known is None else known
         self._step = log_fields(model.tracker.use_case.name, step)
@@ -73,11 +73,11 @@ class InvocationLog:
         log.log(level, "%s %s", attempt, message, extra=self._fields(record, **fields), exc_info=attempt.claim_error)
 
     def write(self, level: int, message: str, record: Record | None = None, **fields: object) -> None:
-        """Write a message, about a record or the whole invocation."""
+        """Write a message about a record or the invocation."""
         log.log(level, "%s", message, extra=self._fields(record, **fields))
 
     def unreadable(self, error: UnreadableEventError, record: Record | None = None) -> None:
-        """Report an event or a record that cannot be read."""
+        """Report an unreadable event or record."""
         if self._namespace is not None:
             emf.write(self._namespace, self._step["use_case_id"], self._step["step"], {"Unreadable": 1})
         where = f"record {record.name}: " if record and record.name else ""
@@ -86,7 +86,7 @@ class InvocationLog:
         log.error("%s%s%s", where, task, error, extra=fields, exc_info=error if error.is_by_function else None)
 
     def summary(self, counts: dict[str, Any]) -> None:
-        """Report the results of the whole invocation."""
+        """Report the numbers of the invocation."""
         known = {name.replace("_", " "): number for name, number in counts.items() if number is not False}
         text = ", ".join(name if number is True else f"{number} {name}" for name, number in known.items())
         log.info("%s", text, extra=self._fields(None, **counts))
@@ -103,8 +103,8 @@ def _level_and_message(attempt: InvocationAttempt) -> tuple[int, str]:
     is_ignored = emf.became_ignored(attempt.details)
     if is_ignored or attempt.details.skipped_occurrence:
         ignored = "became ignored and will not run again unless it is reopened"
-        what = ignored if is_ignored else "gave up its occurrence, and waits for the next one"
-        return logging.ERROR, f"{what}: {task.last_error}"
+        text = ignored if is_ignored else "gave up its occurrence and waits for the next one"
+        return logging.ERROR, f"{text}: {task.last_error}"
     if not attempt.was_claimed:
         is_repeated = attempt.reason == "succeeded"
         level = logging.DEBUG if is_repeated else LEVELS.get(attempt.reason, logging.ERROR)
@@ -113,6 +113,6 @@ def _level_and_message(attempt: InvocationAttempt) -> tuple[int, str]:
         return logging.INFO, "succeeded"
     if attempt.outcome in ("failed", "released"):
         return logging.WARNING, f"failed: {task.last_error}" if attempt.outcome == "failed" else "was released"
-    # The message of any other error is the function's own, and may contain a secret.
+    # Any other error is the function's own, and its message may contain a secret.
     reason = error if isinstance(error, TrackerError) else type(error).__name__
-    return logging.WARNING, f"ended, and it is not certain that this is recorded: {reason}"
+    return logging.WARNING, f"ended, but that may not be recorded: {reason}"

@@ -1,4 +1,4 @@
-"""A batch: one function on the due tasks of a step, each once, with a report of the outcomes."""
+"""Runs one function on the due tasks of a step, each once, and reports the outcomes."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def add_to(report: Report, attempt: Attempt) -> None:
 
 
 class Batch:
-    """One function on what is due, once over, and the report as it grows.
+    """One function on the due tasks, and the growing report.
 
-    It ends early if all claims fail for good, or at an unexpected error.
+    It ends early at an unexpected error, or if claims keep failing permanently.
     """
 
     def __init__(
@@ -50,22 +50,22 @@ class Batch:
         self._has_ended = False
 
     def add(self, attempt: Attempt) -> None:
-        """Add an attempt to the report. Raise an error that kept it from starting, unless a request has failed."""
+        """Add an attempt to the report. Raise an unexpected error that kept it from starting."""
         if (error := attempt.unexpected_error) is not None:
             raise error
         add_to(self.report, attempt)
         failed = None if attempt.was_claimed else attempt.error
-        # A retry changes nothing, and it is not because of the task's row.
-        is_for_good = isinstance(failed, PynamoDBException) and not (is_temporary(failed) or is_invalid(failed))
-        self._failures = self._failures + 1 if is_for_good else 0
-        if self._failures == FAILURES_IN_A_ROW:  # no other claim will do better
+        # Neither a retry helps, nor another row: an invalid request is due to this task's row.
+        is_permanent = isinstance(failed, PynamoDBException) and not (is_temporary(failed) or is_invalid(failed))
+        self._failures = self._failures + 1 if is_permanent else 0
+        if self._failures == FAILURES_IN_A_ROW:
             self._has_ended = True
             self.dispatcher.close()
         if self._progress is not None:
             self._progress(self.report)
 
     def close(self) -> None:
-        """Complete the report. Log once how many tasks were refused because requests failed, and why."""
+        """Complete the report. Log once how many tasks were refused because requests failed."""
         self.report.paused = self._source.pause is not None
         refused = self.report.refused.items()
         failed = [(task_id, error) for task_id, error in refused if isinstance(error, PynamoDBException)]

@@ -1,4 +1,4 @@
-"""Who hears of the tasks that this process creates: workers, which then try them at once."""
+"""Tells workers of this process about the tasks that it creates, so that they try them at once."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pynamodb_tracker.writes.participants import MadeDue
 _listeners: tuple[weakref.ref[Any], ...] = ()
 
 
-def listening(listener: Any) -> None:
-    """Call `note_created` of this listener for each new task, as long as it exists."""
-    global _listeners  # noqa: PLW0603 - one for the process; replaced, so that no thread sees it change
+def add_listener(listener: Any) -> None:
+    """Call `note_created` of this listener for each new task, as long as the listener exists."""
+    global _listeners  # noqa: PLW0603 - replaced as a whole, so that no thread sees it change
     _listeners = (*(each for each in _listeners if each() is not None), weakref.ref(listener))
 
 

@@ -325,7 +325,7 @@ def test_a_path_leads_through_objects_only(context: Context) -> None:
     handler = handles(Order.ship, task_id="detail.order_id")(ship)
 
     with pytest.raises(
-        UnreadableEventError, match=r"there is no key 'order_id', of the path 'detail.order_id', in a str of length 3"
+        UnreadableEventError, match=r"'order_id' of the path 'detail.order_id' is not in a str of length 3"
     ):
         handler({"detail": "o-1"}, context)
 

@@ -212,7 +212,7 @@ def test_a_missing_task_is_created_and_keeps_the_payload_of_its_first_event(cont
 @pytest.mark.parametrize(
     ("must_match", "why"),
     [
-        ("size", "there is no key 'size'"),
+        ("size", "'size' of the path 'size' is not in"),
         (lambda event: event["size"], "must_match raised KeyError"),
         (lambda _: None, "must_match returned None for an object"),
         (lambda _: nested(200), "must_match is nested more than 200 levels deep"),

@@ -41,9 +41,8 @@ from pynamodb_tracker.testing import StoppedClock, http_event
 from pynamodb_tracker.work.candidates import ClaimWindow
 from pynamodb_tracker.work.source import StepSource
 from pynamodb_tracker.work.task_executor import TaskExecutor
-from pynamodb_tracker.worker.settings import WorkerSettings
 from pynamodb_tracker.worker.shutdown import Messages
-from pynamodb_tracker.worker.team import ThreadTeam
+from pynamodb_tracker.worker.team import ThreadTeam, WorkerSettings
 from tests.aws_lambda.events import sqs
 from tests.support.processes import until as poll_until
 from tests.support.recorder import Requests, recorded

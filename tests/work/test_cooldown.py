@@ -55,7 +55,7 @@ def test_tasks_that_cannot_be_started_do_not_keep_those_behind_them_from_being_r
             poller.ends(task_id, "refused", error)
     assert len(step.tasks) == 10
     assert tries < 120
-    assert "Fake.step of 'bad-7' cannot be started, and is left alone for a while" in caplog.text
+    assert "Fake.step of 'bad-7' cannot start, so this worker leaves it alone for a while" in caplog.text
 
 
 def test_a_row_of_a_later_format_is_left_to_others_for_ten_minutes_and_logged_once_an_hour(

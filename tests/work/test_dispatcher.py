@@ -53,8 +53,8 @@ def end(
     dispatcher: Dispatcher, given: Given | None, made_due: list[MadeDue] | None = None, *, refused: bool = False
 ) -> None:
     assert given is not None
-    dispatcher.answered(given, was_taken=False)
-    dispatcher.ended(given, made_due or [], was_refused=refused)
+    dispatcher.note_answer(given, was_taken=False)
+    dispatcher.note_end(given, made_due or [], was_refused=refused)
 
 
 @pytest.fixture
@@ -217,8 +217,8 @@ def test_a_last_attempt_runs_alone_although_others_are_due_all_the_time(
         found = dispatcher.take()
         assert found is not None
         assert not dispatcher.runs_alone(found)
-        dispatcher.answered(found, was_taken=False)
-        dispatcher.ended(found, was_refused=True, again_alone=True)
+        dispatcher.note_answer(found, was_taken=False)
+        dispatcher.note_end(found, was_refused=True, again_alone=True)
         running.append(dispatcher.take())
     alone = coming(pool, dispatcher)
     while not (dispatcher._waiting or alone.done()):

@@ -64,7 +64,7 @@ def statuses(program: Program) -> dict[int, str]:
     program.send(signal.SIGUSR1)
     until(lambda: "\n".join(program.err[before:]).count("threads are busy") == 2)
     printed = program.err[before:]
-    pids = re.search(r"its processes are (\d+), (\d+)", "\n".join(printed))
+    pids = re.search(r"with the processes (\d+), (\d+)", "\n".join(printed))
     assert pids is not None
     lines = {int(pid): line for line in printed for pid in pids.groups() if f":{pid}:" in line}
     assert len(lines) == 2
@@ -221,7 +221,7 @@ def test_stop_in_a_function_of_a_process_stops_the_worker(started: Programs) -> 
 def test_a_process_that_never_begins_to_work_ends_the_worker(started: Programs) -> None:
     program = started.start(processes=2, broken=True)
     assert program.wait() == 1
-    assert "before it began to work: see what it printed" in "\n".join(program.err)
+    assert "before it began to work: check its output" in "\n".join(program.err)
 
 
 def test_sys_exit_in_a_function_of_a_process_ends_the_worker_with_it(started: Programs) -> None:
