@@ -59,7 +59,7 @@ check: $(READY) ## check format, lint, types, layers, workflows and language
 
 docs: $(READY) ## build the documentation site into build/site, and test it; a broken link or anchor is an error
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --config-file .mkdocs.yml --strict
-	@SITE=build/site $(BIN)/python -m pytest --quiet tests/test_site.py tests/test_images.py
+	@SITE=build/site $(BIN)/python -m pytest --quiet tests/docs/test_site.py tests/docs/test_images.py
 	@echo "build/site/index.html"
 
 bench: $(BENCH) ## run the benchmarks, 20 minutes; ARGS="cpu" runs one of them, ARGS=--help lists them
