@@ -1,1 +1,1 @@
-"""Runs on event loops. Threads send the requests."""
+"""Runs tasks on event loops. Threads send the requests."""

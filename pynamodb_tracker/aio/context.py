@@ -1,4 +1,4 @@
-"""The context of an async block, and calls of async functions."""
+"""The context in an async block, and calls of async functions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
 
 
 def read_off_row(task: TaskRow) -> None:
-    """Read off-row data now, because that would block the loop in an async block."""
+    """Read off-row data, which would block the loop in an async block."""
     if unread_data(task) is not None or failure_log.needs_log(task):
         hydration.fill(type(task), {task.task_id: task})
 
@@ -38,8 +38,8 @@ def read_off_row(task: TaskRow) -> None:
 async def hold_on_loop(ctx: ExecutionContext[Any]) -> None:
     """Do what `hold` does. Await nothing between this and the block.
 
-    The last try blocks the loop. Otherwise the lock may expire again before the loop handles the response, and many
-    tasks could keep each other waiting.
+    The last try blocks the loop: while it handles the response, the lock may expire again, and many tasks could keep
+    each other waiting.
     """
     for _ in range(TRIES - 1):
         if not ctx.lock_lost:
@@ -52,7 +52,6 @@ async def hold_on_loop(ctx: ExecutionContext[Any]) -> None:
 def _in_thread(
     method: Callable[Concatenate[ExecutionContext[Any], P], R],
 ) -> Callable[Concatenate[AsyncContext[Any], P], Coroutine[Any, Any, R]]:
-    """Return an async method that calls `method` in a thread."""
 
     async def call(ctx: AsyncContext[Any], /, *args: P.args, **options: P.kwargs) -> R:
         return await in_thread(partial(method, ctx._blocking, *args, **options), RUNS)  # noqa: SLF001 - both are one context
@@ -61,7 +60,7 @@ def _in_thread(
 
 
 class AsyncContext(BlockContext[T_co]):
-    """One attempt at one step of a task, which this worker has locked, for a block on an event loop.
+    """One attempt at a task's step, which this worker has locked, for a block on an event loop.
 
     It has the members of ExecutionContext with the same parameters. Await `save`, `extend_lock`, `create`,
     `wait_until`, `wait_for`, `go_to`, `end_task` and `checkpoint`, which run in a thread. If you cancel the block
@@ -124,7 +123,7 @@ class _AsyncTransaction(AbstractAsyncContextManager["TransactWrite", None]):
     """A transaction that is open at once, because with `succeed` it must be entered to count as a success."""
 
     def __init__(self, writes: Any) -> None:
-        self._writes = writes  # __enter__ and __exit__ of a TransactWrite are untyped
+        self._writes = writes  # a TransactWrite, whose __enter__ and __exit__ are untyped
 
     async def __aenter__(self) -> TransactWrite:
         writes: TransactWrite = self._writes.__enter__()
@@ -142,11 +141,11 @@ class _AsyncTransaction(AbstractAsyncContextManager["TransactWrite", None]):
 
 
 class AsyncGroupOfRun:
-    """The group of a task on an event loop, and its shared data."""
+    """A task's group on an event loop, and its shared data."""
 
     def __init__(self, group: GroupOfRun) -> None:
         self._group = group
-        self.name = group.name  # the name of the group
+        self.name = group.name
 
     async def data(self) -> dict[str, Any]:
         """Return a dictionary that the group's tasks share. The success saves changes in it.
@@ -156,7 +155,7 @@ class AsyncGroupOfRun:
         return await in_thread(lambda: self._group.data, RUNS)
 
     def replace_data(self, data: dict[str, Any]) -> None:
-        """Replace the dictionary that the group's tasks share. The success saves it."""
+        """Replace the dictionary that the group's tasks share, with the success."""
         self._group.data = data
 
 
@@ -175,6 +174,6 @@ async def call(function: Callable[[AsyncContext[T]], Awaitable[R]], ctx: AsyncCo
 
 
 async def call_for_result(function: Callable[[AsyncContext[T]], Awaitable[R]], ctx: AsyncContext[T]) -> R:
-    """Call a function, store its result with the success, and return the result that a repeated call gets."""
+    """Call a function, and store its result with the success."""
     expect_result(ctx)
     return result_of(ctx, await call(function, ctx))

@@ -1,4 +1,4 @@
-"""Makes async methods, whose names begin with `a`, from blocking ones. A call imports asyncio.
+"""Makes async methods, named with an `a` in front, from blocking ones. A call imports asyncio.
 
 Methods that read page by page become async iterators that read ahead in a thread.
 """
@@ -18,13 +18,13 @@ S = TypeVar("S")
 F = TypeVar("F", bound=Callable[..., object])
 
 _MOST = 100  # items to read ahead: as many rows as one request reads
-_MOST_DATA = 4 * 1024 * 1024  # bytes of off-row data to read ahead; a single task may have more
+_MOST_DATA = 4 * 1024 * 1024  # bytes of off-row data to read ahead, or one task
 
 
 def awaited(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, R]]:
     """Return an async method that calls `method`, or its override, in a thread.
 
-    Write `areopen = awaited(reopen)` in the body of the class.
+    Write `areopen = awaited(reopen)` in the class.
     """
     name = method.__name__
 
@@ -75,7 +75,7 @@ def _name_after(call: F, method: Callable[..., Any]) -> F:
 
 
 async def in_thread(function: Callable[[], R]) -> R:
-    """Call a function in a thread of the pool."""
+    """Call a function in a pool's thread."""
     from pynamodb_tracker.aio import pool  # noqa: PLC0415 - few programs have an event loop
 
     return await pool.in_thread(function)

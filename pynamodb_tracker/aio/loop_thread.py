@@ -1,7 +1,7 @@
-"""The event loop of a process for async functions that threads call, such as those of handlers and workers.
+"""A process's event loop for async functions that threads call, as handlers and workers do.
 
-It runs in its own thread until the process ends, so later calls can reuse an HTTP session, for example. Any thread may
-call, even one with a running loop, which blocks until the function ends.
+It lasts until the process ends, so later calls can reuse an HTTP session, for example. Any thread may call, even one
+with a running loop, which blocks until the function ends.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class LoopThread:
         """
         if threading.current_thread() is self._thread:
             raise RuntimeError(
-                "an async function of a handler or a worker called another one, which waits for the same event loop: "
-                "call it in a thread, await asyncio.to_thread(handler, event, context)"
+                "an async function called a handler or a worker, which waits for the same event loop: call it in a "
+                "thread, await asyncio.to_thread(handler, event, context)"
             )
         call = _Call(work)
         try:
@@ -68,12 +68,12 @@ class LoopThread:
     def _run(self) -> None:
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
             while not self._ends:
-                with suppress(KeyboardInterrupt, SystemExit):  # of a task that a function left behind
+                with suppress(KeyboardInterrupt, SystemExit):  # from a task that a function left behind
                     runner.get_loop().run_forever()
 
 
 class _Call(Generic[R]):
-    """A call of an async function. The calling thread waits for its end."""
+    """An async function's call. The calling thread waits for its end."""
 
     def __init__(self, work: Callable[[], Coroutine[Any, Any, R]]) -> None:
         self.ended = threading.Event()
@@ -117,9 +117,9 @@ def loop_thread() -> LoopThread:
 
 
 def awaited(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a blocking function that runs an async one on the event loop of this process.
+    """Return a blocking function that runs an async one on this process's event loop.
 
-    The async function gets an AsyncContext instead of the ExecutionContext, and any other arguments.
+    The async function gets an AsyncContext instead of the ExecutionContext, and the other arguments.
     """
 
     def wait_for(ctx: ExecutionContext[Any], *arguments: object) -> Any:

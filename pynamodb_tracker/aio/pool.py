@@ -21,7 +21,7 @@ R = TypeVar("R")
 THREADS, RUN_THREADS, HEARTBEAT_THREADS = 12, 25, 25
 """At 8 ms per request and 3 ms of Python per run, a core keeps a handful busy. The others wait for slow responses.
 
-`arun_all` runs 25 tasks at a time by default, and all their ends may hang in one request.
+`arun_all` runs 25 tasks at a time, and all their ends may hang in one request.
 """
 
 _this_thread = threading.local()
@@ -36,7 +36,7 @@ class Pool:
         in_forked_process(self._renew)
 
     def submit(self, function: Callable[[], R], stop: threading.Event | None = None) -> Future[R]:
-        """Call a function in a thread, in a copy of this context, or at once if this is a thread of a pool.
+        """Call a function in a thread, in a copy of this context. Call it at once if this is a pool's thread.
 
         Once `stop` is set, it retries no requests.
         """
@@ -49,7 +49,7 @@ class Pool:
         except RuntimeError as error:
             if "shutdown" not in str(error):
                 raise
-        return _call_here(function)  # the main thread has ended, so pools take no more calls, but runs still end
+        return _call_here(function)  # the main thread has ended, so pools refuse calls, but runs still end
 
     def _renew(self) -> None:
         self._executor = self._new()
@@ -104,7 +104,7 @@ async def in_thread(function: Callable[[], R], pool: Pool = REQUESTS) -> R:
 
 
 async def wait_for_end(function: Callable[[], R]) -> tuple[Future[R], asyncio.CancelledError | None]:
-    """Record the end of a run in a thread. Return the call, and a CancelledError that came in the meantime.
+    """Record a run's end in a thread. Return the call, and a CancelledError that came in the meantime.
 
     After that, wait for the current request, and retry none.
     """
@@ -116,7 +116,7 @@ async def wait_for_end(function: Callable[[], R]) -> tuple[Future[R], asyncio.Ca
 async def wait_for_call(
     begun: Future[Any], withdraw: Callable[[], bool | None] | None = None
 ) -> asyncio.CancelledError | None:
-    """Wait for a call in a thread, as `wait_for_future` does. A coroutine that is closed blocks until it ends."""
+    """Wait for a call in a thread, as `wait_for_future` does. A closed coroutine blocks until it ends."""
     # `wrap_future` would not pass on a StopIteration.
     loop = asyncio.get_running_loop()
     end: asyncio.Future[None] = loop.create_future()
@@ -157,6 +157,6 @@ async def wait_for_future(
 
 
 def shielded() -> AbstractContextManager[object]:
-    """Keep an anyio scope from cancelling this task again at each turn of the loop."""
+    """Keep an anyio scope from cancelling this task again and again."""
     anyio = sys.modules.get("anyio")
     return nullcontext() if anyio is None else anyio.CancelScope(shield=True)

@@ -33,8 +33,8 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
     How a cancellation is recorded depends on where it comes from and when:
 
         claim ---------------- block ------------------ end --------
-        awaited, then          this task is cancelled:  awaited, as it
-        released; then         released                 was to be; then
+        awaited and            this task is cancelled:  awaited, as it
+        released, and then     released                 was to be, then
         CancelledError         raised inside: failure   CancelledError
     """
 
@@ -121,7 +121,7 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
             self.run.leave(left)
 
     async def _end(self, error: BaseException | None) -> bool:
-        """Send the requests of the end, then raise a CancelledError that came in the meantime."""
+        """Send the end's requests, then raise a CancelledError that came in the meantime."""
         run = self.run
         if issubclass(type(error), GeneratorExit):
             return self._end_at_once(error)
@@ -146,7 +146,7 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
         raise cancellation
 
     def _end_at_once(self, error: BaseException | None) -> bool:
-        """Send the requests of the end, which blocks the loop."""
+        """Send the end's requests, which blocks the loop."""
         if self._heartbeat is not None:
             self._heartbeat.stop()
         with ending_by(clock.now() + CLOSE_WITHIN):
@@ -167,7 +167,7 @@ class _AsyncHeartbeat(Generic[T]):
     def __init__(
         self, journal: Journal[T], lock_for: timedelta, owner: Callable[[], asyncio.Task[object] | None]
     ) -> None:
-        """`owner` returns the task of the run, or None once that is dropped."""
+        """`owner` returns the run's task, or None once that is dropped."""
         self._beats = Beats(journal, lock_for)
         with sharing_requests(None):  # do not wait for writes of others
             self._task = asyncio.create_task(

@@ -1,4 +1,4 @@
-"""Runs the records of an event, and builds the response."""
+"""Runs an event's records, and builds the response."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from pynamodb_tracker.work.threads import in_threads
 T = TypeVar("T", bound=TaskRow)
 
 MustMatch = str | Sequence[str] | Callable[[Any], object]
-"""What payloads of a task must have in common: paths, or a function of the payload."""
+"""What a task's payloads must have in common: paths, or a function that gets the payload."""
 
 _CREATED_AT_ONCE = 25  # the limit of one request
 _TOO_LATE = timedelta(seconds=1)  # with less time left, a record would only use up an attempt
@@ -40,7 +40,7 @@ _TOO_LATE = timedelta(seconds=1)  # with less time left, a record would only use
 
 @dataclass(frozen=True, slots=True)
 class SentSignal:
-    """The result of a signal, with the members of an InvocationAttempt."""
+    """A signal's result, with the members that an InvocationAttempt has."""
 
     result: Invocation[Any]
     is_only_here = False
@@ -65,7 +65,7 @@ Attempt = InvocationAttempt | SentSignal
 
 
 class _Runner(Protocol):
-    """A handler's part of a delivery, as a RecordRunner has it."""
+    """A handler's part in a delivery, as a RecordRunner has it."""
 
     @property
     def replies(self) -> Replies: ...
@@ -267,7 +267,7 @@ class Delivery:
 
     def _run_batch(self, records: list[Record]) -> list[dict[str, Any]]:
         self._check_order(records)
-        if self._runner.creates_first and len(records) > 1:  # the claim of a single record creates its task
+        if self._runner.creates_first and len(records) > 1:  # a single record's claim creates its task
             self._create_missing(records)
         in_threads(self._run_in_order, self._lanes(records), self._runner.threads)
         if self._left:
@@ -326,7 +326,7 @@ class Delivery:
                     self._undone += lane[place:]
                     if not self._trigger.is_stream:
                         for blocked in lane[place + 1 :]:
-                            text = f"record {blocked.name} was not started: an earlier one of its group comes first"
+                            text = f"record {blocked.name} was not started: an earlier one in its group comes first"
                             self._log.write(logging.INFO, text, blocked, outcome="left")
                 return
 

@@ -1,4 +1,4 @@
-"""Metrics in CloudWatch's embedded metric format: lines of JSON on stdout, which need no request.
+"""Metrics in CloudWatch's embedded metric format: lines of JSON on stdout, without a request.
 
 https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
 """
@@ -23,13 +23,13 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 class EmfHook(Hook):
-    """Writes metrics about all runs of this process to stdout, where CloudWatch reads them from the log.
+    """Writes metrics about all runs in this process to stdout, where CloudWatch reads them from the log.
 
-    Use it in AWS Lambda and in containers that log to CloudWatch. The `metrics` of a handler write the same for its
+    Use it in AWS Lambda and in containers that log to CloudWatch. A handler's own `metrics` are the same for its
     events, so use only one of the two.
 
     Args:
-        namespace: The namespace of the metrics, 1 to 255 characters.
+        namespace: The metrics' namespace, 1 to 255 characters.
 
     Raises:
         ValueError: CloudWatch does not take this namespace.

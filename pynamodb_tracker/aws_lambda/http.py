@@ -37,7 +37,7 @@ _CODES: Mapping[InvocationStatus, int] = {
 
 
 class _Headers(dict[str, str]):
-    """The headers of a request. Names match in any case."""
+    """A request's headers. Names match in any case."""
 
     def __getitem__(self, name: str) -> str:
         return super().__getitem__(name.lower())
@@ -72,7 +72,8 @@ def response(event: Mapping[str, Any], result: Invocation[Any], content: object)
     code = 409 if getattr(result.error, "skipped", False) else _CODES[result.status]
     given: Mapping[str, Any] = {"statusCode": code, "body": content}
     body: object = text_of(content)
-    if isinstance(content, Mapping) and _is_code(content.get("statusCode")):
+    status = content.get("statusCode") if isinstance(content, Mapping) else None
+    if isinstance(content, Mapping) and isinstance(status, int) and not isinstance(status, bool):
         given, body = content, content.get("body")
         body = "" if body is None else body
         listed = {name.lower() for name in content.get("multiValueHeaders") or {}}
@@ -92,10 +93,6 @@ def response(event: Mapping[str, Any], result: Invocation[Any], content: object)
 def text_of(content: object) -> str:
     """Return JSON. Raise ValueError or TypeError if it cannot express the content."""
     return strict_json.dumps(content, ensure_ascii=False, default=str)
-
-
-def _is_code(number: object) -> bool:
-    return isinstance(number, int) and not isinstance(number, bool)  # includes HTTPStatus
 
 
 def _headers_of(event: Mapping[str, Any]) -> _Headers:

@@ -1,4 +1,4 @@
-"""One invocation of a function: its time, and its attempts at tasks."""
+"""An invocation: its time, and its attempts at tasks."""
 
 import logging
 import os
@@ -32,14 +32,14 @@ log = logging.getLogger("pynamodb_tracker")
 
 _LOCK_MARGIN = timedelta(seconds=1)  # Lambda may end the function a moment after its timeout
 _TIME_TO_ANSWER = timedelta(seconds=0.5)  # after the last request
-_LAST, _PLACE = 20, 3  # the third longest of the last twenty times counts
-_LOOK_AGAIN = timedelta(seconds=5)  # the longest `retry_after` of a locked task, or without a slot or a response
-_SLOT_WAIT = timedelta(seconds=2)  # for a slot of a concurrency limit
-_ASK_AGAIN = timedelta(minutes=1)  # the longest `retry_after` of a paused step, which may resume early
+_LAST, _PLACE = 20, 3  # among the last twenty times, the third longest counts
+_LOOK_AGAIN = timedelta(seconds=5)  # the longest `retry_after` for a locked task, or without a slot or a response
+_SLOT_WAIT = timedelta(seconds=2)
+_ASK_AGAIN = timedelta(minutes=1)  # the longest `retry_after` during a pause, which may end early
 
 
 class LambdaContext(Protocol):
-    """The part of a handler's second argument that we use.
+    """The used part of a handler's second argument.
 
     https://docs.aws.amazon.com/lambda/latest/dg/python-context.html
     """
@@ -74,7 +74,7 @@ class TaskTimes:
 
 
 class RunningInvocation:
-    """An invocation of a function. Without a context, or with a mock, it has no time limit and no id."""
+    """An invocation, which has no time limit and no id without a context, or with a mock."""
 
     def __init__(self, context: LambdaContext | None, times: TaskTimes | None = None) -> None:
         self.context = context
@@ -152,7 +152,7 @@ class InvocationAttempt(Attempt):
         batcher: WriteBatcher | None = None,
         next_queue: Queue | None = None,
     ) -> None:
-        """`attributes` returns the attributes of a missing task, which is an error without it."""
+        """`attributes` returns a missing task's attributes. Without it, that is an error."""
         super().__init__(step._definition.codes, task_id)
         self.step = step
         self.batcher = batcher
@@ -211,7 +211,7 @@ class InvocationAttempt(Attempt):
         return True
 
     def hold_back(self, pause: "Pause | None") -> None:
-        """Leave the task, whose step is paused or has no free slot. Create it if it is missing."""
+        """Leave the task because its step is paused or its limit is reached. Create it if it is missing."""
         try:
             payload = None if self._must_match is None else fingerprint(self._must_match)
             look = partial(self.step._definition.refusal, self.task_id, pause, payload)
@@ -263,7 +263,7 @@ class InvocationAttempt(Attempt):
             return None
 
     def _build_task(self, run: Run[Any] | None) -> Any:
-        """Return the missing task for the run, or create it, pending, if it has options or there is no run."""
+        """Return the missing task for the run, or create it, pending, if it has options or `run` is None."""
         _, pausing = self._share_requests()
         with pausing:
             given = self.new_attributes

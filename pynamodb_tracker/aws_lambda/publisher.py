@@ -1,4 +1,4 @@
-"""Publishes the transitions of tasks on an EventBridge bus, from the stream of a table."""
+"""Publishes tasks' transitions on an EventBridge bus, from their table's stream."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MOST = 10
 _LONGEST_TYPE = 128
 _TRIES = 4
 _CONFIG = Config(connect_timeout=2, read_timeout=4, retries={"total_max_attempts": 2, "mode": "standard"})
-_TIME_TO_PUT = timedelta(seconds=15)  # a request without a response takes no longer
+_TIME_TO_PUT = timedelta(seconds=15)  # the longest request without a response
 _OF_COMMANDS = {"ignored", "unlocked", "reopened", "skipped"}  # types of entries in `errors` that are not failures
 _CAME_OR_WENT = {"INSERT": "created", "REMOVE": "deleted"}
 _MOVED = ("status", "update_time", "fence")  # every transition changes one of these, and nothing else does
@@ -45,7 +45,7 @@ BatchResponse = dict[str, list[dict[str, str]]]  # the first record to redeliver
 def event_publisher(
     model: type[Task], *, bus: str, source: str = "pynamodb_tracker"
 ) -> Callable[[Any, LambdaContext | None], BatchResponse]:
-    """Make a Lambda handler for a table's stream that publishes an event for each transition of a task.
+    """Make a Lambda handler for a table's stream that publishes an event for each task's transitions.
 
     The `detail-type` names the step and the transition, as in `ship ignored`: created, in_progress, succeeded, failed,
     released, unlocked, ignored, cancelled, skipped (an occurrence without an attempt left), reopened, restarted (after
@@ -53,15 +53,15 @@ def event_publisher(
     `use_case_id`, `task_id`, `step`, `from`, `to`, `attempt`, `time`, `last_error` and `trace`, each of which may be
     null.
 
-    The stream needs NEW_AND_OLD_IMAGES. Each event is published at least once. `detail.id`, its record's sequence
-    number, is always the same, and grows from one event of a task to the next. A task's next event is sent only after
-    the bus accepted this one. The response to a batch names the first record that the bus refused. If that is the very
-    first event, the handler raises an error.
+    The stream needs NEW_AND_OLD_IMAGES. Each event is published at least once, always with the same `detail.id`, its
+    record's sequence number, which grows from a task's event to the next. That is sent only after the bus accepted this
+    one. The response to a batch names the first record that the bus refused. If that is the very first event, the
+    handler raises an error.
 
     Args:
         model: A use case, or a table for all its imported use cases.
         bus: The name or the ARN of an EventBridge bus.
-        source: The `source` of the events.
+        source: The events' `source`.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -71,7 +71,7 @@ def event_publisher(
     """
     given: object = model
     if not (isinstance(given, type) and issubclass(given, Task) and given.tracker.has_table):
-        raise TypeError(f"this takes the class of a table or of a use case, not {shown(given)}")
+        raise TypeError(f"this takes a table's or a use case's class, not {shown(given)}")
     texts: dict[str, object] = {"bus": bus, "source": source}
     for name, text in texts.items():
         if not (isinstance(text, str) and text):
@@ -99,11 +99,11 @@ def event_publisher(
 
 @dataclass(frozen=True, slots=True)
 class _Event:
-    """A transition of a task, from one record of the stream."""
+    """A task's transition, from one record."""
 
     id: str
     task: tuple[str, str]
-    entry: Mapping[str, Any]  # of the request
+    entry: Mapping[str, Any]  # in the request
 
 
 class _Bus:

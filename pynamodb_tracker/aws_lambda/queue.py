@@ -46,11 +46,11 @@ class Queue:
         """Check the URL, which is the argument `name`. `message_group` returns a task's tenant in a standard queue."""
         if not (isinstance(url, str) and re.fullmatch(r"https?://\S+/\S+", url)):
             raise ValueError(
-                f"{name} is the URL of a queue, such as https://sqs.us-east-1.amazonaws.com/..., not {shown(url)}"
+                f"{name} is a queue's URL, such as https://sqs.us-east-1.amazonaws.com/..., not {shown(url)}"
             )
         if message_group is not None:
             if not callable(message_group):
-                raise TypeError(f"message_group is a function of the task, not {shown(message_group)}")
+                raise TypeError(f"message_group is a function that gets the task, not {shown(message_group)}")
             if url.endswith(".fifo"):
                 raise ValueError("message_group is for standard queues: in a FIFO queue, groups keep an order")
         self.url = url
@@ -87,7 +87,7 @@ class Queue:
         return found
 
     def send(self, entries: Sequence[Entry]) -> list[dict[str, Any]]:
-        """Send at most ten entries, retry those that failed because of the queue, and return all failures.
+        """Send at most ten entries, retry failures that the queue caused, and return all failures.
 
         Raise the SDK's error if a request got no response, or kept failing.
         """

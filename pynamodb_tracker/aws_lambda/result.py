@@ -26,8 +26,8 @@ Reason = Literal[
 """Why a task did not succeed in this invocation. Replies has a field for each."""
 
 InvocationStatus = Literal[Reason, "unreadable"]
-"""The result for the task, now or before: a field of Replies. unreadable: an HTTP request has no task id or a body that
-is not JSON, so there is no task.
+"""The task's result, now or before: a field of Replies. unreadable: an HTTP request without a task id, or with a body
+that is not JSON.
 """
 
 

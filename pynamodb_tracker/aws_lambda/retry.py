@@ -1,4 +1,4 @@
-"""A scheduled handler that runs the due tasks of a step, or sends them to a queue."""
+"""A scheduled handler that runs a step's due tasks, or sends them to a queue."""
 
 from __future__ import annotations
 
@@ -80,38 +80,38 @@ def retry_handler(
     longer than the invocation can. With `queue_url`, it sends `{"task_id": ...}` for each due task to that SQS queue
     instead, for a function that `handles` the step. In a FIFO queue, each task is its own group.
 
-    The handler raises an error of the table if no task could be tried, and TrackerError if the queue refused messages.
+    The handler raises a table's error if it could try no task, and TrackerError if the queue refused messages.
 
     Args:
         step: The step, or a list of use cases or steps, as `[Order, Refund]`: every step that has a function runs, and
             each in turn gives one task.
-        function: The function of the context. By default, the one that `does` has bound to the step.
-        queue_url: The URL of a queue that gets the due tasks.
+        function: Gets the context. By default, the function that `does` has bound to the step.
+        queue_url: A queue that gets the due tasks.
         threads: How many tasks run at once.
         limit: How many tasks start at most, over all steps.
         since: Only tasks that came to their state within this time.
         only: Only tasks in these states.
-        error_contains: Only tasks whose last error contains this text.
+        error_contains: Only tasks with this text in their last error.
         rate: How many tasks start per second at most.
-        time_per_task: No task starts if the invocation has less time left. By default, the third longest time of the
+        time_per_task: No task starts if the invocation has less time left. By default, the third longest time among the
             last 20 tasks, and 10 seconds until three have run.
         next_queue_url: The next step's queue, as in `handles`.
         message_group: As in `handles`. With `queue_url`, the handler reads the tasks' rows for it.
         metrics: As in `handles`.
 
     Returns:
-        A handler that returns the numbers of a `Tally` as a dictionary, and how many tasks it `sent` to the queue.
-        `out_of_time` is true if tasks may be left because the invocation was about to end.
+        A handler that returns a `Tally` as a dictionary, and how many tasks it `sent` to the queue. `out_of_time` is
+        true if tasks may be left because the invocation was about to end.
 
     Raises:
-        TypeError: An argument has the wrong type, or does not fit another one.
+        TypeError: An argument has the wrong type, or does not fit the others.
         ValueError: An argument has a value that is not allowed.
 
     Examples:
         >>> handler = retry_handler(Order.ship)
     """
     if queue_url is not None and function is not None:
-        raise TypeError("retry_handler takes either a function of the context or queue_url")
+        raise TypeError("retry_handler takes either a function or queue_url")
     steps = _steps_to_run(step, function) if queue_url is None else [check_step(step)]
     arguments.check_limit("limit", limit)
     if only != () and len(steps) > 1:
@@ -178,7 +178,7 @@ def _steps_to_run(given: object, function: StepFunction[Any] | None) -> list[Bou
         any_function_of(check_step(given), function)
         return [check_step(given)]
     if function is not None:
-        raise TypeError("retry_handler of a list runs the functions that are bound to its steps: leave function out")
+        raise TypeError("retry_handler runs the bound functions in a list: leave function out")
     return list(bound_functions(given, any_function_of))
 
 
@@ -213,8 +213,8 @@ class _Sweep:
     ) -> None:
         """Run the due tasks. Without `function`, run the bound ones.
 
-        Raise an error of the table if no task could be claimed, and any other claim error at once. If a message to the
-        next queue failed, raise that at the end.
+        Raise a table's error if no task could be claimed, and any other claim error at once. If a message to the next
+        queue failed, raise that at the end.
         """
         steps, sources = {step._definition.codes: step for step in self.logs}, list[StepSource]()
         for step in self.logs:
@@ -240,7 +240,7 @@ class _Sweep:
         [step] = self.logs
         candidates = step._definition.candidates(threads=1, limit=self.limit, **self.which)
         candidates.goes_on = self._has_time
-        found = (task_id for task_id in candidates if isinstance(task_id, str))  # there are no claims to wait for
+        found = (task_id for task_id in candidates if isinstance(task_id, str))  # there is no claim to wait for
         ids, failed = islice(found, self.limit), list[dict[str, Any]]()
         sender = self.invocation.request_id or uuid4().hex  # a FIFO queue drops its repeated messages
         while True:
@@ -260,7 +260,7 @@ class _Sweep:
             raise queue.unsent(failed)
 
     def report(self) -> dict[str, int]:
-        """Log the numbers of each step, and return all together."""
+        """Log each step's numbers, and return them together."""
         if self.out_of_time and not (self.sent or self._number):
             needed = self.invocation.time_for(self.min_time, self.wait)
             next(iter(self.logs.values())).write(

@@ -103,7 +103,7 @@ def handles_signal(
     given: object = signal
     if not isinstance(given, BoundSignal):
         raise TypeError(f"this takes a signal that a use case declares, such as Order.paid, not {shown(given)}")
-    signal.model.tracker.use_case  # noqa: B018 - raises a TypeError for the class of a table
+    signal.model.tracker.use_case  # noqa: B018 - raises a TypeError for a table's class
     for name, where in {"task_id": task_id, "value": value, "key": key, "round": round}.items():
         if where is not None or name == "task_id":
             triggers.check_place(name, where)
@@ -202,7 +202,7 @@ class _Sender(Generic[T]):
         if result.result is not None and result.status == "mismatch":
             level = logging.INFO  # `send` has logged the warning
         elif result.result is not None and result.error is not None:
-            effect += f", but its task was not sent to the queue of its step: {result.error}"
+            effect += f", but its task was not sent to its step's queue: {result.error}"
         message = f"{self.signal.name} of {model.__name__} {result.task_id!r} {effect}"
         journal.write(level, message, record, **about, outcome=result.status)
 

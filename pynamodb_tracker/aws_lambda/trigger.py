@@ -30,7 +30,7 @@ class UnreadableEventError(TrackerError, ValueError):
 
     entry = "in-aws-lambda"
     task_id: str | None = None  # if it could be read
-    is_by_function = False  # the traceback is that of a user's function, without its message
+    is_by_function = False  # the traceback is from a user's function, without its message
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def check_place(name: str, where: object) -> None:
     """Refuse an argument that is neither a path nor a function."""
     if not (callable(where) or is_path(where)):
         raise TypeError(
-            f'{name} is a path, such as "detail.order_id", or a function of the payload, not {shown(where)}'
+            f'{name} is a path, such as "detail.order_id", or a function that gets the payload, not {shown(where)}'
         )
 
 
@@ -173,13 +173,13 @@ class Replies:
     locked: Reply | None = None
     """Another worker holds the lock."""
     not_ready: Reply | None = None
-    """The task is not due yet, or one of its earlier steps has not succeeded."""
+    """The task is not due yet, or has not succeeded at an earlier step."""
     waits: Reply | None = None
     """The task waits for other tasks or its next occurrence. It becomes due by itself."""
     paused: Reply | None = None
     """The step is paused. The task exists, so a worker or a schedule can run it later."""
     limited: Reply | None = None
-    """All slots of the step's limit are taken. The task exists, so a worker or a schedule can run it later."""
+    """The step's limit is reached. The task exists, so a worker or a schedule can run it later."""
     not_found: Reply | None = None
     """The task does not exist."""
     mismatch: Reply | None = None
@@ -235,11 +235,11 @@ class Trigger:
     name: TriggerName
     replies: Replies
     payload: Callable[[Any], Any] = _whole_record  # for the user's function
-    sources: tuple[str, ...] = ()  # of its records, or empty if an event is about one task
+    sources: tuple[str, ...] = ()  # in its records, or empty if an event is about one task
     read: Callable[[Any], Record] = Record
     is_batch: bool = False  # the response names the records that failed
     is_stream: bool = False  # all records from the first failed one on are redelivered
-    keeps_groups: bool = False  # a message waits until the earlier ones of its group are acknowledged
+    keeps_groups: bool = False  # a message waits until the earlier ones in its group are acknowledged
 
     def records(self, event: object) -> list[Record]:
         """Return an event's records. Raise UnreadableEventError if it is not from this trigger."""
@@ -256,11 +256,11 @@ class Trigger:
             raise self._refusal(event) from error
 
     def _refusal(self, event: object) -> UnreadableEventError:
-        return UnreadableEventError(f"this is not an event of the trigger {self.name!r}: {shape_of(event)}")
+        return UnreadableEventError(f"this event is not from the trigger {self.name!r}: {shape_of(event)}")
 
 
 def _is_beside_tasks(record: Mapping[str, Any]) -> bool:
-    """Return whether a record of a task table's stream is about an item that is not a task.
+    """Return whether a record from a task table's stream is about an item that is not a task.
 
     These have a `#` in their range keys, and use case names do not.
     """
@@ -348,7 +348,7 @@ def _is_of_eventbridge(event: object) -> bool:
 
 
 def _records_in(event: object) -> tuple[set[str], list[Mapping[str, Any]]] | None:
-    """Return an event's sources and records, or None if it has no list of objects."""
+    """Return an event's sources and records, or None without a list of objects."""
     if not isinstance(event, Mapping):
         return None
     records, partitions = event.get("Records"), event.get("records")

@@ -38,7 +38,7 @@ class StoppedError(KeyboardInterrupt):
 class Attempt(Hook):
     """Starts one task, calls the function, and keeps the outcome.
 
-    It is a hook of its own run, to count an end that another thread records, too.
+    It is its own run's hook, to count an end that another thread records, too.
     """
 
     given: Given | None = None
@@ -51,7 +51,7 @@ class Attempt(Hook):
         self.task_id = task_id
         # The run and its outcome, as other hooks see them.
         self.details = RunDetails(codes.use_case_id, codes.step, task_id, clock.now())
-        self.value: object = None  # the result of the function
+        self.value: object = None  # the function's result
         self.cut_short = threading.Event()  # set once nobody waits for the end to be recorded
         self.has_ended = threading.Event()
         self.was_begun = False  # otherwise it does not count
@@ -117,7 +117,7 @@ class Attempt(Hook):
                 self.on_end(self.details)
 
     def _share_requests(self) -> tuple[AbstractContextManager[object], AbstractContextManager[object]]:
-        """Return the contexts of the run, which shares requests, and its function, which does not."""
+        """Return the run's context, which shares requests, and its function's, which does not."""
         batcher = self.batcher
         return (nullcontext(), nullcontext()) if batcher is None else (batcher.sending(), batcher.pausing())
 
@@ -201,9 +201,9 @@ class Attempt(Hook):
             return
         run, fields = self._run, self.details.log_fields
         if run is not None and run.give_back():
-            log.warning("%s still ran at the end of the grace time and was released", self, extra=fields)
+            log.warning("%s still ran after the grace time and was released", self, extra=fields)
         elif not self.has_ended.wait(seconds):
-            text = "%s still ran at the end of the grace time and stays locked until its lock expires"
+            text = "%s still ran after the grace time and stays locked until its lock expires"
             log.error(text, self, extra=fields)
 
     @property
@@ -215,7 +215,7 @@ class Attempt(Hook):
 
     @property
     def error(self) -> BaseException | None:
-        """The error of the start, the function, or the end."""
+        """The error from the start, the function, or the end."""
         return self.details.error
 
     @property

@@ -1,4 +1,4 @@
-"""Runs one function on the due tasks of a step, each once, and reports the outcomes."""
+"""Runs one function on a step's due tasks, each once, and reports the outcomes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ log = logging.getLogger("pynamodb_tracker")
 
 
 def add_to(report: Report, attempt: Attempt) -> None:
-    """Add a task to the list of its outcome."""
+    """Add a task to its outcome's list."""
     report.postponed += attempt.details.postponed
     if attempt.outcome != "refused":
         getattr(report, attempt.outcome).append(attempt.task_id)
@@ -71,7 +71,7 @@ class Batch:
         failed = [(task_id, error) for task_id, error in refused if isinstance(error, PynamoDBException)]
         if failed:
             codes, (task_id, error) = self._work.codes, failed[0]
-            text = "%d tasks of %s are refused at %s, because requests failed; the first one is %r: %s: %s%s"
-            ended = "; no more tasks were tried, because the last requests would fail again" if self._has_ended else ""
+            text = "%d tasks of %s are refused at %s, because requests failed. The first one is %r: %s: %s%s"
+            ended = ". No more tasks were tried, because their requests would fail, too" if self._has_ended else ""
             about = len(failed), codes.use_case_id, codes.step, task_id, type(error).__name__, error, ended
             log.warning(text, *about, extra=self._work.log_fields)

@@ -26,7 +26,7 @@ from pynamodb_tracker.work.threads import in_threads
 A = TypeVar("A")
 T = TypeVar("T", bound=TaskRow)
 
-Outcome = Literal["succeeded", "ignored"]  # the list of the report that gets a task
+Outcome = Literal["succeeded", "ignored"]  # the report's list that gets a task
 
 _READ_TOGETHER = 100  # rows that one request reads ahead
 
@@ -41,10 +41,10 @@ def report_of_each(
 
     Args:
         tasks: Task ids, each with an argument for the change.
-        change: Changes a task and returns its list of the report, or None. Errors of the tracker and of PynamoDB refuse
+        change: Changes a task and returns its list in the report, or None. Errors from the tracker and PynamoDB refuse
             the task, and others propagate.
         threads: How many tasks to change at once.
-        group_of: Returns an argument's group. Tasks of a group are changed in order, one after another.
+        group_of: Returns an argument's group, in which tasks are changed in order, one after another.
     """
     report = Report()
 
@@ -67,7 +67,7 @@ def in_threads_together(
 ) -> None:
     """Call the function on each item, as `in_threads` does. The threads share requests.
 
-    Items whose group is the same text are changed in order, one after another.
+    Items with the same text as their group are changed in order, one after another.
     """
     if threads == 1:
         in_threads(change, items, 1)
@@ -84,8 +84,7 @@ class _Together(Generic[A]):
         self._group_of = group_of
         self._batcher = WriteBatcher()
         self._batcher.add_senders(threads)
-        self._queues: dict[object, tuple[threading.Lock, deque[A]]] = {}
-        """The turn and the remaining items of each group."""
+        self._queues: dict[object, tuple[threading.Lock, deque[A]]] = {}  # each group's turn and items
         self._sending = threads
         self._busy = 0
         self._ended = False
@@ -96,7 +95,7 @@ class _Together(Generic[A]):
         for item in items:
             group = self._group_of(item)
             if not isinstance(group, str):
-                group = object()  # a group of its own, so that it does not wait
+                group = object()  # its own, so that it does not wait
             with self._guard:
                 self._queues.setdefault(group, (threading.Lock(), deque()))[1].append(item)
                 self._busy += 1

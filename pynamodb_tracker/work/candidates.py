@@ -22,16 +22,17 @@ from typing import Final
 
 from pynamodb_tracker.dynamodb.backoff import RANDOM, jittered_pause
 
-_WIDEST = 500  # workers spread over this many of the oldest tasks: one index request reads them
+_WIDEST = 500  # workers spread over so many oldest tasks, which one index request reads
 _THREADS_PER_SHARE = 4  # so many threads spread over `_WIDEST` more
 _MOST_SHARES = 4  # the most times `_WIDEST`, each of which costs a request
-_RUN_LENGTH = 50  # tasks per turn of a shard
+_RUN_LENGTH = 50  # tasks per turn
 _NARROWEST = 1.0  # how many claims may be unanswered at first
 _GROWTH = 1.0  # per successful claim, so that the window doubles while all succeed
 _FIRST_PAUSE = 0.01
 _LONGEST_PAUSE = 0.2  # seconds between two places without a successful claim
 _CAREFUL_GROWTH = 0.125  # near other workers: at most one claim is refused per eight successes
-_Read = Callable[[int, int | None], Iterator[str]]  # a shard's due ids, oldest first; about how many are needed
+# Returns a shard's due ids, oldest first. The second argument is about how many are needed.
+_Read = Callable[[int, int | None], Iterator[str]]
 
 ANSWER: Final = math.inf  # a claim has to be answered before the next id
 
@@ -80,7 +81,7 @@ class ClaimWindow:
 
 
 class Candidates:
-    """The ids of the due tasks of a step, each once."""
+    """The ids of a step's due tasks, each once."""
 
     def __init__(
         self,
@@ -114,7 +115,7 @@ class Candidates:
         self._open: set[int] = set()  # shards that may have untried tasks
         self._is_lane_open = lane is not None
         self._begun: dict[int, Iterator[str]] = {}  # the remaining ids of shards after their turn
-        self._spread = 0  # the next place is drawn from this many of the oldest tasks
+        self._spread = 0  # the next place is drawn from so many oldest tasks
         self._is_stale = False  # the index has to be read again
 
     def count_in(self, task_id: str) -> bool:
@@ -178,7 +179,7 @@ class Candidates:
             empty = empty + 1 if is_done and len(self.tried) == before else 0
 
     def _turn(self, shard: int) -> Generator[Next, None, bool]:
-        """Yield tasks of a shard until its turn ends. Return whether all were tried."""
+        """Yield a shard's tasks until its turn ends. Return whether all were tried."""
         window = self.window
         spread, self._spread = self._spread, self._spread // 2
         if window.collided:

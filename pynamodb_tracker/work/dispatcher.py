@@ -1,4 +1,4 @@
-"""Gives out the next task of all steps. Nothing else here waits.
+"""Gives out the next task, from any step. Nothing else here waits.
 
 Steps take turns, and one that has to wait is skipped. A look for a task has three moves: `_choose` takes a step,
 `StepSource.next` asks it, and `_return_source` returns it. The first and the last are atomic. tests/work/search.py goes
@@ -6,7 +6,7 @@ through all orders of these moves.
 
 An abandoned task may have killed its worker. So that it takes no others with it:
 
-- One task of a dead worker runs at a time.
+- A dead worker's tasks run one at a time.
 - A task on its last attempt runs alone: it waits until all others have ended, and none starts beside it.
 
 The lock is never held during a request or a call of user code. Each change wakes one waiting thread, which wakes
@@ -32,7 +32,7 @@ from pynamodb_tracker.writes.participants import MadeDue
 log = logging.getLogger("pynamodb_tracker")
 
 _LOOK_AGAIN = timedelta(seconds=5)  # whether another worker took the task that waits to run alone
-_GLANCE = 1.0  # seconds between two checks for a stop or the end of the time
+_GLANCE = 1.0  # seconds between two checks for a stop
 
 
 class Dispatcher:

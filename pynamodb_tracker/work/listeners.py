@@ -18,7 +18,7 @@ def add_listener(listener: Any) -> None:
 
 
 def tell_created(model: Any, task_id: str, status: int, due_time: datetime, creation: str) -> None:
-    """Tell all listeners of a new task."""
+    """Tell all listeners about a new task."""
     for each in _listeners:
         if (listener := each()) is not None:
             listener.note_created(MadeDue(model, task_id, status, creation, due_time))

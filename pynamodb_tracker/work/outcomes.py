@@ -11,7 +11,7 @@ Outcome = Literal["succeeded", "failed", "ignored", "refused", "released"]
 
 @dataclass(slots=True)
 class Report:
-    """The outcome of a batch. Each task is in one of the lists."""
+    """A batch's outcomes. Each task is in one list."""
 
     succeeded: list[str] = field(default_factory=list)
     """They succeeded, or were created, deleted or reopened."""
@@ -26,7 +26,7 @@ class Report:
     paused: bool = False
     """Whether the step was paused, so that no more tasks started."""
     postponed: int = 0
-    """How many of the failed tasks were postponed, so that their attempts do not count."""
+    """How many failed tasks were postponed, so that their attempts do not count."""
     due_now: int = 0
     """How many reopened tasks are due now instead of at their `due_times`, because they repeat or were pending."""
 
@@ -41,7 +41,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How many tasks of a step had each outcome."""
+    """How many tasks had each outcome at a step."""
 
     succeeded: int = 0
     """Their step is done."""
@@ -54,7 +54,7 @@ class Tally:
     released: int = 0
     """Their attempts do not count, because the worker stopped or responses came too late."""
     postponed: int = 0
-    """How many of the failed attempts were postponed, so that they do not count."""
+    """How many failed attempts were postponed, so that they do not count."""
     paused: bool = False
     """Whether the step is paused."""
 

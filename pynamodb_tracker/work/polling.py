@@ -114,7 +114,7 @@ class Cooldown:
         self._eager = eager  # failed tasks may be retried once they are due
         self.lag = lag
         self._until: dict[str, datetime] = {}
-        self._failures: dict[str, int] = {}  # in a row, because of the task
+        self._failures: dict[str, int] = {}  # in a row, due to the task
         self._logged: dict[str, datetime] = {}
         self._guard = threading.Lock()
 
@@ -172,7 +172,7 @@ class Cooldown:
         return until is None or until <= now or now + _LONGEST_COOLDOWN < until < _LATEST
 
     def forget(self, now: datetime) -> None:
-        """Forget tasks that may be tried, except those that could not start within the last hour."""
+        """Forget tasks that may be tried, except if they could not start within the last hour."""
         with self._guard:
             until, begin = self._until, now - _LONGEST_COOLDOWN
             self._failures = {each: times for each, times in self._failures.items() if until.get(each, begin) > begin}

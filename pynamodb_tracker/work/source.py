@@ -1,4 +1,4 @@
-"""Sources of tasks to try: due tasks once over, or given ids. `polling` has the one that never ends.
+"""Sources of tasks to try: due tasks once over, or given ids. `polling` has one that never ends.
 
 A source never waits for a claim, a slot or the time: it returns a task, or says when to ask again. Only the dispatcher
 waits, and it lets one thread at a time ask a source.
@@ -46,7 +46,7 @@ class StepWork:
     def __init__(
         self, of: Any, start: Callable[[str], Any], function: Callable[[Any], Any], *, is_named: bool = False
     ) -> None:
-        """`of` is the definition of the step, whose room is above. `start` returns the run of a task.
+        """`of` is the step's definition, from a room above. `start` returns a task's run.
 
         Tasks that a person named ignore the step's pause and limit.
         """
@@ -76,23 +76,23 @@ Found = tuple[str, bool] | float | None  # an id and whether it is a follow-up, 
 class StepSource:
     """Chooses the next task of one step: checks the pause, finds an id, takes a slot."""
 
-    is_of_due = True  # none of its tasks starts before it is due
+    is_of_due = True  # no task starts before it is due
     is_done = False  # no task is left, unless a run makes one due
-    lag = timedelta(0)  # of the index behind the table
+    lag = timedelta(0)  # from the table to the index
 
     def __init__(self, work: StepWork, candidates: Candidates) -> None:
         self.work = work
         self.candidates = candidates
         self.window = candidates.window
         self.tally = Tally()
-        self.pause: Pause | None = None  # of the step, as of the last look
+        self.pause: Pause | None = None  # at the last look
         self.is_taken = False  # by a thread
         self.look_at = EARLIEST  # when to look again if nothing happens before
         self.waits_for_answer = self.waits_for_slot = False
         self._ahead: tuple[str, bool] | None = None  # the next id, and whether it is a follow-up
         self._ahead_since = EARLIEST
         self.held: dict[LeftBehind, None] = {}  # they wait until others have ended
-        self.dead: Collection[str] = ()  # the workers whose abandoned tasks may not start now
+        self.dead: Collection[str] = ()  # workers with abandoned tasks that may not start now
         self._is_warned = self._has_waited = False
         self._guard = threading.Lock()
 
@@ -139,7 +139,7 @@ class StepSource:
         self.waits_for_answer = self.waits_for_slot = False
         before, self.pause = self.pause, self.work.pause()
         if self.pause is not before and str(self.pause) != str(before):
-            text = f"no more of its tasks start: {self.pause}" if self.pause else "its pause has ended"
+            text = f"no more tasks start: {self.pause}" if self.pause else "its pause has ended"
             log.info("%s: %s", self.work.name, text, extra=self.work.log_fields)
         if self._ahead is not None and (
             self.pause is not None
@@ -204,7 +204,7 @@ class StepSource:
 
     def _note_waiting(self, slots: Any) -> None:
         if not self._has_waited:
-            text = "%s waits for a slot: %s; they are held by %s"
+            text = "%s waits for a slot: %s, held by %s"
             log.info(text, self.work.name, slots, slots.holders, extra=self.work.log_fields)
         self._has_waited = True
 
@@ -213,7 +213,7 @@ class StepSource:
         if not is_temporary(error):
             raise error
         if not self._is_warned:
-            text = "%s cannot take a slot of its limit, and keeps trying: %s"
+            text = "%s cannot take a slot for its limit, and keeps trying: %s"
             log.warning(text, self.work.name, error, extra=self.work.log_fields)
         self._is_warned = True
         clock.sleep_unless(stopped, _GLANCE)
@@ -226,7 +226,7 @@ class StepSource:
 
 
 class OnceThrough(StepSource):
-    """The tasks that were due when this began, and then those that its runs made due, each once.
+    """Tasks that were due when this began, and then tasks that its runs made due, each once.
 
     Each run reports which tasks it made due, because the index shows them late. Tasks that were created after this
     began wait for the next call, so that this one ends even if its tasks always create others or repeat.

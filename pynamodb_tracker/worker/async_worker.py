@@ -1,4 +1,4 @@
-"""A worker that runs async functions on the program's event loop until it is stopped."""
+"""Runs async functions on the program's event loop until it is stopped."""
 
 import asyncio
 import signal
@@ -87,13 +87,9 @@ class AsyncWorker:
         and no result is recorded. If you cancel this call, it raises CancelledError once all of that is done. A second
         cancellation ends the grace time.
 
-        SIGTERM stops the worker and SIGUSR1 prints its status to stderr, if this runs in the main thread and nobody
-        else handles the signal. asyncio handles Ctrl-C by cancelling the main task. With `until_idle`, return when
-        there is nothing to do now.
-
-        Exceptions of a function are recorded with their task. KeyboardInterrupt and SystemExit also stop the worker and
-        are raised, as is a permanent error of the first request. Later failures are logged and retried. Raise a
-        RuntimeError if the worker was run before.
+        SIGTERM stops the worker and SIGUSR1 prints its status to stderr, if this is the main thread and nobody else
+        handles the signal. asyncio handles Ctrl-C by cancelling the main task. With `until_idle`, return when there is
+        nothing to do now. Errors are handled as in `Worker.run`.
         """
         settings = replace(self._settings, until_idle=until_idle)
         if not self._entered.acquire(blocking=False):
@@ -110,10 +106,7 @@ class AsyncWorker:
         return dict(zip(self._functions, tallies(dispatcher), strict=True))
 
     def stop(self) -> None:
-        """Stop gracefully, as SIGTERM does, and return at once. Any thread and the worker's functions may call this.
-
-        A worker that you stop before it runs starts nothing.
-        """
+        """Stop as SIGTERM does, and return at once. Any thread and function may call this, even before `run`."""
         self._is_stopped = True
         if self._executor is not None:
             self._executor.call(self._executor.stop)
@@ -127,15 +120,14 @@ def _build_work(settings: WorkerSettings, step: BoundStep[Any], function: AsyncF
     return StepWork(step._definition, partial(step.astart, heartbeat=settings.heartbeat), partial(call, function))
 
 
-_receivers: list[AsyncWorker] = []
-"""The workers in the main thread. Several may share its loop, and a signal is for all of them."""
+_receivers: list[AsyncWorker] = []  # workers in the main thread, which share its signals
 
 _handling = ExitStack()
 
 
 @contextmanager
 def _receive_signals(worker: AsyncWorker) -> Iterator[None]:
-    """Pass signals to the worker if this is the main thread. They are handled from the first start to the last end."""
+    """Pass signals to the worker if this is the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,4 @@
-"""Starts the processes of a worker, replaces them when they die, and stops them."""
+"""Starts a worker's processes, replaces them when they die, and stops them."""
 
 import contextlib
 import logging
@@ -32,11 +32,11 @@ from pynamodb_tracker.worker.team import SILENCE, ThreadTeam, WorkerSettings, gi
 
 log = logging.getLogger("pynamodb_tracker")
 
-_TIME_TO_END = timedelta(seconds=15)  # how long after its grace time a process may take to release its tasks and end
-_TIME_TO_DIE = 5.0  # seconds to wait for the end of a killed process
+_TIME_TO_END = timedelta(seconds=15)  # for a process to release its tasks after its grace time
+_TIME_TO_DIE = 5.0  # seconds to wait for a killed process
 _GLANCE = 0.5  # seconds between two checks that the other process still exists
 _LONGEST_PAUSE = timedelta(minutes=1)  # before a process is replaced, unless it lived longer than this
-_KILLED_AT_ONCE = 3  # if so many processes are killed before they begin to work, they are not replaced any more
+_KILLED_AT_ONCE = 3  # give up if so many processes are killed before they begin to work
 
 READY = "ready"  # a process sends this when it begins to work, and then as a sign of life
 
@@ -45,10 +45,10 @@ _spawn = get_context("spawn")  # in a fork, locks that other threads hold would 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The last message of a process."""
+    """A process's last message."""
 
     tallies: list[Tally]
-    error: BaseException | None  # KeyboardInterrupt or SystemExit of a function
+    error: BaseException | None  # KeyboardInterrupt or SystemExit from a function
 
 
 class _ParentPipe:
@@ -90,7 +90,6 @@ def run_process(settings: WorkerSettings, pipe: Connection, parent: int) -> None
 
 
 def _listen(pipe: Connection, messages: Messages, parent: int) -> None:
-    """Pass on the parent's messages, and stop gracefully once it is gone."""
     try:
         while os.getppid() == parent:
             if pipe.poll(_GLANCE):
@@ -110,7 +109,7 @@ def _picklable(error: BaseException) -> BaseException:
 
 
 class _Supervisor:
-    """Runs a process from a thread, passes messages on, and replaces the process when it dies."""
+    """Runs a process from a thread, and replaces it when it dies."""
 
     def __init__(self, settings: WorkerSettings, number: int, messages: Messages) -> None:
         self.tallies = [Tally() for _ in settings.functions]
@@ -136,7 +135,7 @@ class _Supervisor:
         return self._stopped.is_set() or time.monotonic() - self._last_sign <= SILENCE.total_seconds()
 
     def send(self, message: Message) -> None:
-        """Pass a message on. After STOP, start no new process."""
+        """After STOP, start no new process."""
         if message is Message.STOP:
             self._stopped.set()
         with self._guard, contextlib.suppress(OSError):
@@ -169,7 +168,6 @@ class _Supervisor:
             self._messages.put(Message.ENDED)
 
     def _run_one(self) -> None:
-        """Start a process, and read its messages until it is gone."""
         self._last_message = None
         process, pipe = self._start_one()
         try:
@@ -188,7 +186,7 @@ class _Supervisor:
         process.close()
 
     def _start_one(self) -> tuple[SpawnProcess, Connection]:
-        """Return a new process and the pipe to it. It blocks signals until it handles them."""
+        """Return a new process, which blocks signals until it handles them, and the pipe to it."""
         ours, theirs = _spawn.Pipe()
         process = _spawn.Process(
             target=run_process, args=(self._settings, theirs, os.getpid()), name=self._name, daemon=False
@@ -218,7 +216,7 @@ class _Supervisor:
     def _check_end(self, process: SpawnProcess) -> None:
         """Log that a process ended by itself. Raise a RuntimeError if none has begun to work.
 
-        A killed process says nothing about the next one, unless that is killed, too.
+        If it was killed, that says nothing about the next one, unless that is killed, too.
         """
         last = self._last_message
         if self._stopped.is_set() or (last is not None and (last.error is not None or self._settings.until_idle)):
@@ -232,7 +230,7 @@ class _Supervisor:
 
 
 class ProcessTeam:
-    """The processes of a worker."""
+    """A worker's processes."""
 
     def __init__(self, settings: WorkerSettings, processes: int, messages: Messages) -> None:
         """`messages` gets ENDED per process that ended for good, and STOP if a function stops the worker."""
@@ -252,7 +250,7 @@ class ProcessTeam:
 
     @property
     def is_alive(self) -> bool:
-        """Whether all processes have recently given a sign of life."""
+        """Whether all have recently given a sign of life."""
         return all(each.is_alive for each in self._supervisors)
 
     @property
@@ -262,7 +260,7 @@ class ProcessTeam:
 
     @property
     def errors(self) -> list[BaseException]:
-        """The errors of functions that stopped the worker, and those that kept a process from working."""
+        """Errors that stopped the worker, or kept a process from working."""
         return [error for each in self._supervisors for error in each.errors]
 
     def stop(self) -> None:
@@ -281,7 +279,7 @@ class ProcessTeam:
     cut_short = abandon
 
     def print_status(self) -> None:
-        """Print the process ids, and let each process print its status."""
+        """Print the process ids and each process's status."""
         pids = ", ".join(str(each.pid) for each in self._supervisors if each.pid is not None)
         print_to_stderr(f"worker {this_worker()} with the processes {pids}\n")
         for each in self._supervisors:

@@ -18,9 +18,9 @@ from pynamodb_tracker.work.executor import GLANCE
 
 M = TypeVar("M")
 
-Handler = Callable[[int, FrameType | None], object] | signal.Handlers  # of the signal number and the frame
+Handler = Callable[[int, FrameType | None], object] | signal.Handlers  # gets the signal number and the frame
 
-# The text of a KeyboardInterrupt that no function raised. A subclass would change the exit code.
+# Marks a KeyboardInterrupt that no function raised. A subclass would change the exit code.
 AT_ONCE = "second interrupt: the worker leaves at once, and running tasks stay locked until their locks expire"
 
 
@@ -28,8 +28,8 @@ AT_ONCE = "second interrupt: the worker leaves at once, and running tasks stay l
 def handle_signals(handlers: Mapping[str, Handler]) -> Iterator[None]:
     """Handle signals, given by name, within the block, and then restore the old handlers.
 
-    Do nothing outside the main thread, where Python does not allow it. Skip signals that this system lacks, and ignored
-    ones, as Ctrl-C is in the background of a shell. A handler that the block sets itself stays.
+    Do nothing outside the main thread, where Python does not allow it. Skip signals that this system lacks or ignores,
+    as Ctrl-C in a shell's background. A handler that the block sets itself stays.
     """
     before: _Before = {}
     if threading.current_thread() is threading.main_thread():
@@ -46,7 +46,7 @@ def handle_signals(handlers: Mapping[str, Handler]) -> Iterator[None]:
         _restore(before)
 
 
-_Before = dict[int, tuple[Any, Handler]]  # the old and the new handler of each signal
+_Before = dict[int, tuple[Any, Handler]]  # each signal's old and new handler
 
 _handled: list[_Before] = []  # the changes by blocks of `handle_signals`, in order
 
@@ -61,7 +61,7 @@ _masks = threading.local()
 
 
 def _block_before_fork() -> None:
-    """Block the handled signals in this thread: a child must not get one before it has its old handlers."""
+    """Block the handled signals in this thread: a child must not get one before its old handlers."""
     _masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, {number for before in _handled for number in before})
 
 
@@ -109,8 +109,8 @@ def unblock_signals() -> None:
 class MessageQueue(Generic[M]):
     """Messages to a thread from other threads and from signal handlers, in order.
 
-    A handler may interrupt the main thread anywhere, so it must not take its locks, as `Event.set` would.
-    `SimpleQueue.put` is safe: https://docs.python.org/3/library/queue.html#queue.SimpleQueue.put
+    A handler may interrupt the main thread anywhere, so it must not take locks, as `Event.set` would. `SimpleQueue.put`
+    is safe: https://docs.python.org/3/library/queue.html#queue.SimpleQueue.put
     """
 
     def __init__(self) -> None:
@@ -144,7 +144,7 @@ Messages = MessageQueue[Message]
 
 
 def message_handlers(messages: Messages, **signals: Message) -> dict[str, Handler]:
-    """Return a handler of each signal that sends a message."""
+    """Return handlers that send messages."""
     return {name: lambda *_, message=message: messages.put(message) for name, message in signals.items()}
 
 

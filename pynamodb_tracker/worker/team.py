@@ -1,4 +1,4 @@
-"""The settings, checks and threads of a worker, and the parts that both kinds of workers share."""
+"""The settings, checks and threads of workers."""
 
 import asyncio
 import logging
@@ -33,13 +33,13 @@ F = TypeVar("F")
 log = logging.getLogger("pynamodb_tracker")
 
 POLL_INTERVAL = timedelta(seconds=2)  # the default of `max_poll_interval`
-SILENCE = timedelta(minutes=2)  # a request of a living worker takes no longer, with all its retries
+SILENCE = timedelta(minutes=2)  # a living worker's longest request, with all its retries
 _SIGN_INTERVAL = 5.0  # seconds
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """The settings of a worker and its processes."""
+    """Settings that a worker shares with its processes."""
 
     functions: Sequence[tuple[BoundStep[Any], Callable[[Any], object]]]
     concurrency: int
@@ -71,12 +71,12 @@ def functions_by_step(given: object, choose: Callable[[BoundStep[Any], Any], F])
         )
     for step in given:
         if not isinstance(step, BoundStep):
-            raise TypeError(f"{arguments.shown(step)} is not a step of a use case: write Order.ship")
+            raise TypeError(f"{arguments.shown(step)} is not a step: write Order.ship")
     return {step: choose(step, function) for step, function in given.items()}
 
 
 def log_start(steps: Iterable[BoundStep[Any]], given: Iterable[object]) -> None:
-    """Log which steps a worker runs, and which steps of the `given` use cases have no function."""
+    """Log which steps a worker runs, and which steps in the `given` use cases lack a function."""
     log.info("a worker runs %s", _names(steps))
     models = [each for each in given if isinstance(each, type) and issubclass(each, TaskRow)]
     unbound = [step for model in models for step in model._bound_steps.values() if step.function is None]
@@ -107,7 +107,7 @@ def check_tables(steps: Iterable[BoundStep[Any]]) -> None:
 
 @contextmanager
 def give_signs_of_life(is_alive: Callable[[], bool], give: Callable[[], object]) -> Iterator[None]:
-    """Give a sign of life when the block starts, and then every five seconds while the worker is alive."""
+    """Give a sign of life at the start, and then every five seconds while the worker is alive."""
     has_ended = threading.Event()
 
     def keep_giving() -> None:
@@ -142,7 +142,7 @@ def tallies(dispatcher: Dispatcher) -> list[Tally]:
 
 
 class ThreadTeam(ThreadExecutor):
-    """The threads of a worker in one process."""
+    """A worker's threads in one process."""
 
     name = "pynamodb_tracker worker"
     daemon = True
@@ -185,7 +185,7 @@ class ThreadTeam(ThreadExecutor):
 
 
 def log_ended(attempt: Attempt) -> None:
-    """Log the outcome of an attempt, unless it succeeded."""
+    """Log an attempt's outcome, unless it succeeded."""
     details, error = attempt.details, attempt.error
     if details.skipped_occurrence:
         text = "%s gave up its occurrence and waits for the next one: %s"

@@ -1,4 +1,4 @@
-"""A worker that runs functions on the due tasks of steps, on threads or processes, until it is stopped."""
+"""Runs functions on the due tasks of steps, on threads or processes, until it is stopped."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ class Worker:
     waits for each of them.
 
     Args:
-        functions: Use cases or steps, as `[Order, Refund]`: the worker runs every step to which `does` has bound a
-            function. Or a mapping of steps to functions of the context, as `{Order.ship: print_label}`.
+        functions: Use cases or steps with bound functions, as `[Order, Refund]`, or a mapping of steps to functions
+            that take the context, as `{Order.ship: print_label}`.
         threads: How many tasks each process runs at the same time.
         processes: How many processes run tasks. If more than one, they are spawned, and import the functions and use
             cases.
         heartbeat: As in `start`.
-        rate: How many tasks start per second at most. Processes share it equally, so a second may have one more start
-            per process.
+        rate: How many tasks start per second at most. Processes share it equally, so each may start one too many in a
+            second.
         grace: How long running tasks may take to end when the worker stops.
-        max_poll_interval: The longest wait between two polls of a shard, and so until the worker finds another
-            process's new task. A poll costs half a read unit per step and shard, and one more every 30 seconds.
+        max_poll_interval: The longest wait between two polls, and so until the worker finds another process's new task.
+            A poll costs half a read unit per step and shard, and one unit every 30 seconds.
 
     Examples:
         >>> tallies = Worker([Order], threads=8).run(until_idle=True)
@@ -99,8 +99,8 @@ class Worker:
         now. The `health_file` is touched at the start, and then every five seconds while all threads are busy, or the
         worker looks for tasks at least once in `max_poll_interval` and two minutes.
 
-        Exceptions of a function are recorded with their task. KeyboardInterrupt and SystemExit also stop the worker and
-        are raised, as is a permanent error of the first request. Later failures are logged and retried. Raise an
+        A function's exceptions are recorded with their task. KeyboardInterrupt and SystemExit also stop the worker and
+        are raised, as is a permanent error from the first request. Later failures are logged and retried. Raise an
         OSError if the `health_file` cannot be written, and a RuntimeError if the worker was run before.
         """
         settings = replace(self._settings, until_idle=until_idle)
@@ -127,9 +127,7 @@ class Worker:
         return dict(zip(self._functions, team.tallies, strict=True))
 
     def stop(self) -> None:
-        """Stop gracefully, as SIGTERM does, and return at once. Any thread and the worker's functions may call this.
-
-        A worker that you stop before it runs starts nothing.
+        """Stop as SIGTERM does, and return at once. Any thread and function may call this, even before `run`.
 
         Examples:
             >>> worker = Worker([Order])
@@ -138,7 +136,7 @@ class Worker:
         self._is_stopped = True
         self._messages.put(Message.STOP)
         if not self._entered.locked() and parent_pipe.leads_to_worker_of(self._functions):
-            parent_pipe.send(Message.STOP)  # this is a copy of the worker that runs in another process
+            parent_pipe.send(Message.STOP)  # the worker runs in another process
 
 
 def _touch(path: str | PathLike[str]) -> None:
@@ -147,7 +145,6 @@ def _touch(path: str | PathLike[str]) -> None:
 
 
 def _check_processes(processes: object, functions: Mapping[BoundStep[Any], StepFunction[Any]]) -> int:
-    """Return the number of processes. Raise a ValueError if they could not import the functions."""
     if type(processes) is not int or processes < 1:
         raise ValueError(f"processes must be a whole number from 1, not {arguments.shown(processes)}")
     if processes > 1:
@@ -155,7 +152,7 @@ def _check_processes(processes: object, functions: Mapping[BoundStep[Any], StepF
             pickle.dumps(tuple(functions.items()))
         except Exception as error:
             raise ValueError(
-                f"processes={processes} needs functions and use cases at the top level of a module, where another "
-                f"process can import them: {error}"
+                f"processes={processes} needs functions and use cases at a module's top level, where another process "
+                f"can import them: {error}"
             ) from error
     return processes

@@ -26,9 +26,9 @@ async def told(_result: object) -> str:
     [
         ({"step": Step(10)}, "a step of a use case, such as Order.ship"),
         ({"step": "ship"}, "a step of a use case, such as Order.ship"),
-        ({"task_id": None}, "task_id is keys with dots"),
-        ({"task_id": ""}, "task_id is keys with dots"),
-        ({"task_id": "detail..order_id"}, "task_id is keys with dots"),
+        ({"task_id": None}, "task_id is a path"),
+        ({"task_id": ""}, "task_id is a path"),
+        ({"task_id": "detail..order_id"}, "task_id is a path"),
         ({"payload": "detail"}, "payload is a function"),
         ({"respond": {}}, "respond is a function"),
         ({"respond": told}, "respond is not awaited"),
@@ -94,7 +94,7 @@ def test_a_reply_is_ack_or_raise() -> None:
         ({"step": [Order]}, TypeError, "leave function out"),
         ({"step": [Order], "function": None}, TypeError, "no step of Order has a function"),
         ({"step": [Order], "function": None, "queue_url": URL}, TypeError, "a step of a use case"),
-        ({"queue_url": URL}, TypeError, "either a function of the context or queue_url"),
+        ({"queue_url": URL}, TypeError, "either a function or queue_url"),
         ({"function": "ship"}, TypeError, "takes a function of the context"),
         ({"function": lambda _ctx, _event: None}, TypeError, r"a function of \(ctx\)"),
         ({"function": None, "queue_url": URL, "threads": 8}, TypeError, "queue_url excludes threads"),
@@ -110,8 +110,8 @@ def test_a_reply_is_ack_or_raise() -> None:
         ({"time_per_task": 10}, TypeError, "time_per_task must be a timedelta"),
         ({"time_per_task": timedelta(0)}, ValueError, "time_per_task must be above zero"),
         ({"metrics": ""}, ValueError, "the namespace of metrics"),
-        ({"function": None, "queue_url": "orders"}, ValueError, "queue_url is the URL of a queue"),
-        ({"function": None, "queue_url": ""}, ValueError, "queue_url is the URL of a queue"),
+        ({"function": None, "queue_url": "orders"}, ValueError, "queue_url is a queue's URL"),
+        ({"function": None, "queue_url": ""}, ValueError, "queue_url is a queue's URL"),
     ],
 )
 def test_a_schedule_of_the_wrong_kind_is_refused(

@@ -436,7 +436,7 @@ def test_a_lost_lock_has_a_status_code(stopped_clock: StoppedClock, context: Con
 def test_a_handler_of_http_requests_refuses_other_events(context: Context) -> None:
     http = handles(Order.ship, task_id="body.order_id", trigger="http")(print_label)
 
-    with pytest.raises(UnreadableEventError, match="not an event of the trigger 'http'"):
+    with pytest.raises(UnreadableEventError, match="not from the trigger 'http'"):
         http(bare("o-1"), context)
 
 

@@ -153,7 +153,7 @@ def test_records_that_are_not_started_are_logged(clock: StoppedClock, caplog: py
     handler(sqs("{", bare("o-1"), bare("o-2")), Context(clock, 0.5))
 
     assert [each for each in told(caplog) if each[0] != "ERROR"] == [
-        ("INFO", "record m-2 was not started: an earlier one of its group comes first"),
+        ("INFO", "record m-2 was not started: an earlier one in its group comes first"),
         ("WARNING", "no time left for 2 records from m-2 on: they will be redelivered"),
     ]
 

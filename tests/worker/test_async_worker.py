@@ -293,7 +293,7 @@ def test_a_function_that_ignores_its_cancellation_is_left_behind_and_its_task_re
     Order.create("o-1")
     asyncio.run(program())
     assert Order.get_task("o-1").fence == 1
-    assert "still ran at the end of the grace time and was released" in caplog.text
+    assert "still ran after the grace time and was released" in caplog.text
 
 
 @pytest.fixture

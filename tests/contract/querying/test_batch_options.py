@@ -231,7 +231,7 @@ def test_requests_that_fail_are_logged_once_with_the_first_cause(
     # Beside the denied statements of writes that met in one request, which is a matter of luck.
     [said] = [record for record in caplog.records if " are refused at " in record.getMessage()]
     assert said.levelname == "WARNING"
-    assert "3 tasks of order are refused at confirm_payment, because requests failed; the first" in said.getMessage()
+    assert "3 tasks of order are refused at confirm_payment, because requests failed. The first" in said.getMessage()
     assert "AccessDeniedException" in said.getMessage()
     assert vars(said)["step"] == "confirm_payment"
     assert len(STEP.run_all(nothing, limit=2).refused) == 2
