@@ -6,7 +6,7 @@ through all orders of these moves.
 
 An abandoned task may have killed its worker. So that it takes no others with it:
 
-- A dead worker's tasks run one at a time.
+- A dead worker's tasks run one at a time. After every eight that have ended, one more runs at the same time.
 - A task on its last attempt runs alone: it waits until all others have ended, and none starts beside it.
 
 The lock is never held during a request or a call of user code. Each change wakes one waiting thread, which wakes
@@ -33,6 +33,8 @@ log = logging.getLogger("pynamodb_tracker")
 
 _LOOK_AGAIN = timedelta(seconds=5)  # whether another worker took the task that waits to run alone
 _GLANCE = 1.0  # seconds between two checks for a stop
+_ENDED_PER_START = 8  # after so many ends, a dead worker's next task may run beside its others
+_MOST_DEAD = 1000  # dead workers to remember
 
 
 class Dispatcher:
@@ -69,7 +71,8 @@ class Dispatcher:
         self._last_look = clock.now()
         self._may_start = False
         self._turn: datetime | None = None  # when the next task may start, if a rate is set
-        self._dead: set[str] = set()  # workers with a running abandoned task
+        self._dead: set[str] = set()  # workers with abandoned tasks that may not start now
+        self._takeovers: dict[str, tuple[int, int]] = {}  # how many of them run, and have ended, by worker
         self._alone: Given | None = None  # the task that runs alone
         self._next_alone: StepSource | None = None  # its next task waits to run alone
         self._look_again = self._last_look
@@ -222,8 +225,18 @@ class Dispatcher:
         if self._next_alone is source:
             self._next_alone = None
         if given.left is not None:
-            self._dead.add(given.left.worker)
+            self._note_takeover(given.left.worker, running=1)
             self._alone = given if given.left.is_last else None
+
+    def _note_takeover(self, worker: str, *, running: int, ended: int = 0) -> None:
+        if len(self._takeovers) >= _MOST_DEAD and worker not in self._takeovers:
+            self._takeovers = {each: counts for each, counts in self._takeovers.items() if counts[0]}
+        before = self._takeovers.get(worker, (0, 0))
+        self._takeovers[worker] = running, ended = before[0] + running, before[1] + ended
+        if running > ended // _ENDED_PER_START:
+            self._dead.add(worker)
+        else:
+            self._dead.discard(worker)
 
     def runs_alone(self, given: Given) -> bool:
         """Return whether a running task is the only one, so that nothing starts beside it from now on."""
@@ -244,7 +257,7 @@ class Dispatcher:
         """Note an attempt's end, and the tasks that it made due."""
         with self._guard:
             if given.left is not None:
-                self._dead.discard(given.left.worker)
+                self._note_takeover(given.left.worker, running=-1, ended=not was_refused)
             if given is self._alone:
                 self._alone = None
             if again_alone:

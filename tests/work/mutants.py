@@ -271,7 +271,7 @@ MUTANTS = [
         "the end of a takeover is not noted",
         Dispatcher,
         "note_end",
-        "self._dead.discard(given.left.worker)",
+        "self._note_takeover(given.left.worker, running=-1, ended=not was_refused)",
         "pass",
         "",
         ("takeovers",),
