@@ -152,7 +152,7 @@ class InvocationAttempt(Attempt):
         batcher: WriteBatcher | None = None,
         next_queue: Queue | None = None,
     ) -> None:
-        """`attributes` returns a missing task's attributes. Without it, that is an error."""
+        """`attributes` returns the attributes of a missing task, which is otherwise an error."""
         super().__init__(step._definition.codes, task_id)
         self.step = step
         self.batcher = batcher

@@ -24,8 +24,8 @@ async def told(_result: object) -> str:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"step": Step(10)}, "a step of a use case, such as Order.ship"),
-        ({"step": "ship"}, "a step of a use case, such as Order.ship"),
+        ({"step": Step(10)}, "a step, such as Order.ship"),
+        ({"step": "ship"}, "a step, such as Order.ship"),
         ({"task_id": None}, "task_id is a path"),
         ({"task_id": ""}, "task_id is a path"),
         ({"task_id": "detail..order_id"}, "task_id is a path"),
@@ -89,11 +89,11 @@ def test_a_reply_is_ack_or_raise() -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"step": "ship"}, TypeError, "a step of a use case"),
+        ({"step": "ship"}, TypeError, "a step, such as"),
         ({"function": None}, TypeError, "no function is bound to Order.ship"),
         ({"step": [Order]}, TypeError, "leave function out"),
         ({"step": [Order], "function": None}, TypeError, "no step of Order has a function"),
-        ({"step": [Order], "function": None, "queue_url": URL}, TypeError, "a step of a use case"),
+        ({"step": [Order], "function": None, "queue_url": URL}, TypeError, "a step, such as"),
         ({"queue_url": URL}, TypeError, "either a function or queue_url"),
         ({"function": "ship"}, TypeError, "takes a function of the context"),
         ({"function": lambda _ctx, _event: None}, TypeError, r"a function of \(ctx\)"),

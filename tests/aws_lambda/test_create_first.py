@@ -142,7 +142,7 @@ def test_a_task_that_could_not_be_created_first_is_created_by_its_claim(
 
 
 def test_there_has_to_be_something_to_create() -> None:
-    with pytest.raises(TypeError, match="create_first is about tasks that create_if_missing creates"):
+    with pytest.raises(TypeError, match="create_first needs create_if_missing"):
         handles(Order.confirm, task_id="order_id", create_first=True)(ship)
     with pytest.raises(TypeError, match="create_first"):
         handles(Order.confirm, task_id="order_id", create_if_missing=True, create_first=1)(ship)  # type: ignore[arg-type]  # the point

@@ -237,7 +237,7 @@ def test_what_cannot_be_compared_is_an_error_of_the_function(context: Context) -
 
 @pytest.mark.parametrize("must_match", [5, "", "a..b", (), ("a", 5), b"a", {"a": "b"}], ids=str)
 def test_must_match_takes_paths_or_a_function(must_match: Any) -> None:
-    with pytest.raises(TypeError, match="must_match is a path"):
+    with pytest.raises(TypeError, match="must_match is one or more paths"):
         handles(Order.ship, task_id="order_id", must_match=must_match)(work)
 
 
