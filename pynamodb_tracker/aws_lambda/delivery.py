@@ -134,7 +134,7 @@ class RecordRunner(Generic[T]):
     def run(
         self, record: Record, trigger: Trigger, invocation: RunningInvocation, batcher: WriteBatcher | None
     ) -> InvocationAttempt:
-        """Run the step for a record's task. Raise UnreadableEventError if the record cannot be read."""
+        """Run the step for a record's task."""
         attempt, payload = self._attempt(record, trigger, invocation, batcher)
         try:
             if (pause := self.step._definition.pause(lives_long=False)) is None:
@@ -203,7 +203,7 @@ class RecordRunner(Generic[T]):
 
 
 def _read_must_match(where: MustMatch, payload: object) -> object:
-    """Return the payload's values to compare. Raise UnreadableEventError if it has none."""
+    """Return the payload's values to compare."""
     if callable(where):
         found = triggers.call_on(payload, "must_match", where)
         if found is None:

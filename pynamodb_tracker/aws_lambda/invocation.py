@@ -283,7 +283,7 @@ class InvocationAttempt(Attempt):
 
     @cached_property
     def new_attributes(self) -> Mapping[str, Any]:
-        """A new task's attributes. Raise UnreadableEventError if the event does not have them."""
+        """A new task's attributes."""
         return {} if self._attributes is None else self._attributes()
 
     def _not_storable(self, error: Exception, given: str = "") -> UnreadableEventError:

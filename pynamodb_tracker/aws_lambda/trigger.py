@@ -1,4 +1,7 @@
-"""Event sources: how to recognize their events, find task ids in them, and respond."""
+"""Event sources: how to recognize their events, find task ids in them, and respond.
+
+The functions here raise UnreadableEventError if an event lacks something.
+"""
 
 import base64
 import json
@@ -57,12 +60,12 @@ def check_place(name: str, where: object) -> None:
 
 
 def found_at(name: str, where: str | Callable[[Any], object], payload: object) -> object:
-    """Return the payload's value at a path or from a function. Raise as these do."""
+    """Return the payload's value at a path or from a function."""
     return value_at(where, payload) if isinstance(where, str) else call_on(payload, name, where)
 
 
 def read_task_id(where: TaskId, payload: object) -> str:
-    """Return the task id in a payload. Raise UnreadableEventError if there is none."""
+    """Return the task id in a payload."""
     if isinstance(where, str) and where.startswith("Records.0.") and isinstance(payload, Mapping):
         records = payload.get("Records")  # of S3, in a message
         if isinstance(records, list) and len(records) > 1:
@@ -84,7 +87,7 @@ def read_task_id(where: TaskId, payload: object) -> str:
 
 
 def call_on(value: object, name: str, function: Callable[[Any], Any]) -> Any:
-    """Call the user's function `name`. Raise UnreadableEventError if it raises."""
+    """Call the user's function `name`."""
     try:
         return function(value)
     except UnreadableEventError:
@@ -98,7 +101,7 @@ def call_on(value: object, name: str, function: Callable[[Any], Any]) -> Any:
 
 
 def value_at(path: str, payload: object) -> object:
-    """Return the payload's value at a path. Raise UnreadableEventError if there is none."""
+    """Return the payload's value at a path."""
     found = payload
     for key in path.split("."):
         if isinstance(found, Mapping) and key in found:
@@ -242,7 +245,7 @@ class Trigger:
     keeps_groups: bool = False  # a message waits until the earlier ones in its group are acknowledged
 
     def records(self, event: object) -> list[Record]:
-        """Return an event's records. Raise UnreadableEventError if it is not from this trigger."""
+        """Return an event's records."""
         if not self.sources:
             if (self is _EVENTBRIDGE and not _is_of_eventbridge(event)) or (self is HTTP and not is_request(event)):
                 raise self._refusal(event)
@@ -348,7 +351,6 @@ def _is_of_eventbridge(event: object) -> bool:
 
 
 def _records_in(event: object) -> tuple[set[str], list[Mapping[str, Any]]] | None:
-    """Return an event's sources and records, or None without a list of objects."""
     if not isinstance(event, Mapping):
         return None
     records, partitions = event.get("Records"), event.get("records")

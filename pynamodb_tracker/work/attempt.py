@@ -38,7 +38,7 @@ class StoppedError(KeyboardInterrupt):
 class Attempt(Hook):
     """Starts one task, calls the function, and keeps the outcome.
 
-    It is its own run's hook, to count an end that another thread records, too.
+    It observes its own run as a hook, because another thread may record the end.
     """
 
     given: Given | None = None

@@ -4,10 +4,10 @@ A poll asks a few shards for their first pending index entry, which says when it
 a scan continues through the other shards, as in a batch. Polls and long scans ask for urgent tasks first. The source
 remembers when tasks become due, so waiting for them costs nothing.
 
-It asks less often for failed tasks and expired locks, but also when it knows that one is due: it has seen the task
-fail, or the expiry of the shard's next lock.
+It asks less often for failed tasks and expired locks, unless it has seen the task fail, or knows when the shard's next
+lock expires.
 
-The index shows tasks late that this process creates or makes due, so they are tried by their ids. While requests fail,
+The index is late with tasks that this process creates or makes due, so it tries them by their ids. While requests fail,
 polls become rarer.
 """
 
@@ -86,16 +86,11 @@ class Outage:
         since = self.since = self.since or now
         if now >= self._next_log:
             self._next_log = now + _LOG_INTERVAL
-            log.warning(
-                "requests about %s have failed %s since %s, the worker keeps trying: %s: %s",
-                self._work.name,
-                "once" if self._failures == 1 else f"{self._failures} times",
-                since.isoformat(timespec="seconds"),
-                type(error).__name__,
-                error,
-                exc_info=None if isinstance(error, PynamoDBException) else error,
-                extra=self._work.log_fields,
-            )
+            text = "requests about %s have failed %s since %s, the worker keeps trying: %s: %s"
+            times = "once" if self._failures == 1 else f"{self._failures} times"
+            about = self._work.name, times, since.isoformat(timespec="seconds"), type(error).__name__, error
+            trace = None if isinstance(error, PynamoDBException) else error
+            log.warning(text, *about, exc_info=trace, extra=self._work.log_fields)
         return pause
 
     def note_success(self) -> None:

@@ -46,7 +46,7 @@ class StepWork:
     def __init__(
         self, of: Any, start: Callable[[str], Any], function: Callable[[Any], Any], *, is_named: bool = False
     ) -> None:
-        """`of` is the step's definition, from a room above. `start` returns a task's run.
+        """`of` is the step's definition, from a package above. `start` returns a task's run.
 
         Tasks that a person named ignore the step's pause and limit.
         """

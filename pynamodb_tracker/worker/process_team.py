@@ -135,7 +135,7 @@ class _Supervisor:
         return self._stopped.is_set() or time.monotonic() - self._last_sign <= SILENCE.total_seconds()
 
     def send(self, message: Message) -> None:
-        """After STOP, start no new process."""
+        """Pass a message on, and start no new process after STOP."""
         if message is Message.STOP:
             self._stopped.set()
         with self._guard, contextlib.suppress(OSError):
