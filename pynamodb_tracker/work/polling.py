@@ -105,9 +105,8 @@ class Outage:
 class Cooldown:
     """Tasks that a worker must not try now, because it runs them or has just tried them."""
 
-    def __init__(self, *, eager: bool = False, lag: timedelta = _INDEX_LAG) -> None:
-        self._eager = eager  # failed tasks may be retried once they are due
-        self.lag = lag
+    def __init__(self, lag: timedelta = _INDEX_LAG) -> None:
+        self._lag = lag
         self._until: dict[str, datetime] = {}
         self._failures: dict[str, int] = {}  # in a row, due to the task
         self._logged: dict[str, datetime] = {}
@@ -118,18 +117,15 @@ class Cooldown:
         with self._guard:
             self._until[task_id] = _LATEST
 
-    def end_run(self, task_id: str, *, failed: bool) -> None:
+    def end_run(self, task_id: str) -> None:
         """Do not try an ended task until the index shows its new state."""
         with self._guard:
             self._failures.pop(task_id, None)
             self._logged.pop(task_id, None)
-            if failed and self._eager:
-                del self._until[task_id]
-            else:
-                self._until[task_id] = clock.now() + self.lag
+            self._until[task_id] = clock.now() + self._lag
 
     def take_back(self, task_id: str) -> None:
-        """Let an untried task be tried at once."""
+        """Let a task be tried once it is due."""
         with self._guard:
             self._until.pop(task_id, None)
 
@@ -190,7 +186,7 @@ class Polling(StepSource):
         self._eager = eager
         self._shards_per_poll = of.shards if eager else min(of.shards, _SHARDS_PER_POLL)
         self.lag = timedelta(0) if of.is_in_memory else _INDEX_LAG
-        self.cooldown = Cooldown(eager=eager, lag=self.lag)
+        self.cooldown = Cooldown(self.lag)
         is_wanted, patience = self.cooldown.is_over, self._shards_per_poll
         shards: dict[str, Any] = {"shards": of.shards, "lane": of.lane}
         found = Candidates(self._ids_in, **shards, threads=threads, is_wanted=is_wanted, patience=patience)
@@ -285,7 +281,9 @@ class Polling(StepSource):
                 self._known_since = min(due, self._known_since)
         if attempt.outcome != "refused":
             self.candidates.tried.add(task_id)  # the index may still show it
-            self.cooldown.end_run(task_id, failed=attempt.outcome == "failed")
+            self.cooldown.end_run(task_id)
+            if attempt.outcome == "failed" and self._eager:
+                self.cooldown.take_back(task_id)
             self._outage.note_success()
             return
         is_format = type(error) is TaskFormatError

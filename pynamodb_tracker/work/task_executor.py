@@ -83,7 +83,7 @@ class TaskExecutor(Executor):
         self._room.release(self._finding or 1)  # let waiting threads end
         self._cancel_lost()
         if self._grace is not None:
-            log.info("stopping: starting no new tasks, and waiting for the running ones to finish")
+            log.info("stopping: starting no new tasks, waiting for the running ones to finish")
             self._deadline = self._loop.call_later(self._grace.total_seconds(), self._cut_short)
 
     def fail(self, error: BaseException) -> None:

@@ -306,7 +306,7 @@ def run_to_the_end(team: ThreadTeam | ProcessTeam, messages: Messages) -> None:
                     if deadline is not None:
                         continue
                     deadline = time.monotonic() + team.grace.total_seconds()
-                    log.info("stopping: starting no new tasks, and waiting for the running ones to finish")
+                    log.info("stopping: starting no new tasks, waiting for the running ones to finish")
                     team.stop()
                 case _:
                     pass

@@ -152,7 +152,7 @@ def _check_processes(processes: object, functions: Mapping[BoundStep[Any], StepF
             pickle.dumps(tuple(functions.items()))
         except Exception as error:
             raise ValueError(
-                f"processes={processes} needs functions and use cases at a module's top level, where another process "
-                f"can import them: {error}"
+                f"processes={processes} needs functions and use cases at the top level of a module, where another "
+                f"process can import them: {error}"
             ) from error
     return processes

@@ -531,7 +531,7 @@ def test_a_second_ctrl_c_waits_for_no_function_and_none_of_its_threads(server: E
     with started(server, *arguments) as process:
         until(stalling)
         os.killpg(process.pid, signal.SIGINT)
-        heard(process, "the worker stops")
+        heard(process, "starting no new tasks")
         os.killpg(process.pid, signal.SIGINT)
         code, out, err = ended(process)
     assert (code, out) == (130, "")
