@@ -307,8 +307,6 @@ def test_each_setting_that_is_a_benchmark_costs_what_the_page_says(benched: Benc
         "`transaction(succeed=True)`, including the claim": [f"{w(committed)} instead of {w(run)}{OF_OWN}", "0"],
         "a refused claim, and its reason": [w(refused), shown(refused.read_units)],
         "`reopen`": [w(small["reopen"]), "0"],
-        "`get_task`, small": ["0", shown(small["get_task, data read"].read_units)],
-        "`delete_task`, small": [w(small["delete_task"]), shown(small["delete_task"].read_units)],
     }
     assert {row: cells(PAGE, row) for row in expected} == expected
 
