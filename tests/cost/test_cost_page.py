@@ -298,7 +298,7 @@ def test_each_setting_that_is_a_benchmark_costs_what_the_page_says(benched: Benc
     assert beat.write_units == save.write_units
     expected = {
         "a different failure after it": [w(other), shown(other.read_units)],
-        "each started KB after the row's first": [
+        "each additional started KB of the row": [
             f"1 per write: {sum(kb) / 2:g} for create and run",
             "0",
         ],
