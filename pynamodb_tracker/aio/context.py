@@ -73,10 +73,7 @@ class AsyncContext(BlockContext[T_co]):
 
     @property
     def group(self) -> AsyncGroupOfRun:
-        """The task's group, with its `name` and shared data: `await ctx.group.data()`.
-
-        Raises an AttributeError for a task without a group.
-        """
+        """The task's group, with its `name` and its data: `await ctx.group.data()`. AttributeError if it has none."""
         return AsyncGroupOfRun(self._blocking.group)
 
     async def checkpoint(self, name: str, function: Callable[[], Awaitable[R]]) -> R:

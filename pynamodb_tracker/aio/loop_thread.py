@@ -117,10 +117,7 @@ def loop_thread() -> LoopThread:
 
 
 def awaited(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a blocking function that runs an async one on this process's event loop.
-
-    The async function gets an AsyncContext instead of the ExecutionContext, and the other arguments.
-    """
+    """Return a blocking function that runs an async one, with an AsyncContext, on this process's event loop."""
 
     def wait_for(ctx: ExecutionContext[Any], *arguments: object) -> Any:
         read_off_row(ctx.task)

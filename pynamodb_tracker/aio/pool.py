@@ -104,10 +104,7 @@ async def in_thread(function: Callable[[], R], pool: Pool = REQUESTS) -> R:
 
 
 async def wait_for_end(function: Callable[[], R]) -> tuple[Future[R], asyncio.CancelledError | None]:
-    """Record a run's end in a thread. Return the call, and a CancelledError that came in the meantime.
-
-    After that, wait for the current request, and retry none.
-    """
+    """Record a run's end in a thread. Return the call, and a CancelledError, after which it retries no requests."""
     stop = threading.Event()
     begun = RUNS.submit(function, stop)
     return begun, await wait_for_call(begun, stop.set)  # `set` returns None: the call cannot be withdrawn

@@ -107,10 +107,7 @@ class RecordRunner(Generic[T]):
     creates_first: bool
 
     def create_missing(self, records: Sequence[Record], trigger: Trigger, invocation: RunningInvocation) -> int:
-        """Create the missing tasks of these records, pending, in shared requests. Return how many it created.
-
-        It ignores errors, because each record runs afterwards or is redelivered.
-        """
+        """Create the missing tasks of these records, pending, without raising errors. Return how many it created."""
         if not self.create_if_missing:
             return 0
         from pynamodb_tracker.work.bulk import in_threads_together  # noqa: PLC0415 - few cold starts need it

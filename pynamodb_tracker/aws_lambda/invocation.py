@@ -53,10 +53,7 @@ class LambdaContext(Protocol):
 
 
 class TaskTimes:
-    """Estimates how long the next task takes, from the last ones in this environment.
-
-    It ignores single tasks that were slow, or frozen with their environment.
-    """
+    """Estimates how long the next task takes from the last ones, without those that were slow or frozen once."""
 
     def __init__(self, at_first: timedelta = timedelta(0)) -> None:
         self.at_first = at_first  # the estimate until three tasks have run
@@ -112,10 +109,8 @@ class RunningInvocation:
         self.times.note(duration)
 
     def time_for(self, at_least: timedelta, wait: timedelta = timedelta(0)) -> timedelta:
-        """Return the wait plus the estimate for the next task, or plus `at_least` if that is more.
-
-        The first task has the initial estimate, so that earlier slow tasks do not stop all later ones.
-        """
+        """Return the wait plus `at_least`, or plus the estimate if that is more. The first task has the initial one."""
+        # Slow tasks in earlier invocations must not stop all later ones.
         return wait + max(at_least, self.times.at_first if self._is_first else self.times.expected)
 
     def has_time_for(self, at_least: timedelta, wait: timedelta = timedelta(0)) -> bool:

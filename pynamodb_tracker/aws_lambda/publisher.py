@@ -194,10 +194,7 @@ def _read_event(model: type[Task], record: Mapping[str, Any]) -> Iterator[_Event
 
 
 def _transition_between(old: Task, new: Task) -> tuple[str, str]:
-    """Return the transition, and the step that the task left or entered.
-
-    After a success, the row is at the next step already.
-    """
+    """Return the transition, and the step that the task left or entered. A success has changed the step already."""
     before, after, entry = old.state, new.state, _new_entry(old, new)
     if after.status is Status.IN_PROGRESS:
         return "in_progress", after.step

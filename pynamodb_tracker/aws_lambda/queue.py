@@ -87,10 +87,7 @@ class Queue:
         return found
 
     def send(self, entries: Sequence[Entry]) -> list[dict[str, Any]]:
-        """Send at most ten entries, retry failures that the queue caused, and return all failures.
-
-        Raise the SDK's error if a request got no response, or kept failing.
-        """
+        """Send at most ten entries, with retries. Return all failures, or raise the SDK's error."""
         rejected, retry = list[dict[str, Any]](), 0
         while True:
             end = deadline()

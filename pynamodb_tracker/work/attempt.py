@@ -36,10 +36,7 @@ class StoppedError(KeyboardInterrupt):
 
 
 class Attempt(Hook):
-    """Starts one task, calls the function, and keeps the outcome.
-
-    It observes its own run as a hook, because another thread may record the end.
-    """
+    """Starts one task, calls the function, and keeps the outcome. It sees its own run as a hook."""
 
     given: Given | None = None
     dispatcher: Dispatcher | None = None  # which has given it
@@ -73,10 +70,7 @@ class Attempt(Hook):
             self.execute(self.given.source.work.start, self.given.source.work.function)
 
     def execute(self, start: Callable[[str], Any], function: Callable[[Any], object]) -> None:
-        """Start the task and call the function with its context.
-
-        Keep a recorded exception in `error`. Raise others, such as KeyboardInterrupt.
-        """
+        """Start the task and call the function. Keep an exception in `error`, and raise KeyboardInterrupt and such."""
         sending, pausing = self._share_requests()
         with self._keep_error(), stopped_by(self.cut_short):
             run: Run[Any] = start(self.task_id)

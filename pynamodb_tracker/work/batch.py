@@ -27,10 +27,7 @@ def add_to(report: Report, attempt: Attempt) -> None:
 
 
 class Batch:
-    """One function on the due tasks, and the growing report.
-
-    It ends early at an unexpected error, or if claims keep failing permanently.
-    """
+    """One function on the due tasks, and its report. It ends early if claims keep failing permanently."""
 
     def __init__(
         self,

@@ -136,10 +136,7 @@ def each_once(task_ids: Iterable[str]) -> Iterator[str]:
 
 
 def by_number(members: Iterable[tuple[T, datetime | None]]) -> Iterator[tuple[T, datetime | None]]:
-    """Yield tasks that return to their groups, by their numbers, and the groups in turns.
-
-    The due times within a group are sorted the same way.
-    """
+    """Yield tasks that return to their groups by number and due time, and the groups in turns."""
     groups = defaultdict[str, list[tuple[T, datetime | None]]](list)
     for member in members:
         groups[member[0].group].append(member)

@@ -49,10 +49,7 @@ class Dispatcher:
         goes_on: Callable[[], bool] | None = None,
         until_idle: bool = False,
     ) -> None:
-        """Start at most `limit` tasks, at most `rate` per second, and none once `goes_on` returns False for a task.
-
-        With `until_idle`, stop once there is nothing to do now.
-        """
+        """Start at most `limit` tasks, and at most `rate` per second, while `goes_on` returns True before each."""
         self.sources = sources
         self.stopped = threading.Event()
         self._order = list(sources)

@@ -129,10 +129,7 @@ class Executor:
 
 
 class ThreadExecutor(Executor):
-    """Runs attempts on threads, or on the caller's own if there is one.
-
-    A thread that gets a task starts the next thread, so there are never more than needed.
-    """
+    """Runs attempts on threads, or on the caller's own if there is one. Threads start when they are needed."""
 
     who_is_busy = "threads are busy"
 

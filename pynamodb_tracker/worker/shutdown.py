@@ -85,11 +85,8 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
 
 @contextmanager
 def block_signals(*names: str) -> Iterator[None]:
-    """Block signals in this thread during the block, and in new processes until they call `unblock_signals`.
-
-    Do nothing on Windows.
-    """
-    if not hasattr(signal, "pthread_sigmask"):
+    """Block signals in this thread during the block, and in new processes until they call `unblock_signals`."""
+    if not hasattr(signal, "pthread_sigmask"):  # on Windows
         yield
         return
     numbers = {getattr(signal, name) for name in names if hasattr(signal, name)}
