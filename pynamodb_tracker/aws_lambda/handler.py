@@ -76,9 +76,9 @@ def handles(
 ) -> StepHandler[T]:
     """Make a Lambda handler that runs the step for each event, or for each record in a batch.
 
-    The result decorates a function that takes the context and the payload. It is also a handler itself, which calls the
-    function that `does` has bound to the step, as in `handler = handles(Order.ship, task_id="order_id")`. An async
-    function gets an AsyncContext. Its event loop lives as long as the process, so you can keep clients there. A lock
+    The result decorates a function that takes the context and the payload. It is also a handler itself, for the
+    function that `does` has bound to the step: `handler = handles(Order.ship, task_id="order_id")`. An async function
+    gets an AsyncContext, on an event loop that lives as long as the process, so you can keep clients there. A lock
     lasts one second longer than the invocation can. The request id is recorded as the worker.
 
     A direct or HTTP caller gets the function's result. If the step had succeeded before, it gets the stored result, or
@@ -89,7 +89,7 @@ def handles(
     The response to a batch has its `batchItemFailures`, which needs ReportBatchItemFailures. The handler raises an
     error if all records failed because of their table, or for Kafka, if any record failed:
     https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html An unreadable event raises
-    UnreadableEventError. In a batch, such a record is redelivered.
+    UnreadableEventError, and in a batch, such a record is redelivered.
 
     Args:
         step: The step to run.
@@ -101,14 +101,14 @@ def handles(
         create_if_missing: Whether a task's first event creates it at this step and runs it. A function gets the payload
             and returns the task's attributes.
         replies: Which results are errors for the caller.
-        must_match: Paths, or a function that gets the payload. If its values differ from those at the task's first
-            start, the event is refused with PayloadMismatchError.
+        must_match: Paths, or a function that gets the payload. If its values have changed since the task's first start,
+            the event is refused with PayloadMismatchError.
         store_result: Whether to store the function's result with the success, as JSON of at most 262,144 bytes. All
             steps share the task's row of 400 KB.
         respond: Gets an `Invocation` and returns the caller's response, unless the outcome is an error.
-        next_queue_url: The next step's queue. After a success, the handler sends `{"task_id": ...}` there, and again if
-            the event is redelivered while the task is pending there. If that fails, the record has failed. A FIFO queue
-            keeps the message group.
+        next_queue_url: The next step's queue. After a success, it gets `{"task_id": ...}`, and again if the event is
+            redelivered while the task is pending there. If that fails, the record has failed. A FIFO queue keeps the
+            message group.
         message_group: Gets the task and returns its tenant in a standard queue, which makes it a fair queue. By
             default, the task's group.
         threads: How many records in a batch run at once. A stream, a message group and a partition stay in order.

@@ -32,7 +32,7 @@ Place = str | Callable[[Any], object]
 
 Other = Literal["ack", "conflict"]
 """The reply to a signal that no run will act on. ack: 200, or the record is acknowledged. conflict: 409, or an error,
-so that a queue keeps the message for a person.
+so that a queue keeps the message.
 """
 
 _TRY_AGAIN = timedelta(seconds=5)
@@ -207,7 +207,7 @@ class _Sender(Generic[T]):
         journal.write(level, message, record, **about, outcome=result.status)
 
     def value_for(self, result: Invocation[Any]) -> dict[str, Any]:
-        """Return the response to a caller. `effect` is what `send` returns, or "other" if it is not stored."""
+        """Return the response to a caller, with what `send` returns as `effect`, or "other"."""
         read = result.status == "succeeded"
         return {"task_id": result.task_id, "effect": result.result or "other", "will_be_read": read}
 

@@ -146,26 +146,26 @@ def _kafka_value(record: Mapping[str, Any]) -> Any:
 
 
 TriggerName = Literal["direct", "http", "async", "eventbridge", "s3", "sns", "sqs", "kinesis", "dynamodb", "kafka"]
-"""direct: a caller waits for the response, such as a state machine of Step Functions. http: a client of API Gateway, a
-function URL or a load balancer waits. async, eventbridge, s3, sns: Lambda retries twice, and then sends the event to a
-dead-letter queue or a destination. sqs, kinesis, dynamodb (streams of tables) and kafka (Amazon MSK and self-managed
-clusters) deliver batches of records.
+"""direct: a caller waits for the response, such as Step Functions. http: a client of API Gateway, a function URL or a
+load balancer waits. async, eventbridge, s3, sns: Lambda retries twice, and then sends the event to a dead-letter queue
+or a destination. sqs, kinesis, dynamodb (streams of tables) and kafka (Amazon MSK and self-managed clusters) deliver
+batches.
 """
 
 Reply = Literal["ack", "raise"]
-"""ack: the caller gets a response, or the record is acknowledged. raise: the error is raised, or the record is
+"""ack: the caller gets a response, or the record is acknowledged. raise: the caller gets an error, or the record is
 redelivered.
 """
 
 BatchReply = Literal["report", "raise"]
 """report: the response names the failed records, which needs ReportBatchItemFailures, and only these are redelivered.
-raise: if a record failed, an error is raised, and the whole batch is redelivered.
+raise: if a record failed, the whole batch is redelivered.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replies:
-    """The reply to the caller if a task did not succeed in this invocation. None is the trigger's default.
+    """The replies to the caller if a task did not succeed in this invocation. None is the trigger's default.
 
     Examples:
         >>> handler = handles(Order.ship, task_id="order_id", replies=Replies(locked="ack"))
@@ -180,9 +180,9 @@ class Replies:
     waits: Reply | None = None
     """The task waits for other tasks or its next occurrence. It becomes due by itself."""
     paused: Reply | None = None
-    """The step is paused. The task exists, so a worker or a schedule can run it later."""
+    """The step is paused. A worker or a schedule can run the task later."""
     limited: Reply | None = None
-    """The step's limit is reached. The task exists, so a worker or a schedule can run it later."""
+    """The step's limit is reached. A worker or a schedule can run the task later."""
     not_found: Reply | None = None
     """The task does not exist."""
     mismatch: Reply | None = None
@@ -198,8 +198,8 @@ class Replies:
     unavailable: Reply | None = None
     """The table or the next step's queue could not be used, or the lock was lost."""
     batch: BatchReply | None = None
-    """The reply to a batch with failed records. By default "report", but "raise" for kafka: Lambda ignores a report and
-    loses the records, unless the event source mapping is in provisioned mode:
+    """The reply to a batch with failed records. By default "report", but "raise" for kafka, because Lambda ignores a
+    report and loses the records, unless the event source mapping is in provisioned mode:
     https://docs.aws.amazon.com/lambda/latest/dg/kafka-retry-configurations.html"""
 
     def __post_init__(self) -> None:
