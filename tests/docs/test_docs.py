@@ -191,7 +191,7 @@ MOST_WORDS = {
     "Guides": 800,
     "Run tasks": 1_400,
     "In AWS Lambda": 1_500,
-    "Model your work": 3_800,
+    "Model your work": 3_900,
     "Test, and migrate": 1_100,
     "Inspect and intervene": 3_200,
     "Deploy": 2_900,
