@@ -3,8 +3,8 @@
 import random
 
 RANDOM = random.SystemRandom()
-"""The source for all random numbers except tokens. The module `random` would return the same numbers in all copies of a
-Lambda SnapStart snapshot: https://docs.aws.amazon.com/lambda/latest/dg/snapstart-uniqueness.html"""
+"""The only source of random numbers except tokens. The module `random` repeats its numbers in all copies of a Lambda
+SnapStart snapshot: https://docs.aws.amazon.com/lambda/latest/dg/snapstart-uniqueness.html"""
 
 _LONGEST_EXPONENT = 30
 

@@ -2,8 +2,8 @@
 
 https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchExecuteStatement.html
 
-The first batch is preceded by a probe: an update with a condition that never holds. If the engine does not refuse it
-and return the item, or a policy denies it, writes are sent one by one.
+A probe precedes the first batch: an update with a condition that never holds. If the engine does not refuse it and
+return the item, or a policy denies it, writes are sent one by one.
 """
 
 from __future__ import annotations
@@ -41,12 +41,11 @@ from pynamodb_tracker.dynamodb.forking import in_forked_process
 
 log = logging.getLogger("pynamodb_tracker")
 
-MOST = 25
-"""https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchExecuteStatement.html"""
+MOST = 25  # writes in a request
 
-_MOST_UNCLEAR = 3  # after this many unclear responses in a row, writes are sent one by one
+_MOST_UNCLEAR = 3  # responses in a row, after which writes are sent one by one
 
-_CODES = {
+_CODES = {  # of single requests, by the codes of statements
     "ConditionalCheckFailed": "ConditionalCheckFailedException",
     "DuplicateItem": "ConditionalCheckFailedException",
     "ItemCollectionSizeLimitExceeded": "ItemCollectionSizeLimitExceededException",
@@ -55,16 +54,15 @@ _CODES = {
     "ThrottlingError": "ThrottlingException",
     "TransactionConflict": "TransactionConflictException",
 }
-"""Statement error codes, and their equivalents for single requests."""
 
 _VERBS = {"UpdateItem": "Update", "PutItem": "Insert", "DeleteItem": "Delete"}
-"""Operations that statements can express, and their IAM names:
+"""Operations as statements, with their IAM names:
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ql-iam.html"""
 
 _UNKNOWN = {"UnknownOperation", "UnknownOperationException"}
 _INVALID, _INVALID_STATEMENT = "ValidationException", "ValidationError"
 _UNHEARD = "InternalServerError"
-"""The error code for a write that may have been applied. Retrying it shows the outcome, thanks to its condition."""
+"""The error code of a write that may have been applied. A retry shows the outcome, thanks to its condition."""
 
 
 class BatchedWrite:
@@ -85,27 +83,24 @@ class BatchedWrite:
 
     @property
     def can_be_batched(self) -> bool:
-        """Whether the write may be part of a batch, as far as we know."""
         return self.statement is not None and not _support(self.shared).is_off_for(self.operation)
 
     @property
     def has_result(self) -> bool:
-        """Whether it has a response or an error."""
         return self.response is not None or self.error is not None
 
     def send_alone(self) -> dict[str, Any]:
-        """Send the write as a single request."""
         try:
             return self.connection.dispatch(self.operation, self.request)
         except (BotoCoreError, ClientError) as error:
-            if code_of(error) == self._refused_with:  # so the batch was refused for a good reason
+            if code_of(error) == self._refused_with:
                 _support(self.shared).note_understood()
             if self._is_lost:
                 note_lost(error, is_lost=True)
             raise
 
     def result(self) -> dict[str, Any]:
-        """Return the response, or raise the error. Send the write now if it was kept out of its batch."""
+        """Return the response, or raise the error. Send the write now if it goes alone."""
         if self.alone:
             return self.send_alone()
         if self.error is not None:
@@ -119,7 +114,7 @@ class BatchedWrite:
         asks = self.operation == "PutItem" and "ReturnValuesOnConditionCheckFailure" in self.request
         if not (asks and is_condition_failure(error)) or item_met(error) is not None:
             return error
-        with suppress(BotoCoreError, ClientError):  # then the refusal itself is the better error
+        with suppress(BotoCoreError, ClientError):  # otherwise, the refusal is the better error
             error = ClientError({**response_of(error), ITEM: self._read()}, self.operation)
         return error
 
@@ -128,11 +123,9 @@ class BatchedWrite:
         return self.connection.dispatch("GetItem", read).get(ITEM)
 
     def go_alone(self, code: str, *, is_lost: bool) -> None:
-        """Send the write alone, because its batch was refused with this code."""
         self.alone, self._refused_with, self._is_lost = True, code, is_lost
 
     def take(self, response: Mapping[str, Any], repeats: int) -> None:
-        """Take the response for this statement. `repeats` says how often the SDK repeated the request."""
         error = response.get("Error")
         if error is None and ITEM not in response and RETURN_VALUES in self.request:
             _support(self.shared).turn_off("the engine returns no rows for statements")
@@ -156,7 +149,7 @@ class _Support:
 
     def __init__(self) -> None:
         self._together: dict[str, bool] = {}
-        """True once the engine has refused an operation's probe. False if its writes must be sent alone."""
+        """True once the engine has refused an operation's probe, False if its writes must be sent alone."""
         self._unclear = 0
         self._guard = threading.Lock()
         self._turning_off = threading.Lock()
@@ -179,7 +172,6 @@ class _Support:
         self._unclear = 0
 
     def note_unclear(self, why: str) -> None:
-        """Count a response that does not show whether the engine supports batches."""
         self._unclear += 1
         if self._unclear >= _MOST_UNCLEAR:
             self.turn_off(why)
@@ -188,7 +180,6 @@ class _Support:
         self.turn_off(f"allow dynamodb:PartiQL{_VERBS[operation]} to save requests: {message}", operations={operation})
 
     def turn_off(self, why: str, level: int = logging.WARNING, operations: Iterable[str] = _VERBS) -> None:
-        """Send these operations one by one from now on. Log the reason once."""
         with self._turning_off:
             if all(map(self.is_off_for, operations)):
                 return
@@ -196,7 +187,7 @@ class _Support:
         log.log(level, "writes are sent one by one, not up to %d in a request: %s", MOST, why)
 
     def _probe(self, write: BatchedWrite) -> None:
-        if write.operation == "PutItem":  # put the item first, so that the engine must refuse the statement
+        if write.operation == "PutItem":  # so that the engine must refuse the statement
             try:
                 write.response = write.connection.dispatch(write.operation, write.request)
             except (BotoCoreError, ClientError) as error:
@@ -204,7 +195,7 @@ class _Support:
             else:
                 self._send_probe(write, write.operation, write.statement)
             return
-        # Begin with a statement that does no harm if it is applied.
+        # An engine that ignores conditions must fail this harmless probe before it sees a DELETE.
         self._send_probe(write, "UpdateItem", partiql.impossible("UpdateItem", write.request))
         if write.operation == "DeleteItem" and "UpdateItem" in self._together:
             self._send_probe(write, "DeleteItem", partiql.impossible("DeleteItem", write.request))
@@ -214,7 +205,7 @@ class _Support:
             return
         try:
             response = write.connection.dispatch("BatchExecuteStatement", {"Statements": [probe.as_entry()]})
-        except Exception as error:  # noqa: BLE001 - an emulator in this process may raise anything
+        except Exception as error:  # noqa: BLE001 - an emulator in this process
             raised = error.__cause__ if isinstance(error, UnexpectedSdkError) and may_be_applied(error) else error
             if isinstance(raised, BotoCoreError | ClientError):
                 self.note_refused(raised, operation)
@@ -258,9 +249,8 @@ def _support(connection: Connection) -> _Support:
         return _known.setdefault(connection.client, _Support())
 
 
-@in_forked_process
+@in_forked_process  # a thread in the parent may have held a lock
 def _forget() -> None:
-    """Start over in a forked process, because a thread in its parent may have held a lock."""
     global _known, _guard
     _known, _guard = WeakKeyDictionary(), threading.Lock()
 
@@ -289,7 +279,9 @@ def _send_batch(writes: Sequence[BatchedWrite], support: _Support) -> None:
     except ClientError as error:
         if is_retryable_response(error):
             for write in writes:
-                write.error = ClientError(dict(response_of(error)), write.operation)  # each adds notes to its own
+                write.error = ClientError(
+                    dict(response_of(error)), write.operation
+                )  # each thread adds notes to its own
                 note_lost(write.error, is_lost=may_be_applied(error))
             return
         support.note_refused(error, *{write.operation for write in writes})

@@ -62,19 +62,18 @@ _ERRORS: dict[str, tuple[type[PynamoDBConnectionError], str]] = {
 
 _TRIES_OF_SDK = {"legacy": 10, "standard": 4, "adaptive": 4}
 
-_LONGEST_EXPONENT = 30  # keeps the SDK's pauses from overflowing with a thousand tries
+_LONGEST_EXPONENT = 30  # against an overflow with a thousand tries
 
 _shared: ContextVar[Batcher | None] = ContextVar("pynamodb_tracker_batcher", default=None)
 
-MOST_KEYS = 100
-"""https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html"""
+MOST_KEYS = 100  # in a BatchGetItem
 
 
-class Refused(Exception):  # noqa: N818 - an expected outcome that transitions handle, not an error
+class Refused(Exception):  # noqa: N818 - an expected outcome
     """The condition of a write did not hold.
 
-    `repeated` says whether the SDK or this library sent the request more than once. `item` is the item that failed the
-    condition, if the request asked for it.
+    `repeated` says whether the request was sent more than once. `item` is the item that failed the condition, if the
+    request asked for it.
     """
 
     def __init__(self, *, repeated: bool, item: dict[str, Any] | None = None) -> None:
@@ -84,14 +83,12 @@ class Refused(Exception):  # noqa: N818 - an expected outcome that transitions h
 
 
 class MissingTableError(PynamoDBConnectionError, TableDoesNotExist):
-    """PynamoDB's `TableDoesNotExist`, with a message that says where the table is missing and how to fix it."""
-
     def __init__(self, message: str, cause: Exception | None = None) -> None:
         PynamoDBException.__init__(self, message, cause)
 
 
 def endpoint_of(client: botocore.client.BaseClient) -> str:
-    """Return the URL that a client sends its requests to. With credentials, it may belong to the account."""
+    """Return the URL of a client's requests. With credentials, it may belong to the account."""
     try:
         url = urlsplit(client.generate_presigned_url("describe_limits"))
     except (BotoCoreError, ClientError, OSError):  # no credentials
@@ -100,13 +97,11 @@ def endpoint_of(client: botocore.client.BaseClient) -> str:
 
 
 def missing_table(table: TableConnection, cause: Exception | None) -> MissingTableError:
-    """Return the error for a missing table."""
     client = table.connection.client
     where = f"{client.meta.region_name} ({endpoint_of(client)})"
     error = MissingTableError(
         f"the table {table.table_name!r} does not exist in {where}, or is not active yet: call "
-        "create_table(wait=True) on its class, deploy its template, or correct table_name and region in its Meta, or "
-        "use credentials for another account",
+        "create_table(wait=True) on its class, deploy its template, or correct its table_name, region or account",
         cause,
     )
     error.__cause__ = cause
@@ -118,8 +113,7 @@ class Batcher(Protocol):
 
     def dispatch(
         self, table: TableConnection, operation: str, request: dict[str, Any], until: datetime | None
-    ) -> dict[str, Any]:
-        """Send a write, and return its response. Raise the SDK's error."""
+    ) -> dict[str, Any]: ...
 
 
 def send(
@@ -127,9 +121,9 @@ def send(
 ) -> dict[str, Any]:
     """Send a request through PynamoDB's connection. Raise Refused, or PynamoDB's error for the operation.
 
-    `until` is when the row's lock expires. A later response is worthless. Temporary failures are retried with full
-    jitter: throttling, server errors, and TransactionConflict, which says nothing about the condition
-    (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis.html). Within `Persisting`, every
+    `until` is when the row's lock expires. Temporary failures are retried, even TransactionConflict, which says nothing
+    about the condition
+    (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis.html). Within `persist`, every
     failure is retried unless the response proves that retrying cannot help.
     """
     tries: Tries | None = None
@@ -156,7 +150,6 @@ def send(
 
 @around
 def sharing_requests(batcher: Batcher | None) -> Iterator[None]:
-    """Combine the writes in this block with those from other threads."""
     before = _shared.set(batcher)
     try:
         yield
@@ -165,7 +158,6 @@ def sharing_requests(batcher: Batcher | None) -> Iterator[None]:
 
 
 def shares_requests() -> bool:
-    """Return whether writes are combined with other threads, where statements can express them."""
     return _shared.get() is not None
 
 
@@ -175,14 +167,13 @@ def connection_until(table: TableConnection, until: datetime | None) -> Connecti
     if until is None or not isinstance(connection, SharedConnection):
         return connection
     seconds = clock.seconds_until(until)
-    if seconds >= connection.longest:  # so the deadline is not earlier, either
+    if seconds >= connection.longest:
         return connection
     end = deadline()
     return connection.within(seconds, math.inf if end is None else clock.seconds_until(end))
 
 
 def read(table: TableConnection, request: Callable[[TableConnection], R]) -> R:
-    """Read from the table, with the same retries as `send`."""
     tries: Tries | None = None
     while True:
         try:
@@ -205,7 +196,6 @@ def read(table: TableConnection, request: Callable[[TableConnection], R]) -> R:
 def pages(
     table: TableConnection, query: Callable[..., dict[str, Any]], *args: Any, start: Any = None, **options: Any
 ) -> Iterator[dict[str, Any]]:
-    """Yield a query's or scan's pages, requesting each when it is needed."""
     while True:
         response = read_page(table, query, *args, start=start, **options)
         yield response
@@ -217,7 +207,6 @@ def pages(
 def read_page(
     table: TableConnection, query: Callable[..., dict[str, Any]], *args: Any, start: Any = None, **options: Any
 ) -> dict[str, Any]:
-    """Return one page, beginning at `start`."""
     return read(table, methodcaller(query.__name__, *args, exclusive_start_key=start, **options))
 
 
@@ -238,7 +227,7 @@ def get_items(table: TableConnection, keys: Sequence[Item], *, consistent: bool 
                 text = "the table %s returns BatchGetItem in small pieces: %d keys remain after %d requests"
                 log.warning(text, table.table_name, len(left), requests)
             message = f"{len(left)} keys were not processed, which happens while the table is throttled"
-            code = "ProvisionedThroughputExceededException"  # the code that a single request would get
+            code = "ProvisionedThroughputExceededException"  # as for a single request
             error = ClientError({"Error": {"Code": code, "Message": message}}, "BatchGetItem")
             if len(left) < before:
                 tries = Tries()
@@ -254,7 +243,7 @@ def _plain_key(key: Item) -> dict[str, Any]:
 
 
 def _set_user_agent(session: botocore.session.Session) -> None:
-    """Give a session's clients a fixed user agent, because botocore otherwise builds it twice per request."""
+    """Give clients a fixed user agent, because botocore otherwise builds it twice per request."""
     known = session.get_default_client_config()
     if known is not None and known.user_agent:
         return
@@ -267,19 +256,15 @@ def _set_user_agent(session: botocore.session.Session) -> None:
 class _Flight(threading.local):
     """A thread's current request. It watches all the SDK's tries, because the SDK's error describes only the last."""
 
-    is_sent = False
-    """Whether a try was sent and is waiting for its response."""
-    is_lost = False
-    """Whether a try lost its response and may have been applied."""
+    is_sent = False  # a try is waiting for its response
+    is_lost = False  # a try may have been applied without a response
 
     def watch(self, client: Any) -> None:
-        """Watch the client's tries. Watching it again has no effect."""
         events = client.meta.events
         events.register_last("before-send.dynamodb", self._note_sent, "pynamodb_tracker before-send")
         events.register_first("needs-retry.dynamodb", self._note_outcome, "pynamodb_tracker needs-retry")
 
     def end(self, error: Exception) -> None:
-        """Note on the request's error whether any try may have been applied."""
         error_codes.note_lost(error, is_lost=self.is_sent or self.is_lost)
 
     def _note_sent(self, **_: object) -> None:
@@ -304,9 +289,8 @@ class SharedConnection(Connection):
     A client's timeouts are fixed. Shortly before a lock expires, requests therefore use another connection with the
     same settings and shorter timeouts.
 
-    The body under the lock `building` is on the same line as its `with`. Python visits that line again to release the
-    lock. If a trace function raised there, the lock would stay locked, and every thread would wait for it. Since 3.12,
-    Python also visits the line again after an `or`.
+    `with self.building` has its body on the same line. Python visits that line again to release the lock, and
+    since 3.12 after an `or`. If a trace function raised there, the lock would stay locked forever.
     """
 
     def __init__(self, *, like: SharedConnection | None = None, **settings: Any) -> None:
@@ -316,7 +300,7 @@ class SharedConnection(Connection):
         self._session: botocore.session.Session | None = like.session if like else None
         self._rungs: tuple[list[_Rung], list[_Rung]] | None = None
         self.longest = math.inf
-        """Seconds that a request can take with the SDK's retries and pauses, or infinity until that is known."""
+        """Seconds that a request can take with the SDK's retries and pauses, once that is known."""
         self._flight = _Flight()
         self._watched: Any = None  # the client, once `_flight` watches it
         _connections.add(self)
@@ -354,7 +338,7 @@ class SharedConnection(Connection):
             self._flight.end(error)
             contacted = error.kwargs.get("endpoint_url") or self.client.meta.endpoint_url
             if error_codes.advise(error, f"{self._description} at {str(contacted).rstrip('/')}"):
-                raise error.with_traceback(None) from None  # 60 lines from inside the SDK would add nothing
+                raise error.with_traceback(None) from None  # 60 lines from inside the SDK
             raise
         except Exception as error:
             if self._client is None or not error_codes.is_of_sdk(error):
@@ -381,7 +365,6 @@ class SharedConnection(Connection):
             return {}
 
     def update_time_to_live(self, table_name: str, ttl_attribute_name: str) -> dict[str, Any]:
-        """Enable time to live, unless another program has just done so."""
         try:
             return super().update_time_to_live(table_name, ttl_attribute_name)
         except TableError as error:
@@ -396,14 +379,13 @@ class SharedConnection(Connection):
     def prepare(self) -> None:
         """Build the clients now, and everything else that the first request or refusal needs."""
         self._build_rungs()
-        self.client.meta.service_model.shape_for_error_code("ConditionalCheckFailedException")  # indexes all errors
-        "localhost".encode("idna")  # as urllib3 does with each host, which imports large tables
+        self.client.meta.service_model.shape_for_error_code("ConditionalCheckFailedException")
+        "localhost".encode("idna")  # as urllib3 does, which imports large tables
 
     def within(self, seconds: float, strictly: float = math.inf) -> SharedConnection:
-        """Return a connection that ends a request in that many seconds, including the SDK's retries.
+        """Return a connection that ends a request in that many seconds, or the quickest.
 
-        If none is quick enough, return the quickest. `strictly` also counts the SDK's pauses after throttling, and
-        allows connections with fewer tries.
+        `strictly` also counts the SDK's pauses after throttling, and allows connections with fewer tries.
         """
         slower, fewer = self._rungs or self._build_rungs()
         for longest, pauses, connection in slower:
@@ -462,7 +444,7 @@ class SharedConnection(Connection):
     def _copy_with(self, connect: float, read: float, **settings: Any) -> SharedConnection:
         timeouts = {"connect_timeout_seconds": connect, "read_timeout_seconds": read}
         found = type(self)(like=self, **{**self._settings, **timeouts, **settings})
-        found._tables = self._tables  # noqa: SLF001 - PynamoDB's knowledge about the tables is the same
+        found._tables = self._tables  # noqa: SLF001 - the tables are the same
         return found
 
 

@@ -24,7 +24,7 @@ from botocore.exceptions import (
 from botocore.exceptions import ConnectionError as NoConnectionError
 from pynamodb.exceptions import PynamoDBException, TransactWriteError
 
-SERVER_ERROR = 500  # the first HTTP status code for server errors
+SERVER_ERROR = 500
 
 _TEMPORARY = {
     "InternalServerError",
@@ -57,40 +57,39 @@ _PROOFS = {
     "UnknownOperationException",
     *_INVALID,
 }
-"""Responses which prove that the request can never be applied. All other errors may be temporary, because the claim
-has just succeeded with the same permissions and settings."""
+"""Responses which prove that the request can never be applied.
+
+All other errors may be temporary, because the claim has just succeeded with the same permissions and settings."""
 
 _PROOFS_OF_REASONS = {"ConditionalCheckFailed", "DuplicateItem", "ItemCollectionSizeLimitExceeded", "ValidationError"}
-"""Cancellation reasons which prove that a transaction can never be applied."""
 
 _CONFLICTS = {"TransactionConflict", "TransactionConflictException", "TransactionInProgressException"}
 
 _NO_CONNECTION = re.compile(
     "CERTIFICATE_VERIFY_FAILED|NewConnectionError|Tunnel connection failed|Unable to connect to proxy"
 )
-"""Parts of proxy and TLS errors which show that nothing was sent, because the connection failed."""
+"""Proxy and TLS errors which show that nothing was sent, because the connection failed."""
 
 _DENIED = re.compile(r"perform: dynamodb:(\w+) on resource: \S+?:table/([\w.-]+)")
 
 DENIED = {"AccessDenied", "AccessDeniedException"}
 
 Writes = Sequence[Mapping[str, Any]]
-"""A transaction's writes in DynamoDB's wire format."""
 
 _LOST = "pynamodb_tracker_lost"
 
 _OF_ANOTHER_SCHEMA = (
     "does not have the specified index",
-    "Invalid index",  # as moto says it
-    "backfilling",  # the index is being created
+    "Invalid index",  # moto
+    "backfilling",
     "key element does not match the schema",
     "Missing the key",
     "Type mismatch for key",
     "Type mismatch for Index Key",
     "Query condition missed key schema element",
-    "number of query conditions",  # more than the index has key attributes
+    "number of query conditions",
     "Condition parameter type does not match schema type",
-    "does not project",  # an attribute in a filter
+    "does not project",
 )
 """Parts of DynamoDB's messages about missing keys and indexes."""
 
@@ -112,7 +111,7 @@ def is_of_sdk(error: Exception) -> bool:
     """Return whether an exception that left the SDK is about the request.
 
     A signal handler or another thread usually stops a program with its own exception class. Otherwise the traceback
-    contains the handler, whose arguments include the interrupted frame. Programming errors are not about the request.
+    contains the handler, whose arguments include the interrupted frame.
     """
     if isinstance(error, _MISTAKES) or type(error).__module__ not in _OF_PROVIDERS:
         return False
@@ -125,11 +124,11 @@ def _has_argument(frame: FrameType, argument: object) -> bool:
     return any(each is argument for value in values for each in (value if type(value) is tuple else (value,)))
 
 
+# Programming errors, for example in an SDK hook. Missing credentials never raise these.
 _MISTAKES = (ArithmeticError, AssertionError, AttributeError, MemoryError, NameError, RecursionError, TypeError)
-"""Programming errors, for example in an SDK hook. Missing credentials never raise these."""
 
+# Modules with exceptions that credential providers let through.
 _OF_PROVIDERS = {"builtins", "configparser", "json.decoder", "socket", "ssl", "subprocess", "urllib.error"}
-"""Credential providers let exceptions from these modules through."""
 
 
 def _cancellation_reasons(error: Exception | None) -> set[str]:
@@ -142,7 +141,6 @@ def is_conflict(error: Exception) -> bool:
 
 
 def is_proof(error: Exception) -> bool:
-    """Return whether the response proves that the request can never be applied."""
     is_refused = code_of(error) in _PROOFS or isinstance(error, ParamValidationError)
     return is_refused or not _PROOFS_OF_REASONS.isdisjoint(_cancellation_reasons(error))
 
@@ -163,7 +161,6 @@ def is_denied(error: Exception, theirs: Writes, own: Writes) -> bool:
 
 
 def is_unheard(error: PynamoDBException) -> bool:
-    """Return whether the request may have been applied although no response confirmed it."""
     return error.cause is not None and may_be_applied(error.cause)
 
 
@@ -174,7 +171,6 @@ def may_be_applied(error: Exception) -> bool:
 
 
 def note_lost(error: Exception, *, is_lost: bool) -> None:
-    """Note on a request's error whether any try may have been applied."""
     setattr(error, _LOST, is_lost)
 
 
@@ -190,7 +186,6 @@ def is_lost(error: Exception) -> bool:
 
 
 def is_invalid(error: PynamoDBException) -> bool:
-    """Return whether DynamoDB rejected the values themselves."""
     if isinstance(error, TransactWriteError) and "ValidationError" in _cancellation_reasons(error):
         return True
     cause = error.cause
@@ -207,12 +202,11 @@ def is_missing_table(error: Exception | None) -> bool:
 def is_of_another_schema(error: ClientError) -> bool:
     """Return whether the request uses a key or an index that the table lacks."""
     response = error.response.get("Error", {})
-    is_about_tables = response.get("Code") in ("ValidationException", "ResourceNotFoundException")  # the latter by moto
+    is_about_tables = response.get("Code") in ("ValidationException", "ResourceNotFoundException")
     return is_about_tables and any(part in str(response.get("Message")) for part in _OF_ANOTHER_SCHEMA)
 
 
 def is_condition_failure(error: Exception) -> bool:
-    """Return whether a write's condition did not hold."""
     return code_of(error) == "ConditionalCheckFailedException"
 
 
@@ -222,28 +216,24 @@ def item_met(error: Exception) -> dict[str, Any] | None:
 
 
 def is_server_error(error: Exception) -> bool:
-    """Return whether the server failed. It may have applied the request before."""
     return _response_metadata(error, "HTTPStatusCode") >= SERVER_ERROR
 
 
 def is_retryable_response(error: Exception | None) -> bool:
-    """Return whether the server said that it cannot do this now."""
     return isinstance(error, ClientError) and (code_of(error) in _TEMPORARY or is_server_error(error))
 
 
 def got_no_response(error: Exception | None) -> bool:
-    """Return whether a response was missing, even after the SDK's retries."""
     return isinstance(error, HTTPClientError | NoConnectionError)
 
 
 def response_of(error: Exception) -> Mapping[str, Any]:
     """Return the response from botocore's error, which is the cause of PynamoDB's."""
     original = error.__cause__ if isinstance(error.__cause__, ClientError) else error
-    return getattr(original, "response", None) or {}  # botocore's error of a broken connection has None
+    return getattr(original, "response", None) or {}  # None for a broken connection
 
 
 def code_of(error: Exception) -> str:
-    """Return DynamoDB's error code, or "None" without a response."""
     return str(response_of(error).get("Error", {}).get("Code"))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Context, Decimal, InvalidOperation
-from itertools import chain
 from typing import Any
 
 from pynamodb.attributes import Attribute
@@ -30,23 +29,21 @@ MAX_KEY_BYTES = 1024
 _KEY = "pynamodb_tracker_key"
 
 _ENTRY: Mapping[str, Callable[[Any], object]] = {STRING_SET: str, NUMBER_SET: Decimal, BINARY_SET: bytes}
-"""How to convert set entries before comparing them."""
 SETS = frozenset(_ENTRY)
 MAX_DIGITS = 38
 FOR_DECIMALS = "; for a Decimal, declare a DecimalAttribute() of pynamodb_tracker, or store its text"
-_MOST_LEVELS = 31  # of nested maps and lists: DynamoDB allows 32, and counts the innermost values as one
-_LONGEST_NAME = 65_535  # bytes in a map entry's name
+_MOST_LEVELS = 31  # of nested maps and lists, without the innermost values
+_LONGEST_NAME = 65_535
 _EXACT = Context(prec=10_000, traps=[])  # never rounds
 _HIGHEST_EXPONENT, _LOWEST_EXPONENT = 125, -130
 
 
 def mark_as_key(attribute: Attribute[Any]) -> None:
-    """Mark an attribute as a FindBy's hash key."""
     vars(attribute)[_KEY] = True
 
 
 def is_key(attribute: Attribute[Any]) -> bool:
-    """Return whether an attribute is a FindBy's key. DynamoDB refuses rows in which it is empty."""
+    """Return whether an attribute is a FindBy's hash key. DynamoDB refuses rows in which it is empty."""
     return _KEY in vars(attribute)
 
 
@@ -59,9 +56,7 @@ def check(owner: str, name: str, attribute: Attribute[Any], value: dict[str, Any
                 attribute=name,
             )
         return
-    for problem in chain(
-        _value_problems(value), _key_problems(value) if is_key(attribute) else ()
-    ):  # report the first only
+    for problem in (*_value_problems(value), *(_key_problems(value) if is_key(attribute) else ())):
         raise ValueNotStorableError(f"{owner}.{name} cannot be stored: {problem}", attribute=name)
 
 
@@ -118,7 +113,6 @@ def _text_problems(content: object) -> Iterator[str]:
 
 
 def number_problems(content: object) -> Iterator[str]:
-    """Yield why DynamoDB would refuse a number. See https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/HowItWorks.NamingRulesDataTypes.html."""
     try:
         number = Decimal(str(content))
     except InvalidOperation:
@@ -127,7 +121,7 @@ def number_problems(content: object) -> Iterator[str]:
     if not number.is_finite():
         yield f"{content} is not a finite number"
     elif number and not _LOWEST_EXPONENT <= number.adjusted() <= _HIGHEST_EXPONENT:
-        yield f"{content} is outside of 1E{_LOWEST_EXPONENT} to 9.9E+{_HIGHEST_EXPONENT}"
+        yield f"{content} is outside 1E{_LOWEST_EXPONENT} to 9.9E+{_HIGHEST_EXPONENT}"
     elif len(without_zeros(number).as_tuple().digits) > MAX_DIGITS:
         yield f"{content} has more than {MAX_DIGITS} digits"
 
@@ -138,16 +132,16 @@ def without_zeros(number: Decimal) -> Decimal:
 
 
 def item_size(item: Mapping[str, Mapping[str, Any]]) -> int:
-    """Return an item's size including attribute names, in bytes. Numbers are exact to one byte each.
+    """Return an item's size in bytes. Numbers are exact to one byte each.
 
-    See https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html.
+    https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html
     """
     total, values = sum(map(len, map(str.encode, item))), [*item.values()]
     while values:
         ((kind, content),) = values.pop().items()
         if kind == STRING:
             total += len(content.encode())
-        elif kind == NUMBER:  # a byte per two significant digits, one or two more, and one for a minus sign
+        elif kind == NUMBER:
             digits = str(content).upper().partition("E")[0].replace(".", "").strip("-0")
             total += len(digits) // 2 + 2 + str(content).startswith("-")
         elif kind == LIST:
@@ -164,5 +158,4 @@ def item_size(item: Mapping[str, Mapping[str, Any]]) -> int:
 
 
 def value_size(value: Mapping[str, Any]) -> int:
-    """Return a stored value's size in bytes."""
     return item_size({"": value})

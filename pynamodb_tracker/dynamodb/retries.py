@@ -2,7 +2,7 @@
 
 Retries end at the first of these:
 
-    the lock       expires. The caller gives `until`, or `persist` knows the lock. A later response is worthless
+    the lock       expires. A later response is worthless
     the deadline   from `ending_by`: half a second before a Lambda invocation ends, or as a caller has set it
     the stop       from `stopped_by`: a grace time is over, a second interrupt, a cancelled asyncio task
     the number     TRIES, or one try after a permanent error, except within `persist`
@@ -36,13 +36,11 @@ TRIES = 6
 """How often a request is sent while its failures are temporary. Each time, the SDK also retries as configured."""
 
 SHORTEST_TIMEOUT = 0.5
-"""The shortest timeout in seconds. Recording an outcome is worth one real try even after its lock has expired."""
+"""In seconds. Recording an outcome is worth one real try even after its lock has expired."""
 
-_SHORTEST_REQUEST = 2 * SHORTEST_TIMEOUT
-"""Seconds that a request takes when nothing responds."""
+_SHORTEST_REQUEST = 2 * SHORTEST_TIMEOUT  # when nothing responds
 
-_GLANCE = 0.25
-"""Seconds between two looks at the stop during a pause."""
+_GLANCE = 0.25  # seconds between two looks at the stop during a pause
 
 _deadline: ContextVar[datetime | None] = ContextVar("pynamodb_tracker_deadline", default=None)
 _stops: ContextVar[tuple[list[threading.Event], ...]] = ContextVar("pynamodb_tracker_stops", default=())
@@ -72,7 +70,7 @@ def ending_with(time: datetime | None) -> AbstractContextManager[None]:
 
 @around
 def stopped_by(event: threading.Event) -> Iterator[None]:
-    """Once the event is set, retry nothing in this block, and stop taking items in `in_threads`."""
+    """Once the event is set, retry nothing in this block."""
     stop, before = [event], _stops.get()
     try:
         _stops.set((*before, stop))
@@ -88,18 +86,15 @@ def not_persisting() -> AbstractContextManager[None]:
 
 
 def deadline() -> datetime | None:
-    """Return the deadline from `ending_by`."""
     return _deadline.get()
 
 
 def is_stopped() -> bool:
-    """Return whether a `stopped_by` event is set."""
     stops = _stops.get()
     return bool(stops) and any(event.is_set() for stop in stops for event in stop)
 
 
 def may_be_stopped() -> bool:
-    """Return whether an event of `stopped_by` may be set."""
     return bool(_stops.get())
 
 
@@ -130,16 +125,9 @@ def slept_before_retry(
     longest: float = 5.0,
     takes: float = _SHORTEST_REQUEST,
 ) -> bool:
-    """Sleep before a retry and return True, or return False if retrying must end.
+    """Sleep before a retry, numbered from 0, and return True, or return False if retrying must end.
 
-    A pause that would leave too little time for the request is shortened, so that the last try is a late one.
-
-    Args:
-        retry: The number of this retry, from 0.
-        until: When the lock expires.
-        base: As for `jittered_pause`.
-        longest: As for `jittered_pause`.
-        takes: Seconds that the request needs.
+    A pause that would leave less than `takes` seconds for the request is shortened, so that the last try is a late one.
     """
     pause, end = jittered_pause(retry, base=base, longest=longest), latest_response(until)
     if end is not None:
@@ -172,22 +160,15 @@ class Lock(Protocol):
     """A run's lock, which a heartbeat may extend at any time."""
 
     @property
-    def expire_time(self) -> datetime:
-        """When it expires, as far as we know."""
-        ...
+    def expire_time(self) -> datetime: ...
 
-    is_out_of_time: bool
-    """Whether the run gave up a request because of the deadline."""
+    is_out_of_time: bool  # whether the run gave up a request because of the deadline
 
     @property
-    def log_fields(self) -> Mapping[str, object]:
-        """The extra fields for log records about the run."""
-        ...
+    def log_fields(self) -> Mapping[str, object]: ...
 
 
 class Persisting:
-    """Sends a run's important requests, and logs how that goes."""
-
     def __init__(self, lock: Lock, what: str) -> None:
         self.lock = lock
         self._what = what
@@ -195,7 +176,6 @@ class Persisting:
         self._is_logged = False
 
     def call(self, function: Callable[[], V]) -> V:
-        """Call a function whose requests must be applied. Do so in a separate context."""
         _persisting.set(self)
         result = function()
         if self._is_logged:
@@ -231,13 +211,10 @@ def send_once(function: Callable[[], V]) -> V:
 
 
 def is_persisting() -> bool:
-    """Return whether requests are retried until they are applied."""
     return _persisting.get() is not None
 
 
 class Tries:
-    """The tries of one request."""
-
     __slots__ = ("is_lost", "is_temporary", "number", "until")
 
     def __init__(self, until: datetime | None = None) -> None:
@@ -248,7 +225,7 @@ class Tries:
         self.is_temporary = False
 
     def failed(self, error: Exception, *, is_temporary: bool | None = None, is_final: bool | None = None) -> bool:
-        """Sleep and return True if the request should be retried after this SDK error, or return False.
+        """Sleep and return True if the request should be retried after this error.
 
         `is_temporary` overrides the decision outside `persist`, `is_final` the one within.
         """
@@ -256,12 +233,12 @@ class Tries:
         persisting = _persisting.get()
         if persisting is None:
             self.is_temporary = is_retryable_response(error) if is_temporary is None else is_temporary
-            goes_on = self.is_temporary and self.number < TRIES - 1
+            may_retry = self.is_temporary and self.number < TRIES - 1
         else:
-            goes_on = self.is_temporary = not (is_proof(error) if is_final is None else is_final)
-        if not (goes_on and slept_before_retry(self.number, self.until)):
+            may_retry = self.is_temporary = not (is_proof(error) if is_final is None else is_final)
+        if not (may_retry and slept_before_retry(self.number, self.until)):
             if persisting is not None:
-                persisting.lock.is_out_of_time = goes_on
+                persisting.lock.is_out_of_time = may_retry
             return False
         self.number += 1
         if persisting is not None:

@@ -1,4 +1,4 @@
-"""Combines writes from several threads into one request if they are sent at about the same time.
+"""Combines writes that several threads send at about the same time into one request.
 
 Each thread sends its own write and gets its own response, after waiting a few milliseconds for other threads.
 
@@ -30,13 +30,10 @@ _LEAD, _GO, _ANSWERED = "lead", "go", "answered"
 
 
 def batcher_for(threads: int) -> WriteBatcher | None:
-    """Return a batcher, or None for a single thread."""
     return None if threads == 1 else WriteBatcher()
 
 
 class WriteBatcher:
-    """Collects writes from several threads."""
-
     def __init__(self) -> None:
         self._process = os.getpid()
         self._guard = threading.Lock()
@@ -66,7 +63,6 @@ class WriteBatcher:
             self.add_senders(1)
 
     def add_senders(self, number: int) -> None:
-        """Change the number of threads that are about to send writes."""
         if self._is_forked:
             return
         with self._guard:
@@ -81,7 +77,6 @@ class WriteBatcher:
     def dispatch(
         self, table: TableConnection, operation: str, request: dict[str, Any], until: datetime | None
     ) -> dict[str, Any]:
-        """Send a write, perhaps with others, and return its response. `until` is when the row's lock expires."""
         write = BatchedWrite(table, operation, request, until)
         if self._is_forked or not write.can_be_batched:
             return write.send_alone()
@@ -95,7 +90,6 @@ class WriteBatcher:
         return write.result()
 
     def _wait(self, waiting: _Waiting) -> None:
-        """Wait for the response. When it is this thread's turn, send the waiting writes."""
         with self._guard:
             self._waiting.append(waiting)
             if self._leader is None:
@@ -112,7 +106,6 @@ class WriteBatcher:
         waiting.is_answered = True
 
     def _is_complete(self) -> bool:
-        """Return whether the request is full, or no thread is about to send a write."""
         number = len(self._waiting)
         return number >= MOST or (number >= self._senders and not self._in_flight)
 
@@ -167,7 +160,7 @@ class WriteBatcher:
 
 
 class _Waiting:
-    """A write whose thread is waiting for its response."""
+    """A write with the thread that waits for its response."""
 
     __slots__ = ("inbox", "is_answered", "leader", "present", "write")
 

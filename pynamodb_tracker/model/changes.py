@@ -29,15 +29,14 @@ Changes = Mapping[str, tuple[Attribute[Any], dict[str, Any] | None]]
 _UNCHANGING = frozenset({bool, bytes, datetime, Decimal, float, int, str})
 
 MAX_AT_ONCE = 3_800_000
-"""Bytes in the transaction that creates a task: https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html
-allows 4 MB."""
+"""Bytes in the transaction that creates a task. DynamoDB allows 4 MB:
+https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html"""
 
-_TRACKER_BYTES = 3000
-"""Room for the keys, times and short failures that a transition adds."""
+_TRACKER_BYTES = 3000  # for the keys, times and short failures that a transition adds
 
 _ASSIGNMENT_BYTES = 19
 """In most regions, AWS also limits the values assigned by an UpdateItem to an item's size, and counts 19 more bytes per
-attribute. This limit is measured, not documented."""
+attribute. This is measured, not documented."""
 
 
 def changes_of(row: TaskRow) -> Changes:
@@ -50,7 +49,7 @@ def changes_of(row: TaskRow) -> Changes:
         old = before.get(attribute.attr_name)
         if isinstance(attribute, DataAttribute):
             if not attribute.is_untouched(row):
-                new = serialized(row, name, attribute)  # only once, because large data is slow
+                new = serialized(row, name, attribute)  # only once, because it is slow
                 if new is None and old is not None:
                     new = EMPTY_DATA
                 if not attribute.is_same(row, old, new):
@@ -58,7 +57,7 @@ def changes_of(row: TaskRow) -> Changes:
             continue
         value = dict.get(values, name)
         if name in unreadable or (old is None and value is None):
-            continue  # without a value before and after
+            continue
         if type(value) in _UNCHANGING and value is claimed.get(name) and old is item.get(attribute.attr_name):
             continue
         new = serialized(row, name, attribute, loaded=before, complete=False)
@@ -70,7 +69,6 @@ def changes_of(row: TaskRow) -> Changes:
 
 
 def mark_saved(row: TaskRow, changes: Changes, sent: Changes) -> None:
-    """Apply sent changes to the stored row, so that the next `changes_of` compares with it."""
     state = row._row_state
     state.stored = dict(state.stored)
     for attribute, value in sent.values():
@@ -95,7 +93,6 @@ def read_again(row: TaskRow, names: Iterable[str]) -> None:
 
 
 def as_stored(row: T) -> T:
-    """Return a copy of the row as it is stored."""
     copy = load(type(row), row._row_state.stored)
     values = row.attribute_values
     copy.attribute_values.update({name: values[name] for name in row.tracker_attributes if name in values})
@@ -130,12 +127,11 @@ def storable_changes(row: TaskRow, result: tuple[Attribute[Any], str | None] | N
 
 
 def belongs_in_chunks(model: type[TaskRow], task_id: str, data: Mapping[str, Any] | None) -> bool:
-    """Return whether stored `data` needs overflow chunks. If it is too large, raise ValueNotStorableError."""
     size = 0 if data is None else len(data[STRING].encode())
     if size > MAX_BYTES:
         raise ValueNotStorableError(
             f"data of {model.__name__} {task_id!r} has {size:,} bytes as JSON, but at most {MAX_BYTES:,} are stored: "
-            "put it into an object store, and keep a pointer to it in data",
+            "put it into an object store, and keep its key in data",
             task_id=task_id,
             attribute="data",
             size=size,
@@ -152,8 +148,8 @@ def chunks_of_new_row(model: type[TaskRow], task_id: str, create_time: datetime,
     size = sum(map(len, chunks))
     if size > MAX_AT_ONCE:
         raise ValueNotStorableError(
-            f"{model.__name__} {task_id!r} cannot be created with data of {size:,} bytes, compressed: a create takes "
-            f"at most {MAX_AT_ONCE:,}; create it without, and let a run save it, which takes {MAX_BYTES:,}",
+            f"{model.__name__} {task_id!r} cannot be created with data of {size:,} bytes, compressed, because a create "
+            f"takes at most {MAX_AT_ONCE:,}: let a run save it, which takes {MAX_BYTES:,}",
             task_id=task_id,
             attribute="data",
             size=size,
@@ -165,7 +161,6 @@ def chunks_of_new_row(model: type[TaskRow], task_id: str, create_time: datetime,
 
 
 def check_row_size(row: TaskRow, new: dict[str, dict[str, Any] | None]) -> None:
-    """Raise a ValueNotStorableError if the new values make the row too large."""
     assigned: Item = {name: value for name, value in new.items() if value is not None}
     item = {name: value for name, value in row._row_state.stored.items() if name not in new} | assigned
     total = item_size(item) + _TRACKER_BYTES
@@ -176,7 +171,7 @@ def check_row_size(row: TaskRow, new: dict[str, dict[str, Any] | None]) -> None:
         largest = max(sizes, key=sizes.__getitem__)
         raise ValueNotStorableError(
             f"{type(row).__name__} {row.task_id!r} would take {total:,} bytes, but a row holds {MAX_ITEM_BYTES:,}: "
-            f"put {largest}, which takes {sizes[largest]:,}, into an object store and keep a pointer to it",
+            f"put {largest}, which takes {sizes[largest]:,}, into an object store, and keep its key",
             task_id=row.task_id,
             attribute=largest,
             size=sizes[largest],
@@ -184,7 +179,6 @@ def check_row_size(row: TaskRow, new: dict[str, dict[str, Any] | None]) -> None:
 
 
 def raise_if_invalid(row: TaskRow, changes: Changes, error: PynamoDBConnectionError) -> None:
-    """Raise a ValueNotStorableError if DynamoDB refused the values in a request."""
     if changes and is_invalid(error):
         names = ", ".join(f"{name} ({value_size(value):,} bytes)" for name, (_, value) in changes.items() if value)
         raise ValueNotStorableError(

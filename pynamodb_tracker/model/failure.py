@@ -29,12 +29,9 @@ _TYPE = 60
 _WORKER = 60
 _MESSAGE = 2000
 _TRACEBACK = 6000
-_LONGEST = 100_000
-"""In characters. A longer text loses its middle before anything else happens to it."""
-_MOST_RELATED = 200
-"""How many causes and group members to format with an exception. Each takes less than a millisecond."""
-_OF_A_GROUP = 3
-"""How many exceptions in a group the message names. The traceback contains more."""
+_LONGEST = 100_000  # characters; a longer text loses its middle before anything else happens to it
+_MOST_RELATED = 200  # causes and group members to format with an exception
+_OF_A_GROUP = 3  # exceptions that the message names
 
 _PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep  # noqa: PTH120 - code objects have file names as text
 
@@ -56,7 +53,7 @@ class Failure:
     message: str
     """The exception's message or a person's reason, up to 2,000 bytes."""
     traceback: str = ""
-    """The traceback, up to 6,000 bytes. A longer one loses its middle."""
+    """Up to 6,000 bytes. A longer one loses its middle."""
     count: int = 1
     """How many times in a row this happened. `time` is the last time."""
 
@@ -86,7 +83,7 @@ def add_note(error: BaseException, text: str) -> None:
 
 
 def message_of(error: BaseException) -> str:
-    """Return an exception's message with its group members and notes, even if one of them raises."""
+    """Return an exception's message with its group members and notes."""
     text = _text_of(error)
     if members := _members_of(error):
         text += ": " + "; ".join(": ".join(filter(None, (type_of(each), _text_of(each)))) for each in members)
@@ -95,7 +92,6 @@ def message_of(error: BaseException) -> str:
 
 
 def type_of(error: BaseException) -> str:
-    """Return an exception's class name on one line, short enough for the row."""
     return cut(" ".join(_text_or_reason("name", lambda: type(error).__name__).split()), _TYPE)
 
 
@@ -117,7 +113,7 @@ def _text_of(error: BaseException) -> str:
 def _notes_of(error: BaseException) -> Sequence[object]:
     try:
         notes: object = error.__notes__
-    except Exception:  # noqa: BLE001 - it has none, or its class overrides attribute access
+    except Exception:  # noqa: BLE001 - none, or its class overrides attribute access
         return ()
     return notes if isinstance(notes, list | tuple) else ()
 
@@ -129,7 +125,7 @@ def _text_or_reason(what: str, read: Callable[[], object]) -> str:
         return clean(text if len(text) <= _LONGEST else f"{text[:half]} ... {text[-half:]}")
     except KeyboardInterrupt:
         raise
-    except BaseException as broken:  # noqa: BLE001 - even sys.exit() must not prevent the record
+    except BaseException as broken:  # noqa: BLE001 - even SystemExit
         return f"<its {what} raised {type(broken).__name__}>"
 
 
@@ -147,7 +143,6 @@ def _traceback_of(error: BaseException) -> str:
 
 
 def _has_many_related(error: BaseException) -> bool:
-    """Return whether an exception has too many causes and members to format, counting indirect ones."""
     found, left = set[int](), [error]
     while left and len(found) <= _MOST_RELATED:
         each = left.pop()
@@ -192,7 +187,6 @@ def cut(text: str, limit: int) -> str:
 
 
 def to_map(failure: Failure) -> dict[str, Any]:
-    """Return a failure's stored form."""
     entry = {
         "step": {STRING: failure.step},
         "attempt": {NUMBER: str(failure.attempt)},
@@ -209,7 +203,6 @@ def to_map(failure: Failure) -> dict[str, Any]:
 
 
 def from_map(entry: Mapping[str, Any]) -> Failure:
-    """Parse the stored form, or raise ValueError."""
     found = entry[MAP]
     try:
         count = found.get("count") or found.get("repeats") or {NUMBER: 1}

@@ -36,31 +36,28 @@ log = logging.getLogger("pynamodb_tracker")
 
 MAX_FAILURES = 10
 
-MAX_BYTES = 500
-"""Bytes of failures in a row. Few, because AWS charges each write for the whole row."""
+MAX_BYTES = 500  # of failures in a row; AWS charges each write for the whole row
 
-MAX_BYTES_IF_LOGGED = 350
-"""The same with a log item. Even fewer, to keep the row below 1 KB for longer."""
+MAX_BYTES_IF_LOGGED = 350  # keeps the row below 1 KB for longer
 
 _LOGGED = "logged"
-"""True for the last entry that the log item contains, False for later ones."""
+"""True for the last entry in the log item, False for later ones."""
 
 _FRAMES = "frames"
 """Identifies the lines where an exception was raised. An earlier entry with the same value has the traceback."""
 
 _REPEATS = "repeats"
-"""How many consecutive failures an entry replaces, if they did not all fit."""
+"""How many consecutive failures an entry replaces."""
 
 _MESSAGE = 200
 _OLDER_MESSAGE = 40
 _LEAST_TRACEBACK = 60
-_OTHER_BYTES = 50
-"""How much the row may grow elsewhere with a failure, apart from `last_error`."""
+_OTHER_BYTES = 50  # that a failure may add to the row elsewhere
 
 _KB = 1024
 
 _KIND = ("step", "type", _FRAMES)
-"""Failures with the same values here are of one kind: the same exception, raised at the same lines."""
+"""The same exception, raised at the same lines."""
 
 _FRAME = re.compile(r'File "(.*)", line (\d+), in (.*)')
 
@@ -68,12 +65,10 @@ Entry = dict[str, Any]
 
 
 class ErrorsAttribute(Attribute[list[Failure]]):
-    """A task's last failures, oldest first, as a list of maps."""
-
     attr_type = LIST
 
     def __get__(self, instance: Any, owner: Any) -> Any:
-        """Return a row's failures. The first access reads the log item, if there is one."""
+        """Return a row's failures. The first access reads the log item."""
         if instance is None:
             return self
         if needs_log(instance):
@@ -82,23 +77,20 @@ class ErrorsAttribute(Attribute[list[Failure]]):
         return instance.attribute_values.get("errors") or []
 
     def serialize(self, value: Sequence[Failure]) -> list[dict[str, Any]]:
-        """Return the list for a row without a log item."""
         return for_row(None, value)[0] if value else []
 
     def deserialize(self, value: Sequence[Mapping[str, Any]]) -> list[Failure]:
-        """Return the failures."""
         is_logged = any(_LOGGED in entry.get(MAP, ()) for entry in value)
         return _add_tracebacks([from_map(entry) for entry in value], value, [] if is_logged else None)
 
 
 def failures_in_row(instance: Any) -> list[Failure]:
-    """Return the failures in memory without a request, or an empty list if they are unreadable."""
+    """Return the failures in memory without a request."""
     failures = raw_value(instance, "errors")
     return failures if isinstance(failures, list) else []
 
 
 def has_log(instance: Any) -> bool:
-    """Return whether the loaded row refers to a log item."""
     return any(_LOGGED in entry.get(MAP, ()) for entry in _stored_entries(instance))
 
 
@@ -113,12 +105,12 @@ def fill(instance: Any, item: Item | None) -> None:
     logged: list[Failure] = []
     problem: object = "it is missing"
     create_time = raw_value(instance, "create_time")
-    life = life_of(create_time) if isinstance(create_time, datetime) else ""  # absent from a partial row
+    life = life_of(create_time) if isinstance(create_time, datetime) else ""
     try:
         if item is not None and item[VERSION][STRING].startswith(life):
             text = zlib.decompress(item[CHUNK][BINARY])
             logged, problem = [from_map(entry) for entry in json.loads(text)], None
-    except Exception as error:  # noqa: BLE001 - another program may have put anything there
+    except Exception as error:  # noqa: BLE001 - another program may have written it
         problem = repr(error)
     if problem is not None:
         warning = "showing only the newest errors of %s %r, because the log item cannot be used: %s"
@@ -135,14 +127,13 @@ def fill(instance: Any, item: Item | None) -> None:
 
 
 def _stored_entries(instance: Any) -> list[Entry]:
-    """Return the loaded row's entries. Another program may have stored something else there."""
     return [entry for entry in instance._row_state.stored.get("errors", {}).get(LIST, ()) if MAP in entry]
 
 
 def _add_tracebacks(
     failures: list[Failure], entries: Sequence[Mapping[str, Any]], whole: Sequence[Failure] | None
 ) -> list[Failure]:
-    """Add omitted tracebacks from the `whole` failures, or if that is None, from these failures themselves."""
+    """Add omitted tracebacks from the `whole` failures, or if that is None, from these failures."""
     frames = {
         _entry_key(entry): _get_text(entry, _FRAMES)
         for entry in entries
@@ -160,10 +151,8 @@ def _add_tracebacks(
 
 
 def _entry_key(entry: Mapping[str, Any]) -> tuple[str, ...]:
-    return (
-        *(_get_text(entry, name) for name in ("time", "step", "type")),
-        str(entry[MAP].get("attempt", {}).get(NUMBER)),
-    )
+    texts = (_get_text(entry, name) for name in ("time", "step", "type"))
+    return (*texts, str(entry[MAP].get("attempt", {}).get(NUMBER)))
 
 
 def _failure_key(failure: Failure) -> tuple[str, ...]:
@@ -171,7 +160,7 @@ def _failure_key(failure: Failure) -> tuple[str, ...]:
 
 
 def frames_of(failure: Failure) -> str | None:
-    """Return a checksum for the lines in a traceback, or None without a traceback."""
+    """Return a checksum for a traceback's lines, or None without a traceback."""
     lines = _FRAME.findall(failure.traceback)
     return f"{zlib.crc32(repr(lines).encode()):08x}" if lines else None
 
@@ -181,11 +170,8 @@ def for_row(
 ) -> tuple[list[Entry], bool]:
     """Return the entries for the row, and whether the log item must be written with all failures.
 
-    Args:
-        row: The loaded row, or None without earlier failures.
-        added: The new failures, oldest first.
-        replaces_last: Whether the first new failure replaces the row's last one.
-        may_log: False to store everything in the row.
+    `added` are the new failures, oldest first. With `replaces_last`, the first of them replaces the row's last one.
+    Without `may_log`, everything goes to the row.
     """
     before = [] if row is None else _stored_entries(row)
     is_logged = row is not None and has_log(row)
@@ -221,11 +207,8 @@ def _is_like(entry: Entry, other: Entry, names: Sequence[str]) -> bool:
 
 def _free_bytes(row: Any, last: Failure) -> int:
     """Return how many bytes of failures fit into the row without costing another write unit, or a minimum."""
-    others = {
-        name: value
-        for name, value in row._row_state.stored.items()
-        if name not in ("errors", "last_error", "recent_ends")
-    }
+    rewritten = {"errors", "last_error", "recent_ends"}
+    others = {name: value for name, value in row._row_state.stored.items() if name not in rewritten}
     others_bytes = item_size(others) + len(last.one_line.encode()) + _OTHER_BYTES
     return max(MAX_BYTES_IF_LOGGED, -others_bytes % _KB)
 
@@ -233,8 +216,7 @@ def _free_bytes(row: Any, last: Failure) -> int:
 def _fit(entries: list[Entry], room: int) -> list[Entry] | None:
     """Fit the entries into this many bytes, or return None.
 
-    Entries that only the row has stay complete, others are shortened. Failures with the same message are merged, the
-    oldest first.
+    Entries that only the row has stay complete, others are shortened. Failures with the same message are merged.
     """
     first = next(at for at in reversed(range(len(entries) + 1)) if at == 0 or _is_in_log(entries[at - 1]))
     first = min([first, *(at for at, each in enumerate(entries) if _LOGGED in each[MAP] and not _is_in_log(each))])
@@ -293,7 +275,6 @@ def _get_text(entry: Mapping[str, Any], name: str) -> str:
 
 
 def packed(failures: Sequence[Failure]) -> bytes:
-    """Compress the newest failures for the log item."""
     text = strict_json.dumps([to_map(failure) for failure in failures[-MAX_FAILURES:]], ensure_ascii=False)
     return zlib.compress(text.encode())
 
@@ -309,7 +290,6 @@ def without_repeated(
 
 
 def _reason(failure: Failure) -> tuple[str, str, str]:
-    """Return the reason for a postponement, truncated as in the row."""
     return failure.step, failure.type, cut(failure.message, _MESSAGE)
 
 

@@ -16,8 +16,7 @@ from pynamodb_tracker.model.row_state import mark_unreadable
 
 T = TypeVar("T", bound=TaskRow)
 
-_TRIES = 8
-"""How often to read a row again because its data was written during the read."""
+_TRIES = 8  # to read a row again because its data was written in the meantime
 
 
 def rows(model: type[T], task_ids: Iterable[str]) -> dict[str, T]:
@@ -28,12 +27,10 @@ def rows(model: type[T], task_ids: Iterable[str]) -> dict[str, T]:
 
 
 def rows_to_show(model: type[T], task_ids: Iterable[str]) -> dict[str, T]:
-    """Read rows by task id, as far as they are readable."""
     return {task_id: readable(row) for task_id, row in rows(model, task_ids).items()}
 
 
 def rows_of_table(model: type[T], keys: Iterable[RowKey]) -> dict[RowKey, T]:
-    """Read rows of any use case in a class's table, each as its declared class."""
     distinct = [item_key(*key) for key in dict.fromkeys(keys)]
     return {key_of(item): model.from_raw_data(item) for item in get_items(model.tracker.connection(), distinct)}
 
@@ -79,19 +76,17 @@ def fill_each(found: Iterable[T]) -> dict[RowKey, T]:
 
 
 def _mark_incomplete(row: TaskRow) -> None:
-    """Make every access to a row's data raise."""
     expired = has_expired(row)
     why = f"its time to live ended at {row.expire_time}" if expired else "perhaps another program deleted one"
     raised = TaskError(
-        f"the data of {type(row).__name__} {row.task_id!r} is incomplete: at least one of its overflow chunks is "
-        f"missing, damaged, or has another version ({why})",
+        f"the data of {type(row).__name__} {row.task_id!r} is incomplete: an overflow chunk is missing, damaged, or of "
+        f"another version ({why})",
         task_id=row.task_id,
     )
     mark_unreadable(row, "data", raised, LookupError("an overflow chunk is missing"))
 
 
 def leave_out_data(found: Iterable[TaskRow]) -> None:
-    """Mark these rows' data as left out."""
     for row in found:
         row.attribute_values["data"] = LeftOut()
 

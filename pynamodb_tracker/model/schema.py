@@ -24,10 +24,8 @@ from pynamodb_tracker.status import CANCELLED, END, Codes, end_of, name_of
 SEPARATOR = "#"
 _LANE = "u"
 _LONGEST = 255
-_MOST_SHARDS = 10_000
-"""Every state query sends one request per shard."""
-_MOST_IN_ROW = 350_000
-"""In bytes. A row holds 400 KB, some of which other attributes need."""
+_MOST_SHARDS = 10_000  # every state query sends one request per shard
+_MOST_IN_ROW = 350_000  # bytes of the 400 KB of a row
 
 _MARGIN = timedelta(seconds=2)
 _INDEXES = {
@@ -50,8 +48,8 @@ class UseCase(UnicodeAttribute):
             the row's time to live.
         keep_ignored_for: The same for ignored tasks. They wait for a person, so the default is forever.
         keep_cancelled_for: The same for cancelled tasks, by default `keep_for`.
-        max_inline_data: The most bytes of JSON that `data` takes in the row. Larger data goes to overflow chunks, so
-            that it does not make status changes more expensive.
+        max_inline_data: The most bytes of JSON that `data` takes in the row, from 0 to 350,000. Larger data goes to
+            overflow chunks, so that it does not make status changes more expensive.
         index_succeeded: Whether finished tasks stay in the index. False saves a write unit per task, but queries and
             counts no longer find them.
         pausable: Which programs obey pauses and required steps, and refuse a renumbered step: by default workers,
@@ -100,7 +98,7 @@ class UseCase(UnicodeAttribute):
 
     if TYPE_CHECKING:
 
-        @overload  # type: ignore[override]  # PynamoDB's takes any instance, but only a row reads it as text
+        @overload  # type: ignore[override]
         def __get__(self, instance: AttributeContainer, owner: object) -> str: ...
 
         @overload
@@ -140,7 +138,7 @@ class UseCase(UnicodeAttribute):
         if not wrong and self.read_shards < self.status_shards:
             yield (
                 f"UseCase({self.name!r}, status_shards={self.status_shards}, read_shards={self.read_shards}): queries "
-                "would not find the tasks in the other shards: read at least as many as are written"
+                "would miss tasks: read at least as many shards as are written"
             )
 
     @property
@@ -155,8 +153,6 @@ class UseCase(UnicodeAttribute):
 
 
 class Table:
-    """A table, with its only connection and its use cases' classes."""
-
     def __init__(self, owner: type[Model]) -> None:
         self.owner = owner
         self.use_cases: weakref.WeakValueDictionary[str, type[Model]] = weakref.WeakValueDictionary()
@@ -166,14 +162,14 @@ class Table:
     def claim(self, name: str, model: type[Model]) -> None:
         """Register a use case's class, or its new definition. Raise DefinitionError for another class."""
         other, place = self.use_cases.get(name), (model.__module__, model.__qualname__)
-        if other is not None and (other.__module__, other.__qualname__) != place:  # otherwise a notebook cell ran again
+        if other is not None and (other.__module__, other.__qualname__) != place:  # not a notebook cell that ran again
             del other
-            gc.collect()  # a class that went out of scope, for example in a test, lives until it is collected
+            gc.collect()  # a class that went out of scope may still be there
             other = self.use_cases.get(name)
             if other is not None:
                 raise DefinitionError(
                     f"{model.__qualname__}: the use case {name!r} of table {self.owner.__name__} belongs to "
-                    f"{other.__module__}.{other.__qualname__}: give this one another name"
+                    f"{other.__module__}.{other.__qualname__}. Choose another name"
                 )
         self.use_cases[name] = model
 
@@ -181,12 +177,11 @@ class Table:
         """Return the connection that all use cases share. If Meta's table name changes, the new table gets its own."""
         table_name = self.owner.Meta.table_name
         connection = self._connections.get(table_name)
-        if connection is None:  # two threads may both build one, which is cheap, but will use the same one
+        if connection is None:  # two threads may both build one, but use the same one
             connection = self._connections.setdefault(table_name, self._build_connection(table_name))
         return connection
 
     def connect(self) -> None:
-        """Build the connection and its client now, without sending anything."""
         connection = self.connection().connection
         if isinstance(connection, SharedConnection):
             connection.prepare()
@@ -223,40 +218,34 @@ class Schema:
         reserved: frozenset[str] = frozenset(),
         awaited: frozenset[str] = frozenset(),
     ) -> None:
-        """`reserved` contains the tracker's own attribute names."""
+        """`reserved` contains the tracker's own attribute names, `awaited` the signals that tasks may wait for."""
         self._model = model
         self._use_case = use_case
         self._table = table
         self._reserved = reserved
         self.awaited = awaited
-        """Stored names of signals that its tasks may wait for."""
         self.steps = tuple(steps)
         self.ends = frozenset({END, CANCELLED, *(codes.ignored for codes in self.steps)})
-        """The codes of finished tasks: succeeded at the last step, cancelled, or ignored."""
         waiting = (code for codes in self.steps for code in (codes.pending, codes.failed))
         self.lane_codes = frozenset(waiting if use_case is not None and use_case.urgent else ())
-        """The states whose urgent tasks are in the urgent lane, a shard of its own."""
+        """The states with an urgent lane, a shard of its own for urgent tasks."""
 
     @property
     def has_table(self) -> bool:
-        """Whether this class or a base declares a Meta."""
         return self._table is not None
 
     @property
     def has_use_case(self) -> bool:
-        """Whether this is a task class and not the table class."""
         return self._use_case is not None
 
     @cached_property
     def table(self) -> Table:
-        """The table. Task itself has none, which raises TypeError."""
         if self._table is None:
             raise TypeError(f"{self._model.__name__} has no table: derive a class with class Meta: table_name = ...")
         return self._table
 
     @cached_property
     def use_case(self) -> UseCase:
-        """The use case. The table class has none, which raises TypeError."""
         if self._use_case is None:
             name = self._model.__name__
             raise TypeError(f"{name} is not a use case: call this on a class with use_case_id = UseCase(...)")
@@ -277,11 +266,9 @@ class Schema:
 
     @cached_property
     def stored_with_default(self) -> frozenset[str]:
-        """The stored names of attributes with a default."""
         return frozenset(name for name, (_, attribute, _) in self.loading.items() if attribute.default is not None)
 
     def check_own(self, names: Iterable[str]) -> None:
-        """Raise a TypeError for a name that is not a user's attribute."""
         for name in names:
             if name not in self.own_attributes:
                 problem = " is the tracker's own" if name in self._reserved else " is not declared"
@@ -294,24 +281,20 @@ class Schema:
         return margin
 
     def obeys_control(self, *, lives_long: bool = True) -> bool:
-        """Return whether a program obeys pauses and required steps."""
         pausable = self.use_case.pausable
         return lives_long if pausable is None else pausable
 
     def connection(self) -> TableConnection:
-        """Return the table's connection."""
         return self.table.connection()
 
     def key(self, task_id: str) -> dict[str, dict[str, str]]:
-        """Return a task's stored key."""
         return {"task_id": {"S": task_id}, "use_case_id": {"S": self.use_case.name}}
 
     def ends_at(self, code: int) -> bool:
-        """Return whether a task in this state is finished: succeeded at its last step, cancelled, or ignored."""
+        """Return whether a task in this state has succeeded at its last step, or is cancelled or ignored."""
         return code in self.ends
 
     def check_urgent(self, urgent: object) -> None:
-        """Check the argument `urgent`. Raise a TypeError if tasks of this use case cannot be urgent."""
         if urgent is False:
             return
         check_flags(urgent=urgent)
@@ -323,7 +306,7 @@ class Schema:
 
     @property
     def lane(self) -> int | None:
-        """The number of the urgent lane, which comes after the other shards. None if tasks cannot be urgent."""
+        """The number of the urgent lane, after the other shards, or None."""
         return self.use_case.read_shards if self.use_case.urgent else None
 
     def status_key(self, code: int, task_id: str, *, is_urgent: bool) -> str:
@@ -338,12 +321,10 @@ class Schema:
         return [f"{self.use_case.prefix}{code}{SEPARATOR}{shard}" for shard in shards]
 
     def shard_of(self, status_key: str) -> int:
-        """Return the number of the shard in an index hash key."""
         shard = status_key.rpartition(SEPARATOR)[2]
         return self.use_case.read_shards if shard == _LANE else int(shard)
 
     def is_indexed(self, code: int) -> bool:
-        """Return whether tasks in this state are indexed."""
         return end_of(code) != "succeeded" or self.use_case.index_succeeded
 
     def kept_for(self, code: int) -> timedelta | None:
@@ -358,16 +339,13 @@ class Schema:
         return None if kept_for is None else str(int((now + kept_for).timestamp()))
 
     def step_named_by(self, number: int) -> str:
-        """Return the name of the step with this number, or else the number."""
         return next((codes.step for codes in self.steps if codes.pending == number), str(number))
 
     def name_of(self, code: int) -> str:
-        """Return a state in words, such as `ship pending`."""
         return name_of(code, self.steps)
 
 
 def types_of(definitions: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """Return attribute types by name, as DynamoDB writes them: S, N or B."""
     return {each["AttributeName"]: each["AttributeType"] for each in definitions}
 
 
@@ -380,7 +358,7 @@ def keys_in_words(schema: Iterable[Mapping[str, str]], types: Mapping[str, str])
 
 
 def key_differences(declared: Mapping[str, Any], described: Mapping[str, Any]) -> Iterator[str]:
-    """Yield differences between the class's schema and an existing table, in the keys of table and indexes."""
+    """Yield how the keys of an existing table and its indexes differ from the class's."""
     expected, found = types_of(declared["attribute_definitions"]), types_of(described["AttributeDefinitions"])
     indexes = {index["IndexName"]: index for kind in _INDEXES for index in described.get(kind) or ()}
     pairs = [("", declared["key_schema"], described["KeySchema"])]

@@ -1,4 +1,4 @@
-"""The name of the worker that claims a task: `host:pid:` and four random letters, or that of an invocation."""
+"""The name of the worker that claims a task."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _host() -> str:
 
 @functools.cache
 def _life() -> str:
-    """Return random letters: the next life of a container has the same host name, and often the same process id."""
+    """Return random letters, because a container's next life has the same host name, and often the same process id."""
     return "".join(RANDOM.choices(string.ascii_lowercase + string.digits, k=4))
 
 
@@ -31,7 +31,7 @@ _name: ContextVar[str | None] = ContextVar("pynamodb_tracker_worker", default=No
 
 
 def this_worker() -> str:
-    """Return the name set by `working_as`, or else the one of this process."""
+    """Return the name set by `working_as`, or else this process: `host:pid:` and four random letters."""
     return _name.get() or f"{_host()}:{os.getpid()}:{_life()}"
 
 

@@ -152,7 +152,7 @@ def test_a_dry_run_checks_and_creates_nothing() -> None:
             '{"task_id": "o-1", "repeat": "every 1h", "state": "ship.pending"}',
             "repeat: a task that repeats begins as pay.pending, not as ship.pending: leave out the rule or the state",
         ),
-        ('{"task_id": "o-1", "trace": 5}', "trace must be a mapping of text to text"),
+        ('{"task_id": "o-1", "trace": 5}', "trace must map text to text"),
         ('{"task_id": "o-1", "data": [1]}', "Order.data = a list cannot be stored"),
         ('{"task_id": "o-1", "attempt": 5}', "Order has no attribute 'attempt'"),
         ('{"task_id": "o-1", "note": "\udcff"}', "this is not JSON: it is not UTF-8"),
@@ -602,4 +602,4 @@ def test_a_loaded_task_waits_for_a_signal_and_knows_what_its_round_has_done_with
     assert '"missed_signals": ["paid"]' in run("export").out
     assert "done without" in run("show", "o-3").out
     late = run("signal", "o-3", "paid", "--value", "1")
-    assert (late.code, "paid of Order 'o-3' is late, and not stored" in late.err) == (1, True)
+    assert (late.code, "paid of Order 'o-3' is not stored: it is late" in late.err) == (1, True)
