@@ -40,9 +40,7 @@ from pynamodb_tracker.dynamodb.error_codes import (
 from pynamodb_tracker.dynamodb.forking import in_forked_process
 
 log = logging.getLogger("pynamodb_tracker")
-
 MOST = 25  # writes in a request
-
 _MOST_UNCLEAR = 3  # responses in a row, after which writes are sent one by one
 
 _CODES = {  # of single requests, by the codes of statements

@@ -61,11 +61,8 @@ _ERRORS: dict[str, tuple[type[PynamoDBConnectionError], str]] = {
 }
 
 _TRIES_OF_SDK = {"legacy": 10, "standard": 4, "adaptive": 4}
-
 _LONGEST_EXPONENT = 30  # against an overflow with a thousand tries
-
 _shared: ContextVar[Batcher | None] = ContextVar("pynamodb_tracker_batcher", default=None)
-
 MOST_KEYS = 100  # in a BatchGetItem
 
 

@@ -62,7 +62,6 @@ _PROOFS = {
 All other errors may be temporary, because the claim has just succeeded with the same permissions and settings."""
 
 _PROOFS_OF_REASONS = {"ConditionalCheckFailed", "DuplicateItem", "ItemCollectionSizeLimitExceeded", "ValidationError"}
-
 _CONFLICTS = {"TransactionConflict", "TransactionConflictException", "TransactionInProgressException"}
 
 _NO_CONNECTION = re.compile(
@@ -71,11 +70,8 @@ _NO_CONNECTION = re.compile(
 """Proxy and TLS errors which show that nothing was sent, because the connection failed."""
 
 _DENIED = re.compile(r"perform: dynamodb:(\w+) on resource: \S+?:table/([\w.-]+)")
-
 DENIED = {"AccessDenied", "AccessDeniedException"}
-
 Writes = Sequence[Mapping[str, Any]]
-
 _LOST = "pynamodb_tracker_lost"
 
 _OF_ANOTHER_SCHEMA = (

@@ -7,18 +7,7 @@ from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
 from pynamodb.attributes import Attribute
-from pynamodb.constants import (
-    BINARY,
-    BINARY_SET,
-    BOOLEAN,
-    LIST,
-    MAP,
-    NULL,
-    NUMBER,
-    NUMBER_SET,
-    STRING,
-    STRING_SET,
-)
+from pynamodb.constants import BINARY, BINARY_SET, BOOLEAN, LIST, MAP, NULL, NUMBER, NUMBER_SET, STRING, STRING_SET
 
 from pynamodb_tracker.exceptions import ValueNotStorableError
 
@@ -27,7 +16,6 @@ MAX_ITEM_BYTES = 400 * 1024
 
 MAX_KEY_BYTES = 1024
 _KEY = "pynamodb_tracker_key"
-
 _ENTRY: Mapping[str, Callable[[Any], object]] = {STRING_SET: str, NUMBER_SET: Decimal, BINARY_SET: bytes}
 SETS = frozenset(_ENTRY)
 MAX_DIGITS = 38

@@ -29,9 +29,7 @@ IF_ABSENT = {CONDITION_EXPRESSION: "attribute_not_exists (#0)", EXPRESSION_ATTRI
 
 _LONGEST = 8_000  # characters, where DynamoDB allows 8,192
 _MOST_TEXTS = 512  # a step has about twenty, plus one for each set of changes
-
 _TESTS = {"attribute_exists": "IS NOT MISSING", "attribute_not_exists": "IS MISSING"}
-
 _SUMS = ("{0} + {1}", "{0} - {1}")
 
 _SUMMANDS = frozenset({"attempt", "fence"})
@@ -41,7 +39,6 @@ Such a name must not be a PartiQL keyword or a reserved word
 (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ReservedWords.html)."""
 
 _QUOTE = "'"
-
 Typed = Mapping[str, Any]
 
 

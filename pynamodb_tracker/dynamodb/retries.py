@@ -29,7 +29,6 @@ from pynamodb_tracker.dynamodb.backoff import jittered_pause
 from pynamodb_tracker.dynamodb.error_codes import is_conflict, is_proof, is_retryable_response, may_be_applied
 
 log = logging.getLogger("pynamodb_tracker")
-
 V = TypeVar("V")
 
 TRIES = 6
@@ -39,9 +38,7 @@ SHORTEST_TIMEOUT = 0.5
 """In seconds. Recording an outcome is worth one real try even after its lock has expired."""
 
 _SHORTEST_REQUEST = 2 * SHORTEST_TIMEOUT  # when nothing responds
-
 _GLANCE = 0.25  # seconds between two looks at the stop during a pause
-
 _deadline: ContextVar[datetime | None] = ContextVar("pynamodb_tracker_deadline", default=None)
 _stops: ContextVar[tuple[list[threading.Event], ...]] = ContextVar("pynamodb_tracker_stops", default=())
 """A list with an event for each running block. Emptying it after the block also ends it in copies of the context."""

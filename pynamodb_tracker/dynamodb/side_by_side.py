@@ -9,7 +9,6 @@ from typing import TypeVar
 
 Q = TypeVar("Q")
 R = TypeVar("R")
-
 _THREADS = 8  # the program needs most of the client's connections
 
 

@@ -29,7 +29,6 @@ _FIELDS: tuple[tuple[str, int, int, dict[str, int]], ...] = (
 )
 
 _PART = re.compile(r"(?P<low>\*|\?|\w+)(?:-(?P<high>\w+))?(?:/(?P<step>\d+))?")
-
 _LAST_DAY = 32  # stands for L
 
 _SEARCHED_YEARS = 50

@@ -21,9 +21,7 @@ EMPTY_DATA = {STRING: "{}"}
 """An emptied dictionary, as it is stored. A row without `data` never had chunks."""
 
 _TRIES = 20  # to serialize a dictionary that another thread is changing
-
 _ESCAPE = len(r"\u00e9") - 1  # how far before a difference an escape may begin
-
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][-+]?\d+)?")
 _OF_NUMBERS = "-+.0123456789eE"
 

@@ -32,7 +32,6 @@ _TRACEBACK = 6000
 _LONGEST = 100_000  # characters; a longer text loses its middle before anything else happens to it
 _MOST_RELATED = 200  # causes and group members to format with an exception
 _OF_A_GROUP = 3  # exceptions that the message names
-
 _PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep  # noqa: PTH120 - code objects have file names as text
 
 

@@ -33,11 +33,8 @@ from pynamodb_tracker.model.overflow import CHUNK, VERSION, life_of, log_key
 from pynamodb_tracker.model.row_state import raw_value
 
 log = logging.getLogger("pynamodb_tracker")
-
 MAX_FAILURES = 10
-
 MAX_BYTES = 500  # of failures in a row; AWS charges each write for the whole row
-
 MAX_BYTES_IF_LOGGED = 350  # keeps the row below 1 KB for longer
 
 _LOGGED = "logged"
@@ -53,14 +50,12 @@ _MESSAGE = 200
 _OLDER_MESSAGE = 40
 _LEAST_TRACEBACK = 60
 _OTHER_BYTES = 50  # that a failure may add to the row elsewhere
-
 _KB = 1024
 
 _KIND = ("step", "type", _FRAMES)
 """The same exception, raised at the same lines."""
 
 _FRAME = re.compile(r'File "(.*)", line (\d+), in (.*)')
-
 Entry = dict[str, Any]
 
 

@@ -15,7 +15,6 @@ from pynamodb_tracker.model.row import TaskRow, has_expired, load, readable
 from pynamodb_tracker.model.row_state import mark_unreadable
 
 T = TypeVar("T", bound=TaskRow)
-
 _TRIES = 8  # to read a row again because its data was written in the meantime
 
 

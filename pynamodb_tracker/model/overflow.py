@@ -28,7 +28,6 @@ GROUP_OF = "group_of"
 """Marks a group's records, and contains the tasks' use case. No row has this attribute."""
 
 _CHUNK_BYTES = 295_000  # an item holds 400 KB, and moto measures binary content in base64
-
 _MOST_CHUNKS = -(-MAX_BYTES // _CHUNK_BYTES)
 
 

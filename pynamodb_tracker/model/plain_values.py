@@ -18,7 +18,6 @@ from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.row_state import raw_value
 
 _TRACKERS = ("attempt", "due_time", "create_time", "update_time")
-
 _IF_ANY = ("blockers", "waits_for", "occurrence", "urgent")
 
 

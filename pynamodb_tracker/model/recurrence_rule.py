@@ -10,7 +10,6 @@ from itertools import chain
 from pynamodb_tracker.arguments import did_you_mean
 
 _WEEKDAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
-
 _DAYS_OF = {"YEARLY": 366, "MONTHLY": 31, "WEEKLY": 7, "DAILY": 1}  # that dateutil looks at for one step
 
 _LIMITS = {
@@ -25,9 +24,7 @@ _LIMITS = {
 }
 
 _KEYS = ("FREQ", "INTERVAL", "COUNT", "UNTIL", "WKST", "BYDAY", *_LIMITS)
-
 _MOST_TIMES = 50_000  # that dateutil may look at for one step, which takes 5 ms
-
 _BYDAY = re.compile(rf"([+-]?\d{{1,2}})?({'|'.join(_WEEKDAYS)})")
 _UNTIL = re.compile(r"\d{8}T\d{6}Z?")
 _ELSEWHERE = {
@@ -38,7 +35,6 @@ _ELSEWHERE = {
 }
 
 _DAYS_IN_WEEKS = {"BYDAY", "BYMONTHDAY", "BYYEARDAY", "BYWEEKNO"}
-
 _CYCLE, _LAST_YEAR = 400, 9899  # the calendar repeats every 400 years, including weekdays
 
 

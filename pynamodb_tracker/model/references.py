@@ -13,11 +13,8 @@ from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.schema import SEPARATOR
 
 log = logging.getLogger("pynamodb_tracker")
-
 MAX_TRACE_BYTES = 512  # as JSON, without `BY`; every write to the task pays for them
-
 BY = "by"  # the trace entry that names the run that created the task
-
 _LONGEST_BY = 200
 
 

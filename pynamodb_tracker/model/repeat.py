@@ -18,7 +18,6 @@ from pynamodb_tracker.model.cron import CronExpression
 from pynamodb_tracker.model.recurrence_rule import RecurrenceRule, with_full_hours
 
 R = TypeVar("R", bound="Repeat")
-
 _SHORTEST = timedelta(seconds=1)
 _LONGEST_RULE = 4000  # characters; one with all days, hours and minutes is shorter
 _LONGEST_GAP = timedelta(hours=25)  # where a zone moved across the date line

@@ -299,9 +299,7 @@ class TaskRow(Model):
 
 TaskRow.tracker_attributes = frozenset(TaskRow.get_attributes()) - {"data"}
 TaskRow.tracker = Schema(TaskRow, None, reserved=TaskRow.tracker_attributes)
-
 _REQUIRED = tuple(name for name, attribute in TaskRow.get_attributes().items() if not attribute.null)
-
 _STORED_IN_EVERY_ROW = frozenset(TaskRow.get_attributes()[name].attr_name for name in _REQUIRED)
 
 _REQUIRED_WITH = {  # the attributes that another one requires

@@ -26,12 +26,8 @@ _LANE = "u"
 _LONGEST = 255
 _MOST_SHARDS = 10_000  # every state query sends one request per shard
 _MOST_IN_ROW = 350_000  # bytes of the 400 KB of a row
-
 _MARGIN = timedelta(seconds=2)
-_INDEXES = {
-    "GlobalSecondaryIndexes": "global_secondary_indexes",
-    "LocalSecondaryIndexes": "local_secondary_indexes",
-}
+_INDEXES = {"GlobalSecondaryIndexes": "global_secondary_indexes", "LocalSecondaryIndexes": "local_secondary_indexes"}
 
 _KEYS = {"HASH": "hash key", "RANGE": "range key"}
 
@@ -229,6 +225,8 @@ class Schema:
         waiting = (code for codes in self.steps for code in (codes.pending, codes.failed))
         self.lane_codes = frozenset(waiting if use_case is not None and use_case.urgent else ())
         """The states with an urgent lane, a shard of its own for urgent tasks."""
+        self._outside_lane = self.ends.union(codes.in_progress for codes in self.steps)
+        """The states without one. An urgent task may also enter a required step that only other programs declare."""
 
     @property
     def has_table(self) -> bool:
@@ -311,7 +309,7 @@ class Schema:
 
     def status_key(self, code: int, task_id: str, *, is_urgent: bool) -> str:
         """Return a task's index hash key in a state."""
-        if is_urgent and code in self.lane_codes:
+        if is_urgent and self.use_case.urgent and code not in self._outside_lane:
             return f"{self.use_case.prefix}{code}{SEPARATOR}{_LANE}"
         return self.use_case.status_key(code, task_id)
 

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from pynamodb_tracker.model.repeat import LastRun, Repeat
 
 T = TypeVar("T")
-
 _MOST = 9_999_999_999
 
 TOKEN = re.compile("[0-7][0-9a-f]{23}")
@@ -241,12 +240,7 @@ class StoredValue:
 
 
 def serialized(
-    row: AttributeContainer,
-    name: str,
-    attribute: Attribute[Any],
-    *,
-    loaded: Item | None = None,
-    complete: bool = True,
+    row: AttributeContainer, name: str, attribute: Attribute[Any], *, loaded: Item | None = None, complete: bool = True
 ) -> dict[str, Any] | None:
     """Return a row's attribute in stored form, or None for None. Errors name the attribute.
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from pynamodb_tracker.dynamodb.connection import Item
 
 T = TypeVar("T")
-
 MAX_BYTES = 1024  # as JSON; every write of the task is charged for it
 MAX_LABEL_BYTES = 256  # of a sender name or an event key
 
