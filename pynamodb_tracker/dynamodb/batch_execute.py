@@ -22,21 +22,8 @@ from pynamodb.connection.base import Connection
 from pynamodb.connection.table import TableConnection
 from pynamodb.constants import ATTRIBUTES, CONSISTENT_READ, ITEM, KEY, RETURN_VALUES, TABLE_NAME
 
-from pynamodb_tracker.dynamodb import partiql
+from pynamodb_tracker.dynamodb import error_codes, partiql
 from pynamodb_tracker.dynamodb.connection import connection_until
-from pynamodb_tracker.dynamodb.error_codes import (
-    DENIED,
-    UnexpectedSdkError,
-    code_of,
-    is_condition_failure,
-    is_missing_table,
-    is_proof,
-    is_retryable_response,
-    item_met,
-    may_be_applied,
-    note_lost,
-    response_of,
-)
 from pynamodb_tracker.dynamodb.forking import in_forked_process
 
 log = logging.getLogger("pynamodb_tracker")
@@ -91,10 +78,10 @@ class BatchedWrite:
         try:
             return self.connection.dispatch(self.operation, self.request)
         except (BotoCoreError, ClientError) as error:
-            if code_of(error) == self._refused_with:
+            if error_codes.code_of(error) == self._refused_with:
                 _support(self.shared).note_understood()
             if self._is_lost:
-                note_lost(error, is_lost=True)
+                error_codes.note_lost(error, is_lost=True)
             raise
 
     def result(self) -> dict[str, Any]:
@@ -110,10 +97,10 @@ class BatchedWrite:
     def _with_item_met(self, error: Exception) -> Exception:
         """Add the existing item to the error of a put, because INSERT statements do not return it."""
         asks = self.operation == "PutItem" and "ReturnValuesOnConditionCheckFailure" in self.request
-        if not (asks and is_condition_failure(error)) or item_met(error) is not None:
+        if not (asks and error_codes.is_condition_failure(error)) or error_codes.item_met(error) is not None:
             return error
         with suppress(BotoCoreError, ClientError):  # otherwise, the refusal is the better error
-            error = ClientError({**response_of(error), ITEM: self._read()}, self.operation)
+            error = ClientError({**error_codes.response_of(error), ITEM: self._read()}, self.operation)
         return error
 
     def _read(self) -> dict[str, Any] | None:
@@ -133,7 +120,7 @@ class BatchedWrite:
             self.response = {ATTRIBUTES: response[ITEM]} if ITEM in response else {}
             return
         code, message = error.get("Code", ""), error.get("Message", "")
-        if code in DENIED:
+        if code in error_codes.DENIED:
             _support(self.shared).note_denied(self.operation, message)
             self.go_alone(code, is_lost=repeats > 0)
         elif code == _INVALID_STATEMENT:  # alone, the write may be valid, or gets a better message
@@ -204,7 +191,8 @@ class _Support:
         try:
             response = write.connection.dispatch("BatchExecuteStatement", {"Statements": [probe.as_entry()]})
         except Exception as error:  # noqa: BLE001 - an emulator in this process
-            raised = error.__cause__ if isinstance(error, UnexpectedSdkError) and may_be_applied(error) else error
+            is_unexpected = isinstance(error, error_codes.UnexpectedSdkError) and error_codes.may_be_applied(error)
+            raised = error.__cause__ if is_unexpected else error
             if isinstance(raised, BotoCoreError | ClientError):
                 self.note_refused(raised, operation)
             else:
@@ -222,19 +210,19 @@ class _Support:
         elif code == "DuplicateItem" or (code == "ConditionalCheckFailed" and ITEM in refusal):
             self._together.setdefault(operation, True)
             self.note_understood()
-        elif code in DENIED:
+        elif code in error_codes.DENIED:
             self.note_denied(operation, refusal.get("Message", ""))
         else:
             self.note_unclear(f"a statement that must be refused got the response {code} without the item")
 
     def note_refused(self, error: Exception, *operations: str) -> None:
-        code = code_of(error)
-        if code in DENIED:
+        code = error_codes.code_of(error)
+        if code in error_codes.DENIED:
             for operation in operations:
                 self.note_denied(operation, str(error))
         elif code in _UNKNOWN:
             self.turn_off(str(error))
-        elif is_proof(error) and not is_missing_table(error):
+        elif error_codes.is_proof(error) and not error_codes.is_missing_table(error):
             self.note_unclear(str(error))  # such as an invalid value
 
 
@@ -275,20 +263,18 @@ def _send_batch(writes: Sequence[BatchedWrite], support: _Support) -> None:
     try:
         response = writes[0].connection.dispatch("BatchExecuteStatement", {"Statements": entries})
     except ClientError as error:
-        if is_retryable_response(error):
-            for write in writes:
-                write.error = ClientError(
-                    dict(response_of(error)), write.operation
-                )  # each thread adds notes to its own
-                note_lost(write.error, is_lost=may_be_applied(error))
+        if error_codes.is_retryable_response(error):
+            for write in writes:  # each thread adds notes to its own error
+                write.error = ClientError(dict(error_codes.response_of(error)), write.operation)
+                error_codes.note_lost(write.error, is_lost=error_codes.may_be_applied(error))
             return
         support.note_refused(error, *{write.operation for write in writes})
         for write in writes:
-            write.go_alone(code_of(error), is_lost=may_be_applied(error))
+            write.go_alone(error_codes.code_of(error), is_lost=error_codes.may_be_applied(error))
     except BotoCoreError as error:
         for write in writes:
             write.error = copy(error)
-            note_lost(write.error, is_lost=may_be_applied(error))
+            error_codes.note_lost(write.error, is_lost=error_codes.may_be_applied(error))
     else:
         responses = response["Responses"]
         codes = [response.get("Error", {}).get("Code") for response in responses]

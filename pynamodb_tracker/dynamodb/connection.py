@@ -7,6 +7,7 @@ import math
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from copy import copy
 from datetime import datetime
@@ -33,7 +34,7 @@ from pynamodb.exceptions import (
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb import error_codes
-from pynamodb_tracker.dynamodb.around import around
+from pynamodb_tracker.dynamodb.around import set_variable
 from pynamodb_tracker.dynamodb.forking import in_forked_process
 from pynamodb_tracker.dynamodb.retries import (
     SHORTEST_TIMEOUT,
@@ -145,13 +146,8 @@ def send(
                 raise kind(f"{message}: {error}", error) from error
 
 
-@around
-def sharing_requests(batcher: Batcher | None) -> Iterator[None]:
-    before = _shared.set(batcher)
-    try:
-        yield
-    finally:
-        _shared.reset(before)
+def sharing_requests(batcher: Batcher | None) -> AbstractContextManager[None]:
+    return set_variable(_shared, batcher)
 
 
 def shares_requests() -> bool:

@@ -24,7 +24,7 @@ from typing import Protocol, TypeVar
 from botocore.exceptions import BotoCoreError
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.dynamodb.around import around
+from pynamodb_tracker.dynamodb.around import around, set_variable
 from pynamodb_tracker.dynamodb.backoff import jittered_pause
 from pynamodb_tracker.dynamodb.error_codes import is_conflict, is_proof, is_retryable_response, may_be_applied
 
@@ -45,24 +45,15 @@ _stops: ContextVar[tuple[list[threading.Event], ...]] = ContextVar("pynamodb_tra
 _persisting: ContextVar[Persisting | None] = ContextVar("pynamodb_tracker_persisting", default=None)
 
 
-@around
-def _set_variable(variable: ContextVar[V], value: V) -> Iterator[None]:
-    token = variable.set(value)
-    try:
-        yield
-    finally:
-        variable.reset(token)
-
-
 def ending_by(time: datetime | None) -> AbstractContextManager[None]:
     """Let this block's requests end by that time, or by an outer block's if that is earlier."""
     before = _deadline.get()
-    return _set_variable(_deadline, before if time is None else min(time, before or time))
+    return set_variable(_deadline, before if time is None else min(time, before or time))
 
 
 def ending_with(time: datetime | None) -> AbstractContextManager[None]:
     """Let this block's requests end by that time, even if a stale outer deadline is earlier."""
-    return _set_variable(_deadline, time or _deadline.get())
+    return set_variable(_deadline, time or _deadline.get())
 
 
 @around
@@ -79,7 +70,7 @@ def stopped_by(event: threading.Event) -> Iterator[None]:
 
 def not_persisting() -> AbstractContextManager[None]:
     """Send this block's requests as if outside `persist`, because the run can do without them."""
-    return _set_variable(_persisting, None)
+    return set_variable(_persisting, None)
 
 
 def deadline() -> datetime | None:

@@ -216,4 +216,4 @@ def from_map(entry: Mapping[str, Any]) -> Failure:
             int(count[NUMBER]),
         )
     except KeyError as missing:
-        raise ValueError(f"a failure has no {missing}, or one of another type") from missing
+        raise ValueError(f"{missing} is missing in a failure, or of another type") from missing

@@ -48,7 +48,7 @@ class Repeat:
 
     `cron` and `rrule` use the wall clock of the zone `tz`. A time that the clocks skip moves by the length of the gap.
     If a time occurs twice, the first one counts, and later occurrences before the second one are left out: when clocks
-    go back, `*/5 * * * *` has no occurrence for 65 minutes. For a task that runs all day, use `every` or UTC.
+    go back, `*/5 * * * *` does not occur for 65 minutes. For a task that runs all day, use `every` or UTC.
     """
 
     kind: Literal["cron", "rrule", "every"]

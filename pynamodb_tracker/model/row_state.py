@@ -101,11 +101,8 @@ def unreadable_in(row: AttributeContainer) -> Mapping[str, Exception]:
 
 def unreadable_error(model: type, task_id: str, found: Mapping[str, Exception]) -> TaskError:
     attributes = ", ".join(f"{name} ({error})" for name, error in found.items())
-    return TaskError(
-        f"{model.__name__} {task_id!r} cannot be read: {attributes}. Declare the attribute as it is stored, or correct "
-        "the row",
-        task_id=task_id,
-    )
+    problem = f"cannot be read: {attributes}. Declare the attribute as it is stored, or correct the row"
+    return TaskError(f"{model.__name__} {task_id!r} {problem}", task_id=task_id)
 
 
 def mark_unreadable(row: AttributeContainer, name: str, raised: TaskError, error: Exception) -> None:
@@ -124,8 +121,5 @@ def read_data(row: Any, pointer: Pointer) -> str:
     now = next(get_items(connection, [row.tracker.key(row.task_id)]), {})
     if pointer.stored() == now.get("data"):
         raise TrackerError(f"{described} is incomplete: an overflow chunk is missing")
-    raise LockLostError(
-        f"{described} was written again since this row was read: read the task again. A run with this error has lost "
-        "its lock",
-        task_id=row.task_id,
-    )
+    problem = "was written again since this row was read: read it again. A run with this error has lost its lock"
+    raise LockLostError(f"{described} {problem}", task_id=row.task_id)

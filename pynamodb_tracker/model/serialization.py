@@ -111,7 +111,7 @@ class Coded(Attribute[T]):
         try:
             return self._decode(value)
         except KeyError as missing:
-            raise ValueError(f"it has no {missing}, or it is of another type") from missing
+            raise ValueError(f"{missing} is missing, or of another type") from missing
 
 
 def encode_numbers(numbers: list[int]) -> list[dict[str, str]]:
@@ -337,7 +337,7 @@ def reads_back(text: str, value: object) -> bool:
 
 
 def _refuse_constant(constant: str) -> None:
-    raise ValueError(f"JSON has no {constant}")
+    raise ValueError(constant)
 
 
 _JSON = json.JSONDecoder(parse_constant=_refuse_constant)
