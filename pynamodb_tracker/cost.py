@@ -36,17 +36,14 @@ _HOURS_PER_MONTH = 730
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """The peak load of one use case."""
+    """The peak load of one use case, with new tasks per second, and the rounded-up KB of a row."""
 
     rate: float
-    """New tasks per second."""
     steps: int = 1
     attempts: float = 1
     """Average attempts per step: 1.1 if every tenth attempt is a retry."""
     row_kb: int = 1
-    """Row size in KB, rounded up."""
     index_succeeded: bool = True
-    """The use case's option of that name."""
 
 
 _WRITE_PRICE, _READ_PRICE = 0.625, 0.125
@@ -79,7 +76,7 @@ class Size:
 
 
 def size_for(load: Load) -> Size:
-    """Return the size and price of an on-demand table for this load, without storage."""
+    """Return the size and price of an on-demand table, without storage."""
     table, index = write_units(load)
     warm_table = _warm_units(_TABLE_RESERVE * table)
     warm_index = _warm_units(_INDEX_RESERVE * index)

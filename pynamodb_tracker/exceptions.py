@@ -1,25 +1,4 @@
-"""All exceptions that the library raises, in one tree.
-
-TrackerError
-├── DefinitionError
-├── TaskAlreadyExistsError
-├── SignalAlreadyReceivedError
-├── LockLostError
-├── NestedConcurrencyLimitError
-├── ValueNotStorableError              also a ValueError
-├── TaskNotStartableError
-│   ├── TaskNotFoundError
-│   ├── TaskNotReadyError
-│   ├── TaskLockedError
-│   ├── TaskAlreadySucceededError
-│   ├── PayloadMismatchError
-│   ├── TaskIgnoredError
-│   ├── TaskCancelledError
-│   ├── StepPausedError
-│   ├── ConcurrencyLimitReachedError
-│   └── TaskFormatError
-├── GiveUp                             raise it in a block
-└── RetryLater                         raise it in a block
+"""All exceptions that the library raises derive from TrackerError.
 
 Wrong arguments raise a ValueError or a TypeError, before any request. Failed requests raise PynamoDB's own errors.
 """
@@ -91,8 +70,7 @@ def address_of(error: type[TrackerError]) -> str:
 class TrackerError(Exception):
     """The base class for all errors in this library. A note links to the page that explains the error."""
 
-    entry: ClassVar[str] = ""
-    """Its section on the page *Troubleshoot*."""
+    entry: ClassVar[str] = ""  # its section on that page
 
     def __init__(self, *args: object) -> None:
         super().__init__(*args)
@@ -136,7 +114,7 @@ class LockLostError(TaskError):
 class NestedConcurrencyLimitError(TrackerError):
     """A block that has a slot of a concurrency limit starts a task of a step that has a limit. Nothing was sent.
 
-    Both might otherwise wait for each other forever. A free slot does not prevent this error.
+    Both might otherwise wait for each other forever. It is raised whether a slot is free or not.
     """
 
     entry = "a-task-does-not-start"
@@ -229,7 +207,7 @@ class ConcurrencyLimitReachedError(TaskNotStartableError):
 class TaskFormatError(TaskNotStartableError):
     """This program cannot read the row, but others may: a later version wrote it, or this machine lacks a time zone.
 
-    Nothing was changed. No attempt was counted.
+    The task is unchanged.
     """
 
     entry = ""

@@ -87,7 +87,6 @@ class Codes:
 
 
 def name_of(code: int, steps: Iterable[Codes]) -> str:
-    """Return a state's name, such as `ship pending` or `unknown 25`."""
     for codes in steps:
         if code in codes.own:
             return f"{codes.step} {codes.own[code]}"

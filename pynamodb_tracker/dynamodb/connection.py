@@ -204,7 +204,7 @@ def read_page(
 
 
 def get_items(table: TableConnection, keys: Sequence[Item], *, consistent: bool = True) -> Iterator[Item]:
-    """Read items by key, requesting unprocessed keys again. Raise GetError if some cannot be read."""
+    """Read items by key, requesting unprocessed keys again."""
     for at in range(0, len(keys), MOST_KEYS):
         left: Any = [_plain_key(key) for key in keys[at : at + MOST_KEYS]]
         tries, requests = Tries(), 0
@@ -266,7 +266,7 @@ class _Flight(threading.local):
     def _note_outcome(
         self, response: Any = None, caught_exception: Exception | None = None, **_: object
     ) -> bool | None:
-        """Note a try's outcome. Return False to keep the SDK from retrying, because it does not know our deadline."""
+        """Note a try's outcome. Return False to end the SDK's retries, because it does not know our deadline."""
         self.is_sent, asks_for_pause = False, False
         if caught_exception is not None:
             self.is_lost = self.is_lost or error_codes.is_lost(caught_exception)

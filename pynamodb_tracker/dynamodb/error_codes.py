@@ -74,7 +74,7 @@ DENIED = {"AccessDenied", "AccessDeniedException"}
 Writes = Sequence[Mapping[str, Any]]
 _LOST = "pynamodb_tracker_lost"
 
-_OF_ANOTHER_SCHEMA = (
+_OF_ANOTHER_SCHEMA = (  # parts of DynamoDB's messages about missing keys and indexes
     "does not have the specified index",
     "Invalid index",  # moto
     "backfilling",
@@ -87,7 +87,6 @@ _OF_ANOTHER_SCHEMA = (
     "Condition parameter type does not match schema type",
     "does not project",
 )
-"""Parts of DynamoDB's messages about missing keys and indexes."""
 
 
 def is_temporary(error: PynamoDBException) -> bool:
@@ -132,7 +131,6 @@ def _cancellation_reasons(error: Exception | None) -> set[str]:
 
 
 def is_conflict(error: Exception) -> bool:
-    """Return whether the request collided with another write, which is harmless and soon over."""
     return bool(_CONFLICTS & ({code_of(error)} | _cancellation_reasons(error)))
 
 
@@ -196,7 +194,6 @@ def is_missing_table(error: Exception | None) -> bool:
 
 
 def is_of_another_schema(error: ClientError) -> bool:
-    """Return whether the request uses a key or an index that the table lacks."""
     response = error.response.get("Error", {})
     is_about_tables = response.get("Code") in ("ValidationException", "ResourceNotFoundException")
     return is_about_tables and any(part in str(response.get("Message")) for part in _OF_ANOTHER_SCHEMA)
@@ -207,7 +204,6 @@ def is_condition_failure(error: Exception) -> bool:
 
 
 def item_met(error: Exception) -> dict[str, Any] | None:
-    """Return the item that failed the condition, if the engine returned it."""
     return response_of(error).get("Item") or None
 
 
@@ -224,7 +220,6 @@ def got_no_response(error: Exception | None) -> bool:
 
 
 def response_of(error: Exception) -> Mapping[str, Any]:
-    """Return the response from botocore's error, which is the cause of PynamoDB's."""
     original = error.__cause__ if isinstance(error.__cause__, ClientError) else error
     return getattr(original, "response", None) or {}  # None for a broken connection
 

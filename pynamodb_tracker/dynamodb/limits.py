@@ -36,13 +36,10 @@ def is_key(attribute: Attribute[Any]) -> bool:
 
 
 def check(owner: str, name: str, attribute: Attribute[Any], value: dict[str, Any] | None) -> None:
-    """Raise ValueNotStorableError if DynamoDB would refuse the value. moto accepts more."""
     if value is None:
         if not attribute.null:
-            raise ValueNotStorableError(
-                f"{owner}.{name} is None, and it is required: assign a value, or declare it with null=True",
-                attribute=name,
-            )
+            message = f"{owner}.{name} is None, and it is required: assign a value, or declare it with null=True"
+            raise ValueNotStorableError(message, attribute=name)
         return
     for problem in (*_value_problems(value), *(_key_problems(value) if is_key(attribute) else ())):
         raise ValueNotStorableError(f"{owner}.{name} cannot be stored: {problem}", attribute=name)

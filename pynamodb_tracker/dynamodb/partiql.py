@@ -25,7 +25,6 @@ from pynamodb.expressions.update import Action, RemoveAction, SetAction
 _KEY = ("task_id", "use_case_id")
 
 IF_ABSENT = {CONDITION_EXPRESSION: "attribute_not_exists (#0)", EXPRESSION_ATTRIBUTE_NAMES: {"#0": _KEY[0]}}
-"""The condition of a put that must not replace an item."""
 
 _LONGEST = 8_000  # characters, where DynamoDB allows 8,192
 _MOST_TEXTS = 512  # a step has about twenty, plus one for each set of changes
@@ -122,14 +121,12 @@ class _Inexpressible(Exception):  # noqa: N818 - the write is sent alone
 
 
 class _Writer:
-    """Translates one expression, and collects its parameters' placeholders."""
-
     def __init__(self, expression: Rendered | None) -> None:
         self.places: list[str] = []
         self._values = {} if expression is None else expression.values
 
     def changes(self, actions: Sequence[Action]) -> str:
-        """Return a clause per action, assignments first, as in an update expression."""
+        """Return a clause per action, assignments first."""
         clauses = []
         for action in sorted(actions, key=lambda each: isinstance(each, RemoveAction)):
             if isinstance(action, RemoveAction):

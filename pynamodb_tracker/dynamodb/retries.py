@@ -7,8 +7,7 @@ Retries end at the first of these:
     the stop       from `stopped_by`: a grace time is over, a second interrupt, a cancelled asyncio task
     the number     TRIES, or one try after a permanent error, except within `persist`
 
-`persist` is for writes after the work is done: without a record, the work is lost. A failed claim or query costs
-nothing, so it gives up early.
+`persist` is for writes after the work is done: without a record, the work is lost.
 """
 
 from __future__ import annotations
@@ -31,8 +30,7 @@ from pynamodb_tracker.dynamodb.error_codes import is_conflict, is_proof, is_retr
 log = logging.getLogger("pynamodb_tracker")
 V = TypeVar("V")
 
-TRIES = 6
-"""How often a request is sent while its failures are temporary. Each time, the SDK also retries as configured."""
+TRIES = 6  # while failures are temporary; each time, the SDK also retries as configured
 
 SHORTEST_TIMEOUT = 0.5
 """In seconds. Recording an outcome is worth one real try even after its lock has expired."""
@@ -95,10 +93,7 @@ def latest_response(until: datetime | None) -> datetime | None:
 
 
 def end_of_request(until: datetime | None) -> datetime | None:
-    """Return when the response to a request becomes worthless.
-
-    Raise NotSentError if the run has already given up a request for lack of time, and this one has too little.
-    """
+    """Return when a response becomes worthless, or raise NotSentError if the run has run out of time."""
     persisting = _persisting.get()
     if persisting is not None and persisting.lock.is_out_of_time and not _has_time(_SHORTEST_REQUEST):
         raise NotSentError
@@ -139,8 +134,6 @@ def _has_time(seconds: float) -> bool:
 
 
 class NotSentError(BotoCoreError):  # type: ignore[misc]  # it has no types
-    """Too little time was left for a request, or nobody is waiting for it."""
-
     fmt = "not sent: no time is left, or the call was stopped"
 
 
@@ -184,7 +177,7 @@ def persist(lock: Lock, function: Callable[[], V], what: str = "the end") -> V:
     """Call a function, and retry its requests until they are applied, or a response proves that they never can be.
 
     Only the lock, the deadline and the stop end that. The function runs in a copy of this context, so that an exception
-    from a signal handler cannot leave anything of it behind.
+    from a signal handler leaves nothing of it behind.
     """
     return copy_context().run(Persisting(lock, what).call, function)
 

@@ -160,8 +160,6 @@ class WriteBatcher:
 
 
 class _Waiting:
-    """A write with the thread that waits for its response."""
-
     __slots__ = ("inbox", "is_answered", "leader", "present", "write")
 
     def __init__(self, write: BatchedWrite) -> None:

@@ -21,13 +21,12 @@ class PendingRequest(NamedTuple):
     """Merged requests for another run, or for another rule. They stay in the row until the last step succeeds."""
 
     due_time: datetime
-    """The earliest time of the run, or NEVER if only the rule changes."""
+    """NEVER if only the rule changes."""
     attributes: Item
     """The user's attributes by stored name. NULL removes an attribute."""
     repeat: Repeat | None = None
     """The new rule. None keeps the old one."""
     trace: str | None = None
-    """In its stored form."""
     urgent: bool = False
 
     @property

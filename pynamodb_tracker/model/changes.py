@@ -129,13 +129,10 @@ def storable_changes(row: TaskRow, result: tuple[Attribute[Any], str | None] | N
 def belongs_in_chunks(model: type[TaskRow], task_id: str, data: Mapping[str, Any] | None) -> bool:
     size = 0 if data is None else len(data[STRING].encode())
     if size > MAX_BYTES:
-        raise ValueNotStorableError(
-            f"data of {model.__name__} {task_id!r} has {size:,} bytes as JSON, but at most {MAX_BYTES:,} are stored: "
-            "put it into an object store, and keep its key in data",
-            task_id=task_id,
-            attribute="data",
-            size=size,
-        )
+        problem = f"has {size:,} bytes as JSON, but at most {MAX_BYTES:,} are stored"
+        advice = "put it into an object store, and keep its key in data"
+        message = f"data of {model.__name__} {task_id!r} {problem}: {advice}"
+        raise ValueNotStorableError(message, task_id=task_id, attribute="data", size=size)
     return size > model.tracker.use_case.max_inline_data
 
 
@@ -147,13 +144,9 @@ def chunks_of_new_row(model: type[TaskRow], task_id: str, create_time: datetime,
     pointer, chunks = split(value[STRING], free_slot(None), version_of(create_time, 0, 0))
     size = sum(map(len, chunks))
     if size > MAX_AT_ONCE:
-        raise ValueNotStorableError(
-            f"{model.__name__} {task_id!r} cannot be created with data of {size:,} bytes, compressed, because a create "
-            f"takes at most {MAX_AT_ONCE:,}: let a run save it, which takes {MAX_BYTES:,}",
-            task_id=task_id,
-            attribute="data",
-            size=size,
-        )
+        problem = f"cannot be created with data of {size:,} bytes, compressed, because a create takes {MAX_AT_ONCE:,}"
+        message = f"{model.__name__} {task_id!r} {problem}: let a run save it, which takes {MAX_BYTES:,}"
+        raise ValueNotStorableError(message, task_id=task_id, attribute="data", size=size)
     item["data"] = pointer.stored()
     end = {"expire_time": item["expire_time"]} if "expire_time" in item else {}
     key, token = (task_id, model.tracker.use_case.name), item["creation"][STRING]
@@ -169,21 +162,16 @@ def check_row_size(row: TaskRow, new: dict[str, dict[str, Any] | None]) -> None:
     if total > MAX_ITEM_BYTES:
         sizes = {name: value_size(value) for name, value in item.items()}
         largest = max(sizes, key=sizes.__getitem__)
-        raise ValueNotStorableError(
-            f"{type(row).__name__} {row.task_id!r} would take {total:,} bytes, but a row holds {MAX_ITEM_BYTES:,}: "
-            f"put {largest}, which takes {sizes[largest]:,}, into an object store, and keep its key",
-            task_id=row.task_id,
-            attribute=largest,
-            size=sizes[largest],
-        )
+        size = sizes[largest]
+        advice = f"put {largest}, which takes {size:,}, into an object store, and keep its key"
+        problem = f"would take {total:,} bytes, but a row holds {MAX_ITEM_BYTES:,}: {advice}"
+        message = f"{type(row).__name__} {row.task_id!r} {problem}"
+        raise ValueNotStorableError(message, task_id=row.task_id, attribute=largest, size=size)
 
 
 def raise_if_invalid(row: TaskRow, changes: Changes, error: PynamoDBConnectionError) -> None:
     if changes and is_invalid(error):
         names = ", ".join(f"{name} ({value_size(value):,} bytes)" for name, (_, value) in changes.items() if value)
-        raise ValueNotStorableError(
-            f"DynamoDB refused new values of {type(row).__name__} {row.task_id!r}, {names}: "
-            f"{error.cause_response_message}",
-            task_id=row.task_id,
-            attribute=next(iter(changes)),
-        ) from error
+        described = f"new values of {type(row).__name__} {row.task_id!r}, {names}"
+        message = f"DynamoDB refused {described}: {error.cause_response_message}"
+        raise ValueNotStorableError(message, task_id=row.task_id, attribute=next(iter(changes))) from error

@@ -223,10 +223,8 @@ def _fit(entries: list[Entry], room: int) -> list[Entry] | None:
             return None
         number = sum(int(each[MAP].get(_REPEATS, {}).get(NUMBER, 1)) for each in alone[at - 1 : at + 1])
         alone[at - 1 : at + 1] = [{MAP: {**alone[at][MAP], _REPEATS: {NUMBER: str(number)}}}]
-    return [
-        *_keep_newest([_shorten(each, _OLDER_MESSAGE) for each in logged], room - sum(map(_entry_size, alone))),
-        *alone,
-    ]
+    older = [_shorten(each, _OLDER_MESSAGE) for each in logged]
+    return [*_keep_newest(older, room - sum(map(_entry_size, alone))), *alone]
 
 
 def _is_in_log(entry: Entry) -> bool:

@@ -19,7 +19,6 @@ _TRIES = 8  # to read a row again because its data was written in the meantime
 
 
 def rows(model: type[T], task_ids: Iterable[str]) -> dict[str, T]:
-    """Read rows by task id. `fill` reads their chunks and log items, or else the first access does."""
     keys = [model.tracker.key(task_id) for task_id in dict.fromkeys(task_ids)]
     found = (load(model, item) for item in get_items(model.tracker.connection(), keys))
     return {row.task_id: row for row in found}
@@ -77,11 +76,8 @@ def fill_each(found: Iterable[T]) -> dict[RowKey, T]:
 def _mark_incomplete(row: TaskRow) -> None:
     expired = has_expired(row)
     why = f"its time to live ended at {row.expire_time}" if expired else "perhaps another program deleted one"
-    raised = TaskError(
-        f"the data of {type(row).__name__} {row.task_id!r} is incomplete: an overflow chunk is missing, damaged, or of "
-        f"another version ({why})",
-        task_id=row.task_id,
-    )
+    problem = f"is incomplete: an overflow chunk is missing, damaged, or of another version ({why})"
+    raised = TaskError(f"the data of {type(row).__name__} {row.task_id!r} {problem}", task_id=row.task_id)
     mark_unreadable(row, "data", raised, LookupError("an overflow chunk is missing"))
 
 

@@ -32,8 +32,6 @@ _MOST_CHUNKS = -(-MAX_BYTES // _CHUNK_BYTES)
 
 
 class Pointer(NamedTuple):
-    """Stored in the row instead of the text."""
-
     slot: str
     """`A` or `B`. A writer fills the slot that the row does not point to."""
     version: str
@@ -62,7 +60,6 @@ class Pointer(NamedTuple):
 
 
 def life_of(create_time: datetime) -> str:
-    """Return the prefix for a task's versions. A recreated task gets a later one."""
     return clock.stamp(create_time) + "/"
 
 

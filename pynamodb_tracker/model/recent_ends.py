@@ -23,7 +23,6 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 class End(NamedTuple):
     step: int
     start: datetime
-    """When the run began, to the second."""
     end: datetime
     worker: str
 

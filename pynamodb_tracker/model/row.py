@@ -75,7 +75,7 @@ class StatusIndex(GlobalSecondaryIndex["TaskRow"]):  # type: ignore[no-untyped-c
     """Tasks by use case and state, in the order in which they need attention."""
 
     class Meta:
-        """Small entries: a status change costs the same for any size of row."""
+        """Few attributes, so that a status change costs the same for any size of row."""
 
         index_name = "status-index"
         projection = IncludeProjection(["status", "attempt", "create_time", "update_time", "last_error"])
@@ -107,7 +107,6 @@ class TaskRow(Model):
     """Any text of 1 to 1024 bytes, unique within the use case."""
     use_case_id = UnicodeAttribute(range_key=True)
     status = IntegerAttribute()
-    """The state's code."""
     status_key = UnicodeAttribute(null=True)
     """Use case, code and shard. None if the task has succeeded and is not indexed."""
     due_time = TimeAttribute()
@@ -125,7 +124,6 @@ class TaskRow(Model):
     """The last claim's or command's token. It is never removed."""
     lock_expire_time = TimeAttribute(null=True)
     worker = cast("Attribute[str | None]", UnicodeAttribute(null=True))
-    """Who claimed last."""
     unfinished: Coded[list[int]] = Coded(LIST, encode_numbers, decode_numbers, null=False)
     """Fences of claims that never finished. They show a finish whether it was applied."""
     release_count = IntegerAttribute(null=True)
@@ -137,23 +135,17 @@ class TaskRow(Model):
     """The current run's saves. Late copies of earlier ones are refused."""
     data = DataAttribute()
     errors = ErrorsAttribute(null=True)
-    """The last failures, oldest first."""
     last_error = cast("Attribute[str | None]", UnicodeAttribute(null=True))
-    """The last failure on one line, for the index."""
     cancelled = CancelledAttribute()
-    """Only a reopen removes it."""
     format_version = IntegerAttribute(attr_name="v")
     round = TokenAttribute(null=True)
     """The token from the last start over. Before that, `creation` identifies the round."""
     checkpoints: Coded[dict[str, str]] = Coded(MAP, encode_parts, decode_parts)
-    """This round's results from `ctx.checkpoint`."""
     skipped_steps: Coded[list[int]] = Coded(LIST, encode_numbers, decode_numbers)
-    """Step numbers."""
     queued: Coded[PendingRequest | None] = Coded(MAP, PendingRequest.stored, PendingRequest.read)
     request_count = IntegerAttribute(null=True)
-    """How often `create_or_merge` has written to the row."""
     request_tokens: Coded[list[str]] = Coded(LIST, encode_texts, decode_texts)
-    """Tokens from the last such writes. After a lost response, they show whether one was applied."""
+    """Tokens from the last writes by `create_or_merge`. After a lost response, they show whether one was applied."""
     creator = UnicodeAttribute(null=True)
     """A reference to the task whose run created this one."""
     parent = UnicodeAttribute(null=True)
@@ -162,7 +154,6 @@ class TaskRow(Model):
     """The number of children that it waits for, plus one if it waits for its turn in the group."""
     awaited_signals: Coded[frozenset[str]] = Coded(STRING_SET, sorted, frozenset)
     signals: Coded[Mapping[str, ReceivedSignal]] = Coded(MAP, encode_answers, decode_answers)
-    """The signals received in this round, by name."""
     join_token = TokenAttribute(null=True)
     """The claim whose run created the children that it waits for, or waited for last."""
     missed_signals: Coded[frozenset[str]] = Coded(STRING_SET, sorted, frozenset)
@@ -178,7 +169,6 @@ class TaskRow(Model):
     occurrence: Coded[datetime | None] = Coded(STRING, datetime.isoformat, clock.parse)
     """The occurrence for which the task is due, in the rule's zone. None after the last one."""
     occurrence_count = IntegerAttribute(null=True)
-    """From 1, if the rule has COUNT."""
     extra_time = cast("Attribute[datetime | None]", TimeAttribute(null=True))
     """When the task runs early, before its occurrence."""
     last_run: Coded[LastRun | None] = Coded(STRING, methodcaller("stored"), decode_last_run)
@@ -186,7 +176,6 @@ class TaskRow(Model):
     urgent: Coded[bool | None] = Coded(BOOLEAN, bool, bool)
     trace: Coded[dict[str, str] | None] = Coded(STRING, encode_trace, decode_trace)
     expire_time = cast("Attribute[datetime | None]", TTLAttribute(null=True))
-    """When the table may delete the finished task."""
 
     status_index = StatusIndex()
 

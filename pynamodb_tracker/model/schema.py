@@ -183,7 +183,6 @@ class Table:
             connection.prepare()
 
     def reconnect(self, connect: Callable[..., Connection] = SharedConnection) -> Callable[..., Connection]:
-        """Drop the connection, and build the next one with `connect`. Return the previous function."""
         before, self._connect, self._connections = self._connect, connect, {}
         return before
 
@@ -304,11 +303,9 @@ class Schema:
 
     @property
     def lane(self) -> int | None:
-        """The number of the urgent lane, after the other shards, or None."""
         return self.use_case.read_shards if self.use_case.urgent else None
 
     def status_key(self, code: int, task_id: str, *, is_urgent: bool) -> str:
-        """Return a task's index hash key in a state."""
         if is_urgent and self.use_case.urgent and code not in self._outside_lane:
             return f"{self.use_case.prefix}{code}{SEPARATOR}{_LANE}"
         return self.use_case.status_key(code, task_id)
