@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Context, Decimal, InvalidOperation
+from itertools import chain
 from typing import Any
 
 from pynamodb.attributes import Attribute
@@ -41,7 +42,8 @@ def check(owner: str, name: str, attribute: Attribute[Any], value: dict[str, Any
             message = f"{owner}.{name} is None, and it is required: assign a value, or declare it with null=True"
             raise ValueNotStorableError(message, attribute=name)
         return
-    for problem in (*_value_problems(value), *(_key_problems(value) if is_key(attribute) else ())):
+    key_problems = _key_problems(value) if is_key(attribute) else ()
+    for problem in chain(_value_problems(value), key_problems):  # only the first, because others may not be computable
         raise ValueNotStorableError(f"{owner}.{name} cannot be stored: {problem}", attribute=name)
 
 

@@ -9,7 +9,6 @@ from pynamodb_tracker import DefinitionError, Step, Task, UseCase
 
 
 def new_table(name: str = "Shop", **meta: Any) -> Any:
-    """Return a table for a single test."""
     settings = {"table_name": "shop", "region": "us-east-1", **meta}
     return types.new_class(name, (Task,), exec_body=lambda namespace: namespace.update(Meta=type("Meta", (), settings)))
 

@@ -33,7 +33,6 @@ _Traverser, _Node, _Leaf, _UpdateParser, _Counts, _Overlaps = (  # moto hides th
 )
 
 _MOST = 2000
-"""How many expressions to cache."""
 
 
 def hurry() -> None:

@@ -73,7 +73,6 @@ def scheduler_on(
 
 
 def main(settings: dict[str, Any], when: str, log: str) -> None:
-    """Run due jobs until the test says stop, and log each time that was run."""
     with Path(log).open("a", buffering=1) as lines:
 
         def note(event: JobExecutionEvent) -> None:
