@@ -78,7 +78,7 @@ class BatchedWrite:
         try:
             return self.connection.dispatch(self.operation, self.request)
         except (BotoCoreError, ClientError) as error:
-            if error_codes.code_of(error) == self._refused_with:
+            if error_codes.code_of(error) == self._refused_with:  # so its batch was refused for a good reason
                 _support(self.shared).note_understood()
             if self._is_lost:
                 error_codes.note_lost(error, is_lost=True)

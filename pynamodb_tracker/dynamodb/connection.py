@@ -160,7 +160,7 @@ def connection_until(table: TableConnection, until: datetime | None) -> Connecti
     if until is None or not isinstance(connection, SharedConnection):
         return connection
     seconds = clock.seconds_until(until)
-    if seconds >= connection.longest:
+    if seconds >= connection.longest:  # so the deadline is not earlier, either
         return connection
     end = deadline()
     return connection.within(seconds, math.inf if end is None else clock.seconds_until(end))
@@ -372,7 +372,7 @@ class SharedConnection(Connection):
     def prepare(self) -> None:
         """Build the clients now, and everything else that the first request or refusal needs."""
         self._build_rungs()
-        self.client.meta.service_model.shape_for_error_code("ConditionalCheckFailedException")
+        self.client.meta.service_model.shape_for_error_code("ConditionalCheckFailedException")  # indexes all errors
         "localhost".encode("idna")  # as urllib3 does, which imports large tables
 
     def within(self, seconds: float, strictly: float = math.inf) -> SharedConnection:

@@ -195,7 +195,7 @@ def is_missing_table(error: Exception | None) -> bool:
 
 def is_of_another_schema(error: ClientError) -> bool:
     response = error.response.get("Error", {})
-    is_about_tables = response.get("Code") in ("ValidationException", "ResourceNotFoundException")
+    is_about_tables = response.get("Code") in ("ValidationException", "ResourceNotFoundException")  # the latter by moto
     return is_about_tables and any(part in str(response.get("Message")) for part in _OF_ANOTHER_SCHEMA)
 
 

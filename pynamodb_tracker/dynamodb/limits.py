@@ -128,7 +128,7 @@ def item_size(item: Mapping[str, Mapping[str, Any]]) -> int:
         ((kind, content),) = values.pop().items()
         if kind == STRING:
             total += len(content.encode())
-        elif kind == NUMBER:
+        elif kind == NUMBER:  # a byte per two significant digits, one or two more, and one for a minus sign
             digits = str(content).upper().partition("E")[0].replace(".", "").strip("-0")
             total += len(digits) // 2 + 2 + str(content).startswith("-")
         elif kind == LIST:

@@ -100,7 +100,7 @@ def fill(instance: Any, item: Item | None) -> None:
     logged: list[Failure] = []
     problem: object = "it is missing"
     create_time = raw_value(instance, "create_time")
-    life = life_of(create_time) if isinstance(create_time, datetime) else ""
+    life = life_of(create_time) if isinstance(create_time, datetime) else ""  # absent from a partial row
     try:
         if item is not None and item[VERSION][STRING].startswith(life):
             text = zlib.decompress(item[CHUNK][BINARY])

@@ -410,7 +410,7 @@ def damages_of(row: TaskRow) -> dict[str, Exception]:
 def _find_missing(row: TaskRow) -> list[str]:
     values, status = row.attribute_values, row.status
     missing = [name for name in _REQUIRED if name not in values]
-    if "status_key" not in values and end_of(status) != "succeeded":
+    if "status_key" not in values and end_of(status) != "succeeded":  # queries would not find it
         missing.append("status_key")
     for name, needed in _REQUIRED_WITH.items():
         if name in values:
