@@ -166,7 +166,7 @@ def test_every_end_hands_on_the_turn(end: Callable[[StoppedClock], None], clock:
 
 
 def test_a_task_of_a_group_that_repeats_is_refused_with_what_to_use_instead() -> None:
-    with unreached(), pytest.raises(ValueError, match=r"a task in the group at each occurrence, with ctx\.create"):
+    with unreached(), pytest.raises(ValueError, match=r"let a repeating task without a group call ctx\.create"):
         Order.create("o-1", group="customer-7", repeat=Repeat.every(timedelta(hours=1)))
 
 
