@@ -127,8 +127,8 @@ class DueTasks(Generic[T]):
     def first(self) -> dict[int, datetime]:
         """Return when the first task can start, now or later, by code. This reads one entry per shard.
 
-        The result lacks a code if all its tasks wait for others. Extended locks expire later than returned, because
-        the index does not contain extensions.
+        The result lacks a code if all its tasks wait for others. Extended locks expire later than returned, because the
+        index does not contain extensions.
         """
         found = {}
         for code in filter(self._is_wanted, (self.codes.pending, self.codes.failed, self.codes.in_progress)):

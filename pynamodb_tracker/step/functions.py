@@ -1,4 +1,4 @@
-"""The function of a step: binding it, and choosing the one that a call runs."""
+"""Binds a function to a step, and chooses the one that a call runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Bindable(Protocol[T]):
-    """The part of a bound step that concerns its function."""
+    """A bound step, as far as it concerns its function."""
 
     model: type[T]
     name: str
@@ -35,7 +35,7 @@ class Bindable(Protocol[T]):
 
 
 def bind(step: Bindable[T], function: StepFunction[T] | None) -> None:
-    """Bind a function, async or not, to a step. DefinitionError if the step has another one."""
+    """Bind a function, async or not, to a step. Raise DefinitionError if it has another one."""
     if function is None:
         raise TypeError(f"write @{_name_of(step)}.does above the function, without parentheses")
     check_parameters(function, "ctx", may_be_async=True)
@@ -51,16 +51,13 @@ def bind(step: Bindable[T], function: StepFunction[T] | None) -> None:
 def function_of(
     step: Bindable[T], given: Callable[[ExecutionContext[T]], R] | None
 ) -> Callable[[ExecutionContext[T]], R | object]:
-    """Return the function to run: the given or the bound one, which must not differ.
-
-    TypeError for an async function, before a task is claimed.
-    """
+    """Return the given or the bound function. Raise a TypeError for an async one, before a task is claimed."""
     function: Any = _chosen(step, given)
     if is_async(function):
         name = _name_of(step)
         raise TypeError(
-            f"this takes a function that has finished when it returns, not the async {function_name(function)}: await "
-            f"{name}.arun(...) or {name}.arun_all(...), or run an AsyncWorker"
+            f"this cannot await the async {function_name(function)}: await {name}.arun(...) or {name}.arun_all(...), "
+            "or run an AsyncWorker"
         )
     check_function_of_context(function)
     return function  # type: ignore[no-any-return]  # it is not async
@@ -69,17 +66,16 @@ def function_of(
 def async_function_of(
     step: Bindable[T], given: Callable[[AsyncContext[T]], Awaitable[R]] | None
 ) -> Callable[[AsyncContext[T]], Awaitable[R | object]]:
-    """Return the async function to run, as `function_of` does. TypeError for any other function.
+    """Return the given or the bound async function, or raise a TypeError.
 
-    A lambda passes, and so does an async function behind a decorator with `functools.wraps`. Only their calls show
-    whether they return an awaitable.
+    A lambda passes, and so does a decorated async function, because only a call shows whether they return an awaitable.
     """
     function: Any = _chosen(step, given)
     passes = callable(function) and (
         getattr(function, "__name__", "") == "<lambda>" or is_async(inspect.unwrap(function))
     )
     if not (passes or is_async(function)):
-        check_function(function, may_be_async=True)  # a generator, also an async one, gets an error of its own
+        check_function(function, may_be_async=True)  # which has another error for generators
         name = _name_of(step)
         raise TypeError(
             f"this takes an async function of the context, not {function_name(function)}: write async def, or call "
@@ -90,14 +86,14 @@ def async_function_of(
 
 
 def any_function_of(step: Bindable[T], given: StepFunction[T] | None) -> StepFunction[T]:
-    """Return the function to run, async or not, for a caller that uses `for_threads`."""
+    """Return the given or the bound function, async or not."""
     function: Any = _chosen(step, given)
     check_function_of_context(function, may_be_async=True)
     return function  # type: ignore[no-any-return]  # it is one
 
 
 def for_threads(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that a thread can call. An async one is awaited on the process's event loop."""
+    """Return a function that a thread can call. It awaits an async one on the process's event loop."""
     if not is_async(function):
         return function
     from pynamodb_tracker.aio.loop_thread import awaited  # noqa: PLC0415 - few programs have async functions
@@ -106,31 +102,31 @@ def for_threads(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _chosen(step: Bindable[T], given: object) -> object:
-    """Return the given or the bound function. ValueError if they differ."""
+    """Return the given or the bound function, or raise ValueError if they differ."""
     bound = step.function
     if given is None:
         if bound is None:
             name = _name_of(step)
             raise TypeError(
-                f"no function is bound to {name}: bind one with @{name}.does, and import its "
-                "module; or pass a function to this call, and to handles as its decorator"
+                f"no function is bound to {name}: bind one with @{name}.does, and import its module. Or pass "
+                "a function to this call, and to handles as its decorator"
             )
         return bound
     if not (bound is None or not callable(given) or is_same_function(bound, given)):
         name, other = _name_of(step), _other_name(bound, given)
         raise ValueError(
-            f"{name} does {function_name(bound)}, not {other}: leave the function out. To run something else for once, "
-            f"write with {name}.start(...). In a test, replace the one that is bound: "
+            f"{name} does {function_name(bound)}, not {other}: leave the function out. To run something else once, "
+            f"write with {name}.start(...). In a test, replace the bound one: "
             f'monkeypatch.setattr({name}, "function", stub)'
         )
     return given
 
 
 def is_same_function(one: object, other: object) -> bool:
-    """Return whether two functions are one, or a reload, a notebook or `python -m` has defined the same one again.
+    """Return whether two functions are the same one, perhaps defined again by a reload, a notebook or `python -m`.
 
-    Without a name of its own, such as a lambda, a partial or a method, a function equals only itself. This includes
-    functions that share a name because one function made them, such as a decorator without `functools.wraps`.
+    A function without its own name, such as a lambda, a partial or a method, is only the same as itself, and so are
+    functions with one name that another function made, such as a decorator without `functools.wraps`.
     """
     if one is other or inspect.ismethod(one):
         return one == other
@@ -149,7 +145,7 @@ def _name_of(step: Bindable[T]) -> str:
 
 
 def function_name(function: object) -> str:
-    """Return the name of a function for errors: `shop.labels.print_label`."""
+    """Return a function's name for errors, such as `shop.labels.print_label`."""
     name = getattr(function, "__qualname__", None)
     return f"{getattr(function, '__module__', None)}.{name}" if isinstance(name, str) else shown(function)
 

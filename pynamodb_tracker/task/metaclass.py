@@ -27,8 +27,8 @@ from pynamodb_tracker.task.guarded import offered
 
 _UNITS = ("read_capacity_units", "write_capacity_units")
 _META_DEFAULTS = {"connect_timeout_seconds": 3, "read_timeout_seconds": 5, "max_pool_connections": 64}
-"""PynamoDB's timeouts of 15 and 30 seconds outlast most locks and Lambda functions. It keeps 10 connections, and each
-thread beyond that opens and drops a connection per request."""
+"""PynamoDB's timeouts of 15 and 30 seconds outlast most locks and Lambda functions. It keeps 10 connections, and
+each thread beyond that opens and drops a connection per request."""
 
 _PARAMETERS_OF_CREATE = frozenset(
     {"cls", "debounce", "hash_key", "merge", "range_key", "self", "until", "wait", "wait_for"}

@@ -415,10 +415,10 @@ class Task(GuardedRow, metaclass=TaskMeta):
             task_id: The id of the task.
             reason: Why. It is kept in `task.cancelled` and in `errors`.
             by: Who cancels it, as in `ignore`.
-            children: Also cancel the tasks that it waits for, and those that they wait for, each to its own
-                `on_cancel` step. One transaction cancels up to 100 tasks, or else nothing. In a group, a task takes
-                the place of four. Beyond that, or with two tasks of one group, the deepest are cancelled first and the
-                task itself last, one by one.
+            children: Also cancel the tasks that it waits for, and those that they wait for, each to its own `on_cancel`
+                step. One transaction cancels up to 100 tasks, or else nothing. In a group, a task takes the place of
+                four. Beyond that, or with two tasks of one group, the deepest are cancelled first and the task itself
+                last, one by one.
             go_to: A branch step, such as `Order.refund`, by default the step with `on_cancel`. The task is pending
                 there. After its success, the task ends as cancelled.
             even_running: Also if a worker is running one of the tasks. Nothing more of its run is recorded, but its
