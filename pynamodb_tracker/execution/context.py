@@ -11,16 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 from uuid import UUID, uuid5
 
-from pynamodb_tracker import clock, strict_json, transitions
-from pynamodb_tracker.arguments import (
-    check_due_time,
-    check_duration,
-    check_flags,
-    check_key,
-    check_text,
-    named_as,
-    shown,
-)
+from pynamodb_tracker import arguments, clock, strict_json, transitions
 from pynamodb_tracker.dynamodb.retries import persist
 from pynamodb_tracker.exceptions import LockLostError
 from pynamodb_tracker.model.results import result_text
@@ -51,7 +42,7 @@ class StepOfTask(Protocol):
     number: int
 
 
-@named_as("ctx")
+@arguments.named_as("ctx")
 class BlockContext(Generic[T_co]):
     """The part of a context that sends no requests."""
 
@@ -118,7 +109,7 @@ class BlockContext(Generic[T_co]):
         Examples:
             >>> charge_key, mail_key = ctx.key("charge"), ctx.key("mail")
         """
-        check_text("name", name)
+        arguments.check_text("name", name)
         if not name:
             raise ValueError(
                 "key takes a name for the call, such as 'charge'. If there is only one, use idempotency_key"
@@ -281,9 +272,9 @@ class ExecutionContext(BlockContext[T_co]):
     def _begin_part(self, name: str) -> str | None:
         from pynamodb_tracker.features.checkpoints import parts_of  # noqa: PLC0415 - few runs have parts
 
-        if not 0 < len(check_text("name", name) or "") <= _LONGEST_PART:
+        if not 0 < len(arguments.check_text("name", name) or "") <= _LONGEST_PART:
             raise ValueError(f"checkpoint takes a name of 1 to {_LONGEST_PART} characters, such as 'charge'")
-        check_key("name of a part", name)  # now, because an unstorable one would fail after the effect
+        arguments.check_key("name of a part", name)  # now, because an unstorable one would fail after the effect
         with self._asking("run a part of"):
             return parts_of(self._journal).begin(name)
 
@@ -303,7 +294,7 @@ class ExecutionContext(BlockContext[T_co]):
         Examples:
             >>> ctx.extend_lock(timedelta(minutes=10))
         """
-        duration = self._lock_for if lock_for is None else check_duration("lock_for", lock_for)
+        duration = self._lock_for if lock_for is None else arguments.check_duration("lock_for", lock_for)
         with self._holding("extend the lock of"):
             persist(self._claim, partial(transitions.extend, self._claim, duration), "an extension of the lock")
 
@@ -363,7 +354,7 @@ class ExecutionContext(BlockContext[T_co]):
         Examples:
             >>> ctx.create(Order, f"{ctx.task.task_id}-gift", wait=True)
         """
-        check_flags(wait=wait)
+        arguments.check_flags(wait=wait)
         from pynamodb_tracker.features.children.follow_ups import follow_ups_of  # noqa: PLC0415 - few cold starts need it
 
         given: dict[str, Any] = {"due_time": due_time, "group": group, "repeat": repeat, "trace": trace, **attributes}
@@ -425,7 +416,7 @@ class ExecutionContext(BlockContext[T_co]):
         """
         claim, codes = self._claim, getattr(getattr(step, "_definition", None), "codes", None)
         if not isinstance(codes, Codes):
-            raise TypeError(f"go_to takes a step, such as Order.refund, not {shown(step)}")
+            raise TypeError(f"go_to takes a step, such as Order.refund, not {arguments.shown(step)}")
         own = claim.statements.codes
         if codes.use_case_id != own.use_case_id or codes.pending <= own.pending:
             raise ValueError(f"{claim} cannot go to {step!r}: write a later step of {type(self.task).__name__}")
@@ -470,7 +461,7 @@ class ExecutionContext(BlockContext[T_co]):
         """
         from pynamodb_tracker.execution.transaction import TaskTransaction  # noqa: PLC0415 - few cold starts need it
 
-        check_flags(succeed=succeed)
+        arguments.check_flags(succeed=succeed)
         with self._holding("open a transaction of"):
             journal, claim = self._journal, self._claim
         if succeed and journal.pending_success is None:
@@ -498,7 +489,7 @@ class ExecutionContext(BlockContext[T_co]):
 
     def _limit(self, given: datetime | timedelta, name: str) -> datetime:
         """Return the limit of a wait. The same duration gives the same time again."""
-        until = check_due_time(given, name)
+        until = arguments.check_due_time(given, name)
         if until is None:
             raise TypeError(f"{name} takes an aware datetime, not None: leave it out to wait without a limit")
         if isinstance(until, timedelta):

@@ -6,13 +6,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from pynamodb_tracker.arguments import (
-    check_function,
-    check_function_of_context,
-    check_parameters,
-    is_async,
-    shown,
-)
+from pynamodb_tracker import arguments
 from pynamodb_tracker.exceptions import DefinitionError
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.row import TaskRow
@@ -38,7 +32,7 @@ def bind(step: Bindable[T], function: StepFunction[T] | None) -> None:
     """Bind a function, async or not, to a step. Raise DefinitionError if it has another one."""
     if function is None:
         raise TypeError(f"write @{_name_of(step)}.does above the function, without parentheses")
-    check_parameters(function, "ctx", may_be_async=True)
+    arguments.check_parameters(function, "ctx", may_be_async=True)
     if step.function is not None and not is_same_function(step.function, function):
         other = _other_name(step.function, function)
         raise DefinitionError(
@@ -53,13 +47,13 @@ def function_of(
 ) -> Callable[[ExecutionContext[T]], R | object]:
     """Return the given or the bound function. Raise a TypeError for an async one, before a task is claimed."""
     function: Any = _chosen(step, given)
-    if is_async(function):
+    if arguments.is_async(function):
         name = _name_of(step)
         raise TypeError(
             f"this cannot await the async {function_name(function)}: await {name}.arun(...) or {name}.arun_all(...), "
             "or run an AsyncWorker"
         )
-    check_function_of_context(function)
+    arguments.check_function_of_context(function)
     return function  # type: ignore[no-any-return]  # it is not async
 
 
@@ -72,29 +66,29 @@ def async_function_of(
     """
     function: Any = _chosen(step, given)
     passes = callable(function) and (
-        getattr(function, "__name__", "") == "<lambda>" or is_async(inspect.unwrap(function))
+        getattr(function, "__name__", "") == "<lambda>" or arguments.is_async(inspect.unwrap(function))
     )
-    if not (passes or is_async(function)):
-        check_function(function, may_be_async=True)  # which has another error for generators
+    if not (passes or arguments.is_async(function)):
+        arguments.check_function(function, may_be_async=True)  # which has another error for generators
         name = _name_of(step)
         raise TypeError(
             f"this takes an async function of the context, not {function_name(function)}: write async def, or call "
             f"{name}.run(...) or {name}.run_all(...), or run a Worker"
         )
-    check_function_of_context(function, may_be_async=True)
+    arguments.check_function_of_context(function, may_be_async=True)
     return function  # type: ignore[no-any-return]  # it is async
 
 
 def any_function_of(step: Bindable[T], given: StepFunction[T] | None) -> StepFunction[T]:
     """Return the given or the bound function, async or not."""
     function: Any = _chosen(step, given)
-    check_function_of_context(function, may_be_async=True)
+    arguments.check_function_of_context(function, may_be_async=True)
     return function  # type: ignore[no-any-return]  # it is one
 
 
 def for_threads(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that a thread can call. It awaits an async one on the process's event loop."""
-    if not is_async(function):
+    if not arguments.is_async(function):
         return function
     from pynamodb_tracker.aio.loop_thread import awaited  # noqa: PLC0415 - few programs have async functions
 
@@ -147,7 +141,7 @@ def _name_of(step: Bindable[T]) -> str:
 def function_name(function: object) -> str:
     """Return a function's name for errors, such as `shop.labels.print_label`."""
     name = getattr(function, "__qualname__", None)
-    return f"{getattr(function, '__module__', None)}.{name}" if isinstance(name, str) else shown(function)
+    return f"{getattr(function, '__module__', None)}.{name}" if isinstance(name, str) else arguments.shown(function)
 
 
 def _other_name(bound: object, other: object) -> str:
