@@ -17,11 +17,8 @@ T = TypeVar("T", bound=TaskRow)
 
 
 def call(function: Callable[[ExecutionContext[T]], R], ctx: ExecutionContext[T]) -> R:
-    """Call a function and return its result, or raise a TypeError if its work is not done yet.
-
-    If Ctrl-C, or another signal handler's exception, arrives as it returns, its run still succeeds.
-    """
-    # A defaultdict stores the result before Python can call a signal handler.
+    """Call a function and return its result, or raise a TypeError if its work is not done yet."""
+    # A defaultdict stores the result before Python can call a signal handler, so that the run still succeeds.
     returned: defaultdict[str, R] = defaultdict(partial(function, ctx))
     ctx._journal.returned = returned  # noqa: SLF001 - hidden from users
     try:
@@ -33,10 +30,7 @@ def call(function: Callable[[ExecutionContext[T]], R], ctx: ExecutionContext[T])
 
 
 def check_done(result: object) -> None:
-    """Raise a TypeError if a result still has to be awaited or iterated over.
-
-    Only the result shows that, because a lambda, a decorator or a partial may hide a coroutine function.
-    """
+    """Raise a TypeError if a result still has to be awaited or iterated over, which its function may hide."""
     if not _is_to_be_done(result):
         return
     if isinstance(result, Coroutine | Generator):
@@ -65,10 +59,7 @@ def _is_to_be_done(result: object) -> bool:
 
 
 def call_for_result(function: Callable[[ExecutionContext[T]], R], ctx: ExecutionContext[T]) -> R:
-    """Call a function, store its result with the success, and return the stored result.
-
-    If the function calls `ctx.store_result`, that is the result.
-    """
+    """Call a function, and store its result with the success, or return the one that it has stored itself."""
     expect_result(ctx)
     return result_of(ctx, call(function, ctx))
 

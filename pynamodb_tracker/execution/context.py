@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pynamodb.transactions import TransactWrite
 
     from pynamodb_tracker.features.groups.queue import GroupOfRun
+    from pynamodb_tracker.features.waits import Waits
     from pynamodb_tracker.model.repeat import Repeat
 
 R = TypeVar("R")
@@ -47,7 +48,7 @@ class BlockContext(Generic[T_co]):
     """The part of a context that sends no requests."""
 
     invocation: Any = None
-    """Lambda's context object, if a handler of `aws_lambda` runs the function."""
+    """Lambda's context object, in a handler of `aws_lambda`."""
 
     _given_limits: Mapping[timedelta, datetime] = MappingProxyType({})
     """When the durations end that the block has given as limits for waiting."""
@@ -77,12 +78,12 @@ class BlockContext(Generic[T_co]):
 
     @property
     def round(self) -> str:
-        """The task's current round. Give it to the sender of a signal, who sends it back."""
+        """The task's current round, for senders of signals."""
         return self._claim.round
 
     @property
     def attempt(self) -> int:
-        """The number of this attempt at the step, from 1. Attempts count even if their worker died."""
+        """The number of this attempt at the step, from 1. Attempts whose worker died count, too."""
         return self._claim.attempt
 
     @property
@@ -174,7 +175,7 @@ class BlockContext(Generic[T_co]):
         given: object = transaction
         if not isinstance(given, TransactWrite) or isinstance(given, TaskTransaction):
             raise TypeError(
-                f"check_in takes a TransactWrite of your own, not {transaction!r}. ctx.transaction() needs no check_in"
+                f"check_in takes your own TransactWrite, not {transaction!r}, and ctx.transaction() needs none"
             )
         with self._holding("check the lock in a transaction of"):
             transitions.check_in(self._claim, transaction)
@@ -377,12 +378,8 @@ class ExecutionContext(BlockContext[T_co]):
             >>> ctx.create(Order, f"{ctx.task.task_id}-gift", wait=True)
             >>> ctx.wait_until(timedelta(hours=2))
         """
-        from pynamodb_tracker.features.waits import Waits  # noqa: PLC0415 - few cold starts need it
-
         with self._asking("let the next step wait for what was created in"):
-            if end_of(self._journal.next_code):
-                raise ValueError(f"{self._claim} leads to the end, so there is no next step that could wait")
-            Waits.of_run(self._journal).limit(self._limit(time, "time"))
+            self._waits_of_next_step().limit(self._limit(time, "time"))
 
     def wait_for(self, response: SignalName[Any], *, until: datetime | timedelta | None = None) -> None:
         """Let the next step start when a signal arrives, such as `Order.approved`, or at `until`. It sends nothing.
@@ -393,18 +390,18 @@ class ExecutionContext(BlockContext[T_co]):
         Examples:
             >>> ctx.wait_for(Order.paid, until=timedelta(days=3))
         """
-        from pynamodb_tracker.features.waits import Waits  # noqa: PLC0415 - few runs wait for signals
-
-        journal, claim = self._journal, self._claim
         with self._asking("let the next step wait for a response in"):
-            name = check_signal(type(self.task), response)
-            if end_of(journal.next_code):
-                raise ValueError(f"{claim} leads to the end, so there is no next step that could wait for {name}")
-            limit = None if until is None else self._limit(until, "until")
-            waits = Waits.of_run(journal)
-            if limit is not None:
-                waits.limit(limit)
+            name, waits = check_signal(type(self.task), response), self._waits_of_next_step()
+            if until is not None:
+                waits.limit(self._limit(until, "until"))
             waits.names |= {name}
+
+    def _waits_of_next_step(self) -> Waits:
+        from pynamodb_tracker.features.waits import Waits  # noqa: PLC0415 - few runs wait
+
+        if end_of(self._journal.next_code):
+            raise ValueError(f"{self._claim} leads to the end, so there is no next step that could wait")
+        return Waits.of_run(self._journal)
 
     def go_to(self, step: StepOfTask) -> None:
         """Let this run's success lead to a later step or a branch, such as `Order.refund`. It sends nothing.
@@ -439,7 +436,9 @@ class ExecutionContext(BlockContext[T_co]):
                 raise ValueError(f"{self._claim} cannot lead to {name}: it has chosen another target before")
             follow_ups, waits = additions.get("follow_ups"), additions.get("waits")
             if end_of(code) and ((waits and (waits.names or waits.until)) or (follow_ups and follow_ups.child_list)):
-                raise ValueError(f"{self._claim} cannot lead to the end: no next step could wait, as it has asked for")
+                raise ValueError(
+                    f"{self._claim} cannot lead to the end, because the next step is to wait for something"
+                )
             additions["target"] = self._journal.next_code = code
 
     def transaction(self, *, succeed: bool = False) -> TransactWrite:

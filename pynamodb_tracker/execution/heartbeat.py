@@ -32,8 +32,8 @@ class Heartbeat(Generic[T]):
         self._thread = threading.Thread(
             target=beats.run, name=f"pynamodb_tracker heartbeat of {journal.claim.task.task_id!r}", daemon=True
         )
-        # A run may be dropped inside its block without an end. The thread refers only to the beats, so this object is
-        # collected then, and stops it. At exit, a forked process could meet a lock that its parent held.
+        # If a run is dropped inside its block, this object is collected, because the thread refers only to the beats.
+        # Not at exit, where a forked process could meet a lock that its parent held.
         weakref.finalize(self, self._stopped.set).atexit = False
 
     def start(self) -> None:
@@ -99,7 +99,6 @@ class Beats(Generic[T]):
         self.stopped.set()
 
     def _failed(self, error: Exception) -> float:
-        """Log the failure. Return the seconds until the next try, with full jitter."""
         if not self.stopped.is_set():
             log.warning(
                 "a heartbeat of %s of %s %r failed, and will be retried: %r",

@@ -23,8 +23,8 @@ def is_interrupt(error: BaseException) -> bool:
 def is_stop(error: BaseException) -> bool:
     """Return whether the program is being stopped: KeyboardInterrupt, or SystemExit from a signal handler.
 
-    A SystemExit of the block itself is a failure, because releasing it would repeat it forever. A durable function of
-    Lambda also stops when it suspends, and is invoked again.
+    A SystemExit of the block itself is a failure, or it would repeat forever. A durable Lambda function also stops when
+    it suspends.
     """
     kind = type(error)
     if not issubclass(kind, SystemExit):
@@ -42,19 +42,18 @@ def is_stop(error: BaseException) -> bool:
 
 
 def _got_signal(frame: FrameType, interrupted: FrameType, numbers: list[int]) -> bool:
-    """Return whether a frame looks like a signal handler: its arguments are a number and the interrupted frame.
+    """Return whether a frame has a signal handler's arguments: a number and the interrupted frame.
 
-    This also finds a handler that was removed, or is a partial or a callable object, which have no code.
+    This also finds handlers that were removed, and handlers without code, such as a partial.
     """
     pairs = pairwise(frame.f_locals.values())
     return any(type(number) is int and number in numbers and got is interrupted for number, got in pairs)
 
 
 def is_cancellation(error: BaseException, *, earlier: int = 0) -> bool:
-    """Return whether this asyncio task was cancelled from outside, and not by the block itself.
+    """Return whether this asyncio task was cancelled from outside the block, since `earlier` requests.
 
-    `asyncio.timeout` and `TaskGroup` in the block take back their own requests. `earlier` is how many requests came
-    before the block.
+    `asyncio.timeout` and `TaskGroup` in the block take back their own requests.
     """
     asyncio = sys.modules.get("asyncio")  # otherwise no task can be cancelled
     if asyncio is None or not issubclass(type(error), asyncio.CancelledError):

@@ -104,7 +104,6 @@ class Observation:
         self._call("on_lock_lost", self.hooks[: self._begun], error)
 
     def _call(self, method: str, hooks: tuple[Hook, ...], *args: object) -> None:
-        """Call a method of these hooks, and then raise an interrupt that came in between."""
         interrupt: BaseException | None = None
         for hook in hooks:
             try:

@@ -60,13 +60,13 @@ def is_delay(value: object) -> TypeGuard[timedelta]:
 
 
 def _fallback(claim: Claim[Any], error: BaseException, reason: str, raised: BaseException | None = None) -> timedelta:
-    """Return a pause that doubles with each attempt. Note the reason on the error, and log it once per step.
+    """Return a pause that doubles with each attempt, note the reason on the error, and log it once per step.
 
-    Without a pause, all attempts could fail within seconds, and the called system would get no rest.
+    Without a pause, all attempts could fail within seconds.
     """
     longest = min(2 ** min(claim.attempt, 12), _LONGEST_FALLBACK)
     delay = timedelta(seconds=RANDOM.uniform(longest / 2, longest))
-    add_note(error, f"{reason}: the next attempt starts {delay.total_seconds():.0f} s later at the earliest")
+    add_note(error, f"{reason}: the next attempt starts at least {delay.total_seconds():.0f} s later")
     step = f"{type(claim.task).__name__}.{claim.step}"
     if step not in _warned:
         _warned.add(step)

@@ -1,4 +1,4 @@
-"""One run of a step: claims the task, runs the user's block, and records how it ended."""
+"""A run: claims the task, runs the block, and records how it ended."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ T = TypeVar("T", bound=TaskRow)
 log = logging.getLogger("pynamodb_tracker")
 
 CLOSE_WITHIN = timedelta(seconds=5)
-"""How long to try to release a task after somebody stopped its block and waits for that."""
+"""How long to try to release a task while somebody waits for that."""
 
 
 class SlotLostError(KeyboardInterrupt):
-    """A run lost its slot during its claim, so it is released, as after a KeyboardInterrupt."""
+    """A run lost its slot during its claim. It is released, as after Ctrl-C."""
 
 
 class _GiveBack:
@@ -60,10 +60,10 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
     """The context manager that `start` returns. It can be entered once."""
 
     on_time = False
-    """Whether the task must be due by this clock. Otherwise, it may start earlier by the clock margin."""
+    """Whether the task must be due by this clock, without the clock margin."""
 
     slot: Slot | None = None
-    """The run's slot in a concurrency limit, which it leaves at its end."""
+    """Its slot in a concurrency limit."""
 
     lives_long = False
     """Whether a worker, a batch or a sweep started the run."""
@@ -75,7 +75,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
     """How long to wait for a slot."""
 
     own_slot: Slot | None = None
-    """The slot that the run has taken itself. It gives it back as soon as its end is recorded."""
+    """The slot that it took itself, and gives back as soon as its end is recorded."""
 
     def __init__(
         self,
@@ -100,15 +100,14 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         self.payload = payload  # the fingerprint of `must_match`
         self.heartbeat: Heartbeat[T] | bool = heartbeat  # True until the claim starts it
         self.create: Callable[[], NewTask[T] | None] | None = None
-        """Called if the task is missing. It returns a task to create and claim in one request, or creates it itself.
-        Without it, a missing task raises TaskNotFoundError."""
+        """Called if the task is missing. Returns a task to create and claim in one request, or creates it itself."""
         self.has_created = False
         self.unrecorded: PynamoDBException | TrackerError | None = None
-        """Why a failure or release was not recorded, as a note on the block's error says."""
+        """Why a failure or release was not recorded. The block's error has a note."""
         self.finisher: dict[str, object] = {}
-        """The call that ends the run: whichever of `__exit__` and `give_back` sets the default first."""
+        """The call of `__exit__` or `give_back` that ends the run: the first to set the default."""
         self.phase: Literal["new", "begun", "ended"] = "new"
-        """It begins with the claim, and ends when its end is recorded or an error or note says why not."""
+        """Ended once its end is recorded, or an error or note says why not."""
         self.is_cancelled = False  # from outside of the block, which releases the attempt, like Ctrl-C
         self.observation: Observation | None = None  # the run's hooks
         self.journal: Journal[T] | None = None
@@ -117,27 +116,24 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
     if not TYPE_CHECKING:  # type checkers know that there are no other attributes
 
         def __getattr__(self, name: str) -> NoReturn:
-            """Say how to get the context, if one of its members was meant."""
             if name.startswith("_") or not hasattr(ExecutionContext, name):
                 raise AttributeError(f"a run has no attribute {name!r}")
             start = self.call_of("start")
             raise AttributeError(
-                f"{start} is used in a with statement: write `with {start} as ctx:`, and in its block ctx.{name}"
+                f"{start} needs a with statement: write `with {start} as ctx:`, and ctx.{name} in its block"
             )
 
         async def __aenter__(self) -> NoReturn:
-            """Name the call for `async with`."""
             self.phase = "ended"
             raise TypeError(f"{self.call_of('start')} is for `with`: write `async with {self.call_of('astart')}`")
 
         __aexit__ = __aenter__
 
     def call_of(self, method: str) -> str:
-        """Return the call of `start` or `astart` as users write it."""
+        """Return the call of a method as users write it."""
         return f"{self.statements.model.__name__}.{self.statements.codes.step}.{method}({self.task_id!r})"
 
     def __enter__(self) -> ExecutionContext[T]:
-        """Claim the task, or raise the reason for a refusal."""
         if self.journal is not None:
             raise RuntimeError(f"this run of {self.task_id!r} was entered before: call start() for each run")
         try:  # a signal handler may raise at any line, and then the block never starts
@@ -157,7 +153,6 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        """Record how the block ended. With `skip_error`, suppress its exception once that is recorded."""
         left = error
         try:
             if error is not None:
@@ -172,7 +167,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
                 self.leave(left)
 
     def begin_block(self) -> None:
-        """Start to use the slot. Raise SlotLostError if it is lost."""
+        """Start to use the slot, or raise SlotLostError."""
         if self.slot is not None:
             if not self.slot.is_held:
                 raise SlotLostError
@@ -227,7 +222,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         return ExecutionContext(journal, self.lock_for)
 
     def give_back_slot(self) -> None:
-        """Give back the slot that this run has taken itself. Any thread may do that."""
+        """Give back the slot that this run took itself, in any thread."""
         slot, self.own_slot = self.own_slot, None
         if slot is not None:
             slot.give_back()
@@ -241,7 +236,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         )
 
     def undo_claim(self, error: BaseException) -> None:
-        """Release a claimed task, in any thread, and note on the error if that fails. Then call `refuse`."""
+        """Release a claimed task, in any thread, or note on the error why not. Then call `refuse`."""
         journal = self.journal
         if journal is None:
             return
@@ -259,7 +254,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
             self.give_back_slot()
 
     def refuse(self, error: BaseException) -> None:
-        """Call the hooks because the block never starts, in the context in which the run was entered."""
+        """Call the hooks of a block that never starts, in the context of its caller."""
         if self.journal is None:
             self.phase = "ended"
         self.leave_slot()
@@ -268,7 +263,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
             observation.refuse(error)
 
     def end(self, error: BaseException | None) -> bool:
-        """Send the requests of `__exit__`, in any thread. Return True to suppress the error. Then call `leave`."""
+        """Send the requests of `__exit__`, in any thread, and return its result. Then call `leave`."""
         call: list[object] = []  # a signal handler could raise after a call of object()
         try:
             return self._end(error, call)
@@ -283,7 +278,6 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
                 self._count()
 
     def _count(self) -> None:
-        """Count the outcome, and the tasks that the run created."""
         from pynamodb_tracker.control import flow  # noqa: PLC0415 - few use cases count
 
         journal = self.journal
@@ -301,7 +295,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
                 flow.count(model, flow.CREATED)
 
     def leave(self, error: BaseException | None) -> None:
-        """Call the hooks at the end, in the block's context. A forked process leaves that to its parent."""
+        """Call the hooks, in the block's context. A forked process leaves that to its parent."""
         if self.observation is None or self.journal is None or self.journal.claim.is_foreign:
             return
         try:
@@ -311,10 +305,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
             self.observation.leave(error)
 
     def __del__(self) -> None:
-        """Warn if the run was never entered. Log if it never ended.
-
-        A signal handler may raise before the first line of `__exit__`.
-        """
+        """Warn if the run was never entered, or never ended: a signal handler may raise before `__exit__` begins."""
         if sys.is_finalizing():
             return
         if getattr(self, "phase", "ended") == "new":  # `__init__` may raise, too
@@ -339,10 +330,10 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         self.observation.add(hooks)
 
     def give_back(self) -> bool:
-        """Release the task while its block still runs in another thread. Return True once that is recorded.
+        """Release the task while another thread runs its block, and return whether that is recorded.
 
-        The block's later writes and its end raise LockLostError. This does nothing if the block is already ending, or
-        records its success in a transaction: then nobody could tell which of the two writes was applied.
+        The block's later writes and its end raise LockLostError. A block that is ending, or records its success in a
+        transaction, is left alone, because nobody could tell which write was applied.
         """
         journal, call = self.journal, _GiveBack()
         if journal is None or journal.has_pending_success():
@@ -394,7 +385,6 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         return False
 
     def _warn_if_expired(self, journal: Journal[T]) -> None:
-        """Log that the block has outlived its lock, unless that is known or its success is recorded."""
         claim, pending = journal.claim, journal.pending_success
         is_known = journal.lost is not None or (pending is not None and pending.recorded)
         if clock.now() >= claim.expire_time and not is_known:
@@ -428,7 +418,6 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
     def _end_once_more(
         self, journal: Journal[T], error: BaseException | None, call: object, interrupt: BaseException
     ) -> None:
-        """Record the end after an interrupt, such as Ctrl-C, has stopped that."""
         unrecorded: Exception | None
         try:
             if self._was_stopped(error):  # this is the second interrupt
@@ -447,7 +436,6 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
             self._note_unrecorded(journal, interrupt, str(unrecorded))
 
     def _note_unrecorded(self, journal: Journal[T], error: BaseException, reason: str) -> None:
-        """Note on the error, and log, that the end may not be recorded."""
         self.phase = "ended"
         message = f"pynamodb_tracker could not record how {journal.claim} ended: {reason}"
         add_note(error, message)
@@ -462,7 +450,6 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         )
 
     def _stop_block(self, journal: Journal[T]) -> None:
-        """Stop the heartbeat, and refuse the block's later writes."""
         journal.ended = True
         if isinstance(self.heartbeat, Heartbeat):
             self.heartbeat.stop()
@@ -519,7 +506,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
     def _record(
         self, journal: Journal[T], finish: Callable[[Journal[T]], None], error: BaseException | None = None
     ) -> bool:
-        """Send the end, and return whether it is recorded. If not, note that on the block's error, or raise."""
+        """Send the end, and return whether it is recorded. If not, note that on the error, or raise."""
         try:
             if isinstance(self.heartbeat, Heartbeat):
                 self.heartbeat.join()
@@ -557,7 +544,6 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
 
 
 def _end_given_back(journal: Journal[T], error: BaseException | None) -> bool:
-    """Refuse the end, because the task was released while the block ran."""
     lost = journal.lost or _given_back(journal.claim)
     if error is None:
         raise lost

@@ -40,7 +40,6 @@ class TaskTransaction(TransactWrite, Generic[T]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Commit, unless the block raised."""
         try:
             super().__exit__(kind, error, trace)  # type: ignore[no-untyped-call]  # PynamoDB's
         except BaseException as refused:
@@ -91,7 +90,7 @@ class TaskTransaction(TransactWrite, Generic[T]):
 
 
 def not_committed_error(claim: Claim[T], pending: PendingSuccess) -> Exception:
-    """Return the error for a block that did not commit its transaction, or caught the error of that."""
+    """Return the error for a block that did not commit its transaction, or caught its error."""
     message = (
         f"ctx.transaction(succeed=True) of {claim.step} of {type(claim.task).__name__} {claim.task.task_id!r} was not "
         "committed, so this attempt has failed"
@@ -106,7 +105,7 @@ def not_committed_error(claim: Claim[T], pending: PendingSuccess) -> Exception:
 
 
 def check_unchanged(claim: Claim[T], named: str) -> None:
-    """Raise an AttributeError if the block changed the task after a transaction had recorded the success."""
+    """Raise an AttributeError if the task changed after a transaction had recorded the success."""
     try:
         late = list(changes_of(claim.task))
     except ValueNotStorableError as unstorable:
@@ -115,8 +114,8 @@ def check_unchanged(claim: Claim[T], named: str) -> None:
         text = "%s of %s changed after its success was recorded, so the change is not saved"
         log.error(text, ", ".join(late), named, extra=claim.log_fields)
         raise AttributeError(
-            f"{', '.join(late)} of {named} changed after a transaction had recorded the success, so the change is not "
-            "saved: make it before the commit",
+            f"{', '.join(late)} of {named} changed after a transaction had recorded the success, which is not saved: "
+            "change it before the commit",
             name=late[0],
             obj=claim.task,
         )

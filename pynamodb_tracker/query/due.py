@@ -40,6 +40,7 @@ class LeftBehind(str):
     """Whether only one attempt is left."""
 
     def __new__(cls, task_id: str, worker: str, *, is_last: bool) -> Self:
+        """Make the id of an abandoned task."""
         left = super().__new__(cls, task_id)
         left.worker, left.is_last = worker, is_last
         return left
@@ -90,7 +91,6 @@ class DueTasks(Generic[T]):
 
     @property
     def _in_order(self) -> list[slice]:
-        """The shards of urgent tasks, and then the others."""
         lane = self.model.tracker.lane
         return [self.shards] if lane is None or self.shards != ALL else [slice(lane, None), slice(lane)]
 

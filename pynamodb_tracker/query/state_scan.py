@@ -101,7 +101,6 @@ class StateScan(Generic[T]):
         with_data: bool = True,
         shards: slice = ALL,
     ) -> None:
-        """Raise a TrackerError for a state without index entries."""
         if not model.tracker.is_indexed(code):
             raise TrackerError(
                 f"the index does not contain succeeded tasks of {model.__name__}, because of "
@@ -314,7 +313,6 @@ def with_data_of(pairs: deque[tuple[Item, T | None]], *, with_data: bool) -> Ite
 
 
 def _take_group(pairs: deque[tuple[Item, T | None]]) -> list[tuple[Item, T | None]]:
-    """Take as many pairs as fit into memory with their data, at least one."""
     group: list[tuple[Item, T | None]] = []
     room = _MOST_DATA
     while pairs:

@@ -38,7 +38,7 @@ F = TypeVar("F")
 class BoundStep(StepCommands[T]):
     """A step of a class of tasks: its states, and the operations on its tasks.
 
-    Methods that begin with `a` are the awaited forms of the others. They send their requests in threads.
+    Methods that begin with `a` are the awaited forms of the others.
     """
 
     def __init__(self, definition: StepDefinition[T]) -> None:
@@ -91,9 +91,9 @@ class BoundStep(StepCommands[T]):
     def does(self, function: Any = None) -> Any:
         """Bind a function of the context to this step, as a decorator, and return it unchanged.
 
-        `run`, `run_all`, workers, Lambda handlers and the command line call it by default. An async function takes an
-        AsyncContext, and is for `arun`, `arun_all` and AsyncWorker. A derived class does not inherit the function. A
-        second function raises DefinitionError, unless a reload or a notebook has defined the same one again.
+        `run`, `run_all`, workers, handlers and the command line call it by default. An async function takes an
+        AsyncContext, and is for `arun`, `arun_all` and AsyncWorker. Derived classes do not inherit it. A different
+        second function raises DefinitionError.
 
         Examples:
             >>> @Order.confirm_payment.does
@@ -138,26 +138,25 @@ class BoundStep(StepCommands[T]):
     ) -> AbstractContextManager[ExecutionContext[T], bool | None]:
         """Return a context manager that locks the task, runs the block, records how it ended, and unlocks.
 
-        Exceptions of the block propagate unchanged. The end raises LockLostError if another worker has taken over, and
-        ValueNotStorableError if a value cannot be stored, which fails the attempt.
+        Exceptions of the block propagate unchanged. The end of the block raises LockLostError if another worker has
+        taken over, and ValueNotStorableError if a value cannot be stored.
 
         Args:
             task_id: The id of the task.
             lock_for: How long the lock lasts, by default the step's `lock_for`.
-            detailed_error: Find out with one more request why a task cannot start. Otherwise, the error is a plain
-                TaskNotStartableError.
+            detailed_error: Send a second request to find out why a task cannot start.
             skip_error: Suppress the block's exception once it is recorded.
             also_from: More states from which the task may start.
-            heartbeat: A thread extends the lock whenever a third of it has passed. Each extension takes 1 write unit
-                per started KB of the row.
-            must_match: A JSON value, such as the payload. The first claim stores its fingerprint. Until a `reopen`, a
-                different value raises PayloadMismatchError.
+            heartbeat: Extend the lock in a thread whenever a third of it has passed, for 1 write unit per started KB of
+                the row.
+            must_match: A JSON value, such as the payload. After the first claim, a different value raises
+                PayloadMismatchError, until a `reopen`.
             ignore_concurrency_limit: Run the task without a slot of the step's limit.
 
         Raises:
             TaskNotStartableError: One of TaskNotFoundError, TaskNotReadyError, TaskLockedError,
-                TaskAlreadySucceededError, TaskIgnoredError, TaskCancelledError and ConcurrencyLimitReachedError. A
-                plain one also if the lock keeps expiring before the block, because responses take longer.
+                TaskAlreadySucceededError, TaskIgnoredError, TaskCancelledError and ConcurrencyLimitReachedError, or a
+                plain one if the lock keeps expiring before the block, or without `detailed_error`.
             NestedConcurrencyLimitError: This step has a limit, and the block around this call has a slot.
 
         Examples:
@@ -212,12 +211,12 @@ class BoundStep(StepCommands[T]):
     ) -> R | object:
         """Start the task, call the function with the context, and return its result. Other options are as in `start`.
 
-        If the result is an awaitable or a generator, its work is not done, so the attempt fails with a TypeError.
+        An awaitable or a generator as its result fails the attempt with a TypeError, because its work is not done.
 
         Args:
             function: A function of the context, by default the one that `does` has bound.
             store_result: Store the result, as `ctx.store_result` does. A repeated call raises
-                TaskAlreadySucceededError, and `result` reads it from the `task` of that error.
+                TaskAlreadySucceededError, and `result` reads it from that error's `task`.
 
         Raises:
             TypeError: No function is given or bound.
@@ -257,9 +256,9 @@ class BoundStep(StepCommands[T]):
     ) -> AbstractAsyncContextManager[AsyncContext[T], bool | None]:
         """Return an async context manager that runs the task on an event loop, with the options of `start`.
 
-        If the block is cancelled from outside, the attempt is released and does not count. A timeout in the block, or a
-        CancelledError that it raises itself, is a failure. A cancellation takes effect when a running request has
-        ended. Off-row data and failures are read with the claim. A `heartbeat` stops while the loop hangs.
+        A block that is cancelled from outside is released, and its attempt does not count. Its own timeout or
+        CancelledError is a failure. A cancellation takes effect once a running request has ended. Off-row data and
+        failures are read with the claim. A `heartbeat` stops while the loop hangs.
         """
         from pynamodb_tracker.aio.run import AsyncRun  # noqa: PLC0415 - few programs have an event loop
 
@@ -337,8 +336,7 @@ class BoundStep(StepCommands[T]):
     def next_due(self) -> dict[State[T], datetime]:
         """Return when the first task can start, now or later, per state: pending, failed and in_progress.
 
-        Tasks that wait for others are left out, and an extended lock expires later than returned. This takes one
-        request per state and shard.
+        This leaves out tasks that wait for others, and extensions of locks. One request per state and shard.
 
         Examples:
             >>> first = min(Order.ship.next_due().values(), default=None)
@@ -400,15 +398,15 @@ class BoundStep(StepCommands[T]):
     ) -> Report:
         """Run the function on each task of `due`, once, and return a report. Options to select tasks are as in `due`.
 
-        The oldest task is first, and shards take turns. Exceptions of the function are recorded and do not propagate.
-        Without a selection, older tasks that become due through these runs, such as the next one of a group, run in the
-        same call. After Ctrl-C, no more tasks start, and KeyboardInterrupt propagates when the running ones have ended.
+        The oldest task is first, and shards take turns. The function's exceptions are recorded, but do not propagate.
+        Without a selection, older tasks that become due through these runs, such as the next one of a group, also run.
+        After Ctrl-C, no more tasks start, and KeyboardInterrupt propagates when the running ones have ended.
 
         Args:
             function: As in `run`.
             threads: How many tasks run at a time.
-            limit: How many tasks start at most.
-            rate: How many tasks start per second at most.
+            limit: At most so many tasks start.
+            rate: At most so many tasks start per second.
             progress: Called with the report after each task, one call at a time.
             heartbeat: As in `start`, with one thread per running task.
 
@@ -482,14 +480,14 @@ class BoundStep(StepCommands[T]):
         arguments.check_limit("limit", limit)
         arguments.check_flags(**flags)
         if not (progress is None or callable(progress)) or arguments.is_async(progress):
-            raise TypeError(f"progress must be a function of the report, and not async, not {progress!r}")
+            raise TypeError(f"progress must be a plain function of the report, not {progress!r}")
         return arguments.check_rate("rate", rate)
 
     def result(self, task: T | str) -> Any:
         """Return the step's stored result. None if it has none, has not succeeded, or runs again.
 
-        An id takes one consistent read, and raises TaskNotFoundError if there is no such task. A result that another
-        program has damaged raises TrackerError.
+        An id takes one consistent read, and raises TaskNotFoundError without such a task. A damaged result raises
+        TrackerError.
 
         Examples:
             >>> with Order.ship.start("o-2") as ctx:

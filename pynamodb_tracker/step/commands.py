@@ -39,15 +39,12 @@ class StepCommands(Generic[T]):
     ) -> T:
         """Give a failed or ignored task a fresh set of attempts, and return it. A pending one can only become urgent.
 
-        Its next start may have another payload for `must_match`.
-
         Args:
             task_id: The id of the task.
-            by: Who does it, such as a person's name, for the task's `errors`.
-            due_time: When it is due, by default now. Ignored if the task waits for others or repeats. In a group, it
-                may also have to wait for its turn.
+            by: Who does it, for the task's `errors`.
+            due_time: When it is due, by default now, unless it repeats, or waits for others or its turn.
             clear_checkpoints: Repeat the parts that `ctx.checkpoint` has stored.
-            urgent: Make it urgent, as in `create`. An urgent task stays urgent.
+            urgent: Make it urgent, as in `create`.
 
         Raises:
             TaskNotStartableError: The task is in another state: TaskLockedError, TaskAlreadySucceededError or
@@ -82,8 +79,7 @@ class StepCommands(Generic[T]):
             by: Who does it, such as a person's name, by default this process's worker name.
             even_running: Also ignore a task that a worker holds. Its block is not stopped, but its later writes and its
                 end raise LockLostError with the reason.
-            even_in_group: Also needed for a running task of a group, because the next task starts while the block may
-                still run.
+            even_in_group: Also needed for a running task of a group, where the next task then starts.
 
         Raises:
             TaskNotStartableError: The task is in another state: TaskLockedError, TaskAlreadySucceededError or
@@ -113,18 +109,17 @@ class StepCommands(Generic[T]):
     ) -> Report:
         """Reopen these tasks one by one, and return a report. Tasks of a group keep their order.
 
-        Tasks that are pending now count as succeeded. The report has the error of each refused task, which does not
-        stop the others. After Ctrl-C, no more tasks change, and KeyboardInterrupt propagates when the running requests
-        have ended.
+        Tasks that are pending now count as succeeded. Refused ones have their error, and do not stop the others. After
+        Ctrl-C, no more tasks change, and KeyboardInterrupt propagates when the running requests have ended.
 
         Args:
-            task_ids: The ids, read lazily, so a generator of any length is fine.
+            task_ids: The ids, read lazily.
             by: As in `reopen`.
             due_times: Each task's `due_time`, which may be endless. The report counts tasks that are due at once as
                 `due_now`.
             threads: They share requests, each of which reopens up to 25 tasks.
             clear_checkpoints: As in `reopen`.
-            urgent: As in `reopen`. Without it, each urgent task takes two more requests.
+            urgent: As in `reopen`.
 
         Examples:
             >>> report = Order.ship.reopen_many(order.task_id for order in Order.ship.ignored.query())
@@ -195,8 +190,8 @@ class StepCommands(Generic[T]):
     ) -> T:
         """Unlock a task after its worker has died, and return it. A pending or failed task does not change.
 
-        It becomes pending, and the attempt counts: after the last one, the next start makes the task ignored. If the
-        worker is still alive, its later writes raise LockLostError, but effects outside of the table may happen twice.
+        It becomes pending, and the attempt counts. If the worker is still alive, its later writes raise LockLostError,
+        but effects outside of the table may happen twice.
 
         Args:
             task_id: The id of the task.
@@ -226,9 +221,8 @@ class StepCommands(Generic[T]):
         """Pause this step for everybody, and return the current pause: the later `until` wins.
 
         Within 5 seconds, workers, `run_all` and `retry_handler` start no more of its tasks. With
-        `UseCase(..., pausable=True)`, `handles` does not, either: it acknowledges a message of a standard queue, so a
-        worker or a schedule has to run the task later. Running tasks continue, and `start` and `run` ignore the pause.
-        This takes one or two write units.
+        `UseCase(..., pausable=True)`, `handles` does not, either: it acknowledges a message of a standard queue, so let
+        a worker or a schedule run the task later. Running tasks continue, and `start` and `run` ignore the pause.
 
         Args:
             until: When it ends, or how long from now. None means until `resume`.

@@ -22,8 +22,8 @@ class Step:
     """A step of a use case. Steps run in the order of their numbers: a success makes the next one pending.
 
     Args:
-        number: The stored number, from 1 to 990, at least 5 away from the others. Use 100, 200, 300, to leave room for
-            later steps. Never renumber a step while tasks are stored with its number.
+        number: The stored number, from 1 to 990, at least 5 away from the others, such as 100, 200, 300. Never renumber
+            a step while tasks are stored with its number.
         max_attempts: How many attempts a task has before it is ignored, including attempts whose worker died.
         lock_for: How long a worker may hold a task, and so how long it stays locked if the worker dies.
         retry_delay: The pause after a failure, or a function that returns it for the number of the attempt. A start by

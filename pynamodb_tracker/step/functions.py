@@ -50,8 +50,8 @@ def function_of(
     if arguments.is_async(function):
         name = _name_of(step)
         raise TypeError(
-            f"this cannot await the async {function_name(function)}: await {name}.arun(...) or {name}.arun_all(...), "
-            "or run an AsyncWorker"
+            f"this takes a function that has finished when it returns, not the async {function_name(function)}: await "
+            f"{name}.arun(...) or {name}.arun_all(...), or run an AsyncWorker"
         )
     arguments.check_function_of_context(function)
     return function  # type: ignore[no-any-return]  # it is not async
@@ -96,7 +96,6 @@ def for_threads(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _chosen(step: Bindable[T], given: object) -> object:
-    """Return the given or the bound function, or raise ValueError if they differ."""
     bound = step.function
     if given is None:
         if bound is None:
@@ -109,9 +108,8 @@ def _chosen(step: Bindable[T], given: object) -> object:
     if not (bound is None or not callable(given) or is_same_function(bound, given)):
         name, other = _name_of(step), _other_name(bound, given)
         raise ValueError(
-            f"{name} does {function_name(bound)}, not {other}: leave the function out. To run something else once, "
-            f"write with {name}.start(...). In a test, replace the bound one: "
-            f'monkeypatch.setattr({name}, "function", stub)'
+            f"{name} does {function_name(bound)}, not {other}: leave the function out, or use {name}.start(...). "
+            f'In a test, replace it: monkeypatch.setattr({name}, "function", stub)'
         )
     return given
 
@@ -119,8 +117,8 @@ def _chosen(step: Bindable[T], given: object) -> object:
 def is_same_function(one: object, other: object) -> bool:
     """Return whether two functions are the same one, perhaps defined again by a reload, a notebook or `python -m`.
 
-    A function without its own name, such as a lambda, a partial or a method, is only the same as itself, and so are
-    functions with one name that another function made, such as a decorator without `functools.wraps`.
+    A function without its own name equals only itself: a lambda, a partial, a method, or the inner function of a
+    decorator without `functools.wraps`.
     """
     if one is other or inspect.ismethod(one):
         return one == other

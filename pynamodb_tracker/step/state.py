@@ -41,8 +41,8 @@ class TaskPage(Generic[T_co]):
 class State(Generic[T]):
     """A status at a step of a use case. States with the same use case and code are equal.
 
-    The index finds the tasks, a moment behind the table: a task that has just changed may be missing, but every
-    returned task is in the state. Methods that begin with `a` are the awaited forms of the others.
+    The index is a moment behind the table: a task that has just changed may be missing, but every returned task is in
+    the state. Methods that begin with `a` are the awaited forms of the others.
 
     Examples:
         >>> assert Order.get_task("o-2").state == Order.ship.pending
@@ -80,7 +80,7 @@ class State(Generic[T]):
             until: Only tasks that came into the state before this time.
             latest_due_first: Reverse the order.
             limit: At most so many tasks.
-            with_data: False leaves `data` out, which saves requests if it is large. Accessing it raises AttributeError.
+            with_data: False leaves `data` out, which saves requests if it is large.
 
         Examples:
             >>> for order in Order.ship.failed.query(limit=100):
@@ -102,8 +102,7 @@ class State(Generic[T]):
     ) -> TaskPage[T]:
         """Return up to `limit` tasks, and a cursor for the next page, which another process can use.
 
-        The other arguments are as in `query`. The cursor of another query raises ValueError. A task that leaves the
-        state and returns between two pages can be on both.
+        The other arguments are as in `query`. The cursor of another query raises ValueError.
 
         Examples:
             >>> page = Order.ship.pending.page(limit=50)
@@ -127,8 +126,8 @@ class State(Generic[T]):
     ) -> IndexPage:
         """Return up to `limit` index entries without their rows, and a cursor for the next ones, also for `page`.
 
-        This is for lists that people look at: 50 tasks take one request per shard and about 2 read units, where `page`
-        takes over 50. A task may have changed since, be gone, or have expired. The arguments are as in `query`.
+        This is for lists that people look at: 50 tasks take about 2 read units, where `page` takes over 50. A task may
+        have changed since, be gone, or have expired. The arguments are as in `query`.
 
         Examples:
             >>> assert [entry.task_id for entry in Order.ship.pending.index_page().tasks] == ["o-2"]
@@ -230,7 +229,7 @@ def read_cursor(cursor: str, scan_id: list[Any], checked: Callable[[Any], P], wh
         raise ValueError(f"this is not a cursor of a page: {shown(cursor)}; pass the cursor of the last page") from None
     if found != scan_id:
         raise ValueError(
-            f"the cursor belongs to another query than {what} with these arguments: use the arguments of the first page"
+            f"the cursor belongs to another query than {what} with these arguments: use those of the first page"
         )
     return at
 

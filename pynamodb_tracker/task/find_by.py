@@ -54,7 +54,7 @@ class FindBy(GlobalSecondaryIndex[T]):  # type: ignore[no-untyped-call]  # Pynam
         is_own = all(attribute is not each for each in TaskRow.get_attributes().values())
         if not (isinstance(given, Attribute) and given.attr_type == STRING and is_own):
             raise DefinitionError(
-                f"FindBy({shown(attribute)}): write your own attribute, which is stored as text, as in "
+                f"FindBy({shown(attribute)}): write an attribute of your own that is stored as text, as in "
                 "by_customer = FindBy(customer)"
             )
         self.attribute = attribute

@@ -187,9 +187,7 @@ class GuardedRow(TaskRow):
             >>> Order.get_task("o-1").delete()
         """
         if condition is not None or options:
-            raise TypeError(
-                f"{type(self).__name__}.delete takes no condition, because it only deletes tasks that are not in progress"
-            )
+            raise TypeError(f"{type(self).__name__}.delete takes no condition: it never deletes a task in progress")
         if self.use_case_id != self.tracker.use_case.name:
             raise TypeError(f"{self.task_id!r} is a task of {self.use_case_id!r}, not of {type(self).__name__}")
         task: Any = self
@@ -277,7 +275,6 @@ def _without_chunks(condition: Condition | None) -> Condition:
 
 
 def _values_in(operand: Any) -> Iterator[dict[str, Any]]:
-    """Yield an action's stored values, also from its sums and lists."""
     for value in operand.values:
         if isinstance(value, dict):
             yield value

@@ -83,7 +83,6 @@ class TaskMeta(MetaModel):
 
 
 def _declared(cls: type, namespace: dict[str, Any]) -> dict[str, Any]:
-    """Return the names in the class body and its plain base classes."""
     mixins = [base for base in cls.__mro__[1:] if not isinstance(base, MetaModel) and base.__module__ != "builtins"]
     mixins = [base for base in mixins if not base.__module__.startswith("pynamodb.")]
     return {name: value for base in reversed(mixins) for name, value in vars(base).items()} | namespace
@@ -324,7 +323,6 @@ def _other_number(steps: Sequence[Step], place: int) -> str:
 
 
 def _room(steps: Sequence[Step], new: int) -> tuple[int, int]:
-    """Return the lowest and highest number between a step's neighbours."""
     lowest = steps[new - 1].number + SPACING if new else LOWEST
     last = new + 1 == len(steps)
     return lowest, min(HIGHEST, lowest + 100 - SPACING) if last else steps[new + 1].number - SPACING
