@@ -132,13 +132,13 @@ def _changes_after_interrupt(journal: Journal[T], unstorable: ValueNotStorableEr
 
     An exception of a signal handler looks like one of a value, but only the first time.
     """
-    claim, interrupt = journal.claim, unstorable.__cause__
+    claim, interrupt = journal.claim, unstorable.__cause__ or unstorable.__context__  # an error of data hides its cause
     if interrupt is None:
         raise unstorable
     try:
         changes = storable_changes(claim.task, (claim.statements.result, journal.result))
     except ValueNotStorableError:
-        raise unstorable from interrupt
+        raise unstorable from unstorable.__cause__
     journal.interrupt = interrupt
     return changes
 
