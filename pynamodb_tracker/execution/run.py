@@ -241,12 +241,11 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         if journal is None:
             return
         self._stop_block(journal)
-        if issubclass(type(error), LockLostError):  # nothing to release
-            self.phase = "ended"
-            self.give_back_slot()
-            return
         try:
-            self._record(journal, transitions.release, error)
+            if issubclass(type(error), LockLostError):  # nothing to release
+                self.phase = "ended"
+            else:
+                self._record(journal, transitions.release, error)
         except BaseException as interrupt:
             self._note_interrupted(journal, interrupt)
             raise
@@ -274,25 +273,10 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         finally:
             if self.own_slot is not None:
                 self.give_back_slot()
-            if self.statements.model.tracker.use_case.count_transitions:
-                self._count()
+            if self.journal is not None and self.statements.model.tracker.use_case.count_transitions:
+                from pynamodb_tracker.control import flow  # noqa: PLC0415 - few use cases count
 
-    def _count(self) -> None:
-        from pynamodb_tracker.control import flow  # noqa: PLC0415 - few use cases count
-
-        journal = self.journal
-        if journal is None or journal.outcome in (None, "released") or journal.postponed:
-            return
-        codes, follow_ups = self.statements.codes, journal.additions.get("follow_ups")
-        also = [flow.CREATED] if self.has_created else []
-        if journal.next_code != codes.succeeded and journal.outcome == "succeeded":
-            also += [f"{flow.LEFT}#{codes.pending}", f"{flow.CAME}#{journal.next_code}"]
-        if journal.outcome == "succeeded" and (began := journal.claim.start_time) is not None:
-            also.append(f"{flow.TOOK}{flow.bucket_of(clock.now() - began)}#{codes.pending}")
-        flow.count(self.statements.model, f"{journal.outcome}#{codes.pending}", *also)
-        for model in follow_ups.models if follow_ups and journal.outcome == "succeeded" else ():
-            if model.tracker.use_case.count_transitions:
-                flow.count(model, flow.CREATED)
+                flow.count_end(self.journal, has_created=self.has_created)
 
     def leave(self, error: BaseException | None) -> None:
         """Call the hooks, in the block's context. A forked process leaves that to its parent."""

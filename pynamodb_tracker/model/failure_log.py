@@ -188,7 +188,7 @@ def for_row(
         may_log: False to store everything in the row.
     """
     before = [] if row is None else _stored_entries(row)
-    is_logged = row is not None and has_log(row)
+    is_logged = any(_LOGGED in entry[MAP] for entry in before)
     kept = before[:-1] if replaces_last else before
     new: list[Entry] = []
     for failure in added:  # the log item keeps a replaced entry's traceback

@@ -64,7 +64,7 @@ class BoundSignal(SignalName[T]):
 class Signal:
     """A signal that tasks can wait for: a payment, an approval, a callback.
 
-    `Order.paid` is a BoundSignal, which you send. `task.paid` is the received signal, with its `value`, or None.
+    You send `Order.paid`, a BoundSignal. `task.paid` is the received signal with its `value`, or None.
 
     Args:
         name: Its stored name, by default the attribute's.

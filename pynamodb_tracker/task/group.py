@@ -50,9 +50,9 @@ class Group(Generic[T]):
         return [place.task_id for place in places]
 
     def repair(self) -> str | None:
-        """Hand on a turn if its task has ended or is gone, and return the id of the task that has the turn, or None.
+        """Hand on a turn if its task has ended or is gone, and return the id of the task with the turn, or None.
 
-        A task with the turn that waits beyond its limit gets due at that limit. Only another program, or a person in
+        A task with the turn that waits beyond its limit becomes due at that limit. Only another program, or a person in
         the console, can leave a group like that.
 
         Examples:

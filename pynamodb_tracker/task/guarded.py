@@ -197,11 +197,11 @@ class GuardedRow(TaskRow):
         """Raise a TypeError, because saving a stale row would break the lock."""
         raise TypeError(
             f"{type(self).__name__}.save() would overwrite later writes of workers: use create() for a new task, "
-            "ctx.save() or the end of the block in a run, and update([...]) for your own attributes"
+            "ctx.save() in a run, and update([...]) for your own attributes"
         )
 
     def get_save_kwargs_from_instance(self, *_args: Any, **_options: Any) -> NoReturn:
-        """Raise a TypeError, because your own transaction cannot create or overwrite a task."""
+        """Raise a TypeError, because a transaction cannot create or overwrite a task."""
         name = type(self).__name__
         raise TypeError(
             f"a transaction cannot save tasks: use {name}.create(...) before it, or ctx.create({name}, ...) and "
@@ -240,10 +240,7 @@ class GuardedRow(TaskRow):
     if not TYPE_CHECKING:  # type checkers would take it as permission to assign any name
 
         def __setattr__(self, name: str, value: object) -> None:
-            """Assign one of your attributes, or raise AttributeError for other names, or after the recorded success.
-
-            The error has no `name` and `obj`, because Python would then suggest the library's names.
-            """
+            # The errors have no `name` and `obj`, because Python would then suggest the library's names.
             if self._row_state.closed and not name.startswith("_"):
                 raise AttributeError(
                     f"{type(self).__name__}.{name} of {self.task_id!r} is assigned too late, because a transaction has "

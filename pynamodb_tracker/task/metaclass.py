@@ -183,9 +183,9 @@ def _mistakes_in_name(base: type[TaskRow], name: str, value: object, *, is_users
     elif taken is not None and is_step != isinstance(value, BoundStep | Step):
         yield f".{name} is both a step and an attribute: rename one of them"
     elif isinstance(declared, Step) and declared.name != name:
-        yield f".{name} and {declared.name} are one Step: write a Step(...) of its own for each"
+        yield f".{name} and {declared.name} are one Step: write a Step(...) for each"
     elif name.startswith("_"):
-        yield f".{name} starts with an underscore, as names of the model do: write {name.lstrip('_') or 'value'}"
+        yield f".{name} starts with an underscore, like the model's names: write {name.lstrip('_') or 'value'}"
 
 
 def _mistakes_in_attributes(model: type[TaskRow]) -> Iterator[str]:
@@ -205,7 +205,7 @@ def _mistakes_in_attributes(model: type[TaskRow]) -> Iterator[str]:
         elif is_reserved(attribute.attr_name):
             yield f".{name} is stored as {attribute.attr_name!r}, which steps use: write another attr_name"
         elif isinstance(attribute, DiscriminatorAttribute):
-            yield f".{name} is a discriminator, but the use case decides the class of a row: leave it out"
+            yield f".{name} is a discriminator, but the use case decides a row's class: leave it out"
         elif isinstance(attribute, VersionAttribute):
             yield f".{name} is a version, but the lock already guards the row: leave it out"
         stored[attribute.attr_name] = name
@@ -220,7 +220,7 @@ def _is_stored_name(name: str) -> bool:
 
 
 def _mistakes_in_default(model: type[TaskRow], name: str, attribute: Attribute[Any]) -> Iterator[str]:
-    """Yield a default that cannot be stored, because loading an old row would fail after its claim."""
+    """Yield a default that cannot be stored: loading an old row would fail after its claim."""
     default = attribute.default if attribute.default is not None else attribute.default_for_new
     is_users = not type(attribute).serialize.__module__.startswith("pynamodb.")  # it may need a network or a secret
     if default is None or callable(default) or is_users:
@@ -237,8 +237,8 @@ def _mistakes_in_table(model: type[TaskRow], declared: Mapping[str, Any]) -> Ite
     name, margin = getattr(model.Meta, "table_name", None), getattr(model.Meta, "clock_margin", timedelta(0))
     if "use_case_id" in declared:
         yield (
-            f" is a use case and has a Meta: write class AppTask(Task) with the Meta, for the table, and "
-            f"class {model.__name__}(AppTask) for the use case"
+            f" is a use case and has a Meta: write class AppTask(Task) with the Meta, and class "
+            f"{model.__name__}(AppTask) for the use case"
         )
     if not name or not isinstance(name, str):
         yield '.Meta names no table: write table_name = "tasks"'
@@ -246,7 +246,7 @@ def _mistakes_in_table(model: type[TaskRow], declared: Mapping[str, Any]) -> Ite
         yield f".Meta has only one of {' and '.join(_UNITS)}: write both, or neither for a table on demand"
     for setting in dir(model.Meta):
         if setting.startswith("dax_") or (setting == "host" and str(model.Meta.host).startswith(("dax:", "daxs:"))):
-            yield f".Meta.{setting}: DAX is not supported, because its responses may be out of date: leave it out"
+            yield f".Meta.{setting}: DAX is not supported, because its responses may be stale: leave it out"
     if not (isinstance(margin, timedelta) and timedelta(0) <= margin <= LONGEST):
         yield f".Meta.clock_margin = {margin!r}: write a timedelta of zero or more, at most {LONGEST.days} days"
 
@@ -301,7 +301,7 @@ def _mistakes_in_steps(steps: Sequence[Step]) -> Iterator[str]:
 
 
 def _other_number(steps: Sequence[Step], place: int) -> str:
-    """Return advice for two steps that are too close: a number for the less round one, which is probably newer."""
+    """Return advice for two steps that are too close: a number for the less round, probably newer one."""
     pair = (place - 1, place)
     rough = min(_unit_of(steps[new].number) for new in pair)
     inserted = [new for new in pair if _unit_of(steps[new].number) == rough]
@@ -333,7 +333,7 @@ def _unit_of(number: int) -> int:
 
 
 def _roundest(lowest: int, highest: int) -> int:
-    """Return the roundest number within these bounds, or of several the one nearest to the middle."""
+    """Return the roundest number within these bounds, the nearest to the middle."""
     unit = next(unit for unit in _ROUND if highest // unit * unit >= lowest)
     numbers = range(-(-lowest // unit) * unit, highest + 1, unit)
     return min(numbers, key=lambda number: abs(2 * number - lowest - highest))
