@@ -30,7 +30,7 @@ def test_the_codes_of_a_step_are_its_number_and_the_three_that_follow() -> None:
 def test_one_step_cannot_have_two_names() -> None:
     shared = Step(20)
     order = declare(ship=shared)
-    message = r"Refund\.send and ship are one Step: write a Step\(\.\.\.\) of its own for each"
+    message = r"Refund\.send and ship are one Step: write a Step\(\.\.\.\) for each"
     for step in (shared, order.ship):
         with pytest.raises(DefinitionError, match=message):
             declare("Refund", use_case_id=UseCase("refund"), send=step)
