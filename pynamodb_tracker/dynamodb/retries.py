@@ -152,25 +152,17 @@ class Lock(Protocol):
 class Persisting:
     def __init__(self, lock: Lock, what: str) -> None:
         self.lock = lock
-        self._what = what
-        self._failures = 0
-        self._is_logged = False
-
-    def call(self, function: Callable[[], V]) -> V:
-        _persisting.set(self)
-        result = function()
-        if self._is_logged:
-            text = "%s of %s was recorded after %d failed requests"
-            log.info(text, self._what, self.lock, self._failures, extra=self.lock.log_fields)
-        return result
+        self.what = what
+        self.failures = 0
+        self.is_logged = False
 
     def note(self, error: Exception) -> None:
         """Log the first failure, unless it is a conflict with another write."""
-        self._failures += 1
-        if not self._is_logged and not is_conflict(error):
-            self._is_logged = True
+        self.failures += 1
+        if not self.is_logged and not is_conflict(error):
+            self.is_logged = True
             text = "%s of %s could not be recorded yet, and will be retried until %s at the latest: %s"
-            log.warning(text, self._what, self.lock, latest_response(None), error, extra=self.lock.log_fields)
+            log.warning(text, self.what, self.lock, latest_response(None), error, extra=self.lock.log_fields)
 
 
 def persist(lock: Lock, function: Callable[[], V], what: str = "the end") -> V:
@@ -179,7 +171,13 @@ def persist(lock: Lock, function: Callable[[], V], what: str = "the end") -> V:
     Only the lock, the deadline and the stop end that. The function runs in a copy of this context, so that an exception
     from a signal handler leaves nothing of it behind.
     """
-    return copy_context().run(Persisting(lock, what).call, function)
+    context, persisting = copy_context(), Persisting(lock, what)
+    context.run(_persisting.set, persisting)
+    result = context.run(function)
+    if persisting.is_logged:
+        text = "%s of %s was recorded after %d failed requests"
+        log.info(text, what, lock, persisting.failures, extra=lock.log_fields)
+    return result
 
 
 def send_once(function: Callable[[], V]) -> V:

@@ -26,7 +26,7 @@ from pynamodb.constants import BINARY, BOOLEAN, LIST, MAP, NUMBER, STRING
 
 from pynamodb_tracker import clock, strict_json
 from pynamodb_tracker.dynamodb.connection import Item, get_items
-from pynamodb_tracker.dynamodb.limits import item_size, value_size
+from pynamodb_tracker.dynamodb.limits import item_size
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.failure import Failure, cut, from_map, to_map
 from pynamodb_tracker.model.overflow import CHUNK, VERSION, life_of, log_key
@@ -169,7 +169,7 @@ def for_row(
     Without `may_log`, everything goes to the row.
     """
     before = [] if row is None else _stored_entries(row)
-    is_logged = row is not None and has_log(row)
+    is_logged = any(_LOGGED in entry[MAP] for entry in before)
     kept = before[:-1] if replaces_last else before
     new: list[Entry] = []
     for failure in added:  # the log item keeps a replaced entry's traceback
@@ -291,4 +291,4 @@ def _key(failure: Failure) -> tuple[object, ...]:
 
 
 def _entry_size(entry: Mapping[str, Any]) -> int:
-    return sum(len(name) + 2 + value_size(value) for name, value in entry[MAP].items())
+    return item_size(entry[MAP]) + 2 * len(entry[MAP])

@@ -402,19 +402,18 @@ def check_tracker_attributes(row: T) -> T:
 
 def damages_of(row: TaskRow) -> dict[str, Exception]:
     """Return a whole row's unreadable attributes, and missing ones that the tracker needs, with their errors."""
-    unreadable = unreadable_in(row)
-    missing = (name for name in _find_missing(readable(row)) if name not in unreadable)
-    return {**unreadable, **{name: ValueError("it is missing") for name in missing}}
-
-
-def _find_missing(row: TaskRow) -> list[str]:
-    values, status = row.attribute_values, row.status
-    missing = [name for name in _REQUIRED if name not in values]
-    if "status_key" not in values and end_of(status) != "succeeded":  # queries would not find it
-        missing.append("status_key")
-    for name, needed in _REQUIRED_WITH.items():
+    found = dict(unreadable_in(row))
+    row = readable(row)
+    needed, values, status = list(_REQUIRED), row.attribute_values, row.status
+    if end_of(status) != "succeeded":  # queries would not find it
+        needed.append("status_key")
+    for name, others in _REQUIRED_WITH.items():
         if name in values:
-            missing += [each for each in needed if each not in values]
-    if any(status == codes.in_progress for codes in row.tracker.steps):
-        missing += [each for each in _REQUIRED_IN_PROGRESS if each not in values]
-    return missing
+            needed += others
+    for codes in row.tracker.steps:
+        if status == codes.in_progress:
+            needed += _REQUIRED_IN_PROGRESS
+    for name in needed:
+        if name not in values:
+            found.setdefault(name, ValueError("it is missing"))
+    return found

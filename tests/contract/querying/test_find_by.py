@@ -230,7 +230,7 @@ def test_wrong_arguments_are_refused_before_a_request() -> None:
     for value in ("", "x" * 1025, 7):
         with pytest.raises((TypeError, ValueError), match="customer"):
             Quote.by_customer.query(value)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"is no state of Quote: write state=Order\.ship\.failed"):
+    with pytest.raises(ValueError, match=r"is not a state of Quote: write state=Order\.ship\.failed"):
         Quote.by_customer.query("c-1", state=Complaint.work.failed)  # type: ignore[arg-type]
 
 
