@@ -209,12 +209,19 @@ class BoundStep(StepCommands[T]):
         ignore_concurrency_limit: bool = False,
         store_result: bool = False,
     ) -> R | object:
-        """Start the task, call the function with the context, and return its result. Other options are as in `start`.
+        """Start the task, call the function with the context, and return its result.
 
         An awaitable or a generator as its result fails the attempt with a TypeError, because its work is not done.
 
         Args:
+            task_id: The id of the task.
             function: A function of the context, by default the one that `does` has bound.
+            lock_for: As in `start`.
+            detailed_error: As in `start`.
+            also_from: As in `start`.
+            heartbeat: As in `start`.
+            must_match: As in `start`.
+            ignore_concurrency_limit: As in `start`.
             store_result: Store the result, as `ctx.store_result` does. A repeated call raises
                 TaskAlreadySucceededError, and `result` reads it from that error's `task`.
 
@@ -355,6 +362,13 @@ class BoundStep(StepCommands[T]):
     ) -> Iterator[str]:
         """Return the ids of `due` from the index, where about 20 cost half a read unit. Some may have changed since.
 
+        Args:
+            since: Only tasks that came into their state at this time or later.
+            until: Only tasks that came into their state before this time.
+            limit: At most so many tasks.
+            only: As in `due`.
+            error_contains: As in `due`.
+
         Examples:
             >>> assert list(Order.ship.due_ids()) == ["o-2"]
         """
@@ -396,7 +410,7 @@ class BoundStep(StepCommands[T]):
         progress: Callable[[Report], object] | None = None,
         heartbeat: bool = False,
     ) -> Report:
-        """Run the function on each task of `due`, once, and return a report. Options to select tasks are as in `due`.
+        """Run the function on each task of `due`, once, and return a report.
 
         The oldest task is first, and shards take turns. The function's exceptions are recorded, but do not propagate.
         Without a selection, older tasks that become due through these runs, such as the next one of a group, also run.
@@ -405,7 +419,11 @@ class BoundStep(StepCommands[T]):
         Args:
             function: As in `run`.
             threads: How many tasks run at a time.
+            since: Only tasks that came into their state at this time or later.
+            until: Only tasks that came into their state before this time.
             limit: At most so many tasks start.
+            only: As in `due`.
+            error_contains: As in `due`.
             rate: At most so many tasks start per second.
             progress: Called with the report after each task, one call at a time.
             heartbeat: As in `start`, with one thread per running task.

@@ -102,7 +102,15 @@ class State(Generic[T]):
     ) -> TaskPage[T]:
         """Return up to `limit` tasks, and a cursor for the next page, which another process can use.
 
-        The other arguments are as in `query`. The cursor of another query raises ValueError.
+        Another query's cursor raises ValueError.
+
+        Args:
+            limit: The size of a page.
+            cursor: The previous page's cursor, by default from the beginning.
+            since: Only tasks that came into the state at this time or later.
+            until: Only tasks that came into the state before this time.
+            latest_due_first: Reverse the order.
+            with_data: False leaves `data` out, which saves requests if it is large.
 
         Examples:
             >>> page = Order.ship.pending.page(limit=50)
@@ -127,7 +135,14 @@ class State(Generic[T]):
         """Return up to `limit` index entries without their rows, and a cursor for the next ones, also for `page`.
 
         This is for lists that people look at: 50 tasks take about 2 read units, where `page` takes over 50. A task may
-        have changed since, be gone, or have expired. The arguments are as in `query`.
+        have changed since, be gone, or have expired.
+
+        Args:
+            limit: The size of a page.
+            cursor: The previous page's cursor, by default from the beginning.
+            since: Only tasks that came into the state at this time or later.
+            until: Only tasks that came into the state before this time.
+            latest_due_first: Reverse the order.
 
         Examples:
             >>> assert [entry.task_id for entry in Order.ship.pending.index_page().tasks] == ["o-2"]
@@ -149,7 +164,10 @@ class State(Generic[T]):
     def count(self, *, since: datetime | None = None, until: datetime | None = None, up_to: int | None = None) -> int:
         """Return how many tasks the index has in this state, for about 23 read units per 1,000 tasks.
 
-        `up_to` ends the count: with `up_to=1000`, 1000 means 1,000 or more. The window is as in `query`.
+        Args:
+            since: Only tasks that came into the state at this time or later.
+            until: Only tasks that came into the state before this time.
+            up_to: Where to stop: with 1000, the result 1000 means 1,000 or more.
 
         Examples:
             >>> assert Order.ship.pending.count(up_to=1_000) == 1

@@ -120,7 +120,16 @@ class FindBy(GlobalSecondaryIndex[T]):  # type: ignore[no-untyped-call]  # Pynam
     ) -> TaskPage[T]:
         """Return up to `limit` tasks, and a cursor for the next page, which another process can use.
 
-        The other arguments are as in `query`. The cursor of another query raises ValueError.
+        Another query's cursor raises ValueError.
+
+        Args:
+            value: The attribute's value.
+            limit: The size of a page.
+            cursor: The previous page's cursor, by default from the beginning.
+            state: Only tasks in this state. Reading the others costs, too.
+            since: Only tasks that were created at this time or later.
+            until: Only tasks that were created before this time.
+            newest_first: Reverse the order.
 
         Examples:
             >>> page = Order.by_customer.page("ada", limit=50)

@@ -90,6 +90,13 @@ class GuardedRow(TaskRow):
     ) -> ResultIterator[Self]:
         """Query rows as PynamoDB does, without overflow chunks.
 
+        Args:
+            hash_key: The task id.
+            range_key_condition: A condition on the use case's name.
+            filter_condition: A condition on other attributes. Rows that it leaves out cost, too.
+            consistent_read: Whether the read is strongly consistent.
+            index_name: An index to use instead of the table.
+
         Examples:
             >>> [order] = AppTask.query("o-1")
         """
@@ -118,7 +125,14 @@ class GuardedRow(TaskRow):
         *args: Any,
         **options: Any,
     ) -> int:
-        """Count rows as PynamoDB does. Without a `hash_key`, return the table's approximate count of all items.
+        """Count rows as PynamoDB does.
+
+        Args:
+            hash_key: The task id. Without it, the table's approximate count of all items is returned.
+            range_key_condition: A condition on the use case's name.
+            filter_condition: A condition on other attributes. Rows that it leaves out cost, too.
+            consistent_read: Whether the read is strongly consistent.
+            index_name: An index to use instead of the table.
 
         Examples:
             >>> assert AppTask.count("o-1") == 1

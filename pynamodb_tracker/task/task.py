@@ -337,7 +337,11 @@ class Task(GuardedRow, metaclass=TaskMeta):
     ) -> Self:
         """Return the task as PynamoDB's `get` does, with the range key by default. Eventually consistent by default.
 
-        With `attributes_to_get`, other attributes read as if they were not stored.
+        Args:
+            hash_key: The task id.
+            range_key: The use case's stored name, by default this class's.
+            consistent_read: Whether the read is strongly consistent.
+            attributes_to_get: Other attributes read as if they were not stored.
 
         Examples:
             >>> order = AppTask.get("o-1", "order")
@@ -443,7 +447,14 @@ class Task(GuardedRow, metaclass=TaskMeta):
     ) -> Self:
         """Reopen a task at the step at which it was cancelled, failed, or became ignored, and return it.
 
-        The arguments are as in a step's `reopen`. A task that is at a branch step because of `cancel` stays cancelled.
+        A task that is at a branch step because of `cancel` stays cancelled.
+
+        Args:
+            task_id: The id of the task.
+            by: Who does it, for the task's `errors`.
+            due_time: When it is due, by default now, unless it repeats, or waits for others or its turn.
+            clear_checkpoints: Repeat the parts that `ctx.checkpoint` has stored.
+            urgent: Make it urgent, as in `create`.
 
         Raises:
             TaskNotStartableError: The task is in another state.
