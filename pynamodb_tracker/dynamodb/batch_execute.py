@@ -47,7 +47,7 @@ https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ql-iam.html"""
 _UNKNOWN = {"UnknownOperation", "UnknownOperationException"}
 _INVALID, _INVALID_STATEMENT = "ValidationException", "ValidationError"
 _UNHEARD = "InternalServerError"
-"""The error code of a write that may have been applied. A retry shows the outcome, thanks to its condition."""
+"""The error code of a write that may have been applied. A retry shows the outcome."""
 
 
 class BatchedWrite:
@@ -95,7 +95,7 @@ class BatchedWrite:
         return self.response
 
     def _with_item_met(self, error: Exception) -> Exception:
-        """Add the existing item to the error of a put, because INSERT statements do not return it."""
+        """Add the existing item to a put's error, because INSERT does not return it."""
         asks = self.operation == "PutItem" and "ReturnValuesOnConditionCheckFailure" in self.request
         if not (asks and error_codes.is_condition_failure(error)) or error_codes.item_met(error) is not None:
             return error
@@ -146,7 +146,7 @@ class _Support:
         return self._together.get(operation, False)
 
     def find_out(self, write: BatchedWrite) -> None:
-        """Probe whether writes like this one can be batched, unless another thread is doing so."""
+        """Probe whether writes like this one can be batched, unless another thread does."""
         if write.operation not in self._together and self._guard.acquire(blocking=False):
             try:
                 self._probe(write)
@@ -244,7 +244,7 @@ def _forget() -> None:
 def execute(writes: Sequence[BatchedWrite]) -> None:
     """Send writes of one connection to different rows, in one request if possible.
 
-    Afterwards each write has a response, has an error, or goes alone. A write with none of these may have been applied.
+    Afterwards each write has a response or an error, or goes alone. One with none of these may have been applied.
     """
     support = _support(writes[0].shared)
     together = list[BatchedWrite]()

@@ -70,8 +70,7 @@ MOST_KEYS = 100  # in a BatchGetItem
 class Refused(Exception):  # noqa: N818 - an expected outcome
     """The condition of a write did not hold.
 
-    `repeated` says whether the request was sent more than once. `item` is the item that failed the condition, if the
-    request asked for it.
+    `repeated` says whether the request was sent more than once. `item` is the item that failed, if it was asked for.
     """
 
     def __init__(self, *, repeated: bool, item: dict[str, Any] | None = None) -> None:
@@ -120,9 +119,9 @@ def send(
     """Send a request through PynamoDB's connection. Raise Refused, or PynamoDB's error for the operation.
 
     `until` is when the row's lock expires. Temporary failures are retried, even TransactionConflict, which says nothing
-    about the condition
-    (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis.html). Within `persist`, every
-    failure is retried unless the response proves that retrying cannot help.
+    about the condition: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis.html
+
+    Within `persist`, every failure is retried unless the response proves that retrying cannot help.
     """
     tries: Tries | None = None
     repeated, batcher = False, None if operation == "GetItem" else _shared.get()
@@ -236,7 +235,7 @@ def _plain_key(key: Item) -> dict[str, Any]:
 
 
 def _set_user_agent(session: botocore.session.Session) -> None:
-    """Give clients a fixed user agent, because botocore otherwise builds it twice per request."""
+    """Fix the user agent, because botocore otherwise builds it twice per request."""
     known = session.get_default_client_config()
     if known is not None and known.user_agent:
         return
@@ -247,7 +246,7 @@ def _set_user_agent(session: botocore.session.Session) -> None:
 
 
 class _Flight(threading.local):
-    """A thread's current request. It watches all the SDK's tries, because the SDK's error describes only the last."""
+    """A thread's current request. The SDK's error describes only its last try."""
 
     is_sent = False  # a try is waiting for its response
     is_lost = False  # a try may have been applied without a response
@@ -277,10 +276,9 @@ class _Flight(threading.local):
 
 
 class SharedConnection(Connection):
-    """PynamoDB's connection, with a client that is built only once, even if several threads need it at the same time.
+    """PynamoDB's connection, with a client that is built only once, even if several threads need it.
 
-    A client's timeouts are fixed. Shortly before a lock expires, requests therefore use another connection with the
-    same settings and shorter timeouts.
+    A client's timeouts are fixed. Shortly before a lock expires, requests use a connection with shorter ones.
 
     `with self.building` has its body on the same line. Python visits that line again to release the lock, and
     since 3.12 after an `or`. If a trace function raised there, the lock would stay locked forever.
@@ -345,7 +343,7 @@ class SharedConnection(Connection):
         return f"table {next(iter(self._tables))}"
 
     def create_table(self, table_name: str, *args: Any, **options: Any) -> dict[str, Any]:
-        """Create a table, unless it exists. A global index without its own throughput gets the table's."""
+        """Create a table, unless it exists. An index without its own throughput gets the table's."""
         names = {"ReadCapacityUnits": "read_capacity_units", "WriteCapacityUnits": "write_capacity_units"}
         units = {name: options.get(option) for name, option in names.items()}
         for index in options.get("global_secondary_indexes") or ():
@@ -370,7 +368,7 @@ class SharedConnection(Connection):
             return {}
 
     def prepare(self) -> None:
-        """Build the clients now, and everything else that the first request or refusal needs."""
+        """Build everything now that the first request or refusal needs."""
         self._build_rungs()
         self.client.meta.service_model.shape_for_error_code("ConditionalCheckFailedException")  # indexes all errors
         "localhost".encode("idna")  # as urllib3 does, which imports large tables
@@ -428,7 +426,7 @@ class SharedConnection(Connection):
     def forget_client(self) -> None:
         """Discard the client in a forked process.
 
-        It could read a response to its parent, or wait forever for a lock that a thread in its parent held.
+        It could read a response to its parent, or wait forever for a lock of its parent's thread.
         """
         self.building, self._local = threading.RLock(), threading.local()
         self._client = self._watched = self._rungs = self._session = None

@@ -90,7 +90,7 @@ _OF_ANOTHER_SCHEMA = (  # parts of DynamoDB's messages about missing keys and in
 
 
 def is_temporary(error: PynamoDBException) -> bool:
-    """Return whether the same request may succeed later: it was throttled, lost its response, or met a server error."""
+    """Return whether the same request may succeed later."""
     reasons = _cancellation_reasons(error.cause)
     was_cancelled_for_now = bool(reasons) and reasons <= _TEMPORARY_REASONS
     return was_cancelled_for_now or is_retryable_response(error.cause) or got_no_response(error.cause)
@@ -229,7 +229,7 @@ def code_of(error: Exception) -> str:
 
 
 def was_repeated(error: Exception) -> bool:
-    """Return whether the request was sent more than once, so that an earlier copy may have been applied."""
+    """Return whether the request was sent more than once."""
     return getattr(error, _LOST, False) or _response_metadata(error, "RetryAttempts") > 0
 
 
@@ -238,7 +238,7 @@ def _response_metadata(error: Exception, name: str) -> int:
 
 
 def advise(error: BotoCoreError | ClientError, where: str) -> bool:
-    """Add the table and some advice to an error's message. Return False if settings did not cause the error."""
+    """Add the table and advice to an error's message. Return False if settings did not cause it."""
     if isinstance(error, ClientError):
         if not is_of_another_schema(error):
             return False

@@ -42,7 +42,7 @@ Typed = Mapping[str, Any]
 
 
 class Rendered(str):
-    """An expression rendered by PynamoDB, with the objects that it was rendered from."""
+    """An expression rendered by PynamoDB, with its source."""
 
     __slots__ = ("source", "values")
 
@@ -73,7 +73,7 @@ _texts: dict[tuple[object, ...], _Text | None] = {}
 
 
 def statement(operation: str, request: Mapping[str, Any]) -> Statement | None:
-    """Return the write as a statement, or None if PartiQL cannot express it in 8,000 characters."""
+    """Return the write as a statement, or None if PartiQL cannot express it."""
     is_put = operation == "PutItem"
     attributes: Mapping[str, Typed] = request[ITEM if is_put else KEY]
     update, condition = request.get(UPDATE_EXPRESSION), request.get(CONDITION_EXPRESSION)
@@ -171,7 +171,7 @@ class _Writer:
         return str(name)
 
     def _find_place(self, value: Typed) -> str:
-        """Return a value's placeholder. A plain text may equal the name of a Slot, which is a type of text, too."""
+        """Return a value's placeholder. A plain text may equal the name of a Slot, which is a type of text."""
         ((kind, content),) = value.items()
         for place, other in self._values.items():
             ((other_kind, other_content),) = other.items()

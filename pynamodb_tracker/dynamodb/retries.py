@@ -39,12 +39,12 @@ _SHORTEST_REQUEST = 2 * SHORTEST_TIMEOUT  # when nothing responds
 _GLANCE = 0.25  # seconds between two looks at the stop during a pause
 _deadline: ContextVar[datetime | None] = ContextVar("pynamodb_tracker_deadline", default=None)
 _stops: ContextVar[tuple[list[threading.Event], ...]] = ContextVar("pynamodb_tracker_stops", default=())
-"""A list with an event for each running block. Emptying it after the block also ends it in copies of the context."""
+"""A list with an event per running block. Emptying it after the block also ends it in copies of the context."""
 _persisting: ContextVar[Persisting | None] = ContextVar("pynamodb_tracker_persisting", default=None)
 
 
 def ending_by(time: datetime | None) -> AbstractContextManager[None]:
-    """Let this block's requests end by that time, or by an outer block's if that is earlier."""
+    """Let this block's requests end by that time, or by an earlier outer deadline."""
     before = _deadline.get()
     return set_variable(_deadline, before if time is None else min(time, before or time))
 
@@ -67,7 +67,7 @@ def stopped_by(event: threading.Event) -> Iterator[None]:
 
 
 def not_persisting() -> AbstractContextManager[None]:
-    """Send this block's requests as if outside `persist`, because the run can do without them."""
+    """Send this block's requests as if outside `persist`."""
     return set_variable(_persisting, None)
 
 
@@ -85,7 +85,7 @@ def may_be_stopped() -> bool:
 
 
 def latest_response(until: datetime | None) -> datetime | None:
-    """Return when a response becomes worthless: at that time, when the lock expires, or at the deadline."""
+    """Return when a response becomes worthless."""
     persisting, end = _persisting.get(), _deadline.get()
     if until is None and persisting is not None:
         until = persisting.lock.expire_time
@@ -138,8 +138,6 @@ class NotSentError(BotoCoreError):  # type: ignore[misc]  # it has no types
 
 
 class Lock(Protocol):
-    """A run's lock, which a heartbeat may extend at any time."""
-
     @property
     def expire_time(self) -> datetime: ...
 
@@ -157,7 +155,7 @@ class Persisting:
         self.is_logged = False
 
     def note(self, error: Exception) -> None:
-        """Log the first failure, unless it is a conflict with another write."""
+        """Log the first failure, unless it is a conflict."""
         self.failures += 1
         if not self.is_logged and not is_conflict(error):
             self.is_logged = True

@@ -20,8 +20,6 @@ CONFLICT = "TransactionConflict"  # another write was using one of the items
 
 
 class Unapplied:
-    """The outcome of a transaction that was not applied, according to its last response."""
-
     __slots__ = ("error", "is_temporary", "refused", "unheard")  # building a dataclass takes time
 
     def __init__(self, error: TransactWriteError, *, refused: bool, unheard: bool, is_temporary: bool) -> None:

@@ -1,6 +1,6 @@
 """Combines writes that several threads send at about the same time into one request.
 
-Each thread sends its own write and gets its own response, after waiting a few milliseconds for other threads.
+Each thread waits a few milliseconds for other threads, and gets its own response.
 
     thread 1: claim a  --+                                 +--  a is claimed
     thread 2: claim b  --+--  one request, three responses  --+--  refused, with the row as it is
@@ -26,7 +26,7 @@ _LONGEST_WAIT = 0.005  # seconds that a write waits for other threads
 _LOOK_EVERY = 1.0  # seconds between checks whether the leader was interrupted
 
 _LEAD, _GO, _ANSWERED = "lead", "go", "answered"
-"""Messages to a waiting thread: send the waiting writes, stop waiting for other threads, your response is here."""
+"""Messages to a waiting thread: send the waiting writes, stop waiting, your response is here."""
 
 
 def batcher_for(threads: int) -> WriteBatcher | None:
@@ -132,7 +132,7 @@ class WriteBatcher:
                 each.inbox.put(_ANSWERED)
 
     def _take(self, leader: _Waiting, taken: list[_Waiting]) -> None:
-        """Take the writes that fit into the leader's request, one per row. The first remaining thread leads next."""
+        """Take the writes that fit into the leader's request, one per row."""
         with self._guard:
             keys, left, fitting = set[object](), list[_Waiting](), list[_Waiting]()
             for each in self._waiting:
@@ -148,7 +148,7 @@ class WriteBatcher:
             self._lead_next()
 
     def _forget_absent(self) -> None:
-        """Forget the writes of interrupted threads, which may have been sent, and let the others continue.
+        """Forget the writes of interrupted threads, and let the others continue.
 
         Another thread can raise an exception here at any line, even in a `finally` clause.
         """

@@ -35,8 +35,8 @@ https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWrite
 _TRACKER_BYTES = 3000  # for the keys, times and short failures that a transition adds
 
 _ASSIGNMENT_BYTES = 19
-"""In most regions, AWS also limits the values assigned by an UpdateItem to an item's size, and counts 19 more bytes per
-attribute. This is measured, not documented."""
+"""In most regions, AWS also limits an UpdateItem's assigned values to an item's size, with 19 more bytes each.
+This is measured, not documented."""
 
 
 def changes_of(row: TaskRow) -> Changes:
@@ -82,7 +82,7 @@ def mark_saved(row: TaskRow, changes: Changes, sent: Changes) -> None:
 
 
 def read_again(row: TaskRow, names: Iterable[str]) -> None:
-    """Reset attributes to their stored values. Accessing an unreadable one raises."""
+    """Reset attributes to their stored values."""
     stored = load(type(row), row._row_state.stored).attribute_values
     values = type(stored)(row.attribute_values)
     for name in names:

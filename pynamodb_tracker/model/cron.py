@@ -36,8 +36,6 @@ _SEARCHED_YEARS = 50
 
 
 class CronExpression:
-    """A parsed cron expression."""
-
     def __init__(self, given: str) -> None:
         text = _SHORT_FORMS.get(given.strip().lower(), given)
         fields = text.upper().split()

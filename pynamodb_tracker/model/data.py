@@ -1,4 +1,4 @@
-"""The user's dictionary: JSON text in the row or in chunks, which is read and parsed on first access."""
+"""The user's dictionary: JSON text in the row or in chunks, read and parsed on first access."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pynamodb_tracker.model.row_state import Unreadable, raw_value, read_data, u
 from pynamodb_tracker.model.serialization import reads_back, refuse_json
 
 EMPTY_DATA = {STRING: "{}"}
-"""An emptied dictionary, as it is stored. A row without `data` never had chunks."""
+"""An emptied dictionary. A row without `data` never had chunks."""
 
 _TRIES = 20  # to serialize a dictionary that another thread is changing
 _ESCAPE = len(r"\u00e9") - 1  # how far before a difference an escape may begin
@@ -27,7 +27,7 @@ _OF_NUMBERS = "-+.0123456789eE"
 
 
 class LazyData:
-    """A stored dictionary that is read and parsed on first access. A lock could deadlock during garbage collection."""
+    """A stored dictionary, parsed on first access. A lock could deadlock during garbage collection."""
 
     __slots__ = ("_parsed", "pointer", "text")
 
@@ -38,7 +38,6 @@ class LazyData:
 
     @property
     def is_touched(self) -> bool:
-        """Whether the dictionary was parsed, and may therefore have changed."""
         return bool(self._parsed)
 
     def value(self) -> Any:
@@ -62,11 +61,11 @@ class LazyData:
 
 
 class LeftOut:
-    """Stands for `data` that a query has left out."""
+    pass
 
 
 class DataAttribute(Attribute[dict[str, Any]]):
-    """The user's dictionary, stored as JSON text or a pointer. An empty one is only stored to replace another."""
+    """Stores JSON text or a pointer. An empty dictionary is only stored to replace another."""
 
     attr_type = STRING
 
@@ -187,7 +186,7 @@ def bounded_json(
 
 
 def _only_adds(known: str, text: str, value: Any) -> bool:
-    """Return whether the text only appends entries to the known one, and they read back equal."""
+    """Return whether the text only appends entries, which read back equal, to the known one."""
     if not text.startswith(known[:-1] + ","):
         return False
     added = "{" + text[len(known) :]
@@ -197,7 +196,7 @@ def _only_adds(known: str, text: str, value: Any) -> bool:
 
 
 def _differ_in_content(text: str, other: str) -> bool:
-    """Return whether two JSON texts first differ in content, and not in blanks, escapes or number formats."""
+    """Return whether two JSON texts first differ in content, not in blanks, escapes or number formats."""
     at = _first_difference(text, other)
     one, two = text[at : at + 1], other[at : at + 1]
     if not one.strip() or not two.strip() or "\\" in text[max(at - _ESCAPE, 0) : at] + one + two:

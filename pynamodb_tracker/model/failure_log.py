@@ -1,7 +1,6 @@
 """Stores a task's last failures: short entries in the row and, if they do not fit, complete ones in a log item.
 
-Most attempts fail in the same way. A failure with the same frames as an earlier one is stored only in the row, without
-its traceback, and does not write the log item:
+Most attempts fail in the same way. A failure with the same frames as an earlier one does not write the log item:
 
   first failure            row: cut, logged = true      log item: complete
   the same again           row: logged = false, frames  (not written, readers take the traceback from the log item)
@@ -41,7 +40,7 @@ _LOGGED = "logged"
 """True for the last entry in the log item, False for later ones."""
 
 _FRAMES = "frames"
-"""Identifies the lines where an exception was raised. An earlier entry with the same value has the traceback."""
+"""Identifies the lines where an exception was raised. An earlier entry has the traceback."""
 
 _REPEATS = "repeats"
 """How many consecutive failures an entry replaces."""
@@ -80,7 +79,6 @@ class ErrorsAttribute(Attribute[list[Failure]]):
 
 
 def failures_in_row(instance: Any) -> list[Failure]:
-    """Return the failures in memory without a request."""
     failures = raw_value(instance, "errors")
     return failures if isinstance(failures, list) else []
 
@@ -96,7 +94,7 @@ def needs_log(instance: Any) -> bool:
 
 
 def fill(instance: Any, item: Item | None) -> None:
-    """Add the log item's failures to a row. Ignore an item from an earlier task with the same id."""
+    """Add the log item's failures to a row, unless it belongs to an earlier task with the same id."""
     logged: list[Failure] = []
     problem: object = "it is missing"
     create_time = raw_value(instance, "create_time")
@@ -185,7 +183,7 @@ def for_row(
 
 
 def _build_entry(failure: Failure, before: Sequence[Entry], *, in_row_alone: bool) -> Entry:
-    """Return a failure's entry, without its traceback if an entry `before` has the same one."""
+    """Return a failure's entry, without its traceback if an entry `before` has it."""
     entry, frames = to_map(failure), frames_of(failure)
     if frames is not None:
         entry[MAP][_FRAMES] = {STRING: frames}
@@ -201,7 +199,7 @@ def _is_like(entry: Entry, other: Entry, names: Sequence[str]) -> bool:
 
 
 def _free_bytes(row: Any, last: Failure) -> int:
-    """Return how many bytes of failures fit into the row without costing another write unit, or a minimum."""
+    """Return how many bytes of failures cost no other write unit, or a minimum."""
     rewritten = {"errors", "last_error", "recent_ends"}
     others = {name: value for name, value in row._row_state.stored.items() if name not in rewritten}
     others_bytes = item_size(others) + len(last.one_line.encode()) + _OTHER_BYTES
@@ -245,7 +243,7 @@ def _fit_briefly(entries: list[Entry]) -> list[Entry]:
 
 
 def _shorten(entry: Entry, message: int) -> Entry:
-    """Shorten an entry's message to this many bytes, and remove its traceback, which the log item has."""
+    """Shorten the message to this many bytes, and remove the traceback, which the log item has."""
     left = {name: value for name, value in entry[MAP].items() if name not in ("traceback", _LOGGED)}
     if text := _get_text(entry, "message"):
         left["message"] = {STRING: cut(text, message)}
@@ -275,7 +273,7 @@ def packed(failures: Sequence[Failure]) -> bytes:
 def without_repeated(
     failures: Sequence[Failure], postponed: Failure, *, count: int | None = None
 ) -> tuple[list[Failure], Failure]:
-    """If the newest failure is a postponement for the same reason, remove it and count it in the new one."""
+    """If the newest failure is a postponement for the same reason, count it in the new one."""
     before = failures[-1] if failures else None
     if before is None or count == 1 or _reason(before) != _reason(postponed):
         return list(failures), postponed

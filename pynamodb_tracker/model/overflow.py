@@ -1,6 +1,6 @@
 """Splits text that is too large for a row into overflow chunks, in one of two slots.
 
-A task's chunks are items with the same hash key. Their range keys begin with the use case and `#`.
+Chunks have the task's hash key. Their range keys begin with the use case and `#`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ VERSION, CHUNK = "version", "piece"
 """A chunk's stored attribute names, which no row has. Like a pointer's, they never change."""
 
 GROUP_OF = "group_of"
-"""Marks a group's records, and contains the tasks' use case. No row has this attribute."""
+"""Marks a group's records, and contains the tasks' use case."""
 
 _CHUNK_BYTES = 295_000  # an item holds 400 KB, and moto measures binary content in base64
 _MOST_CHUNKS = -(-MAX_BYTES // _CHUNK_BYTES)
@@ -33,7 +33,7 @@ _MOST_CHUNKS = -(-MAX_BYTES // _CHUNK_BYTES)
 
 class Pointer(NamedTuple):
     slot: str
-    """`A` or `B`. A writer fills the slot that the row does not point to."""
+    """`A` or `B`. A writer fills the other slot."""
     version: str
     """When the task was created, the fence, and a number within the run. All chunks must have it."""
     chunks: int
@@ -64,12 +64,12 @@ def life_of(create_time: datetime) -> str:
 
 
 def version_of(create_time: datetime, fence: int, number: int) -> str:
-    """Return the version for a run's write. Versions sort in the order in which lock holders may write."""
+    """Return the version for a write. Versions sort in the order in which lock holders may write."""
     return f"{life_of(create_time)}{fence:010d}/{number:06d}"
 
 
 def version_outside_run(create_time: datetime, fence: int, token: str) -> str:
-    """Return the version for a command's write, which is later than all versions from the last claim."""
+    """Return a later version for a command's write."""
     return f"{life_of(create_time)}{fence:010d}/~{token}"
 
 
@@ -111,7 +111,7 @@ def log_key(row: RowKey) -> Item:
 
 
 def key_beside(row: RowKey, name: str) -> Item:
-    """Return the key in stored form for an item beside a row. Use case names contain no `#`."""
+    """Return the key for an item beside a row. Use case names contain no `#`."""
     task_id, use_case = row
     return item_key(task_id, f"{use_case}#{name}")
 
@@ -133,7 +133,7 @@ def key_of(item: Item) -> RowKey:
 
 
 def texts_in(found: Mapping[RowKey, Item], wanted: Mapping[RowKey, Pointer]) -> dict[RowKey, str]:
-    """Join the chunks. Leave out a text if a chunk is missing, unreadable, or has another version."""
+    """Join the chunks, without texts that miss a chunk or have another version."""
     texts = {}
     for row, pointer in wanted.items():
         with suppress(KeyError, ValueError, zlib.error):

@@ -51,8 +51,6 @@ def _strip_prefix(text: str) -> str:
 
 
 class RecurrenceRule:
-    """A parsed recurrence rule."""
-
     def __init__(self, given: str) -> None:
         self.text = _strip_prefix(given)
         try:
@@ -65,11 +63,11 @@ class RecurrenceRule:
         self._parts = {**parts, "BYDAY": _number_all_days(parts)} if "BYDAY" in parts else parts
 
     def occurrences(self, anchor: datetime, low: datetime) -> Iterator[tuple[int, datetime]]:
-        """Yield wall-clock times from `low` on. Each comes with the number of occurrences since `anchor`.
+        """Yield wall-clock times from `low` on, each with the number of occurrences since `anchor`.
 
         The anchor serves as DTSTART: it sets the phase of INTERVAL and supplies missing parts, such as the time of day.
         It is the last occurrence, because dateutil iterates over all since then. It is moved to a late year by whole
-        calendar cycles, because dateutil searches until the year 9999 after a rule's last occurrence.
+        calendar cycles, because dateutil searches until the year 9999.
         """
         from dateutil.rrule import rrulestr  # noqa: PLC0415 - few tasks need it
 

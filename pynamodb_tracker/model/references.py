@@ -19,7 +19,7 @@ _LONGEST_BY = 200
 
 
 class Reference(NamedTuple):
-    """A task in a certain round. Recreating a task or starting it over begins a new round."""
+    """A task in one round. Recreating it or starting it over begins a new round."""
 
     use_case: str
     round: str
@@ -64,8 +64,8 @@ def text_of_new_trace(
 ) -> str | None:
     """Return a new task's trace in stored form, or None.
 
-    It is the `given` trace, or else the creator's. Hooks add entries, but do not replace given ones. If theirs do not
-    all fit, none of them is stored.
+    It is the `given` one, or else the creator's. Entries from hooks do not replace given ones. If they do not all fit,
+    none is stored.
     """
     inherited = (None if creator is None else creator.trace) or {}
     plain = None if given is None and creator is None else trace_text(inherited if given is None else given, by)

@@ -24,14 +24,14 @@ _LONGEST_GAP = timedelta(hours=25)  # where a zone moved across the date line
 _MOMENT = timedelta(microseconds=1)
 
 OUTCOMES = ("succeeded", "failed", "skipped", "ignored", "cancelled")
-"""It succeeded, its last attempt failed, a later run found no attempt left, or a person ignored or cancelled it."""
+""""skipped" means that a later run found no attempt left."""
 
 
 class Occurrence(NamedTuple):
     time: datetime
-    """In the rule's zone, with a fixed UTC offset. A time in a gap of the clocks has the offset before the gap."""
+    """In the rule's zone, with a fixed UTC offset: in a gap of the clocks, the one before the gap."""
     number: int | None
-    """Counts from 1 and includes missed occurrences. None for a rule without COUNT."""
+    """From 1, including missed occurrences. None for a rule without COUNT."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -294,8 +294,6 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class LastRun:
-    """How a round ended."""
-
     occurrence: datetime | None
     """None if it ran early on request."""
     due: datetime
@@ -332,8 +330,6 @@ class LastRun:
 
 
 class _Period:
-    """The rule of `every`."""
-
     def __init__(self, seconds: str) -> None:
         self.text = seconds
         self._period = timedelta(seconds=float(seconds))

@@ -1,7 +1,6 @@
 """Fingerprints of step payloads, and stored step results.
 
-Each step has its own attributes for both, such as `payload#200` and `result#200` for Step(200). Only its claims and
-successes write them.
+Each step has its own attributes for both, such as `payload#200` and `result#200`, which only it writes.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ def answer_in(row: TaskRow, number: int) -> Any:
 def fingerprint(payload: object) -> str:
     """Return a short text that is equal for equal payloads. Key order and number formats do not matter.
 
-    Raise TypeError for a value that is neither JSON nor a Decimal, and ValueError if it is nested too deeply.
+    Raise TypeError for a value that is neither JSON nor a Decimal, and ValueError for deep nesting.
     """
     text = strict_json.dumps(_canonicalize(payload, "must_match"), sort_keys=True, separators=(",", ":"))
     return f"{_VERSION}:{hashlib.sha256(text.encode()).hexdigest()[:32]}"

@@ -65,10 +65,10 @@ LATEST_FORMAT = 1
 """Transitions refuse rows with a later format."""
 
 keeps_expired: ContextVar[bool] = ContextVar("pynamodb_tracker_keeps_expired", default=False)
-"""Whether expired rows still count. A repeated event must not rerun a task that has expired."""
+"""Whether expired rows count, so that a repeated event does not rerun a task."""
 
 OF_ROUND = frozenset({"first_failure", "checkpoints", "missed_signals", "skipped_steps", "postpone_count"})
-"""Attributes that belong to a round. Starting the task over removes them."""
+"""Attributes that starting the task over removes."""
 
 
 class StatusIndex(GlobalSecondaryIndex["TaskRow"]):  # type: ignore[no-untyped-call]  # PynamoDB's hook is untyped
@@ -125,49 +125,49 @@ class TaskRow(Model):
     lock_expire_time = TimeAttribute(null=True)
     worker = cast("Attribute[str | None]", UnicodeAttribute(null=True))
     unfinished: Coded[list[int]] = Coded(LIST, encode_numbers, decode_numbers, null=False)
-    """Fences of claims that never finished. They show a finish whether it was applied."""
+    """Fences of claims that never finished. They show whether a finish was applied."""
     release_count = IntegerAttribute(null=True)
-    """Releases that used no attempt, since the last success or reopen."""
+    """Releases without an attempt, since the last success or reopen."""
     postpone_count = IntegerAttribute(null=True)
     first_failure = UnicodeAttribute(null=True)
-    """When it first failed at a step with `give_up_after`, with the step number and the round."""
+    """Time, step number and round of the first failure at a step with `give_up_after`."""
     saves = IntegerAttribute(null=True)
-    """The current run's saves. Late copies of earlier ones are refused."""
+    """The current run's saves."""
     data = DataAttribute()
     errors = ErrorsAttribute(null=True)
     last_error = cast("Attribute[str | None]", UnicodeAttribute(null=True))
     cancelled = CancelledAttribute()
     format_version = IntegerAttribute(attr_name="v")
     round = TokenAttribute(null=True)
-    """The token from the last start over. Before that, `creation` identifies the round."""
+    """The token from the last start over, if any."""
     checkpoints: Coded[dict[str, str]] = Coded(MAP, encode_parts, decode_parts)
     skipped_steps: Coded[list[int]] = Coded(LIST, encode_numbers, decode_numbers)
     queued: Coded[PendingRequest | None] = Coded(MAP, PendingRequest.stored, PendingRequest.read)
     request_count = IntegerAttribute(null=True)
     request_tokens: Coded[list[str]] = Coded(LIST, encode_texts, decode_texts)
-    """Tokens from the last writes by `create_or_merge`. After a lost response, they show whether one was applied."""
+    """Tokens from the last writes by `create_or_merge`, which show whether one was applied."""
     creator = UnicodeAttribute(null=True)
     """A reference to the task whose run created this one."""
     parent = UnicodeAttribute(null=True)
-    """A reference to the task that waits for this one's success. Removed once the success has counted."""
+    """A reference to the task that waits for this one's success."""
     blockers = IntegerAttribute(null=True)
-    """The number of children that it waits for, plus one if it waits for its turn in the group."""
+    """How many children it waits for, plus one for its turn in the group."""
     awaited_signals: Coded[frozenset[str]] = Coded(STRING_SET, sorted, frozenset)
     signals: Coded[Mapping[str, ReceivedSignal]] = Coded(MAP, encode_answers, decode_answers)
     join_token = TokenAttribute(null=True)
-    """The claim whose run created the children that it waits for, or waited for last."""
+    """The claim that created the children that it waits for, or waited for last."""
     missed_signals: Coded[frozenset[str]] = Coded(STRING_SET, sorted, frozenset)
-    """Signals that this round has done without: a run started after the limit, and succeeded."""
+    """Signals that this round has done without."""
     wait_until = cast("Attribute[datetime | None]", TimeAttribute(null=True))
     """When it starts even without the successes or signals that it waits for."""
     group = GroupAttribute(null=True)
     group_number = IntegerAttribute(null=True)
-    """The position in the group's order. A reopen after its end gives it a new one."""
+    """The position in the group. A reopen after its end gives it a new one."""
     turn_due_time = cast("Attribute[datetime | None]", TimeAttribute(null=True))
-    """When it may start once it has its turn. Only set while it waits for that."""
+    """When it may start once it has its turn, while it waits for that."""
     repeat: Coded[Repeat | None] = Coded(STRING, methodcaller("to_json"), decode_rule)
     occurrence: Coded[datetime | None] = Coded(STRING, datetime.isoformat, clock.parse)
-    """The occurrence for which the task is due, in the rule's zone. None after the last one."""
+    """The occurrence for which the task is due, in the rule's zone."""
     occurrence_count = IntegerAttribute(null=True)
     extra_time = cast("Attribute[datetime | None]", TimeAttribute(null=True))
     """When the task runs early, before its occurrence."""
@@ -239,7 +239,7 @@ class TaskRow(Model):
         return row  # type: ignore[return-value]
 
     def deserialize(self, attribute_values: Item) -> None:
-        """Fill this instance from a stored row. Accessing an attribute that does not match raises a TaskError."""
+        """Fill this instance. Accessing an attribute that does not match raises a TaskError."""
         values: dict[str, Any] = {}
         vars(self).update(attribute_values=values, _row_state=RowState(attribute_values, closed=self._row_state.closed))
         plan = self.tracker.loading
@@ -276,7 +276,7 @@ class TaskRow(Model):
         return True
 
     def _set_default(self, name: str, attribute: Attribute[Any]) -> None:
-        """Set a default value. It counts as loaded, because no block has assigned it."""
+        """Set a default, which counts as loaded, because no block has assigned it."""
         attribute.__set__(self, attribute.default() if callable(attribute.default) else attribute.default)
         if (value := serialized(self, name, attribute)) is not None:
             self._row_state.stored = {**self._row_state.stored, attribute.attr_name: value}
@@ -331,7 +331,7 @@ def membership_of(row: TaskRow) -> Membership:
 
 
 def is_beyond_limit(row: TaskRow) -> bool:
-    """Return whether a task that has the turn of its group is parked forever, although its wait has a limit."""
+    """Return whether a task that has its group's turn is parked forever, although its wait has a limit."""
     has_turn = row.group is not None and row.turn_due_time is None and row.wait_until is not None
     return has_turn and row.due_time == clock.NEVER and any(row.status == codes.pending for codes in row.tracker.steps)
 
@@ -401,7 +401,7 @@ def check_tracker_attributes(row: T) -> T:
 
 
 def damages_of(row: TaskRow) -> dict[str, Exception]:
-    """Return a whole row's unreadable attributes, and missing ones that the tracker needs, with their errors."""
+    """Return a whole row's unreadable and missing attributes with their errors."""
     found = dict(unreadable_in(row))
     row = readable(row)
     needed, values, status = list(_REQUIRED), row.attribute_values, row.status

@@ -143,7 +143,7 @@ class UseCase(UnicodeAttribute):
         return {self.keep_for, self.keep_ignored_for, self.keep_cancelled_for} != {None}
 
     def status_key(self, code: int, task_id: str) -> str:
-        """Return a task's index hash key in a state. The shard depends only on the task id."""
+        """Return a task's index hash key in a state."""
         shard = zlib.crc32(task_id.encode()) % self.status_shards
         return f"{self.prefix}{code}{SEPARATOR}{shard}"
 
@@ -170,7 +170,7 @@ class Table:
         self.use_cases[name] = model
 
     def connection(self) -> TableConnection:
-        """Return the connection that all use cases share. If Meta's table name changes, the new table gets its own."""
+        """Return the shared connection. If Meta's table name changes, the new table gets its own."""
         table_name = self.owner.Meta.table_name
         connection = self._connections.get(table_name)
         if connection is None:  # two threads may both build one, but use the same one
@@ -201,7 +201,7 @@ class Table:
 
 
 class Schema:
-    """A task class's declaration. It is one object, so that the class reserves only one name, `tracker`."""
+    """A task class's declaration. It is one object, so that the class reserves only the name `tracker`."""
 
     def __init__(
         self,
@@ -213,7 +213,7 @@ class Schema:
         reserved: frozenset[str] = frozenset(),
         awaited: frozenset[str] = frozenset(),
     ) -> None:
-        """`reserved` contains the tracker's own attribute names, `awaited` the signals that tasks may wait for."""
+        """`reserved` contains the tracker's own attribute names."""
         self._model = model
         self._use_case = use_case
         self._table = table
@@ -288,7 +288,6 @@ class Schema:
         return {"task_id": {"S": task_id}, "use_case_id": {"S": self.use_case.name}}
 
     def ends_at(self, code: int) -> bool:
-        """Return whether a task in this state has succeeded at its last step, or is cancelled or ignored."""
         return code in self.ends
 
     def check_urgent(self, urgent: object) -> None:
@@ -311,7 +310,7 @@ class Schema:
         return self.use_case.status_key(code, task_id)
 
     def status_keys(self, code: int) -> list[str]:
-        """Return a state's index hash keys, one per shard that may have tasks."""
+        """Return a state's index hash keys."""
         shards = [*map(str, range(self.use_case.read_shards)), *([_LANE] if code in self.lane_codes else [])]
         return [f"{self.use_case.prefix}{code}{SEPARATOR}{shard}" for shard in shards]
 
@@ -323,13 +322,13 @@ class Schema:
         return end_of(code) != "succeeded" or self.use_case.index_succeeded
 
     def kept_for(self, code: int) -> timedelta | None:
-        """Return how long to keep a task that ended in this state. None means forever, or not an end."""
+        """Return how long to keep a task that ended in this state, or None."""
         if end := end_of(code):
             return self.use_case.keep_for if end == "succeeded" else self.use_case.keep_cancelled_for
         return self.use_case.keep_ignored_for if code in self.ends else None
 
     def expiry_of(self, code: int, now: datetime) -> str | None:
-        """Return the stored time to live for a task that enters this state now, or None."""
+        """Return the stored time to live for a task that enters this state now."""
         kept_for = self.kept_for(code)
         return None if kept_for is None else str(int((now + kept_for).timestamp()))
 

@@ -71,7 +71,7 @@ class IntegerAttribute(Attribute[int]):
 
 
 class TokenAttribute(UnicodeAttribute):
-    """Identifies a claim, a create or a command. `new_token` makes the next token from it."""
+    """Identifies a claim, a create or a command."""
 
     def deserialize(self, value: str) -> str:
         if TOKEN.fullmatch(value) is None:
@@ -94,7 +94,7 @@ class TimeAttribute(UTCDateTimeAttribute):
 
 
 class Coded(Attribute[T]):
-    """An attribute with a function for each direction. `decode` raises ValueError or KeyError for a damaged value."""
+    """An attribute with a function for each direction."""
 
     def __init__(
         self, attr_type: str, encode: Callable[[Any], Any], decode: Callable[[Any], Any], *, null: bool = True
@@ -143,7 +143,7 @@ def encode_parts(parts: dict[str, str]) -> dict[str, dict[str, str]]:
 
 
 def decode_parts(stored: dict[str, dict[str, str]]) -> dict[str, str]:
-    """Return checkpoint results as JSON, by step number and name, and their `round`."""
+    """Return checkpoint results as JSON, and their `round`."""
     parts = {name: entry[STRING] for name, entry in stored.items() if STRING in entry}
     if len(parts) != len(stored) or "round" not in parts:
         raise ValueError(f"it has {shown(sorted(stored))} instead of results and their round")
@@ -244,8 +244,8 @@ def serialized(
 ) -> dict[str, Any] | None:
     """Return a row's attribute in stored form, or None for None. Errors name the attribute.
 
-    `loaded` is the item from which the row was loaded. Unless `complete`, a map may lack a required entry, because the
-    row may be older than that declaration.
+    `loaded` is the item of the row. Unless `complete`, a map may lack a required entry, because the row may be older
+    than that declaration.
     """
     value = row.attribute_values.get(name)
     if isinstance(value, StoredValue):
@@ -306,7 +306,7 @@ def _pynamodb_class(kind: Any) -> Any:
 
 
 def _is_as_loaded(loaded: Item | None, attribute: Attribute[Any], text: str) -> bool:
-    """Return whether the row was loaded with this JSON. Other programs may store more than JSON allows."""
+    """Return whether the row was loaded with this JSON, which may be more than JSON allows."""
     before = (loaded or {}).get(attribute.attr_name, {}).get(attribute.attr_type)
     return before is not None and text in (before, attribute.serialize(attribute.deserialize(before)))
 
@@ -368,7 +368,7 @@ def refuse_json(value: object, path: str, parents: tuple[int, ...] = ()) -> None
 
 
 def check_map(owner: str, name: str, attribute: MapAttribute[Any, Any], value: Mapping[Any, Any]) -> None:
-    """Refuse map entries that PynamoDB cannot store or would drop, because it takes them as keyword arguments."""
+    """Refuse map entries that PynamoDB would drop, because it takes them as keyword arguments."""
     known = attribute.get_attributes()
     for key in value:
         if not isinstance(key, str):
@@ -385,7 +385,7 @@ def check_map(owner: str, name: str, attribute: MapAttribute[Any, Any], value: M
 def rewritten(
     row: AttributeContainer, name: str, attribute: Attribute[Any], old: dict[str, Any]
 ) -> dict[str, Any] | None:
-    """Return the stored form that rewriting a value produces, as other programs may use another format."""
+    """Return the stored form of a rewritten value, as other programs may use another format."""
     if NULL in old:
         return None
     try:
@@ -398,7 +398,6 @@ def rewritten(
 def of_default(
     model: type[AttributeContainer], name: str, attribute: Attribute[Any], value: object, **options: Any
 ) -> dict[str, Any] | None:
-    """Return a value's stored form without a row, with the options of `serialized`."""
     row = model.__new__(model)
     vars(row)["attribute_values"] = {}
     attribute.__set__(row, value)
