@@ -181,9 +181,9 @@ class _Support:
                 self._send_probe(write, write.operation, write.statement)
             return
         # An engine that ignores conditions must fail this harmless probe before it sees a DELETE.
-        self._send_probe(write, "UpdateItem", partiql.impossible("UpdateItem", write.request))
+        self._send_probe(write, "UpdateItem", partiql.build_probe("UpdateItem", write.request))
         if write.operation == "DeleteItem" and "UpdateItem" in self._together:
-            self._send_probe(write, "DeleteItem", partiql.impossible("DeleteItem", write.request))
+            self._send_probe(write, "DeleteItem", partiql.build_probe("DeleteItem", write.request))
 
     def _send_probe(self, write: BatchedWrite, operation: str, probe: partiql.Statement | None) -> None:
         if probe is None or operation in self._together:

@@ -246,7 +246,7 @@ def _set_user_agent(session: botocore.session.Session) -> None:
 
 
 class _Flight(threading.local):
-    """A thread's current request. The SDK's error describes only its last try."""
+    """A thread's current request. It watches all tries, because the SDK's error describes only the last."""
 
     is_sent = False  # a try is waiting for its response
     is_lost = False  # a try may have been applied without a response

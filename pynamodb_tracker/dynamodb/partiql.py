@@ -102,7 +102,7 @@ def key_of(request: Mapping[str, Any]) -> tuple[object, ...]:
     return request[TABLE_NAME], *(each for value in item_key(request).values() for each in value.items())
 
 
-def impossible(operation: str, request: Mapping[str, Any]) -> Statement | None:
+def build_probe(operation: str, request: Mapping[str, Any]) -> Statement | None:
     """Return a harmless statement for this write, with a condition that never holds.
 
     If the engine applies it anyway, an update changes nothing, and a delete returns the item.

@@ -19,7 +19,7 @@ from pynamodb_tracker.model.data import EMPTY_DATA, DataAttribute
 from pynamodb_tracker.model.overflow import MAX_BYTES, chunk_items, free_slot, split, version_of
 from pynamodb_tracker.model.row import TaskRow, load
 from pynamodb_tracker.model.row_state import ValuesWithUnreadable, unreadable_in
-from pynamodb_tracker.model.serialization import rewritten, same, serialized
+from pynamodb_tracker.model.serialization import rewrite_value, same, serialized
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -61,7 +61,7 @@ def changes_of(row: TaskRow) -> Changes:
         if type(value) in _UNCHANGING and value is claimed.get(name) and old is item.get(attribute.attr_name):
             continue
         new = serialized(row, name, attribute, loaded=before, complete=False)
-        if not (same(old, new) or (old is not None and same(rewritten(row, name, attribute, old), new))):
+        if not (same(old, new) or (old is not None and same(rewrite_value(row, name, attribute, old), new))):
             if isinstance(attribute, ListAttribute | MapAttribute):
                 new = serialized(row, name, attribute, loaded=before)
             changed[name] = (attribute, new)

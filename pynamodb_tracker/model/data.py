@@ -111,7 +111,7 @@ class DataAttribute(Attribute[dict[str, Any]]):
         return value[MAP] if MAP in value else super().get_value(value)
 
     def deserialize(self, value: str | Mapping[str, Any]) -> Any:
-        return LazyData(value) if isinstance(value, str) else LazyData(None, Pointer.loaded(value))
+        return LazyData(value) if isinstance(value, str) else LazyData(None, Pointer.read(value))
 
     def is_same(self, instance: Any, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> bool:
         """Return whether the dictionary equals the stored one. Replacing an unread one counts as a change."""

@@ -60,8 +60,8 @@ class Failure:
         """Add an exception's message and traceback, redacted and then truncated."""
         return replace(
             self,
-            message=cut(scrubbed(message_of(error), redact), _MESSAGE),
-            traceback=cut(scrubbed(_traceback_of(error), redact), _TRACEBACK),
+            message=cut(redact_text(message_of(error), redact), _MESSAGE),
+            traceback=cut(redact_text(_traceback_of(error), redact), _TRACEBACK),
         )
 
     @property
@@ -159,7 +159,7 @@ def _without_own_frames(frames: TracebackType | None) -> TracebackType | None:
     return frames
 
 
-def scrubbed(text: str, redact: Callable[[str], str]) -> str:
+def redact_text(text: str, redact: Callable[[str], str]) -> str:
     """Redact a text. If the user's `redact` fails, withhold the text, because it may contain a secret."""
     try:
         left: object = redact(text) if text else text

@@ -265,7 +265,7 @@ def _get_text(entry: Mapping[str, Any], name: str) -> str:
     return text if isinstance(text, str) else ""
 
 
-def packed(failures: Sequence[Failure]) -> bytes:
+def compress_failures(failures: Sequence[Failure]) -> bytes:
     text = strict_json.dumps([to_map(failure) for failure in failures[-MAX_FAILURES:]], ensure_ascii=False)
     return zlib.compress(text.encode())
 

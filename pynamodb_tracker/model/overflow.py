@@ -41,7 +41,7 @@ class Pointer(NamedTuple):
     compressed: bool
 
     @classmethod
-    def loaded(cls, stored: Mapping[str, Any]) -> Pointer:
+    def read(cls, stored: Mapping[str, Any]) -> Pointer:
         chunks, size = int(stored["pieces"][NUMBER]), int(stored["size"][NUMBER])
         if not 0 <= chunks <= _MOST_CHUNKS:
             raise ValueError(f"data refers to {chunks:,} overflow chunks, but {_MOST_CHUNKS} are the limit")
@@ -76,7 +76,7 @@ def version_outside_run(create_time: datetime, fence: int, token: str) -> str:
 def pointer_in(stored: Item) -> Pointer | None:
     data = stored.get("data", {})
     try:
-        return Pointer.loaded(data[MAP]) if MAP in data else None
+        return Pointer.read(data[MAP]) if MAP in data else None
     except Exception:  # noqa: BLE001 - accessing `data` raises
         return None
 

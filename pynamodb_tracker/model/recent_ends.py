@@ -47,14 +47,14 @@ def decode_ends(text: str) -> list[End]:
     return found
 
 
-def ended(row: Any, step: int, start: datetime, end: datetime) -> list[End]:
+def add_end(row: Any, step: int, start: datetime, end: datetime) -> list[End]:
     before = row.attribute_values.get(NAME)
     worker = " ".join(clean(str(row.worker or "")).split())[:_WORKER]
     new = End(step, start.replace(microsecond=0), end, worker)
     return [*(before if isinstance(before, list) else ()), new][-_MOST:]
 
 
-def fitting(ends: Sequence[End], stored: Item) -> list[End] | None:
+def fit_ends(ends: Sequence[End], stored: Item) -> list[End] | None:
     """Return the last ends that fit into the KB of a row, or None. `stored` is the row after the write."""
     room = -item_size({name: value for name, value in stored.items() if name != NAME}) % _KB - _SPARE - len(NAME)
     left = list(ends)

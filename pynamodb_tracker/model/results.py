@@ -44,7 +44,7 @@ def result_text(value: object, task_id: str) -> str | None:
     return bounded_json(value, "the result", described, MAX_BYTES, advice, task_id=task_id, attribute="result")
 
 
-def answer_in(row: TaskRow, number: int) -> Any:
+def load_result(row: TaskRow, number: int) -> Any:
     name = result_attribute(number)
     value = row._row_state.stored.get(name)
     try:

@@ -19,10 +19,10 @@ from pynamodb.models import Model
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.exceptions import TaskFormatError
-from pynamodb_tracker.model.again import PendingRequest
 from pynamodb_tracker.model.cancelled import CancelledAttribute
 from pynamodb_tracker.model.data import DataAttribute
 from pynamodb_tracker.model.failure_log import ErrorsAttribute
+from pynamodb_tracker.model.pending_request import PendingRequest
 from pynamodb_tracker.model.recent_ends import End, decode_ends, encode_ends
 from pynamodb_tracker.model.row_state import (
     PartialValues,
@@ -52,7 +52,7 @@ from pynamodb_tracker.model.serialization import (
     encode_trace,
     serialized,
 )
-from pynamodb_tracker.model.signals import ReceivedSignal, decode_answers, encode_answers
+from pynamodb_tracker.model.signals import ReceivedSignal, decode_signals, encode_signals
 from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.status import end_of
 
@@ -153,7 +153,7 @@ class TaskRow(Model):
     blockers = IntegerAttribute(null=True)
     """How many children it waits for, plus one for its turn in the group."""
     awaited_signals: Coded[frozenset[str]] = Coded(STRING_SET, sorted, frozenset)
-    signals: Coded[Mapping[str, ReceivedSignal]] = Coded(MAP, encode_answers, decode_answers)
+    signals: Coded[Mapping[str, ReceivedSignal]] = Coded(MAP, encode_signals, decode_signals)
     join_token = TokenAttribute(null=True)
     """The claim that created the children that it waits for, or waited for last."""
     missed_signals: Coded[frozenset[str]] = Coded(STRING_SET, sorted, frozenset)

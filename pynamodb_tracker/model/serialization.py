@@ -382,20 +382,20 @@ def check_map(owner: str, name: str, attribute: MapAttribute[Any, Any], value: M
         raise ValueNotStorableError(f"{owner}.{name} cannot be stored: {problem}", attribute=name)
 
 
-def rewritten(
+def rewrite_value(
     row: AttributeContainer, name: str, attribute: Attribute[Any], old: dict[str, Any]
 ) -> dict[str, Any] | None:
-    """Return the stored form of a rewritten value, as other programs may use another format."""
+    """Return the stored form of a rewrite_value value, as other programs may use another format."""
     if NULL in old:
         return None
     try:
         value, loaded = attribute.deserialize(attribute.get_value(old)), {attribute.attr_name: old}
-        return of_default(type(row), name, attribute, value, loaded=loaded, complete=False)
+        return serialize_value(type(row), name, attribute, value, loaded=loaded, complete=False)
     except Exception:  # noqa: BLE001 - unreadable, so that any assigned value is a change
         return old
 
 
-def of_default(
+def serialize_value(
     model: type[AttributeContainer], name: str, attribute: Attribute[Any], value: object, **options: Any
 ) -> dict[str, Any] | None:
     row = model.__new__(model)

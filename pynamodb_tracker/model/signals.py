@@ -87,11 +87,11 @@ def too_late(row: Any, name: str) -> TaskError:
     return TaskError(message, task_id=row.task_id, task=row)
 
 
-def encode_answers(signals: Mapping[str, ReceivedSignal]) -> Item:
+def encode_signals(signals: Mapping[str, ReceivedSignal]) -> Item:
     return {name: {MAP: each.stored(strict_json.dumps(each.value))} for name, each in signals.items()}
 
 
-def decode_answers(stored: Item) -> dict[str, ReceivedSignal]:
+def decode_signals(stored: Item) -> dict[str, ReceivedSignal]:
     if wrong := [name for name, each in stored.items() if MAP not in each]:
         raise ValueError(f"{shown(wrong[0])} is not a map")
     return {name: ReceivedSignal.read(each[MAP]) for name, each in stored.items()}

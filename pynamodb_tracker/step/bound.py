@@ -15,7 +15,7 @@ from pynamodb_tracker.exceptions import TaskNotFoundError
 from pynamodb_tracker.execution.call import call, call_for_result
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.execution.run import Run
-from pynamodb_tracker.model.results import answer_in, fingerprint
+from pynamodb_tracker.model.results import fingerprint, load_result
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.step.commands import StepCommands
 from pynamodb_tracker.step.definition import States, StepDefinition
@@ -520,7 +520,7 @@ class BoundStep(StepCommands[T]):
             raise TaskNotFoundError(f"there is no {self.model.__name__} {task!r}", task_id=str(task))
         codes = self._definition.codes
         is_done = row.status >= codes.done_from and self.number not in (row.skipped_steps or ())
-        return answer_in(row, self.number) if is_done else None
+        return load_result(row, self.number) if is_done else None
 
     aresult = awaited(result)
     adue = ahead(due)

@@ -17,7 +17,7 @@ from pynamodb_tracker.exceptions import DefinitionError
 from pynamodb_tracker.model.results import is_reserved
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.schema import Schema, Table, UseCase
-from pynamodb_tracker.model.serialization import of_default
+from pynamodb_tracker.model.serialization import serialize_value
 from pynamodb_tracker.model.signals import SignalName
 from pynamodb_tracker.status import CANCELLED, END, HIGHEST, LOWEST, SPACING, Codes, Status
 from pynamodb_tracker.step import BoundStep, State, Step
@@ -226,7 +226,7 @@ def _mistakes_in_default(model: type[TaskRow], name: str, attribute: Attribute[A
     if default is None or callable(default) or is_users:
         return
     try:
-        value = of_default(model, name, attribute, default)
+        value = serialize_value(model, name, attribute, default)
         if value is not None:
             check(model.__name__, name, attribute, value)
     except ValueError as error:  # the library's, or an attribute's that converts its value

@@ -20,7 +20,7 @@ from pynamodb_tracker.dynamodb.transact_write import Unapplied
 from pynamodb_tracker.exceptions import LockLostError, TrackerError, ValueNotStorableError
 from pynamodb_tracker.features.overflow import expire, put_next_version
 from pynamodb_tracker.model.changes import Changes, raise_if_invalid, storable_changes
-from pynamodb_tracker.model.recent_ends import ended, fitting
+from pynamodb_tracker.model.recent_ends import add_end, fit_ends
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import end_of
 from pynamodb_tracker.transitions.ending import RowChanged, build_end, send_until_landed, wait_before_retry
@@ -108,7 +108,7 @@ def _add_end(journal: Journal[T], success: Transition, sent: Changes, now: datet
     stored.pop("last_error", None)
     if "errors" in success.values:
         stored["errors"] = {LIST: success.values["errors"].value}
-    ends = fitting(ended(task, claim.statements.codes.pending, claim.start_time, now), stored)
+    ends = fit_ends(add_end(task, claim.statements.codes.pending, claim.start_time, now), stored)
     if ends is not None or "recent_ends" in task._row_state.stored:
         success.add(recent_ends=ends)
 
