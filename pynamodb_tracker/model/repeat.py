@@ -370,7 +370,7 @@ def _zone(name: str) -> tzinfo:
         return UTC if name == "UTC" else ZoneInfo(name)  # UTC works on a machine without time zones
     except (KeyError, ValueError, OSError):
         raise ValueError(
-            f"this machine has no time zone {name!r}: write a name such as 'Europe/Berlin', or pip install tzdata"
+            f"this machine lacks the time zone {name!r}: write a name such as 'Europe/Berlin', or pip install tzdata"
         ) from None
 
 
