@@ -29,7 +29,7 @@ def check_task_ids(method: str, task_ids: object) -> Iterator[str]:
 
 
 def check_group(name: object) -> str | None:
-    return None if name is None else check_key("name of a group", name)
+    return None if name is None else check_key("group name", name)
 
 
 def check_key(what: str, key: object) -> str:

@@ -7,11 +7,11 @@ import math
 from dataclasses import dataclass
 
 PARTITION_UNITS = 1000
-"""Write units per second of a partition, and therefore of an index key:
+"""A partition's, and therefore an index key's, write units per second:
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-partition-key-design.html"""
 
 NEW_TABLE_UNITS = 4000
-"""Write units per second of a new on-demand table or index:
+"""A new on-demand table's or index's write units per second:
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/warm-throughput-scenarios.html"""
 
 QUOTA_UNITS = 40_000
@@ -29,14 +29,14 @@ _SHARDS_AT_ONCE = 2
 """Shards are multiplied by this if a load starts at its full rate. Smaller keys fill partitions more evenly."""
 
 IDLE_READS = 1100
-"""The most read units of an idle worker that polls every 2 seconds, per hour, step and shard."""
+"""An idle worker's most read units per hour, step and shard, if it polls every 2 seconds."""
 
 _HOURS_PER_MONTH = 730
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """The peak load of one use case, with new tasks per second, and the rounded-up KB of a row."""
+    """A use case's peak load: new tasks per second, and a row's size in KB, rounded up."""
 
     rate: float
     steps: int = 1
@@ -76,7 +76,7 @@ class Size:
 
 
 def size_for(load: Load) -> Size:
-    """Return the size and price of an on-demand table, without storage."""
+    """Return an on-demand table's size and price, without storage."""
     table, index = write_units(load)
     warm_table = _warm_units(_TABLE_RESERVE * table)
     warm_index = _warm_units(_INDEX_RESERVE * index)

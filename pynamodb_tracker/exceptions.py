@@ -154,7 +154,7 @@ class TaskNotStartableError(TaskError):
     entry = "a-task-does-not-start"
 
     skipped_occurrence = False
-    """Whether a repeating task had no attempts left for this occurrence. The call has recorded that."""
+    """Whether a repeating task had used up its attempts for this occurrence. The call has recorded that."""
 
 
 class TaskNotFoundError(TaskNotStartableError):

@@ -47,7 +47,7 @@ https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ql-iam.html"""
 _UNKNOWN = {"UnknownOperation", "UnknownOperationException"}
 _INVALID, _INVALID_STATEMENT = "ValidationException", "ValidationError"
 _UNHEARD = "InternalServerError"
-"""The error code of a write that may have been applied. A retry shows the outcome."""
+"""For a write that may have been applied. A retry shows the outcome."""
 
 
 class BatchedWrite:

@@ -68,7 +68,7 @@ MOST_KEYS = 100  # in a BatchGetItem
 
 
 class Refused(Exception):  # noqa: N818 - an expected outcome
-    """The condition of a write did not hold.
+    """A write's condition did not hold.
 
     `repeated` says whether the request was sent more than once. `item` is the item that failed, if it was asked for.
     """
@@ -85,7 +85,7 @@ class MissingTableError(PynamoDBConnectionError, TableDoesNotExist):
 
 
 def endpoint_of(client: botocore.client.BaseClient) -> str:
-    """Return the URL of a client's requests. With credentials, it may belong to the account."""
+    """Return a client's URL. With credentials, it may belong to the account."""
     try:
         url = urlsplit(client.generate_presigned_url("describe_limits"))
     except (BotoCoreError, ClientError, OSError):  # no credentials
@@ -303,7 +303,7 @@ class SharedConnection(Connection):
 
     @property
     def client(self) -> botocore.client.BaseClient:
-        """Return this connection's only botocore client. PynamoDB replaces one that has no credentials."""
+        """Return this connection's only botocore client. PynamoDB replaces one without credentials."""
         client = self._watched
         if client is not None and client._request_signer._credentials:  # noqa: SLF001 - as PynamoDB asks
             return client

@@ -96,7 +96,7 @@ def is_temporary(error: PynamoDBException) -> bool:
     return was_cancelled_for_now or is_retryable_response(error.cause) or got_no_response(error.cause)
 
 
-class UnexpectedSdkError(BotoCoreError):  # type: ignore[misc]  # it has no types
+class UnexpectedSdkError(BotoCoreError):  # type: ignore[misc]  # untyped
     """Any other exception from within the SDK, such as a FileNotFoundError from a credential provider."""
 
     fmt = "{kind}: {message}"

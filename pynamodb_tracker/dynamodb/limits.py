@@ -78,15 +78,15 @@ def _set_problems(kind: str, content: Sequence[Any]) -> Iterator[str]:
     for entry in content:
         yield from _value_problems({kind[0]: entry})
     if len(set(map(_ENTRY[kind], content))) < len(content):
-        yield "an entry of the set occurs twice"
+        yield "a set entry occurs twice"
 
 
 def _name_problems(name: object) -> Iterator[str]:
     yield from _text_problems(name)
     if not name:
-        yield "an entry of a map has an empty name"
+        yield "a map entry has an empty name"
     elif len(str(name).encode()) > _LONGEST_NAME:
-        yield f"an entry of a map has a name of more than {_LONGEST_NAME:,} bytes"
+        yield f"a map entry has a name of more than {_LONGEST_NAME:,} bytes"
 
 
 def _text_problems(content: object) -> Iterator[str]:

@@ -30,7 +30,7 @@ from pynamodb_tracker.dynamodb.error_codes import is_conflict, is_proof, is_retr
 log = logging.getLogger("pynamodb_tracker")
 V = TypeVar("V")
 
-TRIES = 6  # while failures are temporary; each time, the SDK also retries as configured
+TRIES = 6  # while failures are temporary, each with the SDK's own retries
 
 SHORTEST_TIMEOUT = 0.5
 """In seconds. Recording an outcome is worth one real try even after its lock has expired."""
@@ -133,7 +133,7 @@ def _has_time(seconds: float) -> bool:
     return end is None or clock.now() + timedelta(seconds=seconds) <= end
 
 
-class NotSentError(BotoCoreError):  # type: ignore[misc]  # it has no types
+class NotSentError(BotoCoreError):  # type: ignore[misc]  # untyped
     fmt = "not sent: no time is left, or the call was stopped"
 
 
