@@ -358,10 +358,10 @@ def test_an_existing_task_enters_no_group() -> None:
 
 @pytest.mark.parametrize("name", [7, "", "x" * 1025, None])
 def test_a_group_has_a_name_of_1_to_1024_bytes(name: Any) -> None:
-    with pytest.raises((TypeError, ValueError), match="group name|name of a group"):
+    with pytest.raises((TypeError, ValueError), match=r"group name|name of a group"):
         Order.group(name)
     if name is not None:
-        with pytest.raises((TypeError, ValueError), match="group name|name of a group"):
+        with pytest.raises((TypeError, ValueError), match=r"group name|name of a group"):
             Order.create("o-1", group=name)
 
 
