@@ -201,8 +201,8 @@ class Transition:
         return tuple(shape), slots
 
     def stored_after(self, item: Item) -> Item:
-        """Return the stored row after the write that was sent, if it was `item` right before."""
-        after, slots = {**item}, self.slots
+        """Return the stored row after the write, if it was `item` right before."""
+        after, slots = {**item}, self.slots or self.shape_and_slots()[1]
         if self.code is not None:
             after["status"] = {NUMBER: str(self.code)}
         for name, value in self.values.items():
