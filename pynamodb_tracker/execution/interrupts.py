@@ -51,7 +51,7 @@ def _got_signal(frame: FrameType, interrupted: FrameType, numbers: list[int]) ->
 
 
 def is_cancellation(error: BaseException, *, earlier: int = 0) -> bool:
-    """Return whether this asyncio task was cancelled from outside the block, since `earlier` requests.
+    """Return whether this asyncio task was cancelled from outside, with more requests than `earlier`, before the block.
 
     `asyncio.timeout` and `TaskGroup` in the block take back their own requests.
     """

@@ -98,7 +98,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         self.detailed_error = detailed_error
         self.skip_error = skip_error
         self.payload = payload  # the fingerprint of `must_match`
-        self.heartbeat: Heartbeat[T] | bool = heartbeat  # True until the claim starts it
+        self.heartbeat: Heartbeat[T] | bool = heartbeat  # True until the claim starts one
         self.create: Callable[[], NewTask[T] | None] | None = None
         """Called if the task is missing. Returns a task to create and claim in one request, or creates it itself."""
         self.has_created = False
@@ -394,7 +394,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
                 journal.unstarted = impossible
             self._end_without_success(journal, impossible)
             pending = journal.pending_success
-            if pending is None or not pending.recorded:  # an earlier try has recorded it
+            if pending is None or not pending.recorded:  # unless an earlier try has recorded it
                 raise
         if journal.interrupt is not None:
             raise journal.interrupt

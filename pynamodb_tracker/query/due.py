@@ -136,8 +136,8 @@ class DueTasks(Generic[T]):
     def expired_locks(self, known: dict[str, datetime]) -> tuple[list[LeftBehind], datetime | None]:
         """Return the ids of abandoned tasks, and when the next task is abandoned unless its lock is extended.
 
-        Only the rows contain extended locks. `known` keeps when these expire, by task id, to read a row again only
-        after that.
+        Only the rows contain extended locks. `known` keeps when they expire, by task id, so that a row is only read
+        again after that.
         """
         margin = self.model.tracker.margin
         expired, next_end = self.now - margin, None
@@ -217,8 +217,7 @@ def _position_of(row: TaskRow) -> Position:
 def given_up(model: type[T], steps: Collection[str], window: Window, most: int) -> tuple[list[T], bool]:
     """Return the tasks that gave up an occurrence at one of these steps, and whether the search was complete.
 
-    Such a task waits at its first step until its next occurrence. This reads up to `most` index entries there, and the
-    rows if they have an error.
+    Such a task waits at its first step, where this reads up to `most` index entries.
     """
     keys = model.tracker.status_keys(model.tracker.steps[0].pending)
     searched = side_by_side(partial(_find_failed_ids, model, window, -(-most // len(keys))), keys)

@@ -75,10 +75,7 @@ class Window:
         return condition
 
     def key_condition(self, time: TimeAttribute, latest: datetime | None) -> Condition | None:
-        """Return a key condition to skip entries before the window or after `latest`.
-
-        `time` may be `due_time`, because `update_time` is never later.
-        """
+        """Return a key condition from the window to `latest`. `time` may be `due_time`, which is never earlier."""
         if self.since is not None and latest is not None:
             return time.between(self.since, max(self.since, latest))
         if self.since is not None:
@@ -153,8 +150,7 @@ class StateScan(Generic[T]):
     def entries(self, limit: int | None = None) -> Iterator[Item]:
         """Yield the index entries from all shards, merged.
 
-        The first pages are read at the same time, later ones when they are needed. With a limit, the first request to a
-        shard asks for little more than its share.
+        The first pages are read at the same time. With a limit, they are little more than each shard's share.
         """
         keys = self.model.tracker.status_keys(self.code)[self.shards]
         first, later = _first_limit(limit, len(keys)), min(max(limit or PAGE, _ENTRIES_PER_UNIT), PAGE)
@@ -296,7 +292,7 @@ def _is_as_indexed(row: TaskRow, entry: Item) -> bool:
 
 
 def with_data_of(pairs: deque[tuple[Item, T | None]], *, with_data: bool) -> Iterator[tuple[Item, T | None]]:
-    """Yield each entry with its whole row, and remove it from `pairs` to limit the data in memory."""
+    """Yield each entry with its row, and take it from `pairs` to limit the data in memory."""
     while pairs:
         group = _take_group(pairs)
         found = [row for _, row in group if row is not None]

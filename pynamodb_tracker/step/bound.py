@@ -55,7 +55,7 @@ class BoundStep(StepCommands[T]):
         """The function that `does` has bound. A test may replace it."""
         states, codes = definition.states, definition.codes
         self.pending: Final[State[T]] = states[codes.pending]
-        """Waiting for its first attempt, or released."""
+        """Waiting for an attempt."""
         self.in_progress: Final[State[T]] = states[codes.in_progress]
         """Locked by a worker, which may have died."""
         self.failed: Final[State[T]] = states[codes.failed]
@@ -211,7 +211,7 @@ class BoundStep(StepCommands[T]):
     ) -> R | object:
         """Start the task, call the function with the context, and return its result.
 
-        An awaitable or a generator as its result fails the attempt with a TypeError, because its work is not done.
+        If it returns an awaitable or a generator, its work is not done, and the attempt fails with a TypeError.
 
         Args:
             task_id: The id of the task.
@@ -263,9 +263,9 @@ class BoundStep(StepCommands[T]):
     ) -> AbstractAsyncContextManager[AsyncContext[T], bool | None]:
         """Return an async context manager that runs the task on an event loop, with the options of `start`.
 
-        A block that is cancelled from outside is released, and its attempt does not count. Its own timeout or
-        CancelledError is a failure. A cancellation takes effect once a running request has ended. Off-row data and
-        failures are read with the claim. A `heartbeat` stops while the loop hangs.
+        If the block is cancelled from outside, the attempt is released and does not count. A timeout in the block, or a
+        CancelledError that it raises itself, is a failure. A cancellation takes effect once a running request has
+        ended. Off-row data and failures are read with the claim. A `heartbeat` stops while the loop hangs.
         """
         from pynamodb_tracker.aio.run import AsyncRun  # noqa: PLC0415 - few programs have an event loop
 
@@ -504,7 +504,7 @@ class BoundStep(StepCommands[T]):
     def result(self, task: T | str) -> Any:
         """Return the step's stored result. None if it has none, has not succeeded, or runs again.
 
-        An id takes one consistent read, and raises TaskNotFoundError without such a task. A damaged result raises
+        An id takes one consistent read, and raises TaskNotFoundError if there is no such task. A damaged result raises
         TrackerError.
 
         Examples:

@@ -47,9 +47,8 @@ class StepCommands(Generic[T]):
             urgent: Make it urgent, as in `create`.
 
         Raises:
-            TaskNotStartableError: The task is in another state: TaskLockedError, TaskAlreadySucceededError or
+            TaskNotStartableError: One of TaskNotFoundError, TaskLockedError, TaskAlreadySucceededError and
                 TaskNotReadyError.
-            TaskNotFoundError: There is no such task.
 
         Examples:
             >>> Order.ship.reopen("o-2", by="ada")
@@ -82,9 +81,8 @@ class StepCommands(Generic[T]):
             even_in_group: Also needed for a running task of a group, where the next task then starts.
 
         Raises:
-            TaskNotStartableError: The task is in another state: TaskLockedError, TaskAlreadySucceededError or
+            TaskNotStartableError: One of TaskNotFoundError, TaskLockedError, TaskAlreadySucceededError and
                 TaskNotReadyError.
-            TaskNotFoundError: There is no such task.
 
         Examples:
             >>> Order.ship.ignore("o-2", reason="cancelled by phone", by="ada")
@@ -203,7 +201,7 @@ class StepCommands(Generic[T]):
 
         Raises:
             TaskLockedError: Another claim or worker holds the task, or its lock is valid and neither was named.
-            TaskNotFoundError: There is no such task. In other states: TaskAlreadySucceededError, TaskIgnoredError or
+            TaskNotStartableError: One of TaskNotFoundError, TaskAlreadySucceededError, TaskIgnoredError and
                 TaskNotReadyError.
 
         Examples:

@@ -1,4 +1,4 @@
-"""A step for the rest of the package: its settings, codes, states and due tasks."""
+"""A step as the rest of the package sees it."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class StepDefinition(Generic[T]):
         error_contains: str | None = None,
         goes_on: Callable[[], bool] | None = None,
     ) -> query.DueTasks[T]:
-        """Return the due and abandoned tasks. The ids end when `goes_on` returns False for an index entry."""
+        """Return the due and abandoned tasks. Their ids end when `goes_on` returns False."""
         which = window(since, until), self.codes_to_do(only)
         like = arguments.check_text("error_contains", error_contains)
         return self._find_due(*which, error_contains=like, goes_on=goes_on)
@@ -155,7 +155,7 @@ class StepDefinition(Generic[T]):
 
     @property
     def lock_lifetime(self) -> timedelta:
-        """How long after a claim others can take over the task, if nobody extends the lock."""
+        """How long after its claim a task can be taken over, without extensions."""
         return self.declared.lock_for + self.model.tracker.margin
 
     @property
@@ -164,7 +164,7 @@ class StepDefinition(Generic[T]):
         return self.model.tracker.use_case.read_shards
 
     def candidates(self, *, threads: int, limit: int | None = None, **which: Unpack[DueOptions]) -> Candidates:
-        """Return the due ids for so many threads, in an order that keeps workers apart."""
+        """Return the due ids in an order that keeps workers apart."""
         from pynamodb_tracker.work.candidates import Candidates  # noqa: PLC0415 - for cold starts, which run one task
 
         due = self.due(goes_on=lambda: found.goes_on(), **which)  # noqa: PLW0108 - it is set later
@@ -173,10 +173,9 @@ class StepDefinition(Generic[T]):
         return found
 
     def pause(self, *, lives_long: bool = True) -> Pause | None:
-        """Return this step's pause, or None. This sends at most one request in 5 seconds.
+        """Return this step's pause, or None, with at most one request in 5 seconds.
 
-        By default, only programs that live long look for pauses. Raises DefinitionError if the stored step numbers
-        differ.
+        By default, only programs that live long look for it. Raises DefinitionError if the stored step numbers differ.
         """
         if not self.model.tracker.obeys_control(lives_long=lives_long):
             return None
@@ -185,10 +184,7 @@ class StepDefinition(Generic[T]):
         return pause_of(self.model, self.codes.pending)
 
     def slots(self) -> StepSlots | None:
-        """Return this process's slots of the step's concurrency limit, or None without a limit.
-
-        Raises NestedConcurrencyLimitError if the block around this call has a slot.
-        """
+        """Return this process's slots of the step's concurrency limit, or None without one."""
         if self.declared.concurrency_limit is None:
             return None
         from pynamodb_tracker.control.slots import StepSlots  # noqa: PLC0415 - few steps have a limit
@@ -197,7 +193,7 @@ class StepDefinition(Generic[T]):
         return StepSlots(self.model, self.codes.step, self.declared.concurrency_limit)
 
     def check_caller(self) -> None:
-        """Raise NestedConcurrencyLimitError if this step has a limit, and the block around this call has a slot."""
+        """Raise NestedConcurrencyLimitError if the step has a limit, and the block around this call has a slot."""
         if self.declared.concurrency_limit is None:
             return
         from pynamodb_tracker.control.slots import check_caller  # noqa: PLC0415 - as above
@@ -221,17 +217,14 @@ class StepDefinition(Generic[T]):
         enters: bool = True,
         **options: bool,
     ) -> T:
-        """Reopen a task. `transitions.reopening` explains the options."""
+        """Reopen a task, with the options of `transitions.reopening`."""
         from pynamodb_tracker.transitions.reopening import reopen  # noqa: PLC0415 - few cold starts need it
 
         task_id, by = arguments.check_task_id(task_id), arguments.check_name("by", by)
         return reopen(self.statements, task_id, by, due_time, found=found, enters=enters, **options)
 
     def refusal(self, task_id: str, pause: Pause | None, payload: str | None) -> TaskNotStartableError:
-        """Return the error for a task that cannot start because of a pause, or for lack of a slot.
-
-        That is the error that its claim would raise, or else StepPausedError or ConcurrencyLimitReachedError.
-        """
+        """Return the error that a claim of the task would raise, or else one about the pause or the full limit."""
         operation, row = f"start {self.codes.step} of", transitions.get(self.model, task_id)
         if row is None:
             return refusals.not_found(self.statements, task_id, operation)
@@ -246,7 +239,7 @@ class StepDefinition(Generic[T]):
 
     @property
     def is_in_memory(self) -> bool:
-        """Whether the table is in memory, so that its index is never behind."""
+        """Whether the table is in memory, where the index is never behind."""
         return bool(getattr(self.model.tracker.connection().connection, "is_in_memory", False))
 
     def check_index(self) -> None:
@@ -254,7 +247,7 @@ class StepDefinition(Generic[T]):
         next(self.due_codes_in(0, self.codes.pending).ids(limit=1), None)
 
     def codes_to_do(self, only: States) -> frozenset[int]:
-        """Return the codes of `only`, or raise ValueError for other states than the three of due tasks."""
+        """Return the codes of `only`, or raise ValueError for a state without due tasks."""
         codes = set()
         for state in _sequence("only", only):
             code = self._code_of(state)
@@ -293,7 +286,7 @@ class StepDefinition(Generic[T]):
 
 
 def note_created(task: TaskRow) -> None:
-    """Tell this process's workers about a new task, and count it if its use case counts transitions."""
+    """Tell this process's workers about a new task, and count it."""
     model = type(task)
     tell_created(model, task.task_id, task.status, task.due_time, task.creation or "")
     if model.tracker.use_case.count_transitions:

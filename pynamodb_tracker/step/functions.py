@@ -1,4 +1,4 @@
-"""Binds a function to a step, and chooses the one that a call runs."""
+"""Binds and chooses the function of a step."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def bind(step: Bindable[T], function: StepFunction[T] | None) -> None:
 def function_of(
     step: Bindable[T], given: Callable[[ExecutionContext[T]], R] | None
 ) -> Callable[[ExecutionContext[T]], R | object]:
-    """Return the given or the bound function. Raise a TypeError for an async one, before a task is claimed."""
+    """Return the given or the bound function, or raise a TypeError if it is async."""
     function: Any = _chosen(step, given)
     if arguments.is_async(function):
         name = _name_of(step)
@@ -62,7 +62,7 @@ def async_function_of(
 ) -> Callable[[AsyncContext[T]], Awaitable[R | object]]:
     """Return the given or the bound async function, or raise a TypeError.
 
-    A lambda passes, and so does a decorated async function, because only a call shows whether they return an awaitable.
+    A lambda passes, and so does a decorated async function, because only a call shows what they return.
     """
     function: Any = _chosen(step, given)
     passes = callable(function) and (
@@ -87,7 +87,7 @@ def any_function_of(step: Bindable[T], given: StepFunction[T] | None) -> StepFun
 
 
 def for_threads(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that a thread can call. It awaits an async one on the process's event loop."""
+    """Return a function for threads, which awaits an async one on the process's event loop."""
     if not arguments.is_async(function):
         return function
     from pynamodb_tracker.aio.loop_thread import awaited  # noqa: PLC0415 - few programs have async functions

@@ -224,7 +224,7 @@ class State(Generic[T]):
 
 
 class CancelledOf(Protocol):
-    """The type of `cancelled`: a class's state of cancelled tasks, or how a task was cancelled."""
+    """The type of `cancelled`, which differs between a class and a task."""
 
     @overload
     def __get__(self, instance: None, owner: type[T]) -> State[T]: ...
@@ -239,7 +239,7 @@ def cursor_of(scan_id: list[Any], at: object) -> str:
 
 
 def read_cursor(cursor: str, scan_id: list[Any], checked: Callable[[Any], P], what: str) -> P:
-    """Return how far a cursor's scan has come. Raise ValueError for the cursor of another scan than `what`."""
+    """Return how far a cursor's scan has come, if it is a scan of `what`."""
     try:
         found, stored = json.loads(base64.urlsafe_b64decode(cursor))
         at = checked(stored)
@@ -253,7 +253,7 @@ def read_cursor(cursor: str, scan_id: list[Any], checked: Callable[[Any], P], wh
 
 
 def _checked_positions(stored: Any) -> dict[str, index.Position]:
-    """Check positions in the index. A due time may be any text, because other programs may have written it."""
+    """Check positions in the index, where other programs may have written any due time."""
     if not all(isinstance(at, list) for at in stored.values()):
         raise TypeError(stored)
     return {key: (check_key("due time", due), check_task_id(task_id)) for key, (due, task_id) in stored.items()}
@@ -275,7 +275,7 @@ def due_until(state: State[T], latest: datetime) -> Iterator[T]:
 def counted(model: type[T]) -> dict[State[T], Count]:
     """Return the number of tasks in every state of the index, and in codes that no step declares.
 
-    Tasks that succeeded before their use case got `index_succeeded=False` are in the index, but not counted.
+    Succeeded tasks from before an `index_succeeded=False` are not counted.
     """
     found, states = index.counts(model), model._states  # noqa: SLF001 - hidden from users
     unknown: dict[int, State[T]] = {code: State(model, "", None, code) for code in found.keys() - states.keys()}
@@ -299,7 +299,7 @@ def given_up(
 ) -> tuple[list[T], bool]:
     """Return the tasks that gave up an occurrence at one of these steps, and whether these are all.
 
-    This reads up to `most` tasks that are pending at the first step and due later, about 40 per read unit.
+    This searches up to `most` tasks at the first step, about 40 per read unit.
     """
     return index.given_up(model, steps, window(since, until), most)
 
@@ -316,5 +316,5 @@ def count_due(state: State[T], now: datetime, *, later: bool, up_to: int) -> int
 
 
 def all_tasks(model: type[T]) -> Iterator[T]:
-    """Return every task of a use case once, strongly consistent. This reads the whole table."""
+    """Return every task of a use case, strongly consistent."""
     return index.tasks(model)

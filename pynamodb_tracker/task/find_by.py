@@ -34,11 +34,10 @@ class FindBy(GlobalSecondaryIndex[T]):  # type: ignore[no-untyped-call]  # Pynam
 
     `AppTask.by_customer` finds tasks of all use cases, `Order.by_customer` only its own. An empty text counts as no
     value, and more than 1,024 bytes raise ValueNotStorableError. The index costs 1 write unit for a new task with a
-    value, and 2 when the value changes. Values with more than 1,000 new tasks per second, such as a country, would
-    throttle the table.
+    value, and 2 when the value changes. A value with more than 1,000 new tasks per second, such as a country, would
+    throttle the table. The index is a moment behind the table, but every returned task has the value.
 
-    The index is a moment behind the table: a task that has just changed may be missing, but every returned task has the
-    value. Methods that begin with `a` are the awaited forms of the others.
+    Methods that begin with `a` are the awaited forms of the others.
 
     Args:
         attribute: A text attribute of the table's class.
@@ -72,7 +71,7 @@ class FindBy(GlobalSecondaryIndex[T]):  # type: ignore[no-untyped-call]  # Pynam
         return copy(self)  # with the attribute of the class
 
     def mistakes(self, model: type[TaskRow]) -> Iterator[str]:
-        """Yield mistakes in the declaration of this index for a class."""
+        """Yield mistakes in its declaration."""
         stored, name = self.attribute.attr_name, self.Meta.index_name
         if not any(each is self.attribute for each in model.get_attributes().values()):
             yield f": FindBy({stored}) takes an attribute of the table's class that no use case declares again"
@@ -96,8 +95,8 @@ class FindBy(GlobalSecondaryIndex[T]):  # type: ignore[no-untyped-call]  # Pynam
         Args:
             value: The attribute's value.
             state: Only tasks in this state. Reading the others costs, too.
-            since: Only tasks that were created at this time or later.
-            until: Only tasks that were created before this time.
+            since: Only tasks created at this time or later.
+            until: Only tasks created before this time.
             newest_first: Reverse the order.
             limit: At most so many tasks.
 
@@ -197,7 +196,7 @@ def find_bys(model: type[T]) -> dict[str, FindBy[T]]:
 
 
 def find_by_text(model: type[T], text: str) -> tuple[FindBy[T], str]:
-    """Return the index and the value for a text such as `customer=c-7`, or raise ValueError."""
+    """Parse a text such as `customer=c-7` into an index and a value."""
     name, equals, value = text.partition("=")
     known = find_bys(model)
     if not (equals and value):

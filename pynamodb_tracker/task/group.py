@@ -76,7 +76,7 @@ class Group(Generic[T]):
 
 
 class GroupOf(Protocol):
-    """The type of `group`: a class is called with a name, and a task has a name."""
+    """The type of `group`, which differs between a class and a task."""
 
     @overload
     def __get__(self, instance: None, owner: type[T]) -> Callable[[str], Group[T]]: ...

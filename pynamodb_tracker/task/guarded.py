@@ -55,8 +55,7 @@ class GuardedRow(TaskRow):
         """Create the table as its class declares it. An existing table is not changed.
 
         Raises TableError if an existing table has other keys or lacks an index. With `wait`, it returns once the table
-        is active. The table is on demand, unless Meta or the call sets `read_capacity_units` and
-        `write_capacity_units`.
+        is active. It is on demand, unless Meta or the call sets `read_capacity_units` and `write_capacity_units`.
 
         Examples:
             >>> AppTask.create_table(wait=True)

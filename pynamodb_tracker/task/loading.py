@@ -57,7 +57,7 @@ def load_task(
 
 
 def _round_attributes(model: type[Task], state: State[Any] | None, left: Mapping[str, Any]) -> Item:
-    """Return the stored attributes of a round, which begins with the task's creation."""
+    """Return the stored attributes of a round that begins with the task's creation."""
     creation = new_token()
     also: Item = {"creation": {STRING: creation}}
     if once := left.get("checkpoints"):

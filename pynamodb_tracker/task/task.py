@@ -37,7 +37,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
     """The model of all tasks. Derive a class with a Meta from it, which is the table, and the use cases from that.
 
     An instance has the values as they were read. Only a run with the lock and the methods of this class change the row.
-    Methods that begin with `a` are the awaited forms of the others. They send their requests in threads.
+    Methods that begin with `a` are the awaited forms of the others.
 
     Examples:
         >>> class AppTask(Task):
@@ -188,8 +188,8 @@ class Task(GuardedRow, metaclass=TaskMeta):
         - Ignored: it keeps the request (`effect` is "ignored"), but runs only after a reopen.
         - Cancelled: nothing changes (`effect` is "cancelled").
 
-        This takes one request if it creates the task or changes nothing, otherwise two. PynamoDB's error means that the
-        response was lost, and the row cannot show whether the request was applied.
+        This takes one request if it creates the task or changes nothing, otherwise two. After a lost response,
+        PynamoDB's error means that the row cannot show whether the request was applied.
 
         Args:
             task_id: The id of the task.
@@ -269,9 +269,8 @@ class Task(GuardedRow, metaclass=TaskMeta):
     def create_many(cls, /, tasks: Iterable[str | Mapping[str, Any]], *, threads: int = 1) -> Report:
         """Create many tasks, each from an id or from a mapping of `task_id` and other arguments of `create`.
 
-        New tasks count as succeeded. Tasks that exist, cannot be stored or failed are refused, and existing ones do not
-        change. `tasks` is read lazily, so a generator of any length is fine. Several threads, such as 25, share
-        requests. Tasks of a group enter it in the given order.
+        New tasks count as succeeded. Tasks that exist or cannot be stored are refused, and existing ones do not change.
+        `tasks` is read lazily. Several threads, such as 25, share requests. Tasks of a group keep their order.
 
         Examples:
             >>> Order.create_many(({"task_id": f"o-{number}"} for number in range(5, 30)), threads=25)
@@ -335,7 +334,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         consistent_read: bool = False,  # noqa: FBT001, FBT002 - PynamoDB's signature
         attributes_to_get: Sequence[str] | None = None,
     ) -> Self:
-        """Return the task as PynamoDB's `get` does, with the range key by default. Eventually consistent by default.
+        """Return the task as PynamoDB's `get` does, and fill in the range key. Eventually consistent by default.
 
         Args:
             hash_key: The task id.
@@ -394,7 +393,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         """Cancel a task at any step. With a branch step, such as a refund, it ends after that.
 
         Only `reopen` lets it start again, and cancelling it again is safe. The task stops waiting, and hands on its
-        group's turn. This takes two requests, or more if the task moves in the meantime.
+        group's turn. This takes two requests or more.
 
         Args:
             task_id: The id of the task.
@@ -457,8 +456,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
             urgent: Make it urgent, as in `create`.
 
         Raises:
-            TaskNotStartableError: The task is in another state.
-            TaskNotFoundError: There is no such task.
+            TaskNotStartableError: There is no such task, or it is in another state.
 
         Examples:
             >>> Order.cancel("o-2", reason="the customer moved away")
@@ -487,10 +485,11 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
     @classmethod
     def delete_use_case(cls, /, *, threads: int = 1) -> Report:
-        """Delete every task of this use case that is not in progress, its idle groups, and at last its control item.
+        """Delete every task of this use case that is not in progress, and its idle groups.
 
-        Deleted tasks count as succeeded, and tasks in progress as refused. This reads the whole table, and sends one
-        request per task. Several threads, such as 25, share requests.
+        Deleted tasks count as succeeded, and tasks in progress as refused. If there are none, this also deletes the
+        control item. It reads the whole table, and sends one request per task. Several threads, such as 25, share
+        requests.
 
         Examples:
             >>> report = Order.delete_use_case(threads=25)
