@@ -235,7 +235,7 @@ def _plain_key(key: Item) -> dict[str, Any]:
 
 
 def _set_user_agent(session: botocore.session.Session) -> None:
-    """Fix the user agent, because botocore otherwise builds it twice per request."""
+    """Give clients a constant user agent, because botocore otherwise builds it twice per request."""
     known = session.get_default_client_config()
     if known is not None and known.user_agent:
         return

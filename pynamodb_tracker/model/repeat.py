@@ -47,8 +47,9 @@ class Repeat:
     before its own time as missed.
 
     `cron` and `rrule` use the wall clock of the zone `tz`. A time that the clocks skip moves by the length of the gap.
-    If a time occurs twice, the first one counts, and later occurrences before the second one are left out: when clocks
-    go back, `*/5 * * * *` does not occur for 65 minutes. For a task that runs all day, use `every` or UTC.
+    If a time occurs twice, the first one counts. An occurrence that is then not later than the previous one is left
+    out: when clocks go back, `*/5 * * * *` does not occur for 65 minutes. For a task that runs all day, use `every` or
+    UTC.
     """
 
     kind: Literal["cron", "rrule", "every"]
@@ -224,7 +225,7 @@ class Repeat:
         return self._next(_wall_of(self.start or self.since or at, self.zone), 1, at - _MOMENT)
 
     def after(self, last: datetime, number: int | None, now: datetime) -> Occurrence | None:
-        """Return the occurrence to run after the `last` one, with its `number`, or None if there is none."""
+        """Return the occurrence to run after the `last` one, which has this `number`, or None if there is none."""
         if self.missed == "all":
             return self.beyond(last, number, last)
         return self.latest(last, number, now) or self.beyond(last, number, max(last, now))

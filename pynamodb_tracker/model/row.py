@@ -127,7 +127,7 @@ class TaskRow(Model):
     unfinished: Coded[list[int]] = Coded(LIST, encode_numbers, decode_numbers, null=False)
     """Fences of claims that never finished. They show whether a finish was applied."""
     release_count = IntegerAttribute(null=True)
-    """Releases without an attempt, since the last success or reopen."""
+    """Releases that used no attempt, since the last success or reopen."""
     postpone_count = IntegerAttribute(null=True)
     first_failure = UnicodeAttribute(null=True)
     """Time, step number and round of the first failure at a step with `give_up_after`."""
