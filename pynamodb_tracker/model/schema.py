@@ -214,10 +214,8 @@ class Schema:
         awaited: frozenset[str] = frozenset(),
     ) -> None:
         """`reserved` contains the tracker's own attribute names."""
-        self._model = model
-        self._use_case = use_case
-        self._table = table
-        self._reserved = reserved
+        self._model, self._use_case, self._table, self._reserved = model, use_case, table, reserved
+        self.has_table, self.has_use_case = table is not None, use_case is not None
         self.awaited = awaited
         self.steps = tuple(steps)
         self.ends = frozenset({END, CANCELLED, *(codes.ignored for codes in self.steps)})
@@ -226,14 +224,6 @@ class Schema:
         """The states with an urgent lane, a shard of its own for urgent tasks."""
         self._outside_lane = self.ends.union(codes.in_progress for codes in self.steps)
         """The states without one. An urgent task may also enter a required step that only other programs declare."""
-
-    @property
-    def has_table(self) -> bool:
-        return self._table is not None
-
-    @property
-    def has_use_case(self) -> bool:
-        return self._use_case is not None
 
     @cached_property
     def table(self) -> Table:
@@ -278,6 +268,7 @@ class Schema:
         return margin
 
     def obeys_control(self, *, lives_long: bool = True) -> bool:
+        """Return whether a program obeys pauses and required steps. By default, only long-lived ones do."""
         pausable = self.use_case.pausable
         return lives_long if pausable is None else pausable
 
