@@ -13,7 +13,7 @@ from pynamodb_tracker import AsyncWorker, TaskNotStartableError
 from tests.support.orders import orders
 
 PATIENCE = 60.0
-"""Seconds after which a worker ends without being stopped."""
+"""Seconds after which an unstopped worker ends."""
 
 
 def run_all(order: Any, threads: str = "1") -> dict[str, Any]:
