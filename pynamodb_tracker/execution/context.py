@@ -175,7 +175,7 @@ class BlockContext(Generic[T_co]):
         given: object = transaction
         if not isinstance(given, TransactWrite) or isinstance(given, TaskTransaction):
             raise TypeError(
-                f"check_in takes your own TransactWrite, not {transaction!r}, and ctx.transaction() needs none"
+                f"check_in takes a TransactWrite of your own, not {transaction!r}. ctx.transaction() needs no check_in"
             )
         with self._holding("check the lock in a transaction of"):
             transitions.check_in(self._claim, transaction)

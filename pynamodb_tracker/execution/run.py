@@ -120,7 +120,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
                 raise AttributeError(f"a run has no attribute {name!r}")
             start = self.call_of("start")
             raise AttributeError(
-                f"{start} needs a with statement: write `with {start} as ctx:`, and ctx.{name} in its block"
+                f"{start} is used in a with statement: write `with {start} as ctx:`, and in its block ctx.{name}"
             )
 
         async def __aenter__(self) -> NoReturn:
@@ -373,7 +373,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         is_known = journal.lost is not None or (pending is not None and pending.recorded)
         if clock.now() >= claim.expire_time and not is_known:
             log.warning(
-                "the block of %s ended after its lock expired at %s, so another worker may have taken the task: "
+                "the block of %s ended after its lock had expired at %s, so another worker may have taken the task: "
                 "use a longer lock_for, or heartbeat=True",
                 claim,
                 claim.expire_time,

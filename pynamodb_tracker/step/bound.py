@@ -480,7 +480,7 @@ class BoundStep(StepCommands[T]):
         arguments.check_limit("limit", limit)
         arguments.check_flags(**flags)
         if not (progress is None or callable(progress)) or arguments.is_async(progress):
-            raise TypeError(f"progress must be a plain function of the report, not {progress!r}")
+            raise TypeError(f"progress must be a function of the report that is not async, not {progress!r}")
         return arguments.check_rate("rate", rate)
 
     def result(self, task: T | str) -> Any:
