@@ -69,7 +69,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
     """Whether a worker, a batch or a sweep started the run."""
 
     find_slots: Callable[[], StepSlots | None] | None = None
-    """Returns the slots of the step's concurrency limit, if the run obeys one."""
+    """Finds the slots in the step's concurrency limit, if the run obeys one."""
 
     slot_wait = timedelta(0)
     """How long to wait for a slot."""

@@ -38,7 +38,7 @@ F = TypeVar("F")
 class BoundStep(StepCommands[T]):
     """A step of a class of tasks: its states, and the operations on its tasks.
 
-    Methods that begin with `a` are the awaited forms of the others.
+    Methods that begin with `a` are awaited.
     """
 
     def __init__(self, definition: StepDefinition[T]) -> None:
@@ -142,7 +142,7 @@ class BoundStep(StepCommands[T]):
         taken over, and ValueNotStorableError if a value cannot be stored.
 
         Args:
-            task_id: The id of the task.
+            task_id: The task id.
             lock_for: How long the lock lasts, by default the step's `lock_for`.
             detailed_error: Send a second request to find out why a task cannot start.
             skip_error: Suppress the block's exception once it is recorded.
