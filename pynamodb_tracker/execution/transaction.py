@@ -51,7 +51,7 @@ class TaskTransaction(TransactWrite, Generic[T]):
     def _commit(self) -> None:
         if self._is_committed:
             raise RuntimeError(
-                f"this transaction of {self._named} is already committed: call ctx.transaction() for a new one"
+                f"this transaction of {self._named} is committed: call ctx.transaction() for a new one"
             )
         actions = [  # in PynamoDB's order
             *({"ConditionCheck": check} for check in self._condition_check_items),
