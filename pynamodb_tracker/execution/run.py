@@ -108,7 +108,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         """The call of `__exit__` or `give_back` that ends the run: the first to set the default."""
         self.phase: Literal["new", "begun", "ended"] = "new"
         """Ended once its end is recorded, or an error or note says why not."""
-        self.is_cancelled = False  # from outside of the block, which releases the attempt, like Ctrl-C
+        self.is_cancelled = False  # from outside, which releases the attempt, like Ctrl-C
         self.observation: Observation | None = None  # the run's hooks
         self.journal: Journal[T] | None = None
         self.delay: timedelta | None = None  # after a failure, so that a retry does not call the user's function again
@@ -253,7 +253,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
             self.give_back_slot()
 
     def refuse(self, error: BaseException) -> None:
-        """Call the hooks of a block that never starts, in the context of its caller."""
+        """Call the hooks because the block never starts, in its caller's context."""
         if self.journal is None:
             self.phase = "ended"
         self.leave_slot()

@@ -36,7 +36,7 @@ F = TypeVar("F")
 
 
 class BoundStep(StepCommands[T]):
-    """A step of a class of tasks: its states, and the operations on its tasks.
+    """A step, with its states and the operations on its tasks.
 
     Methods that begin with `a` are awaited.
     """
@@ -151,7 +151,7 @@ class BoundStep(StepCommands[T]):
                 the row.
             must_match: A JSON value, such as the payload. After the first claim, a different value raises
                 PayloadMismatchError, until a `reopen`.
-            ignore_concurrency_limit: Run the task without a slot of the step's limit.
+            ignore_concurrency_limit: Run the task without a slot in the step's limit.
 
         Raises:
             TaskNotStartableError: One of TaskNotFoundError, TaskNotReadyError, TaskLockedError,
@@ -214,7 +214,7 @@ class BoundStep(StepCommands[T]):
         If it returns an awaitable or a generator, its work is not done, and the attempt fails with a TypeError.
 
         Args:
-            function: A function of the context, by default the one that `does` has bound.
+            function: The function to call with the context, by default the bound one.
             store_result: Store the result, as `ctx.store_result` does. A repeated call raises
                 TaskAlreadySucceededError, and `result` reads it from that error's `task`.
 

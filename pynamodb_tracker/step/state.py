@@ -1,4 +1,4 @@
-"""A state, which is a status at a step, and its tasks."""
+"""A state: a status at a step, with its tasks."""
 
 from __future__ import annotations
 
