@@ -1,4 +1,4 @@
-"""The context of a block, with its task, attempt and lock."""
+"""A block's context, with its task, attempt and lock."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
 _KEYS = "c35a0403-3bd7-4447-90b4-5ac3aa414434"
 """The namespace of all idempotency keys. Changing it would repeat effects under new keys."""
 
-_LONGEST_PART = 64  # characters in the name of a part
+_LONGEST_PART = 64  # characters
 TRIES = 3  # how often to extend a lock that expired before its block: these responses may be late, too
 
 
@@ -45,7 +45,7 @@ class StepOfTask(Protocol):
 
 @arguments.named_as("ctx")
 class BlockContext(Generic[T_co]):
-    """The part of a context that sends no requests."""
+    """The members of a context that send no requests."""
 
     invocation: Any = None
     """Lambda's context object, in a handler of `aws_lambda`."""
@@ -60,7 +60,7 @@ class BlockContext(Generic[T_co]):
 
     @property
     def task(self) -> T_co:
-        """The row. The success saves what the block assigns to it."""
+        """The row. The success saves the block's assignments."""
         return self._claim.task
 
     @property
@@ -146,7 +146,7 @@ class BlockContext(Generic[T_co]):
     def store_result(self, result: object) -> None:
         """Store a JSON value as the step's result, in the same write as the success. `step.result` reads it.
 
-        It replaces the last run's result. Every write of the task pays for it. Values above 262,144 bytes raise
+        It replaces the last run's result. Each later write of the row pays for it. Values above 262,144 bytes raise
         ValueNotStorableError, and if the row would exceed 400 KB, the task is given up at once. If a transaction
         records the success, call this before its commit.
 
@@ -175,7 +175,7 @@ class BlockContext(Generic[T_co]):
         given: object = transaction
         if not isinstance(given, TransactWrite) or isinstance(given, TaskTransaction):
             raise TypeError(
-                f"check_in takes your own TransactWrite, not {transaction!r}, and ctx.transaction() needs none"
+                f"check_in takes a TransactWrite of your own, not {transaction!r}. ctx.transaction() needs no check_in"
             )
         with self._holding("check the lock in a transaction of"):
             transitions.check_in(self._claim, transaction)
@@ -214,7 +214,7 @@ class BlockContext(Generic[T_co]):
 
 
 class ExecutionContext(BlockContext[T_co]):
-    """One attempt at one step of a task, which this worker has locked."""
+    """One attempt at a step, for a task that this worker has locked."""
 
     @property
     def group(self) -> GroupOfRun:
@@ -245,7 +245,7 @@ class ExecutionContext(BlockContext[T_co]):
         success removes the results.
 
         Args:
-            name: A name of up to 64 characters, one for each part of the step.
+            name: A name of up to 64 characters. Each part of the step needs its own.
             function: Returns JSON of at most 1,024 bytes, and 8,192 for all parts of a task.
 
         Raises:
@@ -275,7 +275,7 @@ class ExecutionContext(BlockContext[T_co]):
 
         if not 0 < len(arguments.check_text("name", name) or "") <= _LONGEST_PART:
             raise ValueError(f"checkpoint takes a name of 1 to {_LONGEST_PART} characters, such as 'charge'")
-        arguments.check_key("name of a part", name)  # now, because an unstorable one would fail after the effect
+        arguments.check_key("part name", name)  # now, because an unstorable one would fail after the effect
         with self._asking("run a part of"):
             return parts_of(self._journal).begin(name)
 
@@ -297,10 +297,10 @@ class ExecutionContext(BlockContext[T_co]):
         """
         duration = self._lock_for if lock_for is None else arguments.check_duration("lock_for", lock_for)
         with self._holding("extend the lock of"):
-            persist(self._claim, partial(transitions.extend, self._claim, duration), "an extension of the lock")
+            persist(self._claim, partial(transitions.extend, self._claim, duration), "a lock extension")
 
     def save(self) -> None:
-        """Save what the block has assigned so far, even if it fails later. Without changes, this sends nothing.
+        """Save the block's assignments so far, even if it fails later. Without changes, this sends nothing.
 
         Raises LockLostError if another worker has the task, and ValueNotStorableError if a value cannot be stored.
 
@@ -327,7 +327,7 @@ class ExecutionContext(BlockContext[T_co]):
         urgent: bool = False,
         **attributes: object,
     ) -> None:
-        """Create a task in the same table, in the same write as the success of this run.
+        """Create a task in the same table, in the same write as this run's success.
 
         A task that an earlier attempt created counts as created. Any other task with that id makes the attempt fail
         with TaskAlreadyExistsError, so derive the id from this task's: f"{ctx.task.task_id}/invoice". This costs 2
@@ -335,7 +335,7 @@ class ExecutionContext(BlockContext[T_co]):
         Beyond 98 tasks, the first ones are created before the success.
 
         Args:
-            model: The use case of the new task.
+            model: The new task's use case.
             task_id: Its id.
             wait: This task's next step waits until all such tasks, at most 97, have succeeded or were deleted. If one
                 is ignored, it waits for a person.
@@ -346,7 +346,7 @@ class ExecutionContext(BlockContext[T_co]):
             wait_for: As in `Task.create`: a signal for the new task to wait for.
             until: As in `Task.create`.
             urgent: As in `Task.create`. An urgent task does not pass it on.
-            **attributes: Attributes of the new task.
+            **attributes: The new task's attributes.
 
         Raises:
             ValueError: The model is in another table, an id is used twice, or `wait` is given at the last step or for
@@ -378,7 +378,7 @@ class ExecutionContext(BlockContext[T_co]):
             >>> ctx.create(Order, f"{ctx.task.task_id}-gift", wait=True)
             >>> ctx.wait_until(timedelta(hours=2))
         """
-        with self._asking("let the next step wait for what was created in"):
+        with self._asking("let the next step wait for tasks of"):
             self._waits_of_next_step().limit(self._limit(time, "time"))
 
     def wait_for(self, response: SignalName[Any], *, until: datetime | timedelta | None = None) -> None:
@@ -430,7 +430,7 @@ class ExecutionContext(BlockContext[T_co]):
         self._lead_to(END, "the end")
 
     def _lead_to(self, code: int, name: str) -> None:
-        with self._asking("choose what comes after"):
+        with self._asking("choose the step after"):
             additions = self._journal.additions
             if additions.get("target", code) != code:
                 raise ValueError(f"{self._claim} cannot lead to {name}: it has chosen another target before")
@@ -451,7 +451,7 @@ class ExecutionContext(BlockContext[T_co]):
         `cancellation_reasons` is about the task's row.
 
         Args:
-            succeed: Include the success and what the block has assigned so far. Later assignments raise AttributeError,
+            succeed: Include the success, with the block's assignments so far. Later assignments raise AttributeError,
                 and without a commit the attempt fails. Tasks from `create` count as actions.
 
         Examples:

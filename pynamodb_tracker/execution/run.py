@@ -69,7 +69,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
     """Whether a worker, a batch or a sweep started the run."""
 
     find_slots: Callable[[], StepSlots | None] | None = None
-    """Returns the slots of the step's concurrency limit, if the run obeys one."""
+    """Finds the slots in the step's concurrency limit, if the run obeys one."""
 
     slot_wait = timedelta(0)
     """How long to wait for a slot."""
@@ -108,7 +108,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         """The call of `__exit__` or `give_back` that ends the run: the first to set the default."""
         self.phase: Literal["new", "begun", "ended"] = "new"
         """Ended once its end is recorded, or an error or note says why not."""
-        self.is_cancelled = False  # from outside of the block, which releases the attempt, like Ctrl-C
+        self.is_cancelled = False  # from outside, which releases the attempt, like Ctrl-C
         self.observation: Observation | None = None  # the run's hooks
         self.journal: Journal[T] | None = None
         self.delay: timedelta | None = None  # after a failure, so that a retry does not call the user's function again
@@ -120,7 +120,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
                 raise AttributeError(f"a run has no attribute {name!r}")
             start = self.call_of("start")
             raise AttributeError(
-                f"{start} needs a with statement: write `with {start} as ctx:`, and ctx.{name} in its block"
+                f"{start} is used in a with statement: write `with {start} as ctx:`, and in its block ctx.{name}"
             )
 
         async def __aenter__(self) -> NoReturn:
@@ -253,7 +253,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
             self.give_back_slot()
 
     def refuse(self, error: BaseException) -> None:
-        """Call the hooks of a block that never starts, in the context of its caller."""
+        """Call the hooks because the block never starts, in its caller's context."""
         if self.journal is None:
             self.phase = "ended"
         self.leave_slot()
@@ -373,7 +373,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         is_known = journal.lost is not None or (pending is not None and pending.recorded)
         if clock.now() >= claim.expire_time and not is_known:
             log.warning(
-                "the block of %s ended after its lock expired at %s, so another worker may have taken the task: "
+                "the block of %s ended after its lock had expired at %s, so another worker may have taken the task: "
                 "use a longer lock_for, or heartbeat=True",
                 claim,
                 claim.expire_time,

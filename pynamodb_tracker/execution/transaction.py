@@ -50,9 +50,7 @@ class TaskTransaction(TransactWrite, Generic[T]):
 
     def _commit(self) -> None:
         if self._is_committed:
-            raise RuntimeError(
-                f"this transaction of {self._named} is already committed: call ctx.transaction() for a new one"
-            )
+            raise RuntimeError(f"this transaction of {self._named} is committed: call ctx.transaction() for a new one")
         actions = [  # in PynamoDB's order
             *({"ConditionCheck": check} for check in self._condition_check_items),
             *({"Delete": delete} for delete in self._delete_items),
@@ -72,7 +70,7 @@ class TaskTransaction(TransactWrite, Generic[T]):
     def _check(self, actions: list[dict[str, Any]]) -> None:
         if len(actions) >= _MOST_ACTIONS:
             raise ValueError(
-                f"the transaction of {self._named} has {len(actions)} actions, but it takes at most "
+                f"the transaction of {self._named} has {len(actions)} actions, but it takes "
                 f"{_MOST_ACTIONS - 1}, because the task itself needs one"
             )
         for action in actions:

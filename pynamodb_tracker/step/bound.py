@@ -36,9 +36,9 @@ F = TypeVar("F")
 
 
 class BoundStep(StepCommands[T]):
-    """A step of a class of tasks: its states, and the operations on its tasks.
+    """A step, with its states and the operations on its tasks.
 
-    Methods that begin with `a` are the awaited forms of the others.
+    Methods that begin with `a` are awaited.
     """
 
     def __init__(self, definition: StepDefinition[T]) -> None:
@@ -142,7 +142,7 @@ class BoundStep(StepCommands[T]):
         taken over, and ValueNotStorableError if a value cannot be stored.
 
         Args:
-            task_id: The id of the task.
+            task_id: The task id.
             lock_for: How long the lock lasts, by default the step's `lock_for`.
             detailed_error: Send a second request to find out why a task cannot start.
             skip_error: Suppress the block's exception once it is recorded.
@@ -151,7 +151,7 @@ class BoundStep(StepCommands[T]):
                 the row.
             must_match: A JSON value, such as the payload. After the first claim, a different value raises
                 PayloadMismatchError, until a `reopen`.
-            ignore_concurrency_limit: Run the task without a slot of the step's limit.
+            ignore_concurrency_limit: Run the task without a slot in the step's limit.
 
         Raises:
             TaskNotStartableError: One of TaskNotFoundError, TaskNotReadyError, TaskLockedError,
@@ -215,7 +215,7 @@ class BoundStep(StepCommands[T]):
 
         Args:
             task_id: The id of the task.
-            function: A function of the context, by default the one that `does` has bound.
+            function: The function to call with the context, by default the bound one.
             lock_for: As in `start`.
             detailed_error: As in `start`.
             also_from: As in `start`.
@@ -498,7 +498,7 @@ class BoundStep(StepCommands[T]):
         arguments.check_limit("limit", limit)
         arguments.check_flags(**flags)
         if not (progress is None or callable(progress)) or arguments.is_async(progress):
-            raise TypeError(f"progress must be a plain function of the report, not {progress!r}")
+            raise TypeError(f"progress must be a function of the report that is not async, not {progress!r}")
         return arguments.check_rate("rate", rate)
 
     def result(self, task: T | str) -> Any:

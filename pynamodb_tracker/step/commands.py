@@ -40,7 +40,7 @@ class StepCommands(Generic[T]):
         """Give a failed or ignored task a fresh set of attempts, and return it. A pending one can only become urgent.
 
         Args:
-            task_id: The id of the task.
+            task_id: The task id.
             by: Who does it, for the task's `errors`.
             due_time: When it is due, by default now, unless it repeats, or waits for others or its turn.
             clear_checkpoints: Repeat the parts that `ctx.checkpoint` has stored.
@@ -73,7 +73,7 @@ class StepCommands(Generic[T]):
         This takes two requests, and 3 write units for a row of up to 1 KB.
 
         Args:
-            task_id: The id of the task.
+            task_id: The task id.
             reason: Why, for its `errors`.
             by: Who does it, such as a person's name, by default this process's worker name.
             even_running: Also ignore a task that a worker holds. Its block is not stopped, but its later writes and its
@@ -192,7 +192,7 @@ class StepCommands(Generic[T]):
         but effects outside of the table may happen twice.
 
         Args:
-            task_id: The id of the task.
+            task_id: The task id.
             reason: Why, for its `errors`.
             fencing_token: Unlock only this claim: the run's `ctx.fencing_token`, or `task.lock` as you read it.
             worker: Unlock only a claim of this process: `task.worker` as you read it. Without this and `fencing_token`,

@@ -24,11 +24,12 @@ class Step:
     Args:
         number: The stored number, from 1 to 990, at least 5 away from the others, such as 100, 200, 300. Never renumber
             a step while tasks are stored with its number.
-        max_attempts: How many attempts a task has before it is ignored, including attempts whose worker died.
+        max_attempts: How many attempts a task has before it is ignored, including attempts that ended with their
+            worker.
         lock_for: How long a worker may hold a task, and so how long it stays locked if the worker dies.
-        retry_delay: The pause after a failure, or a function that returns it for the number of the attempt. A start by
-            id ignores a pause below the clock margin (2 seconds). If the function raises, or returns something else,
-            the pause doubles with each attempt, from 1 to 2 seconds up to an hour.
+        retry_delay: The pause after a failure, or a function that returns it for the attempt's number. A start by id
+            ignores a pause below the clock margin (2 seconds). If the function raises, or returns something else, the
+            pause doubles with each attempt, from 1 to 2 seconds up to an hour.
         give_up_on: Exceptions that make the task ignored at once.
         give_up_after: A failure this long after the first one is the last one.
         also_from: More states from which the step may start.

@@ -184,7 +184,7 @@ class StepDefinition(Generic[T]):
         return pause_of(self.model, self.codes.pending)
 
     def slots(self) -> StepSlots | None:
-        """Return this process's slots of the step's concurrency limit, or None without one."""
+        """Return this process's slots in the step's concurrency limit, or None without one."""
         if self.declared.concurrency_limit is None:
             return None
         from pynamodb_tracker.control.slots import StepSlots  # noqa: PLC0415 - few steps have a limit

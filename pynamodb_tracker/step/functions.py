@@ -29,7 +29,7 @@ class Bindable(Protocol[T]):
 
 
 def bind(step: Bindable[T], function: StepFunction[T] | None) -> None:
-    """Bind a function, async or not, to a step. Raise DefinitionError if it has another one."""
+    """Bind a function, async or not, to a step. Raise DefinitionError if it has another."""
     if function is None:
         raise TypeError(f"write @{_name_of(step)}.does above the function, without parentheses")
     arguments.check_parameters(function, "ctx", may_be_async=True)

@@ -32,11 +32,11 @@ class BoundSignal(SignalName[T]):
     ) -> Sent[T]:
         """Store a signal, and make the task due if it waits for nothing else.
 
-        The first signal of a round counts. Sending the same one again changes nothing. This takes 3 write units if the
-        task becomes due, otherwise 1, and another one if the task did not wait for this signal alone.
+        The first signal in a round counts. Sending it again changes nothing. This takes 3 write units if the task
+        becomes due, otherwise 1, and 1 more unless the task waited for this signal alone.
 
         Args:
-            task_id: The id of the task.
+            task_id: The task id.
             value: At most 1 KB of JSON.
             by: Who sends it, at most 256 bytes.
             key: At most 256 bytes, such as a payment provider's event id. Two signals with keys are the same if their

@@ -1,4 +1,4 @@
-"""A state, which is a status at a step, and its tasks."""
+"""A state: a status at a step, with its tasks."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class State(Generic[T]):
     """A status at a step of a use case. States with the same use case and code are equal.
 
     The index is a moment behind the table: a task that has just changed may be missing, but every returned task is in
-    the state. Methods that begin with `a` are the awaited forms of the others.
+    the state. Methods that begin with `a` are awaited.
 
     Examples:
         >>> assert Order.get_task("o-2").state == Order.ship.pending
@@ -196,9 +196,7 @@ class State(Generic[T]):
         if cursor is not None:
             scan.positions = read_cursor(cursor, self._scan_id(scan), _checked_positions, str(self))
             if not all(map(scan.has_position, scan.positions.values())):
-                raise ValueError(
-                    f"this is not a cursor of a page: {shown(cursor)}; it points to a place outside the window"
-                )
+                raise ValueError(f"this is not a page cursor: {shown(cursor)}. It points to a place outside the window")
         return scan
 
     def _scan_id(self, scan: index.StateScan[T]) -> list[Any]:
@@ -244,10 +242,10 @@ def read_cursor(cursor: str, scan_id: list[Any], checked: Callable[[Any], P], wh
         found, stored = json.loads(base64.urlsafe_b64decode(cursor))
         at = checked(stored)
     except (AttributeError, RecursionError, TypeError, ValueError):
-        raise ValueError(f"this is not a cursor of a page: {shown(cursor)}; pass the cursor of the last page") from None
+        raise ValueError(f"this is not a page cursor: {shown(cursor)}. Pass the cursor of the last page") from None
     if found != scan_id:
         raise ValueError(
-            f"the cursor belongs to another query than {what} with these arguments: use those of the first page"
+            f"the cursor belongs to another query than {what} with these arguments: use the arguments of the first page"
         )
     return at
 

@@ -37,7 +37,7 @@ class FindBy(GlobalSecondaryIndex[T]):  # type: ignore[no-untyped-call]  # Pynam
     value, and 2 when the value changes. A value with more than 1,000 new tasks per second, such as a country, would
     throttle the table. The index is a moment behind the table, but every returned task has the value.
 
-    Methods that begin with `a` are the awaited forms of the others.
+    Methods that begin with `a` are awaited.
 
     Args:
         attribute: A text attribute of the table's class.
@@ -141,7 +141,7 @@ class FindBy(GlobalSecondaryIndex[T]):  # type: ignore[no-untyped-call]  # Pynam
         if cursor is not None:
             scan.place = read_cursor(cursor, scan_id, _checked_place, f"{self.attribute.attr_name}={value}")
             if not scan.has_place(scan.place):
-                raise ValueError(f"this is not a cursor of a page: {shown(cursor)}; it points outside the window")
+                raise ValueError(f"this is not a page cursor: {shown(cursor)}. It points outside the window")
         tasks = list(scan.rows(limit))
         return TaskPage(tasks, cursor_of(scan_id, scan.place) if scan.has_more() else None)
 
@@ -202,7 +202,7 @@ def find_by_text(model: type[T], text: str) -> tuple[FindBy[T], str]:
     if not (equals and value):
         raise ValueError(f"{text!r} is not NAME=VALUE, as in customer=c-7")
     if name not in known:
-        hint = did_you_mean(name, known) or (f"; it has {', '.join(known)}" if known else "; it declares none")
+        hint = did_you_mean(name, known) or (f". It has {', '.join(known)}" if known else ". It declares none")
         raise ValueError(f"{model.__name__} has no FindBy({name}){hint}")
     return known[name], value
 

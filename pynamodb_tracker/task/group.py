@@ -30,7 +30,7 @@ class Group(Generic[T]):
 
     @property
     def turn(self) -> str | None:
-        """The id of the task that is due, running or being retried, or None while the group is idle."""
+        """The id of its due, running or failed task, or None while the group is idle."""
         row, _ = read_queue(self._model, self.name, places=0)
         return None if row is None else row.turn
 
@@ -41,7 +41,7 @@ class Group(Generic[T]):
         return {} if row is None else data_in(row.data, self.name)
 
     def waiting(self, limit: int | None = None) -> list[str]:
-        """Return the ids of the tasks that wait for their turn, in order: all, or the first `limit`.
+        """Return the ids of waiting tasks, in order: all, or the first `limit`.
 
         Examples:
             >>> assert Order.group("customer-7").waiting(limit=10) == []

@@ -144,7 +144,7 @@ def _declare_use_case(model: type[TaskRow], declared: dict[str, Any]) -> None:
         try:
             of.also_from = of.codes_to_start_from(each.also_from)
         except ValueError as error:
-            raise DefinitionError(f"{model.__name__}.{each.name}: {error}; write also_from=(ship.failed,)") from None
+            raise DefinitionError(f"{model.__name__}.{each.name}: {error}: write also_from=(ship.failed,)") from None
     table.claim(use_case.name, model)
 
 
@@ -158,7 +158,7 @@ def _mistakes_in_names(base: type[TaskRow], declared: Mapping[str, Any]) -> Iter
     users = base.get_attributes().keys() - base.tracker_attributes - {"data"}
     for name, value in declared.items():
         if name in (base.tracker_attributes | {"data", "tracker"}) - {"use_case_id"}:
-            yield f".{name} clashes with a name of the model: choose another one, such as my_{name}"
+            yield f".{name} clashes with a name in the model: choose another, such as my_{name}"
         if isinstance(value, Attribute | Signal | BoundStep | Step | Index):
             yield from _mistakes_in_name(base, name, value, is_users=name in users)
 
@@ -179,7 +179,7 @@ def _mistakes_in_name(base: type[TaskRow], name: str, value: object, *, is_users
     elif (hasattr(base, name) and not (is_step or is_users or is_again)) or (
         isinstance(value, Attribute) and name in _PARAMETERS_OF_CREATE
     ):
-        yield f".{name} clashes with a name of the model: choose another one, such as my_{name}"
+        yield f".{name} clashes with a name in the model: choose another, such as my_{name}"
     elif taken is not None and is_step != isinstance(value, BoundStep | Step):
         yield f".{name} is both a step and an attribute: rename one of them"
     elif isinstance(declared, Step) and declared.name != name:
@@ -289,15 +289,15 @@ def _mistakes_in_steps(steps: Sequence[Step]) -> Iterator[str]:
             yield f"{declared}: write a whole number from {LOWEST} to {HIGHEST}"
         if place and number - before.number < SPACING:
             yield (
-                f"{declared} is {number - before.number} after {before.name} = Step({before.number}); steps need a gap "
-                f"of {SPACING}: {_other_number(steps, place)}"
+                f"{declared} is {number - before.number} after {before.name} = Step({before.number}), and steps need a "
+                f"gap of {SPACING}: {_other_number(steps, place)}"
             )
         if place and before.branch and not step.branch:
             yield (
-                f"{declared} comes after {before.name} = Step({before.number}, branch=True); branch steps have the "
+                f"{declared} comes after {before.name} = Step({before.number}, branch=True), but branch steps have the "
                 f"highest numbers: write {before.name} = Step(900, branch=True), if no task is stored at it yet"
             )
-        yield from (f"{declared}: {mistake}" for mistake in _mistakes_in_settings(step))
+        yield from (f"{declared} has {mistake}" for mistake in _mistakes_in_settings(step))
 
 
 def _other_number(steps: Sequence[Step], place: int) -> str:
@@ -343,26 +343,26 @@ def _mistakes_in_flags(step: Step) -> Iterator[str]:
     flags: dict[str, object] = {"branch": step.branch, "on_cancel": step.on_cancel}
     for name, given in flags.items():
         if not isinstance(given, bool):
-            yield f"{name}={shown(given)}; write True or False"
+            yield f"{name}={shown(given)}: write True or False"
     if step.on_cancel is True and not step.branch:
-        yield "on_cancel=True; write branch=True, on_cancel=True"
+        yield "on_cancel=True: write branch=True, on_cancel=True"
 
 
 def _mistakes_in_settings(step: Step) -> Iterator[str]:
     delay: object = step.retry_delay
     if type(step.max_attempts) is not int or not 1 <= step.max_attempts <= _MOST_ATTEMPTS:
-        yield f"max_attempts={shown(step.max_attempts)}; write a whole number from 1 to {_MOST_ATTEMPTS}"
+        yield f"max_attempts={shown(step.max_attempts)}: write a whole number from 1 to {_MOST_ATTEMPTS}"
     times: dict[str, object] = {"lock_for": step.lock_for, "give_up_after": step.give_up_after}
     for name, given in times.items():
         is_time = isinstance(given, timedelta) and timedelta(0) < given <= LONGEST
         if not (is_time or (given is None and name == "give_up_after")):
-            yield f"{name}={given!r}; write a timedelta above zero, at most {LONGEST.days} days"
+            yield f"{name}={given!r}: write a timedelta above zero, at most {LONGEST.days} days"
     if not (delay is None or callable(delay) or (isinstance(delay, timedelta) and delay >= timedelta(0))):
-        yield f"retry_delay={delay!r}; write a timedelta, or a function that takes the attempt's number and returns one"
+        yield f"retry_delay={delay!r}: write a timedelta, or a function that takes the attempt's number and returns one"
     if not isinstance(step.give_up_on, tuple | list) or not all(
         isinstance(kind, type) and issubclass(kind, BaseException) for kind in step.give_up_on
     ):
-        yield f"give_up_on={step.give_up_on!r}; write a tuple of exception classes, (AddressUnknown,)"
+        yield f"give_up_on={step.give_up_on!r}: write a tuple of exception classes, (AddressUnknown,)"
     yield from _mistakes_in_flags(step)
     if step.when_ignored is not None:
         try:
@@ -370,4 +370,4 @@ def _mistakes_in_settings(step: Step) -> Iterator[str]:
         except TypeError as error:
             yield f"when_ignored={shown(step.when_ignored)}: {error}"
     if not isinstance(step.also_from, tuple | list):
-        yield f"also_from={step.also_from!r}; write a tuple of states, (confirm_payment.failed,)"
+        yield f"also_from={step.also_from!r}: write a tuple of states, (confirm_payment.failed,)"

@@ -37,7 +37,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
     """The model of all tasks. Derive a class with a Meta from it, which is the table, and the use cases from that.
 
     An instance has the values as they were read. Only a run with the lock and the methods of this class change the row.
-    Methods that begin with `a` are the awaited forms of the others.
+    Methods that begin with `a` are awaited.
 
     Examples:
         >>> class AppTask(Task):
@@ -192,7 +192,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         PynamoDB's error means that the row cannot show whether the request was applied.
 
         Args:
-            task_id: The id of the task.
+            task_id: The task id.
             merge: A function of the task and the given attributes, which changes the task. It may be called more than
                 once. If it raises, nothing changes.
             due_time: When the run may start, or how long from now. The earlier due time wins. A failed task keeps the
@@ -396,7 +396,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         group's turn. This takes two requests or more.
 
         Args:
-            task_id: The id of the task.
+            task_id: The task id.
             reason: Why, for `task.cancelled` and `errors`.
             by: Who cancels it, as in `ignore`.
             children: Also cancel the tasks that it waits for, and so on. One transaction cancels up to 100 tasks, where

@@ -87,7 +87,7 @@ class Transition:
     # No dataclass: cold starts pay for building one.
     __slots__ = (
         *("name", "code", "time", "due", "expires", "guards", "seen", "values", "assigned", "changes"),
-        *("is_urgent", "returns_row", "returns_row_before", "slots"),
+        *("is_urgent", "returns_row", "returns_row_before"),
     )
 
     def __init__(self, name: str, code: int | None, *guards: Guard, due: datetime | None = None) -> None:
@@ -117,8 +117,6 @@ class Transition:
         self.changes: Changes = {}
         """Other attributes that depend on the class: fingerprints of payloads, and the user's attributes. These take
         precedence over `assigned`."""
-        self.slots: dict[str, Any] = {}
-        """The stored values of its slots in the last request."""
 
     def add(self, *guards: Guard, seen: Mapping[str, Any] | None = None, **values: Any) -> None:
         """Add guards, the values of their slots, and attributes of the new row."""
@@ -197,12 +195,11 @@ class Transition:
                 else:
                     ((kind_of_own, slots[f"own {name}"]),) = stored.items()
                     shape.append((name, kind_of_own))
-        self.slots = slots
         return tuple(shape), slots
 
     def stored_after(self, item: Item) -> Item:
         """Return the stored row after the write, if it was `item` right before."""
-        after, slots = {**item}, self.slots or self.shape_and_slots()[1]
+        after, (_, slots) = {**item}, self.shape_and_slots()
         if self.code is not None:
             after["status"] = {NUMBER: str(self.code)}
         for name, value in self.values.items():

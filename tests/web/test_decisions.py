@@ -363,7 +363,7 @@ def test_slices_end_where_dynamodb_refuses_all_and_what_was_done_is_seen_and_log
     [
         ({"until": ""}, "Begin with the dry run."),
         ({"until": "never"}, "'never' is not a time"),
-        ({"cursor": "x"}, "this is not a cursor of a page"),
+        ({"cursor": "x"}, "this is not a page cursor"),
         ({"done": "many"}, "done is no number"),
         ({"state": "lost"}, "A step has no status 'lost'."),
         ({"verb": "ignore"}, "Write a reason"),

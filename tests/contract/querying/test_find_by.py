@@ -158,7 +158,7 @@ def test_a_cursor_that_points_outside_its_window_is_refused(stopped_clock: Stopp
         assert len(Quote.by_customer.page("c-1", limit=1, cursor=cursor, **window).tasks) == 1
         scan, (_, *key) = json.loads(base64.urlsafe_b64decode(cursor))
         forged = base64.urlsafe_b64encode(json.dumps([scan, [time, *key]]).encode()).decode()
-        with pytest.raises(ValueError, match="it points outside the window"):
+        with pytest.raises(ValueError, match="It points outside the window"):
             Quote.by_customer.page("c-1", limit=1, cursor=forged, **window)
 
 
