@@ -10,7 +10,7 @@ _LONGEST_EXPONENT = 30
 
 
 def jittered_pause(retry: int, *, base: float = 0.05, longest: float = 5.0) -> float:
-    """Return the seconds to wait before a retry, numbered from 0. The limit starts at `base` and doubles each time.
+    """Return the seconds before a retry, numbered from 0. The limit starts at `base` and doubles each time.
 
     Full jitter keeps clients that failed together from retrying together:
     https://aws.amazon.com/builders-library/timeouts-retries-and-backoff-with-jitter/

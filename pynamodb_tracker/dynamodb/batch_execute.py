@@ -51,7 +51,7 @@ _UNHEARD = "InternalServerError"
 
 
 class BatchedWrite:
-    """A write that may share a request with others. Its result looks like a single request's."""
+    """A write that may share a request with others."""
 
     def __init__(self, table: TableConnection, operation: str, request: dict[str, Any], until: datetime | None) -> None:
         self.shared = table.connection

@@ -387,7 +387,7 @@ class SharedConnection(Connection):
         return next((found for longest, pauses, found in fewer if strictly >= longest + pauses), fewer[-1][2])
 
     def _build_rungs(self) -> tuple[list[_Rung], list[_Rung]]:
-        """Return connections with ever shorter timeouts, starting with this one, and connections with fewer tries."""
+        """Return connections with ever shorter timeouts, and connections with fewer tries."""
         with self.building: return self._load_rungs()  # fmt: skip  # noqa: E701 - see the class
 
     def _load_session(self) -> botocore.session.Session:

@@ -187,7 +187,7 @@ def is_invalid(error: PynamoDBException) -> bool:
 
 
 def is_missing_table(error: Exception | None) -> bool:
-    """Return whether the table does not exist or is not active yet. moto uses the same code for a missing index."""
+    """Return whether the table does not exist or is not active. moto uses this code for a missing index, too."""
     if error is None or code_of(error) != "ResourceNotFoundException":
         return False
     return "Invalid index" not in str(response_of(error).get("Error", {}).get("Message"))

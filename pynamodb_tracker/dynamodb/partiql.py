@@ -117,7 +117,7 @@ def build_probe(operation: str, request: Mapping[str, Any]) -> Statement | None:
 
 
 class _Inexpressible(Exception):  # noqa: N818 - the write is sent alone
-    """PartiQL lacks an equivalent for the expression, such as if_not_exists."""
+    """PartiQL lacks an equivalent, such as for if_not_exists."""
 
 
 class _Writer:

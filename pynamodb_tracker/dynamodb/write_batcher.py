@@ -54,7 +54,7 @@ class WriteBatcher:
 
     @around
     def pausing(self) -> Iterator[None]:
-        """Within `sending`, send this block's writes alone, so that no other thread waits for them."""
+        """Within `sending`, send this block's writes alone."""
         self.add_senders(-1)
         try:
             with sharing_requests(None):

@@ -36,7 +36,7 @@ class CancelRecord(NamedTuple):
 
 
 class CancelledAttribute(Coded[CancelRecord | None]):
-    """How a task was cancelled. On a use case, it is the state of cancelled tasks, as in `Order.cancelled`."""
+    """On a use case, this is the state of cancelled tasks, as in `Order.cancelled`."""
 
     def __init__(self) -> None:
         super().__init__(MAP, CancelRecord.stored, CancelRecord.read)

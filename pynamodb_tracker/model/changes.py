@@ -102,7 +102,7 @@ def as_stored(row: T) -> T:
 def storable_changes(row: TaskRow, result: tuple[Attribute[Any], str | None] | None = None) -> tuple[Changes, bool]:
     """Return the block's changes in stored form, and whether `data` needs overflow chunks.
 
-    `result` contains the attribute for the step's result, and its text or None to remove an earlier result.
+    `result` contains the attribute for the step's result, and its text or None.
     """
     needs_chunks = False
     try:

@@ -59,7 +59,7 @@ class CronExpression:
     def occurrences(self, anchor: datetime, low: datetime) -> Iterator[tuple[int, datetime]]:  # noqa: ARG002 - a recurrence rule needs it
         """Yield wall-clock times from `low` on, each with 0, because they are not counted. Stop after 50 empty years.
 
-        The anchor does not matter. A time moved by a clock change may even precede it.
+        The anchor does not matter.
         """
         day, earliest, last_year = low.date(), low.time(), low.year + _SEARCHED_YEARS
         while day.year <= last_year:

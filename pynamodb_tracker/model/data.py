@@ -129,7 +129,6 @@ class DataAttribute(Attribute[dict[str, Any]]):
         return bool(before == self.__get__(instance, type(instance))) and _dump(before) == new_text
 
     def serialize(self, value: Any) -> str | None:
-        """Return compact JSON, or raise TypeError or ValueError if it would not read back equal."""
         known = None
         if isinstance(value, LazyData):
             if not value.is_touched and value.text is not None:

@@ -1,6 +1,6 @@
 """Recorded failures, redacted and truncated so that they always fit.
 
-Commands record entries in the same form: who ignored, unlocked or reopened the task, and why.
+Commands record entries in the same form.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pynamodb_tracker import clock
 log = logging.getLogger("pynamodb_tracker")
 
 ABANDONED = "abandoned"
-"""The entry type for an attempt that never ended, because its worker died or lost the lock."""
+"""The type for an attempt that never ended, because its worker died or lost the lock."""
 
 _ONE_LINE = 200
 _TYPE = 60
@@ -82,7 +82,6 @@ def add_note(error: BaseException, text: str) -> None:
 
 
 def message_of(error: BaseException) -> str:
-    """Return an exception's message with its group members and notes."""
     text = _text_of(error)
     if members := _members_of(error):
         text += ": " + "; ".join(": ".join(filter(None, (type_of(each), _text_of(each)))) for each in members)
@@ -129,7 +128,6 @@ def _text_or_reason(what: str, read: Callable[[], object]) -> str:
 
 
 def _traceback_of(error: BaseException) -> str:
-    """Return the traceback without type and message, which are recorded separately."""
 
     def formatted() -> str:
         if _has_many_related(error):

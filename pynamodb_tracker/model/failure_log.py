@@ -88,7 +88,7 @@ def has_log(instance: Any) -> bool:
 
 
 def needs_log(instance: Any) -> bool:
-    """Return whether the failures in memory are truncated, and the log item was not read yet."""
+    """Return whether the failures in memory are truncated."""
     is_whole = instance._row_state.failures_whole or not isinstance(raw_value(instance, "errors"), list)
     return not is_whole and has_log(instance)
 
@@ -126,7 +126,7 @@ def _stored_entries(instance: Any) -> list[Entry]:
 def _add_tracebacks(
     failures: list[Failure], entries: Sequence[Mapping[str, Any]], whole: Sequence[Failure] | None
 ) -> list[Failure]:
-    """Add omitted tracebacks from the `whole` failures, or if that is None, from these failures."""
+    """Add omitted tracebacks from the `whole` failures, or from these."""
     frames = {
         _entry_key(entry): _get_text(entry, _FRAMES)
         for entry in entries
@@ -153,7 +153,6 @@ def _failure_key(failure: Failure) -> tuple[str, ...]:
 
 
 def frames_of(failure: Failure) -> str | None:
-    """Return a checksum for a traceback's lines, or None without a traceback."""
     lines = _FRAME.findall(failure.traceback)
     return f"{zlib.crc32(repr(lines).encode()):08x}" if lines else None
 
@@ -230,7 +229,7 @@ def _is_in_log(entry: Entry) -> bool:
 
 
 def _fit_briefly(entries: list[Entry]) -> list[Entry]:
-    """Return the newest entry with a truncated traceback, and as many older ones without it as fit."""
+    """Return the newest entry with a cut traceback, and as many older ones as fit."""
     *older, newest = entries
     entry = _shorten(newest, _MESSAGE)
     entry[MAP][_LOGGED] = {BOOLEAN: True}

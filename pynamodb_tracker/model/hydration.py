@@ -65,7 +65,7 @@ def fill(model: type[T], found: Mapping[str, T]) -> dict[str, T]:
 
 
 def fill_each(found: Iterable[T]) -> dict[RowKey, T]:
-    """Fill rows of several use cases. Without its use case's class, a row reads the rest on first access."""
+    """Fill rows of several use cases. Rows of unknown use cases read the rest on first access."""
     by_model: dict[type[T], dict[str, T]] = {}
     for row in found:
         by_model.setdefault(type(row), {})[row.task_id] = row

@@ -22,7 +22,7 @@ RowKey = tuple[str, str]
 MAX_BYTES = 10 * 1024 * 1024  # an object store is cheaper for more
 
 VERSION, CHUNK = "version", "piece"
-"""A chunk's stored attribute names, which no row has. Like a pointer's, they never change."""
+"""A chunk's stored attribute names, which no row has, and which never change."""
 
 GROUP_OF = "group_of"
 """Marks a group's records, and contains the tasks' use case."""

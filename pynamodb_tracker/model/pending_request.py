@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class PendingRequest(NamedTuple):
-    """Merged requests for another run, or for another rule. They stay in the row until the last step succeeds."""
+    """Merged requests for another run or rule. They wait in the row until the last step succeeds."""
 
     due_time: datetime
     """NEVER if only the rule changes."""

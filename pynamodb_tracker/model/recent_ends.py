@@ -1,4 +1,4 @@
-"""A task's last successes, as many as fit into the KB that its row takes anyway."""
+"""A task's last successes, as many as fit into the KB of its row."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def add_end(row: Any, step: int, start: datetime, end: datetime) -> list[End]:
 
 
 def fit_ends(ends: Sequence[End], stored: Item) -> list[End] | None:
-    """Return the last ends that fit into the KB of a row, or None. `stored` is the row after the write."""
+    """Return the last ends that fit into the KB of a row. `stored` is the row after the write."""
     room = -item_size({name: value for name, value in stored.items() if name != NAME}) % _KB - _SPARE - len(NAME)
     left = list(ends)
     while left and len(encode_ends(left).encode()) > room:

@@ -87,7 +87,7 @@ class RecurrenceRule:
                 yield passed, real
 
     def _move_anchor(self, anchor: datetime, low: datetime) -> datetime:
-        """Return an anchor with the same phase near `low`. A rule with COUNT keeps its anchor."""
+        """Return an anchor with the same phase near `low`, unless the rule has COUNT."""
         days = {"DAILY": 1, "WEEKLY": 7}.get(self._parts["FREQ"])
         if days is None or self.count is not None or low <= anchor:
             return anchor

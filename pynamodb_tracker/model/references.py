@@ -23,7 +23,7 @@ class Reference(NamedTuple):
 
     use_case: str
     round: str
-    """In a `parent`, the token of the claim whose run created the child."""
+    """In a `parent`, the claim's token."""
     task_id: str
 
 
@@ -36,7 +36,7 @@ def reference_to(row: TaskRow) -> str:
 
 
 def join_of(row: TaskRow) -> str:
-    """Return the `parent` of the children for which a task waits, or waited last."""
+    """Return the `parent` of the children for which a task waits."""
     return SEPARATOR.join((row.use_case_id, row.join_token or "", row.task_id))
 
 

@@ -29,7 +29,7 @@ OUTCOMES = ("succeeded", "failed", "skipped", "ignored", "cancelled")
 
 class Occurrence(NamedTuple):
     time: datetime
-    """In the rule's zone, with a fixed UTC offset: in a gap of the clocks, the one before the gap."""
+    """In the rule's zone, with a fixed UTC offset: in a gap of the clocks, the previous one."""
     number: int | None
     """From 1, including missed occurrences. None for a rule without COUNT."""
 

@@ -85,7 +85,7 @@ class StatusIndex(GlobalSecondaryIndex["TaskRow"]):  # type: ignore[no-untyped-c
 
 
 class GroupAttribute(UnicodeAttribute):
-    """A task's group. Called on a class, as in `Order.group("a")`, it opens a group."""
+    """Called on a class, as in `Order.group("a")`, it opens a group."""
 
     model: Any = None
 
@@ -311,8 +311,6 @@ def load(model: type[T], item: Item) -> T:
 
 
 class Membership(Enum):
-    """A task's position in its group."""
-
     NONE = "none"
     TURN = "turn"
     """It is due, running, or waiting for a retry."""

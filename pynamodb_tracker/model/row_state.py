@@ -112,7 +112,7 @@ def mark_unreadable(row: AttributeContainer, name: str, raised: TaskError, error
 
 
 def read_data(row: Any, pointer: Pointer) -> str:
-    """Read a row's data from its chunks. If it was written again in the meantime, raise LockLostError."""
+    """Read a row's data from its chunks, or raise LockLostError if it was written again."""
     key, connection = (row.task_id, row.use_case_id), row.tracker.connection()
     texts = texts_in(by_key(get_items(connection, chunk_keys(key, pointer))), {key: pointer})
     if texts:

@@ -143,7 +143,7 @@ class UseCase(UnicodeAttribute):
         return {self.keep_for, self.keep_ignored_for, self.keep_cancelled_for} != {None}
 
     def status_key(self, code: int, task_id: str) -> str:
-        """Return a task's index hash key in a state."""
+        """Return a task's index hash key."""
         shard = zlib.crc32(task_id.encode()) % self.status_shards
         return f"{self.prefix}{code}{SEPARATOR}{shard}"
 
@@ -156,7 +156,7 @@ class Table:
         self._connect: Callable[..., Connection] = SharedConnection
 
     def claim(self, name: str, model: type[Model]) -> None:
-        """Register a use case's class, or its new definition. Raise DefinitionError for another class."""
+        """Register a use case's class, or its new definition."""
         other, place = self.use_cases.get(name), (model.__module__, model.__qualname__)
         if other is not None and (other.__module__, other.__qualname__) != place:  # not a notebook cell that ran again
             del other
@@ -213,7 +213,6 @@ class Schema:
         reserved: frozenset[str] = frozenset(),
         awaited: frozenset[str] = frozenset(),
     ) -> None:
-        """`reserved` contains the tracker's own attribute names."""
         self._model, self._use_case, self._table, self._reserved = model, use_case, table, reserved
         self.has_table, self.has_use_case = table is not None, use_case is not None
         self.awaited = awaited
@@ -245,7 +244,7 @@ class Schema:
 
     @cached_property
     def loading(self) -> Mapping[str, tuple[str, Attribute[Any], bool]]:
-        """By stored name: the name, the attribute, and whether it sets values without converting them."""
+        """By stored name: the name, the attribute, and whether it sets values unconverted."""
         return {
             attribute.attr_name: (name, attribute, type(attribute).__set__ is Attribute.__set__)
             for name, attribute in self._model.get_attributes().items()
@@ -301,7 +300,6 @@ class Schema:
         return self.use_case.status_key(code, task_id)
 
     def status_keys(self, code: int) -> list[str]:
-        """Return a state's index hash keys."""
         shards = [*map(str, range(self.use_case.read_shards)), *([_LANE] if code in self.lane_codes else [])]
         return [f"{self.use_case.prefix}{code}{SEPARATOR}{shard}" for shard in shards]
 
@@ -335,7 +333,7 @@ def types_of(definitions: Iterable[Mapping[str, str]]) -> dict[str, str]:
 
 
 def keys_in_words(schema: Iterable[Mapping[str, str]], types: Mapping[str, str]) -> dict[str, str]:
-    """Return the hash key and the range key in words. An index may have several attributes in each."""
+    """Return the hash key and the range key in words."""
     keys: dict[str, list[str]] = {kind: [] for kind in _KEYS}
     for key in schema:
         keys[key["KeyType"]].append(f"{key['AttributeName']} ({types[key['AttributeName']]})")
