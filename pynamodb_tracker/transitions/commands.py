@@ -273,6 +273,7 @@ class Command(Generic[T]):
 
     def loaded_after(self) -> T:
         """Return the task as it is after the write, according to the row that was read."""
+        self.statements.complete(self.transition, self.row.task_id)  # with its times, also before it is sent
         after = load(self.statements.model, self.transition.stored_after(self.row._row_state.stored))
         after.attribute_values["errors"] = self.failures
         return after

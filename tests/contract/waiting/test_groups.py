@@ -220,6 +220,13 @@ def test_one_that_ends_while_it_waits_leaves_its_place(
     assert due() == ["o-2"]
 
 
+def test_ignoring_one_returns_it_as_it_is_stored() -> None:
+    Order.create("o-1", group="g")
+    ignored, read = Order.pay.ignore("o-1", reason="no card"), Order.get_task("o-1")
+    assert (ignored.update_time, ignored.due_time) == (read.update_time, read.due_time)
+    assert (ignored.expire_time, ignored.to_dict()) == (read.expire_time, read.to_dict())
+
+
 def test_a_task_that_was_ignored_enters_at_the_end_once_it_is_reopened() -> None:
     create("o-1", "o-2", "o-3")
     Order.pay.ignore("o-1", reason="cancelled")
