@@ -38,8 +38,8 @@ FUNCTIONS: Any = {Order.confirm: nothing}
     [
         ({}, "a function for each step"),
         ([], "no use case is given"),
-        (["Parcel"], "'Parcel' is no use case"),
-        ([ShopTask], "is no use case"),
+        (["Parcel"], "'Parcel' is not a use case"),
+        ([ShopTask], "is not a use case"),
         ([Order], r"no step of Order has a function: bind one with @Order\.confirm\.does"),
         ([Order.ship], r"no function is bound to Order\.ship"),
         (Order.confirm, "a function for each step"),
