@@ -1,20 +1,39 @@
-"""The steps that a run skips: those that it passes over with `ctx.go_to`, and branch steps that nobody has chosen."""
+"""Where a success leads besides the next step: past skipped steps, or to the end of a cancelled task."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row import TaskRow, may_expire
+from pynamodb_tracker.status import CANCELLED, end_of
 from pynamodb_tracker.writes.lock import Journal
 from pynamodb_tracker.writes.participants import Participant
 from pynamodb_tracker.writes.transition import Transition
 
 
-class Branch(Participant):
-    """Stores the steps that the success of a run skips, in addition to those that the round has skipped so far.
+class CancelledEnd(Participant):
+    """Ends a cancelled task as cancelled, once the last branch step that leads there has succeeded."""
 
-    A plain end skips the branch steps after its step: nobody has chosen them.
-    """
+    writes = False
+
+    def __init__(self, row: TaskRow) -> None:
+        self._row = row
+
+    @classmethod
+    def for_success(cls, run: Journal[Any], row: TaskRow) -> CancelledEnd | None:
+        """Replace the end by success. Other features then see where the run leads."""
+        if end_of(run.next_code) is None:
+            return None
+        run.next_code = CANCELLED
+        return cls(row)
+
+    def change(self, success: Transition) -> None:
+        """Keep a repeating task, and a child, for as long as an ignored one."""
+        success.expires = may_expire(self._row)
+
+
+class SkippedSteps(Participant):
+    """Stores the steps that a round has skipped: with `ctx.go_to`, or branch steps that nobody has chosen."""
 
     writes = False
 
@@ -23,12 +42,12 @@ class Branch(Participant):
         self._row = row
 
     @classmethod
-    def of_success(cls, run: Journal[Any], row: TaskRow) -> Branch:
-        """Take part in each success of a task that has skipped steps. A step that runs again is not skipped."""
+    def for_success(cls, run: Journal[Any], row: TaskRow) -> SkippedSteps:
+        """Take part in each success of a task that has skipped steps."""
         return cls(run, row)
 
     def change(self, success: Transition) -> None:
-        """Store the numbers of the steps, if they change. Another round begins without any."""
+        """Update the skipped steps, unless another round begins. A step that runs again is not skipped."""
         if "round" in success.values:
             return
         codes, before = self._journal.claim.statements.codes, self._row.skipped_steps or []

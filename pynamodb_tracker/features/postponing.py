@@ -1,4 +1,4 @@
-"""Postponing: a failure that uses up no attempt, and giving up by age. The row has the time of its first failure."""
+"""Postponing without using up an attempt, and giving up by age. The row has the time of its first failure."""
 
 from __future__ import annotations
 
@@ -15,25 +15,23 @@ from pynamodb_tracker.writes.transition import Transition
 _MOST = 1000
 """How often a task is postponed without using up an attempt, until it succeeds, is reopened or starts over."""
 
-_GONE: dict[str, Any] = {"postpone_count": None, "first_failure": None}
-
 
 class Postponing(Participant):
-    """Postpones a task without using up an attempt, and gives it up by age. A success removes these attributes."""
+    """Removes the attributes of earlier failures with a success."""
 
     writes = False
 
     @classmethod
-    def of_success(cls, run: Journal[Any], row: TaskRow) -> Postponing:  # noqa: ARG003 - as the others
+    def for_success(cls, run: Journal[Any], row: TaskRow) -> Postponing:  # noqa: ARG003 - as the others
         """Take part in each success of a task that was postponed."""
         return cls()
 
     def change(self, success: Transition) -> None:
         """Remove the attributes."""
-        success.add(**_GONE)
+        success.add(postpone_count=None, first_failure=None)
 
 
-def of_failure(
+def judge_failure(
     claim: Claim[Any], failure: Failure, give_up_after: timedelta | None, *, counted: bool
 ) -> tuple[dict[str, Any], bool, bool]:
     """Return the attributes to store, whether the failure counts, and whether the first one was too long ago."""
@@ -53,11 +51,11 @@ def of_failure(
 
 
 def first_failure_text(time: datetime, number: int, of_round: str) -> str:
-    """Return the stored form of a first failure."""
+    """Return a first failure in stored form."""
     return f"{clock.stamp(time)} {number} {of_round}"
 
 
 def first_failure(stored: str | None, number: int, of_round: str) -> datetime | None:
-    """Return when a task first failed at this step in this round, or None if the row does not say."""
+    """Return when a task first failed at this step in this round, or None if unknown."""
     time, _, of = (stored or "").partition(" ")
     return clock.read(time) if of == f"{number} {of_round}" else None

@@ -24,7 +24,7 @@ from pynamodb_tracker.transitions.ending import RowChanged, build_end, send_unti
 from pynamodb_tracker.writes import register
 from pynamodb_tracker.writes.lock import Claim, Journal
 from pynamodb_tracker.writes.participants import OptionalParticipant, Participant
-from pynamodb_tracker.writes.refusals import lost
+from pynamodb_tracker.writes.refusals import lock_lost
 from pynamodb_tracker.writes.transition import Stored, Transition
 
 T = TypeVar("T", bound=TaskRow)
@@ -32,7 +32,7 @@ T = TypeVar("T", bound=TaskRow)
 log = logging.getLogger("pynamodb_tracker")
 
 _LAST_SAVE = 999_999
-"""The number in the version of a run's failure log, later than all saves of the run."""
+"""The save number in the version of a run's failure log, later than all saves of the run."""
 _MOST_RELEASES = 20
 """How often a task is released without using up an attempt, until it succeeds or is reopened."""
 
@@ -52,33 +52,33 @@ def fail(
         journal: The run that has failed.
         error: The exception.
         delay: The time until the next attempt.
-        final: Whether there is no next attempt.
+        final: Whether this is the last attempt.
         counted: Whether the failure uses up an attempt.
-        give_up_after: A failure that comes later than this after the first one is final.
+        give_up_after: If this long has passed since the first failure, this one is final.
 
     Raises:
-        TaskNotReadyError: The block gives up, but a signal has come during the run. The attempt is to be released.
+        TaskNotReadyError: The block gives up, but a signal has come during the run. The caller releases the attempt.
     """
     claim = journal.claim
     task, statements = claim.task, claim.statements
     failure = journal.failure or _failure_of(journal, error)
     values: dict[str, Any] = {}
-    guards = register.guards_of_giving_up(journal) if final else ()
+    guards = register.giving_up_guards(journal) if final else ()
     counted = counted or final
     if not final and (give_up_after is not None or not counted):
-        values, counted, final = register.of_failure(claim, failure, give_up_after, counted=counted)
+        values, counted, final = register.judge_failure(claim, failure, give_up_after, counted=counted)
     final = final or (counted and claim.attempt >= statements.max_attempts)
     earlier, failure = _earlier_failures(journal, failure, counted=counted)
-    failures, last_error = [*earlier, failure], failure.one_line
+    failures = [*earlier, failure]
     entries, logged = for_row(task, [*claim.abandoned, failure], replaces_last=failure.count > 1)
-    failed = _after_failure(claim, failure, delay, final=final, counted=counted)
+    failed = _build_failure(claim, failure, delay, final=final, counted=counted)
     failed.add(**({} if final else values))
     participants: Sequence[Participant] = ()
     optional = None
     if failed.code == statements.codes.ignored:
-        participants = register.at_ignored(task)
-        optional = _created_when_ignored(claim, failure, failures)
-    failed.add(*guards, **_with_errors(task, entries, last_error))
+        participants = register.ignoring_participants(task)
+        optional = _follow_ups_when_ignored(claim, failure, failures)
+    failed.add(*guards, **_error_values(task, entries, failure.one_line))
     if journal.additions:
         register.change_other_end(journal, failed)
     try:
@@ -86,7 +86,7 @@ def fail(
             failures, logged = [], False
     except RowChanged as changed:
         register.check_decision(journal, changed.row)
-        raise lost(claim, "finish", changed.row) from None  # it is damaged
+        raise lock_lost(claim, "finish", changed.row) from None  # it is damaged
     for problem in optional.problems if optional else ():
         add_note(error, f"pynamodb_tracker: {problem}")
     failed.apply_to(task)
@@ -102,8 +102,8 @@ def fail(
         raise optional.interrupt
 
 
-def _with_errors(task: TaskRow, entries: list[dict[str, Any]], last_error: str) -> dict[str, Any]:
-    """Return the attributes that record failures. The last ends stay as far as the row has room for them."""
+def _error_values(task: TaskRow, entries: list[dict[str, Any]], last_error: str) -> dict[str, Any]:
+    """Return the attributes that record failures. Recent ends stay as far as the row has room for them."""
     ends, own = task.attribute_values.get("recent_ends"), {"errors": Stored(entries), "last_error": last_error}
     if not isinstance(ends, list):
         return own
@@ -118,7 +118,7 @@ def _send_failure(
     participants: Sequence[Participant],
     optional: OptionalParticipant | None,
 ) -> bool:
-    """Send a failure. Return False if the row has no room for it, so that only the status is recorded."""
+    """Send a failure. Return False if the row had no room for it, so that only the status is recorded."""
     try:
         send_until_landed(journal, failed, participants, optional)
     except (PynamoDBConnectionError, TransactWriteError) as refused:
@@ -132,8 +132,8 @@ def _send_failure(
 
 
 def _earlier_failures(journal: Journal[T], failure: Failure, *, counted: bool) -> tuple[list[Failure], Failure]:
-    """Return the earlier failures, and this one, with a count if it replaces a postponement like it."""
-    # It is among the known ones if an interrupt followed the finish.
+    """Return the earlier failures, and this one, with a count if it replaces the same postponement."""
+    # This failure is already among them if an interrupt followed the finish.
     earlier = [each for each in failures_in_row(journal.claim.task) if each is not failure]
     if not counted:
         earlier, failure = without_repeated(earlier, failure)
@@ -141,11 +141,11 @@ def _earlier_failures(journal: Journal[T], failure: Failure, *, counted: bool) -
     return earlier, failure
 
 
-def _after_failure(claim: Claim[T], failure: Failure, delay: timedelta, *, final: bool, counted: bool) -> Transition:
-    """Return the transition after a failure: to another attempt, to the next occurrence, or to the end."""
+def _build_failure(claim: Claim[T], failure: Failure, delay: timedelta, *, final: bool, counted: bool) -> Transition:
+    """Return the transition to another attempt, to the next occurrence, or to the end."""
     codes, now, attempt = claim.statements.codes, failure.time, claim.attempt if counted else claim.attempt - 1
     if not final:
-        return build_end(claim, "fail", codes.failed, now, attempt=attempt, due=_later(now, delay))
+        return build_end(claim, "fail", codes.failed, now, attempt=attempt, due=_add_delay(now, delay))
     failed = build_end(claim, "give up", codes.ignored, now, attempt=attempt)
     failed.expires = may_expire(claim.task)
     if following := register.after_last_failure(claim.task, now, claim):
@@ -155,8 +155,7 @@ def _after_failure(claim: Claim[T], failure: Failure, delay: timedelta, *, final
     return failed
 
 
-def _created_when_ignored(claim: Claim[T], failure: Failure, failures: list[Failure]) -> OptionalParticipant | None:
-    """Return the follow-ups that the step declares for an ignored task."""
+def _follow_ups_when_ignored(claim: Claim[T], failure: Failure, failures: list[Failure]) -> OptionalParticipant | None:
     statements, now = claim.statements, failure.time
     if statements.when_ignored is None:
         return None
@@ -168,7 +167,7 @@ def _created_when_ignored(claim: Claim[T], failure: Failure, failures: list[Fail
 
 
 def _failure_of(journal: Journal[T], error: BaseException) -> Failure:
-    """Return the record of the user's exception, with only its type if reading its texts was interrupted."""
+    """Return the record of the user's exception. If reading its texts is interrupted, a retry uses only its type."""
     claim = journal.claim
     message = "<reading its message was interrupted>"
     failure = Failure(claim.step, claim.attempt, clock.now(), str(claim.task.worker), type_of(error), message)
@@ -178,18 +177,17 @@ def _failure_of(journal: Journal[T], error: BaseException) -> Failure:
 
 
 def release(journal: Journal[T], *, begun: bool = True) -> None:
-    """Release the task: it is pending at this step and due at once, and the attempt does not count.
+    """Release the task: it is pending and due at once, and the attempt does not count.
 
-    After many releases, attempts count, because the task itself may end its worker each time. Releases before the block
-    has `begun` are not among them.
+    After many releases, attempts count, because the task itself may kill its workers. Releases before the block has
+    `begun` do not matter for that.
     """
     claim = journal.claim
     codes, attempt, releases = claim.statements.codes, claim.attempt - 1, claim.release_count + begun
     if releases > _MOST_RELEASES:
         attempt = claim.attempt
-        log.warning(
-            "%s was released, and counts: %d earlier releases did not", claim, _MOST_RELEASES, extra=claim.log_fields
-        )
+        told = "%s was released after %d earlier releases, so this attempt counts"
+        log.warning(told, claim, _MOST_RELEASES, extra=claim.log_fields)
     release = build_end(claim, "release", codes.pending, clock.now(), attempt=attempt)
     release.add(release_count=releases or None)
     register.change_other_end(journal, release)
@@ -198,7 +196,7 @@ def release(journal: Journal[T], *, begun: bool = True) -> None:
     journal.outcome = "released"
 
 
-def _later(now: datetime, delay: timedelta) -> datetime:
+def _add_delay(now: datetime, delay: timedelta) -> datetime:
     try:
         return min(now + delay, clock.LATEST)
     except OverflowError:

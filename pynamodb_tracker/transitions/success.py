@@ -1,7 +1,7 @@
-"""Recording a success: alone, or together with the writes of its participants and of the user.
+"""Recording a success, alone or together with writes of participants and of the user.
 
-A transactional success also counts as a save. If its response is lost, the next save checks whether it was applied and
-blocks late copies. If the row has changed in a way that matters to the success, it is built again from the row.
+A success in a transaction also counts as a save. If its response is lost, the next save checks whether it was applied
+and blocks late copies. If the row has changed in a way that matters, the success is built again from it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from pynamodb_tracker.status import end_of
 from pynamodb_tracker.transitions.ending import RowChanged, build_end, send_until_landed, wait_before_retry
 from pynamodb_tracker.transitions.progress import (
     commit,
-    end_pending,
     find_outcome,
+    note_pending_success,
     settle_unknown_writes,
     unknown_outcome,
 )
@@ -34,19 +34,19 @@ from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes import register
 from pynamodb_tracker.writes.lock import Journal, PendingSuccess
 from pynamodb_tracker.writes.participants import Action, Participant, send_together
-from pynamodb_tracker.writes.refusals import lost, settle
+from pynamodb_tracker.writes.refusals import lock_lost, settle_save
 from pynamodb_tracker.writes.transition import Transition
 
 T = TypeVar("T", bound=TaskRow)
 
 
 def succeed(journal: Journal[T]) -> None:
-    """Record the success, the block's changes, and the writes of the participants, all or nothing.
+    """Record the success, the block's changes and the participants' writes, all or nothing.
 
     Raises ValueNotStorableError if a value cannot be stored. The caller then records a failure.
     """
     claim, success = journal.claim, _changes_to_send(journal)
-    participants = register.at_success(journal, claim.task)
+    participants = register.success_participants(journal, claim.task)
     if not participants or not any(each.writes for each in participants):
         changes, sent = success
         journal.note_success(changes, _succeed_alone(journal, sent, participants))
@@ -59,14 +59,14 @@ def succeed(journal: Journal[T]) -> None:
         pending = journal.pending_success = journal.pending_success or PendingSuccess(of_block=False)
         _succeed_together(journal, pending, success, participants)
     except TransactWriteError as error:
-        if is_invalid(error):
-            task, reasons = claim.task, [each.message for each in error.cancellation_reasons if each and each.message]
-            raise ValueNotStorableError(
-                f"DynamoDB refused the success of {claim.step} of {type(task).__name__} {task.task_id!r} because of a "
-                f"value in it, or in a task created with it: {'; '.join(reasons) or error.cause_response_message}",
-                task_id=task.task_id,
-            ) from error
-        raise
+        if not is_invalid(error):
+            raise
+        task, reasons = claim.task, [each.message for each in error.cancellation_reasons if each and each.message]
+        raise ValueNotStorableError(
+            f"DynamoDB refused the success of {claim.step} of {type(task).__name__} {task.task_id!r} because of a "
+            f"value in it, or in a task created with it: {', '.join(reasons) or error.cause_response_message}",
+            task_id=task.task_id,
+        ) from error
 
 
 def commit_success(journal: Journal[T], pending: PendingSuccess, actions: Sequence[Action]) -> None:
@@ -74,17 +74,17 @@ def commit_success(journal: Journal[T], pending: PendingSuccess, actions: Sequen
     claim = journal.claim
     if journal.expects_result:
         raise TrackerError(
-            f"{claim.step} of {claim.task.task_id!r} stores its result, which has to be known before a transaction "
-            "records the success: call ctx.store_result(...) before the transaction is committed"
+            f"{claim.step} of {claim.task.task_id!r} stores its result with its success. Call ctx.store_result(...) "
+            "before the transaction that records the success is committed"
         )
     settle_unknown_writes(journal)
     changes, needs_chunks = storable_changes(claim.task, (claim.statements.result, journal.result))
     sent = put_next_version(journal, changes) if needs_chunks else changes
-    _succeed_together(journal, pending, (changes, sent), register.at_success(journal, claim.task), actions)
+    _succeed_together(journal, pending, (changes, sent), register.success_participants(journal, claim.task), actions)
 
 
-def transition_of_success(journal: Journal[T], sent: Changes, participants: Sequence[Participant]) -> Transition:
-    """Return the transition of the success. `sent` are the block's changes."""
+def build_success(journal: Journal[T], sent: Changes, participants: Sequence[Participant]) -> Transition:
+    """Build the success with the block's changes."""
     claim = journal.claim
     success = build_end(claim, "succeed", journal.next_code, clock.now(), attempt=0)
     success.add(last_error=None, release_count=None)
@@ -93,12 +93,12 @@ def transition_of_success(journal: Journal[T], sent: Changes, participants: Sequ
     for each in participants:
         each.change(success)
     success.assigned = sent
-    _add_end(journal, success, sent)
+    _add_to_recent_ends(journal, success, sent)
     return success
 
 
-def _add_end(journal: Journal[T], success: Transition, sent: Changes) -> None:
-    """Keep this end in the row, unless that would cost a write unit. The row's size is that of its claim."""
+def _add_to_recent_ends(journal: Journal[T], success: Transition, sent: Changes) -> None:
+    """Keep this end in the row, unless it would cost another write unit by the size of the claimed row."""
     claim, task = journal.claim, journal.claim.task
     if claim.start_time is None or "checkpoints" in journal.additions:
         return
@@ -112,48 +112,41 @@ def _add_end(journal: Journal[T], success: Transition, sent: Changes) -> None:
 
 
 def _changes_to_send(journal: Journal[T]) -> tuple[Changes, Changes]:
-    """Return the block's changes, and their sent form. Large data is stored before, and sent as a pointer."""
+    """Return the block's changes and their sent form. Large data is stored first, and sent as a pointer."""
     claim = journal.claim
     if journal.success is None:
         if journal.unsure is not None:
-            settle(journal)
+            settle_save(journal)
+        result = claim.statements.result, journal.result
         try:
-            changes, needs_chunks = storable_changes(claim.task, (claim.statements.result, journal.result))
+            changes, needs_chunks = storable_changes(claim.task, result)
         except ValueNotStorableError as unstorable:
-            changes, needs_chunks = _changes_after_interrupt(journal, unstorable)
+            interrupt = unstorable.__cause__
+            if interrupt is None:
+                raise
+            # A signal handler's exception looks like that of a value, but only the first time.
+            try:
+                changes, needs_chunks = storable_changes(claim.task, result)
+            except ValueNotStorableError:
+                raise unstorable from interrupt
+            journal.interrupt = interrupt
         journal.success = changes, put_next_version(journal, changes) if needs_chunks else changes
     return journal.success
 
 
-def _changes_after_interrupt(journal: Journal[T], unstorable: ValueNotStorableError) -> tuple[Changes, bool]:
-    """Serialize the user's values a second time. If the error came from a value, raise it again.
-
-    An exception of a signal handler looks like one of a value, but only the first time.
-    """
-    claim, interrupt = journal.claim, unstorable.__cause__
-    if interrupt is None:
-        raise unstorable
-    try:
-        changes = storable_changes(claim.task, (claim.statements.result, journal.result))
-    except ValueNotStorableError:
-        raise unstorable from interrupt
-    journal.interrupt = interrupt
-    return changes
-
-
 def _succeed_alone(journal: Journal[T], sent: Changes, participants: Sequence[Participant]) -> Transition:
-    """Send the success in an update of its own, and return it. If the row has changed, build it again."""
+    """Send the success in a separate update and return it. If the row has changed, build it again."""
     claim, retries = journal.claim, 0
-    success = transition_of_success(journal, sent, participants)
+    success = build_success(journal, sent, participants)
     while True:
         try:
             send_until_landed(journal, success)
         except RowChanged as changed:
             row = wait_before_retry(claim, cast("T", changed.row), retries)
             before, retries = success, retries + 1
-            success = transition_of_success(journal, sent, register.at_success(journal, row or claim.task))
+            success = build_success(journal, sent, register.success_participants(journal, row or claim.task))
             if row is not None and success.requires_same(before):
-                raise lost(claim, "finish", row) from None
+                raise lock_lost(claim, "finish", row) from None
         except PynamoDBConnectionError as error:
             raise_if_invalid(claim.task, sent, error)
             raise
@@ -168,19 +161,19 @@ def _succeed_together(
     participants: Sequence[Participant],
     more: Sequence[Action] = (),
 ) -> None:
-    """Send the success in a transaction, with its participants and `more` writes of the user."""
+    """Send the success in a transaction with its participants and the user's writes, `more`."""
     claim, retries = journal.claim, 0
     while not pending.recorded:
         journal.saves += 1
         build = partial(_own_action, journal, pending, success, participants)
         unapplied = send_together(claim.statements.table, build, participants, more=more)
         if unapplied is None:
-            end_pending(journal, pending, *cast("tuple[Changes, Transition]", pending.sent))
+            note_pending_success(journal, pending, *cast("tuple[Changes, Transition]", pending.sent))
         elif unapplied.refused or unapplied.unheard:
-            found = _found_after(journal, pending, unapplied)
+            found = _row_to_build_from(journal, pending, unapplied)
             if found is not None:
                 row = wait_before_retry(claim, found, retries)
-                participants = register.at_success(journal, row or claim.task)
+                participants = register.success_participants(journal, row or claim.task)
             elif not pending.recorded:
                 raise unapplied.error
         else:
@@ -195,7 +188,7 @@ def _own_action(
 ) -> Action:
     """Return the success as the first action of a transaction, and note it in `pending`."""
     claim, (changes, sent) = journal.claim, success
-    transition = _as_save(transition_of_success(journal, sent, participants), journal.saves)
+    transition = _as_save(build_success(journal, sent, participants), journal.saves)
     pending.sent = changes, transition
     return claim.statements.as_action(transition, claim.task.task_id)
 
@@ -206,7 +199,7 @@ def _as_save(success: Transition, number: int) -> Transition:
     return success
 
 
-def _found_after(journal: Journal[T], pending: PendingSuccess, unapplied: Unapplied) -> T | None:
+def _row_to_build_from(journal: Journal[T], pending: PendingSuccess, unapplied: Unapplied) -> T | None:
     """Find out whether a success was applied. Return the row if the success has to be built again from it."""
     before = pending.sent
     try:
@@ -218,5 +211,6 @@ def _found_after(journal: Journal[T], pending: PendingSuccess, unapplied: Unappl
     if not unapplied.refused or row is None or before is None:
         return None
     _, success = before
-    now = _as_save(transition_of_success(journal, success.assigned, register.at_success(journal, row)), journal.saves)
+    participants = register.success_participants(journal, row)
+    now = _as_save(build_success(journal, success.assigned, participants), journal.saves)
     return None if now.requires_same(success) else row

@@ -127,7 +127,7 @@ def test_a_running_task_is_ignored_only_if_asked_for() -> None:
     Order.create("o-1")
     Order.pay.start("o-1").__enter__()
     refused = run("ignore", "o-1", "--reason", "cancelled by phone")
-    assert (refused.code, refused.err.endswith("try again after that; --even-running cancels its run\n")) == (1, True)
+    assert (refused.code, refused.err.endswith("Try again after that; --even-running cancels its run\n")) == (1, True)
     ended = run("ignore", "o-1", "--even-running", "--reason", "cancelled by phone")
     assert (ended.code, ended.out) == (0, "o-1: pay.ignored\n")
 

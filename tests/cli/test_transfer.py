@@ -106,7 +106,7 @@ def test_with_keep_going_each_bad_line_is_reported_and_the_others_are_loaded() -
         "stdin:3: amount: 'many' is not a number",
         "stdin:4: it has no task_id",
         "stdin:5: 3 fields, but the header has 2",
-        "stdin:6: cannot create Order 'o-1': it exists, and is left as it is (--skip-existing skips such lines)",
+        "stdin:6: cannot create Order 'o-1': it already exists. It was not changed (--skip-existing skips such lines)",
     ]
     assert Order.get_task("o-6").amount == 8
 

@@ -122,7 +122,7 @@ def test_a_task_with_the_id_of_a_cancelled_one_is_not_created() -> None:
     Sale.create("s-1")
     cancel()
     with pytest.raises(
-        TaskAlreadyExistsError, match=r"left as it is; it was cancelled at pay by ada at .* \(by phone\)"
+        TaskAlreadyExistsError, match=r"already exists, and it was cancelled at pay by ada at .* \(by phone\)"
     ):
         Sale.create("s-1")
 

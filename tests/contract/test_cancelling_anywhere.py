@@ -142,7 +142,7 @@ def test_a_task_that_is_missing_is_refused_and_so_is_one_of_another_life(network
         Order.create("o-1")
 
     before(network, "UpdateItem", begin_another_life)
-    with pytest.raises(TaskNotFoundError, match="deleted, and created again"):
+    with pytest.raises(TaskNotFoundError, match="deleted and recreated"):
         cancel()
     assert Order.get_task("o-1").state == Order.confirm_payment.pending
 

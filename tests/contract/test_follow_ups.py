@@ -159,10 +159,10 @@ def by_an_unreadable_creator() -> None:
 @pytest.mark.parametrize(
     ("create", "says"),
     [
-        (by_nobody, "it exists, not as a follow-up, and is left"),
-        (by_another_task, "it exists, created by order 'o-2'"),
-        (by_an_earlier_life, "it exists, created by an earlier round of the same task"),
-        (by_an_unreadable_creator, "it exists, and its creator, 'nobody' is not a reference"),
+        (by_nobody, "it already exists, not as a follow-up"),
+        (by_another_task, "it already exists, created by order 'o-2'"),
+        (by_an_earlier_life, "it already exists, created by an earlier round of the same task"),
+        (by_an_unreadable_creator, "it already exists, and its creator is damaged: 'nobody' is not a reference"),
     ],
 )
 def test_the_id_of_another_task_fails_the_attempt(create: Callable[[], None], says: str) -> None:
@@ -391,7 +391,7 @@ def test_a_transaction_of_the_block_has_room_for_100_actions_in_all() -> None:
     Order.create("o-1")
     with (
         accounts(),
-        pytest.raises(ValueError, match="101 actions, and takes 100: 1 on the task itself, 1 of yours, and 99"),
+        pytest.raises(ValueError, match="101 actions, more than the 100 allowed: 1 for the task, 1 of yours, and 99"),
     ):
         with PAY.start("o-1") as ctx:
             create_many(ctx, 99)

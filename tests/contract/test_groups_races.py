@@ -209,7 +209,7 @@ def test_a_group_that_others_keep_writing_refuses_after_some_tries(network: Netw
         return send()
 
     network.rule = rule
-    with pytest.raises(TaskNotReadyError, match="it changed 4 times meanwhile"):
+    with pytest.raises(TaskNotReadyError, match="it changed 4 times during the call"):
         ignore("o-1")
     network.rule = passing
     assert standing() == ("o-1", ["o-2"], ["o-1"])

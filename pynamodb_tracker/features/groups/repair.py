@@ -1,4 +1,4 @@
-"""Repair of groups that stopped: another program, or a person, deleted the group's row or the task with the turn."""
+"""Repairing groups that stopped because another program, or a person, has deleted or changed a row."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pynamodb_tracker.writes.participants import Action, is_busy
 
 
 def needs_repair(model: type[TaskRow], name: str) -> bool:
-    """Return whether nobody will hand on the turn: its task has ended or is gone, or no task has it."""
+    """Return whether nobody will hand on the turn, because its task has ended or is gone, or no task has it."""
     row, places = read_queue(model, name)
     turn = None if row is None else row.turn
     if turn is None:
@@ -29,10 +29,9 @@ def needs_repair(model: type[TaskRow], name: str) -> bool:
 
 
 def repair(model: type[TaskRow], name: str) -> str | None:
-    """Hand on the turn if its task has ended or is gone, and return the task that has it then, or None.
+    """Hand on the turn if its task has ended or is gone. Return the task that then has the turn, or None.
 
-    A task that has the turn and is parked beyond its limit is due at that. Groups need this only if another program, or
-    a person in the console, has changed or deleted a row.
+    If the task with the turn is parked beyond its limit, make it due.
     """
     retry = 0
     while True:
@@ -57,7 +56,7 @@ def repair(model: type[TaskRow], name: str) -> str | None:
 
 
 def forget(model: type[TaskRow], name: str) -> None:
-    """Delete the row of a group, with its data, unless a task has the turn."""
+    """Delete a group's row with its data, unless a task has the turn."""
     if repair(model, name) is None:
         table = model.tracker.connection()
         request = table.get_operation_kwargs("", "", condition=TURN.does_not_exist())
@@ -84,7 +83,7 @@ def _end_wait(row: TaskRow) -> None:
 
 
 def _if_ended(model: type[TaskRow], name: str, task_id: str, row: TaskRow | None) -> Action | None:
-    """Return the check that a task has ended or is gone, or None if it keeps the turn, as a damaged one does."""
+    """Return the check that a task has ended or is gone, or None if it keeps the turn. A damaged task keeps it."""
     key, condition = model.tracker.key(task_id), TaskRow.task_id.does_not_exist()
     if row is not None:
         item = row._row_state.stored
