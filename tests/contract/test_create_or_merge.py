@@ -642,7 +642,7 @@ def refuse_updates(operation: str, request: Request, send: Callable[[], Answer])
 def test_a_row_that_changes_all_the_time_is_an_error(network: Network) -> None:
     count("a")
     network.rule = refuse_updates
-    with pytest.raises(TaskNotReadyError, match="it changed 16 times during the call. Try again"):
+    with pytest.raises(TaskNotReadyError, match=r"it changed 16 times during the call\. Try again"):
         count("b")
 
 
