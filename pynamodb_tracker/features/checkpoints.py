@@ -1,7 +1,4 @@
-"""Parts of a run: each result is stored at once, so that later attempts do not repeat the part.
-
-Every write stores the results of all parts, so it does not matter which of the writes were applied.
-"""
+"""Parts of a run: each result is stored at once, with all others, so that later attempts do not repeat the part."""
 
 from __future__ import annotations
 
@@ -66,12 +63,12 @@ class Parts(Participant):
         self._done = DoneParts.read(claim.task.checkpoints, claim.round)
         self._running = set[str]()
         self._unsaved = False
-        """Whether a write got no response, so that the end of the run has to store the results."""
+        """Whether a write got no response, so that the end has to store the results."""
         self.is_stuck = False
-        """Whether the result of a finished part cannot be stored, so that another attempt would repeat the part."""
+        """Whether a finished part has no stored result, so that another attempt would repeat it."""
 
     def begin(self, name: str) -> str | None:
-        """Return the stored result of a part, or begin it. Raise a RuntimeError if it already runs."""
+        """Return a part's stored result, or begin the part. Raise a RuntimeError if it already runs."""
         if (found := self._done.results.get((self._step, name))) is None:
             if name in self._running:
                 raise RuntimeError(f"part {name!r} of {self._journal.claim} already runs in another thread or task")
@@ -79,14 +76,11 @@ class Parts(Participant):
         return found
 
     def end(self, name: str) -> None:
-        """Let a part begin again if it has no stored result."""
+        """End a part, with or without a result."""
         self._running.discard(name)
 
     def store(self, name: str, result: object) -> str:
-        """Store a part's result and return it as JSON. Without a response, the end of the run stores it again.
-
-        Raises GiveUp if it cannot be stored, or LockLostError.
-        """
+        """Store a part's result and return it as JSON. Raises GiveUp if it cannot be stored, or LockLostError."""
         claim, before = self._journal.claim, (self._done, self._unsaved)
         try:
             text = result_text(result)

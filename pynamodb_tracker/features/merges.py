@@ -1,7 +1,7 @@
 """Create a task, or merge a request into the existing one. Each call counts exactly once.
 
-While the task waits at its first step, the row's attributes have the request. Otherwise, it is in `queued`, which the
-last step's success applies. That way, a run begins after every call.
+While the task waits at its first step, the row's attributes have the request. Otherwise, `queued` has it until the last
+step's success, so a run begins after every call.
 """
 
 from __future__ import annotations
@@ -141,9 +141,9 @@ class Merge(Generic[T]):
         self._statements = statements
         self._repeat = repeat
         self._asks_for_run = repeat is None or due_time is not None
-        """Whether it requests a run. A call with only a rule leaves that to the rule."""
+        """Whether it requests a run, which a call with only a rule does not."""
         self._is_over = repeat is not None and repeats.first_turn(repeat, clock.now()) is None
-        """Whether the rule has no occurrence left. Then it creates no task."""
+        """Whether the rule has no occurrence left."""
         self._new = build_new_task(
             statements.model,
             task_id,
@@ -215,10 +215,7 @@ class Merge(Generic[T]):
         return get(model, self._new.row.task_id) if item is None else load_checked(model, item)
 
     def _settled(self, row: T | None) -> Merged[T] | None:
-        """Return the result if the row has this call's token, because another copy of a request was applied.
-
-        Raises if a write without a response may have been applied, but the row no longer remembers such old calls.
-        """
+        """Return the result if the row has this call's token. Raise if the row no longer remembers such old calls."""
         if row is not None and (row.creation == self._token or self._token in (row.request_tokens or ())):
             self._unheard = None
             return self._merged_with(row)
@@ -266,7 +263,7 @@ class Merge(Generic[T]):
         return self._send(row, changes, {} if due is None else {"due_time": due})
 
     def _due_for(self, row: T) -> datetime | None:
-        """Return the new due time of a waiting row. None keeps it, for example while it waits for a retry."""
+        """Return the new due time of a waiting row, or None to keep it."""
         if row.status != self._statements.codes.pending or "awaited_signals" in row._row_state.stored:
             return None
         due: datetime = max(self._new.row.due_time, row.update_time)
@@ -290,10 +287,7 @@ class Merge(Generic[T]):
         return self._send(row, changes, {"queued": Stored(stored), **times})
 
     def _renewed(self, row: T) -> Changes:
-        """Renew the time to live of an ignored task, or remove it if the task repeats.
-
-        If a repeating task expired, the next start of a program would create it again, pending.
-        """
+        """Renew the time to live of an ignored task. Remove it if the task repeats, because it would be recreated."""
         if row.expire_time is None:
             return {}
         expiry = None if self._repeat is not None else row.tracker.expiry_of(row.status, clock.now())
@@ -385,7 +379,7 @@ class Merge(Generic[T]):
         now: datetime | None = None,
         due: datetime | None = None,
     ) -> Merged[T]:
-        """Send a write, on condition that the row has not changed. `now` begins a new round."""
+        """Send a write of an unchanged row. `now` begins a new round."""
         statements = self._statements
         if "expire_time" in changes:
             renew(statements.model, row, _content(changes["expire_time"][1]))
@@ -418,10 +412,7 @@ def build_merge(
     *,
     tokens: Sequence[str],
 ) -> Transition:
-    """Store a request in the row that was read: in its attributes, in `queued`, or as a new round.
-
-    A `due_time` in the values moves a pending task.
-    """
+    """Store a request in the row that was read: in its attributes, in `queued`, or as a new round."""
     stored, restarts = row._row_state.stored, effect == "restarted"
     merge = Transition("merge", statements.codes.pending if restarts else None)
     if effect == "queued":

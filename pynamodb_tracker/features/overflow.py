@@ -1,10 +1,7 @@
 """Data and failures that are too large for a row: their items beside the row, and the time to live of these.
 
-Chunks are put before the row, into the slot that the row does not point to, so readers never see a mixture. After a
-crash, the next writer overwrites the free slot.
-
-Each chunk has its last writer's token, and tokens only grow. That way, a late end cannot set a time to live for a
-reopened task.
+Chunks are put before the row, into the slot that the row does not point to, so readers never see a mixture. Each has
+its last writer's token, so a late end cannot set a time to live for a reopened task.
 """
 
 from __future__ import annotations
@@ -32,7 +29,7 @@ from pynamodb_tracker.model.row import TaskRow, may_expire
 from pynamodb_tracker.writes.conditions import guard
 from pynamodb_tracker.writes.lock import Claim, Journal
 from pynamodb_tracker.writes.prepared import PreparedWrite, fill, slot
-from pynamodb_tracker.writes.refusals import lock_lost
+from pynamodb_tracker.writes.refusals import build_error, lock_lost
 from pynamodb_tracker.writes.statements import StepStatements, get
 
 T = TypeVar("T", bound=TaskRow)
@@ -48,7 +45,7 @@ _MOST_DELETES = 99
 
 @guard
 def no_later_version(version: str) -> Condition:
-    """Require that neither a later holder of the task, nor this save or a later one, has written the chunk."""
+    """Require a chunk of an earlier version."""
     there = Path(overflow.VERSION)
     return there.does_not_exist() | (there < version)
 
@@ -61,10 +58,9 @@ def no_later_command() -> Condition:
 
 
 def put_next_version(journal: Journal[T], changes: Changes) -> Changes:
-    """Put `data` into overflow chunks, and return the changes with a pointer to them.
+    """Put `data` into overflow chunks, and return the changes with a pointer to them. Raises LockLostError.
 
-    It counts as a save, so that a late copy of a chunk cannot be mistaken for part of another save. Raises
-    LockLostError if a later holder has written a chunk.
+    It counts as a save, so that a late copy of a chunk cannot be mistaken for part of another save.
     """
     claim = journal.claim
     journal.saves += 1
@@ -79,10 +75,7 @@ def put_next_version(journal: Journal[T], changes: Changes) -> Changes:
 
 
 def log_failures(statements: StepStatements[T], row: T, token: str, version: str) -> None:
-    """Put a task's complete failures into its log item, because they do not fit into its row.
-
-    A log item of a later version stays. If the write fails, it logs a warning, and the row keeps the short entry.
-    """
+    """Put failures that do not fit into the row into a log item, unless that has a later version."""
     try:
         item = {
             **overflow.log_key(_key(row)),
@@ -109,10 +102,7 @@ def _key(row: TaskRow) -> overflow.RowKey:
 
 
 def _put_chunk(claim: Claim[T], item: Item, version: str) -> None:
-    """Put a chunk. If a later holder has written it, the lock was lost.
-
-    If the clock of an earlier task with this id was ahead, its chunk is overwritten.
-    """
+    """Put a chunk, over that of an earlier task with this id. If a later holder has written it, the lock was lost."""
     statements, task_id = claim.statements, claim.task.task_id
     key = {name: item[name] for name in ("task_id", "use_case_id")}
     condition = no_later_version(version).condition
@@ -146,10 +136,7 @@ def _put(statements: StepStatements[T], item: Item, condition: Condition, *, unt
 
 
 def expire(statements: StepStatements[T], task: T) -> None:
-    """Give the off-row items of a finished task the row's time to live, after the end is recorded.
-
-    It costs a query and a write per item, unless the task is plain. If it fails, it logs a warning and the items stay.
-    """
+    """Give a finished task's off-row items the row's time to live, with a query and a write per item."""
     expiry = statements.model.tracker.expiry_of(task.status, task.update_time)
     if expiry is None or not may_expire(task) or _is_plain(statements, task):
         return
@@ -161,10 +148,7 @@ def expire(statements: StepStatements[T], task: T) -> None:
 
 
 def _is_plain(statements: StepStatements[T], task: T) -> bool:
-    """Return whether the row proves that nothing was ever stored beside it.
-
-    It was claimed once per step, so every claim has succeeded. It never had data or children, and has no failures.
-    """
+    """Return whether the row proves that nothing was ever stored beside it. Every claim of it has succeeded."""
     row = task._row_state.stored
     return (
         not {"data", "release_count", "postpone_count", "join_token"} & row.keys()
@@ -175,29 +159,20 @@ def _is_plain(statements: StepStatements[T], task: T) -> bool:
 
 
 def keep(model: type[T], row: T, token: str, operation: str) -> None:
-    """Remove the time to live of a finished task's chunks, before an operation with that token reopens the task.
-
-    Raises TaskNotFoundError if its data is already deleted.
-    """
+    """Remove the chunks' time to live before reopening a task. Raises TaskNotFoundError if its data is deleted."""
     _set_expire_time(model, row.task_id, token, None)
     pointer = overflow.pointer_in(row._row_state.stored)
     if pointer is None:
         return
     keys = overflow.chunk_keys((row.task_id, row.use_case_id), pointer)
     if len(list(get_items(model.tracker.connection(), keys))) < len(keys):
-        raise TaskNotFoundError(
-            f"cannot {operation} {model.__name__} {row.task_id!r}: it expired at {row.expire_time}, and its data is "
-            "already deleted",
-            task_id=row.task_id,
-            task=row,
-        )
+        why = f"it expired at {row.expire_time}, and its data is already deleted"
+        raise build_error(row, TaskNotFoundError, operation, why)
 
 
 def renew(model: type[T], row: T, expiry: str | None) -> None:
-    """Change or remove the time to live of a finished task's chunks, before that of its row.
-
-    It does not raise the token, because a reopen may come from a machine with a slower clock.
-    """
+    """Change or remove the chunks' time to live before the row's."""
+    # It does not raise the token, because a reopen may come from a machine with a slower clock.
     _set_expire_time(model, row.task_id, row.lock or row.creation, expiry)
 
 

@@ -114,8 +114,7 @@ class NextRound(Participant):
     def after_claim(cls, claim: Claim[Any]) -> Transition | None:
         """Return the write that moves a task to the latest occurrence missed before its claim, if there is one.
 
-        All attempts of a round have the same `ctx.occurrence`, so it moves only before the round's first block. A
-        takeover moves it only if the dead worker should have done so, which shows that it died before its block.
+        All attempts of a round have the same `ctx.occurrence`, so it moves only before the first block of the round.
         """
         row, before = claim.task, claim.before or claim.task._row_state.stored
         rule, occurrence, number, claimed = row.repeat, row.occurrence, row.occurrence_count, row.update_time
@@ -125,7 +124,7 @@ class NextRound(Participant):
         was_held = before["status"] == {NUMBER: str(codes.in_progress)}
         if codes.pending != row.tracker.steps[0].pending or not _is_first_claim(type(row), before, is_held=was_held):
             return None
-        if was_held:
+        if was_held:  # if the dead worker should have moved it, it died before its block
             died = clock.read(before["update_time"][STRING])
             if died is None or rule.latest(occurrence, number, died) is None:
                 return None
@@ -216,10 +215,7 @@ def first_stored_turn(repeat: Repeat, at: datetime) -> tuple[datetime, Item] | N
 def change_rule(
     row: TaskRow, repeat: Repeat | None, due: datetime | None, now: datetime
 ) -> tuple[Changes, datetime | None]:
-    """Return the changes that give a row at its first step another rule or an earlier turn, and its new due time.
-
-    `due` is a requested time that moves the task. A due time of None stays.
-    """
+    """Return changes that give a row at its first step another rule or an earlier turn, and its new due time."""
     values: dict[str, Any] = {}
     if repeat is not None and repeat != row.repeat:
         rule = start_rule(row, repeat, now)
@@ -239,10 +235,7 @@ def turn_changes(row: TaskRow, turn: Turn | None, due: datetime) -> Changes:
 
 
 def start_rule(row: TaskRow, repeat: Repeat, now: datetime) -> Repeat:
-    """Return a rule that counts from now, but after the row's present occurrence.
-
-    A rule that differs only in how it treats failures and missed occurrences counts as before.
-    """
+    """Return a rule that counts from now, but after the row's occurrence. If its times are the same, it counts on."""
     before, occurrence = row.repeat, row.occurrence
     if before is not None and _has_same_times(repeat, before):
         return replace(repeat, since=before.since)

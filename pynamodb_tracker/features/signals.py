@@ -1,7 +1,6 @@
 """Signals from outside: a success or a create parks the task until they come, and `send` stores them.
 
-`awaited_signals` names the missing signals, and `blockers` counts the children. While a row has one of the two, it is
-parked. A signal counts once per round, and stays in `signals`.
+`awaited_signals` names the missing signals. A signal counts once per round, and stays in `signals`.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.conditions import guard
 from pynamodb_tracker.writes.lock import new_token
 from pynamodb_tracker.writes.prepared import PreparedWrite, fill, slot
-from pynamodb_tracker.writes.refusals import check_format, kept_changing
+from pynamodb_tracker.writes.refusals import build_error, check_format, kept_changing
 from pynamodb_tracker.writes.statements import get, load_checked
 
 T = TypeVar("T", bound=TaskRow)
@@ -136,10 +135,7 @@ class Sent(Generic[T_co]):
 def attributes_awaiting(
     model: type[TaskRow], signal: object, until: datetime | timedelta | None, **others: object
 ) -> tuple[Item, datetime]:
-    """Return the stored attributes and due time of a new task that awaits this signal.
-
-    Raises a ValueError for `others`, which such a task cannot have.
-    """
+    """Return the attributes and due time of a new task that awaits this signal. It cannot have `others`."""
     for name in [name for name, given in others.items() if given is not None]:
         raise ValueError(f"a task that waits for a signal cannot have {name}: leave it out, or create it later")
     return _wait_attributes(check_signal(model, signal), check_due_time(until, "until"))
@@ -256,19 +252,14 @@ def _check_round(model: type[T], task_id: str, name: str, row: T | None, of_roun
             "Include ctx.round in the callback, and call send(..., round=...)"
         )
     if of_round is not None and of_round != round_of(row):
-        raise TaskNotFoundError(
-            f"cannot {operation} {task}: its round {of_round} has ended, so the signal was not stored",
-            task_id=task_id,
-            task=row,
-        )
+        why = f"its round {of_round} has ended, so the signal was not stored"
+        raise build_error(row, TaskNotFoundError, operation, why)
     return row
 
 
 def _check_repetition(row: TaskRow, name: str, first: ReceivedSignal, text: str, key: str | None) -> Effect:
-    """Return the effect of a repeated signal. Raise SignalAlreadyReceivedError if the stored one differs.
-
-    If both have a key, only the keys are compared, because two payments often have the same amount.
-    """
+    """Return the effect of a repeated signal. Raise SignalAlreadyReceivedError if the stored one differs."""
+    # Keys decide if both have one, because two payments often have the same amount.
     have_keys = key is not None and first.key is not None
     if key == first.key if have_keys else _typed(text) == _typed(strict_json.dumps(first.value)):
         return "stored"
@@ -292,19 +283,15 @@ def _typed(text: str) -> Any:
 
 def _next_form(row: TaskRow, name: str) -> str:
     """Return the form of the write for a row that refused the last one. Raise if the signal cannot be stored."""
-    described = f"cannot send {name} to {type(row).__name__} {row.task_id!r}"
-    awaits = row.awaited_signals or frozenset()
+    operation, awaits = f"send {name} to", row.awaited_signals or frozenset()
     if name in awaits:
         if awaits != {name} or "blockers" in row._row_state.stored:
             return "more"
         has_begun = any(row.status in codes.own and row.status != codes.pending for codes in row.tracker.steps)
         return "last" if not has_begun and row.due_time in {clock.NEVER, row.wait_until} else "late"
     if end_of(row.status):
-        raise TaskAlreadySucceededError(f"{described}: it has succeeded", task_id=row.task_id, task=row)
+        raise build_error(row, TaskAlreadySucceededError, operation, "it has succeeded")
     if "queued" in row._row_state.stored:
-        raise TaskNotReadyError(
-            f"{described}: another run was requested that has not begun. Try again once it has begun",
-            task_id=row.task_id,
-            task=row,
-        )
+        why = "another run was requested that has not begun. Try again once it has begun"
+        raise build_error(row, TaskNotReadyError, operation, why)
     return "early" if "signals" in row._row_state.stored else "first"

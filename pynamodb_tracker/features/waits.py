@@ -1,7 +1,6 @@
-"""The wait of a task's next step for children and signals, and its limit.
+"""How long a task's next step waits for children and signals.
 
-A success begins the wait. The next run's success ends it, even if something is still missing. Then only
-`missed_signals` keeps the names of missing signals.
+A success begins the wait, and the next one ends it. Then `missed_signals` names the signals that were still missing.
 """
 
 from __future__ import annotations
@@ -54,10 +53,7 @@ class Waits(Participant):
 
     @classmethod
     def for_success(cls, run: Journal[Any], row: TaskRow) -> Waits:
-        """Find the missing signals in the row.
-
-        If a signal has come that the run did not know, raise TaskNotReadyError, which releases the attempt.
-        """
+        """Find the missing signals. If one has come that the run did not know, raise TaskNotReadyError."""
         waits, received = cls.of_run(run), (row.signals or {}).keys()
         waits.row, waits.missing = row, waits.names - received
         if came := waits.claimed & received:

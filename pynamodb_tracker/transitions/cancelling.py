@@ -33,7 +33,7 @@ from pynamodb_tracker.transitions.reopening import ReopenedMember
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.conditions import seen_values
 from pynamodb_tracker.writes.participants import Action, Participant, Reason, send_though_busy
-from pynamodb_tracker.writes.refusals import check_life, describe_holder, is_abandoned, kept_changing
+from pynamodb_tracker.writes.refusals import build_error, check_life, describe_holder, is_abandoned, kept_changing
 from pynamodb_tracker.writes.statements import StepStatements, get, is_urgent
 from pynamodb_tracker.writes.transition import ZERO, Transition
 
@@ -103,7 +103,7 @@ class _Plan:
 
     @property
     def count(self) -> int:
-        """The maximum number of actions that cancel this task."""
+        """The maximum number of actions."""
         return 4 if self.leaves or self.member else 1
 
     def action(self) -> Action:
@@ -130,9 +130,9 @@ class _Rest(Participant):
 
 
 def cancel(model: type[Any], task_id: str, asked: Cancel) -> Cancellation[Any]:
-    """Cancel a task, and its descendants if asked: in one transaction if they fit, otherwise the deepest first.
+    """Cancel a task, and its descendants if asked: in one transaction, or the deepest first if they do not fit.
 
-    If a task has changed since it was read, all are read again. An error has a note that names the cancelled tasks.
+    An error has a note that names the cancelled tasks.
     """
     model.tracker.use_case  # noqa: B018 - a TypeError on the table class, which has no steps
     first, meant, was_running = _statements(model)[0], None, False
@@ -171,7 +171,7 @@ def record_of_new(model: type[TaskRow]) -> Item:
 
 
 def _cancel_together(plan: _Plan, rest: Sequence[_Plan], done: list[Child]) -> Any:
-    """Cancel a task and its descendants in one transaction. Return the task, or None if one of them has changed."""
+    """Cancel tasks in one transaction. Return the first one, or None if a task has changed."""
     if not rest and plan.member is None:
         return plan.command.send()
     groups = Groups()
@@ -198,7 +198,7 @@ def _cancel_together(plan: _Plan, rest: Sequence[_Plan], done: list[Child]) -> A
 
 
 def _cancel_deepest_first(plan: _Plan, rest: Sequence[_Plan], done: list[Child]) -> Any:
-    """Cancel the descendants one by one, and the task last. Return it, or None if one of them has changed."""
+    """Cancel the descendants one by one, and then the task. Return it, or None if a task has changed."""
     for each in reversed(rest):
         if _cancel_together(each, (), done) is None:
             return None
@@ -213,10 +213,7 @@ def _can_share_transaction(plans: Sequence[_Plan]) -> bool:
 
 
 def _descendants(row: TaskRow) -> Iterator[TaskRow]:
-    """Yield the children of a task and their children, level by level, except cancelled ones.
-
-    Raises TrackerError for unlisted children, and for children whose use case this program does not declare.
-    """
+    """Yield a task's children and their children, level by level. Raises TrackerError if one cannot be found."""
     level, seen = [row], {(row.task_id, row.use_case_id)}  # in a damaged table, references may form a circle
     while level:
         found = read_children(level)
@@ -259,11 +256,11 @@ def _step_of(row: TaskRow) -> StepStatements[Any]:
     for statements in _statements(type(row)):
         if row.status in statements.codes.own:
             return statements
+    kind: type[TaskNotStartableError]
     kind, why = TaskNotStartableError, "this program declares no such step"
     if end_of(row.status):
         kind, why = TaskAlreadySucceededError, "it has ended"
-    what = f"cannot cancel {type(row).__name__} {row.task_id!r}: it is {row.tracker.name_of(row.status)}, and {why}"
-    raise kind(what, task_id=row.task_id, task=row)
+    raise build_error(row, kind, "cancel", f"it is {row.tracker.name_of(row.status)}, and {why}")
 
 
 def _go_to(row: TaskRow, given: Codes | None) -> Codes | None:
@@ -274,26 +271,13 @@ def _go_to(row: TaskRow, given: Codes | None) -> Codes | None:
 
 def _running_error(row: TaskRow) -> TaskLockedError:
     then = "" if row.group is None else f", and the next task of group {row.group!r} starts"
-    return TaskLockedError(
-        f"cannot cancel {type(row).__name__} {row.task_id!r}: it is {row.tracker.name_of(row.status)}, attempt "
-        f"{row.attempt}, {describe_holder(row)}. even_running=True takes it away from its worker, although its block "
-        f"may still run{then}",
-        task_id=row.task_id,
-        task=row,
-    )
+    held = f"it is {row.tracker.name_of(row.status)}, attempt {row.attempt}, {describe_holder(row)}"
+    advice = f"even_running=True takes it away from its worker, although its block may still run{then}"
+    return build_error(row, TaskLockedError, "cancel", f"{held}. {advice}")
 
 
 def build_cancel(row: TaskRow, codes: Codes, to: Codes | None, record: CancelRecord) -> Transition:
-    """End a task as cancelled, or move it to a branch step that leads there. It no longer waits for anything.
-
-    A moved task keeps its turn or place in its group. A running task's fence stays in `unfinished`.
-
-    Args:
-        row: The task as it was read.
-        codes: The codes of its step.
-        to: The codes of the branch step.
-        record: Who cancels it, when and why.
-    """
+    """Cancel a task, or move it `to` a branch step that leads there, where it keeps its place in its group."""
     held = row.status == codes.in_progress and not is_abandoned(row, codes, record.time)
     code, membership = CANCELLED if to is None else to.pending, membership_of(row)
     cancel = Transition("cancel running" if held else "cancel", code)

@@ -63,11 +63,7 @@ class _Tries:
         """Whether the time to live of a finished task's chunks was removed."""
 
     def not_found_error(self, statements: StepStatements[Any], task_id: str, operation: str) -> TaskNotStartableError:
-        """Return the error for a missing task.
-
-        If it existed a moment ago, the caller must not create it, because a late copy of a claim could take the new
-        task.
-        """
+        """Return the error for a missing task. If a late claim could take a new one, the caller must not create it."""
         if self.creates and self.new is None and len(self.tokens) > 1:
             return refusals.kept_changing(statements.model, task_id, operation, len(self.tokens) - 1)
         return refusals.not_found_error(statements, task_id, operation)
@@ -94,10 +90,7 @@ def claim(
     new: NewTask[T] | None = None,
     on_time: bool = False,
 ) -> Journal[T]:
-    """Claim the task, or raise an error with the reason.
-
-    The lock may have expired when the response arrives. If the row's tracker attributes are damaged, this records a
-    failed attempt and raises. If other programs may be able to read them, it releases the attempt instead.
+    """Claim the task, or raise an error with the reason. The lock may have expired when the response arrives.
 
     Args:
         statements: The step's writes.
@@ -106,10 +99,9 @@ def claim(
         detailed: Whether to explain a refusal, at the cost of reading the row.
         also_from: Codes of other states from which the step may start.
         payload: A fingerprint. The claim is refused if the step was first started with another one.
-        creates: Whether the caller creates a missing task. If so, the refusal itself shows that it is missing, and the
-            caller tries again with the `new` task.
+        creates: Whether the caller creates a missing task, so that a refusal has to show that it is missing.
         new: A task to create claimed, or to claim if it exists.
-        on_time: Leave out the clock margin, because the caller has looked for due tasks by its own clock.
+        on_time: Leave out the clock margin.
     """
     tries = _Tries(payload, new, creates=creates, on_time=on_time)
     try:
@@ -119,8 +111,8 @@ def claim(
         except TaskError as damaged:
             claim = Claim(statements, readable(claim.task), claim.token, claim.before)
             _note_takeover(claim)
-            end = partial(release, begun=False)
-            if not isinstance(damaged, TaskFormatError):  # other programs may be able to read that one
+            end = partial(release, begun=False)  # another program may be able to read a later format
+            if not isinstance(damaged, TaskFormatError):
                 end = partial(fail, error=damaged, delay=timedelta(0), final=False)
             persist(claim, partial(end, Journal(claim)))
             raise
@@ -180,17 +172,14 @@ def _claim(
 
 
 def _find_row(statements: StepStatements[T], task_id: str, item: Item | None, *, is_shown: bool) -> T | None:
-    """Return the row that refused a write. If the refusal would have shown it, there is no row without an item."""
+    """Return the row that refused a write, unless the refusal shows that there is none."""
     if item is not None:
         return load_checked(statements.model, item)
     return None if is_shown else get(statements.model, task_id)
 
 
 def _is_worth_reading(statements: StepStatements[T], item: Item | None, tries: _Tries) -> bool:
-    """Return whether a copy of this claim, or a slow clock, may have caused a refusal.
-
-    Raises a TaskError if the row is damaged.
-    """
+    """Return whether a copy of this claim, or a slow clock, may have caused a refusal."""
     if item is None:
         return False
     row = load_checked(statements.model, item)
@@ -208,7 +197,7 @@ def _send(
     *,
     shows_row: bool,
 ) -> Claim[T]:
-    """Put a new task, or claim an existing one from the state of that code, or from the step's own states."""
+    """Put a new task, or claim an existing one from a code or from the step's own states."""
     if isinstance(claimed, NewTask):
         put(claimed, until=claimed.row.lock_expire_time)
         return Claim(statements, claimed.row, claimed.row.lock)
@@ -287,10 +276,9 @@ def _note(statements: StepStatements[T], task_id: str, error: BaseException, out
 
 
 def _undo(statements: StepStatements[T], task_id: str, tries: _Tries, *, until: datetime) -> str | None:
-    """Release the task if one of these claims locked it, and block late copies. Return None if that is uncertain.
+    """Release the task if a claim locked it, and block late copies. Return None if that is uncertain.
 
-    A later token blocks late claims, and a row blocks late creations. The token cannot be raised while another worker
-    holds the task.
+    A later token blocks late claims, and a row blocks late creations.
     """
     outcome, tokens = "was not locked by this call", tries.tokens
     for _ in range(_TRIES):
@@ -330,7 +318,7 @@ def build_shut_out(row: TaskRow, token: str) -> Transition:
 def _code_to_claim_from(
     statements: StepStatements[T], row: T, operation: str, also_from: Collection[int], *, on_time: bool
 ) -> int | None:
-    """Return the code to claim from after a refusal, or None for the step's own states. Otherwise, raise the reason."""
+    """Return the code to claim from after a refusal, or None for the step's own. Otherwise, raise the reason."""
     now = clock.now()
     if refusals.is_startable(row, statements.codes, now, on_time=on_time):
         if row.attempt >= statements.max_attempts and (spent := spend(statements, row, now)):

@@ -18,21 +18,10 @@ from pynamodb_tracker.model.overflow import version_outside_run
 from pynamodb_tracker.model.row import Membership, TaskRow, check_tracker_attributes, load, may_expire, membership_of
 from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.writes import conditions as when
-from pynamodb_tracker.writes import register
+from pynamodb_tracker.writes import refusals, register
 from pynamodb_tracker.writes.conditions import seen_values
 from pynamodb_tracker.writes.lock import new_token
 from pynamodb_tracker.writes.participants import Action, Participant, send_with
-from pynamodb_tracker.writes.refusals import (
-    abandoned_attempts,
-    check_format,
-    check_life,
-    is_abandoned,
-    kept_changing,
-    not_found_error,
-    other_holder_error,
-    refusal,
-    valid_lock_error,
-)
 from pynamodb_tracker.writes.statements import StepStatements, get, is_urgent, times_seen
 from pynamodb_tracker.writes.transition import ZERO, Same, Stored, Transition
 
@@ -53,34 +42,27 @@ def ignore(
 ) -> T:
     """Ignore a runnable or abandoned task and return it. A task that is already ignored does not change.
 
-    Args:
-        statements: The step's writes.
-        task_id: The task.
-        reason: Stored in `errors`.
-        by: Who ignores it.
-        even_running: Also ignore a task that a worker holds. Its run cannot record anything more.
-        even_in_group: Also needed for a running task of a group, because the next task starts while the block may still
-            run.
-        found: The row, if the caller has read it.
+    `even_running` also ignores a task that a worker holds. In a group, that needs `even_in_group` as well, because the
+    next task starts while the block may still run.
     """
     codes, operation = statements.codes, f"ignore {statements.codes.step} of"
     meant: T | None = None
     for _ in range(_TRIES):
         row, now = read_task(statements, task_id, operation, found), clock.now()
-        check_life(row, meant, operation)
+        refusals.check_life(row, meant, operation)
         found, meant = None, row
         if row.status == codes.ignored:
             return row
-        if row.status in (codes.pending, codes.failed) or is_abandoned(row, codes, now):
+        if row.status in (codes.pending, codes.failed) or refusals.is_abandoned(row, codes, now):
             transition = build_ignore(statements, row)
         elif row.status == codes.in_progress and even_running and (even_in_group or row.group is None):
             transition = build_write_on_held(statements, "ignore running", codes.ignored, row)
         else:
-            raise refusal(statements, row, operation, _advice_if_held(row))
+            raise refusals.refusal(statements, row, operation, _advice_if_held(row))
         entry = build_entry("ignored", row, codes.step, now, reason=reason, by=by)
         if ignored := Command(statements, transition, row, entry).send():
             return ignored
-    raise kept_changing(statements.model, task_id, operation, _TRIES)
+    raise refusals.kept_changing(statements.model, task_id, operation, _TRIES)
 
 
 def _advice_if_held(row: TaskRow) -> str:
@@ -105,10 +87,7 @@ def build_ignore(statements: StepStatements[T], row: T) -> Transition:
 
 
 def build_write_on_held(statements: StepStatements[T], name: str, code: int, row: T) -> Transition:
-    """Take a task away from the claim that was read. The attempt counts, and its fence stays in `unfinished`.
-
-    The later token that `Command` adds blocks late copies of claims that were refused while that claim held the task.
-    """
+    """Take a task away from the claim that was read. The attempt counts, and its fence stays in `unfinished`."""
     write = Transition(name, code, when.held_as_seen(statements.codes))
     write.seen = {"seen_lock": row.lock}
     return write
@@ -123,37 +102,36 @@ def unlock(
     worker: str | None = None,
     by: str | None = None,
 ) -> T:
-    """Unlock a task whose worker is known to be dead, with the reason in `errors`, and return it.
+    """Unlock a task whose worker is dead, and return it. A pending or failed task does not change.
 
-    A task that is pending or failed at this step does not change. Raises TaskLockedError unless that claim or worker
-    holds the task. If neither is given, its lock must have expired.
+    Raises TaskLockedError unless that claim or worker holds the task. If neither is given, its lock must have expired.
     """
     codes, operation = statements.codes, f"unlock {statements.codes.step} of"
     row, now = read_task(statements, task_id, operation), clock.now()
     if row.status in (codes.pending, codes.failed):
         return row
     if row.status != codes.in_progress:
-        raise refusal(statements, row, operation)
+        raise refusals.refusal(statements, row, operation)
     if worker is not None and row.worker != worker:
-        raise other_holder_error(row, operation, worker)
+        raise refusals.other_holder_error(row, operation, worker)
     if fencing_token is not None and row.lock != fencing_token:
-        raise other_holder_error(row, operation, f"the claim with fencing token {fencing_token}")
-    if worker is fencing_token is None and not is_abandoned(row, codes, now):
-        raise valid_lock_error(row, operation)
+        raise refusals.other_holder_error(row, operation, f"the claim with fencing token {fencing_token}")
+    if worker is fencing_token is None and not refusals.is_abandoned(row, codes, now):
+        raise refusals.valid_lock_error(row, operation)
     entry = build_entry("unlocked", row, codes.step, now, reason=reason, by=by)
     transition = build_write_on_held(statements, "unlock", codes.pending, row)
     if unlocked := Command(statements, transition, row, entry).send():
         return unlocked
     found = get(statements.model, task_id)
     if found is None:
-        raise not_found_error(statements, task_id, operation)
-    check_life(found, row, operation)
+        raise refusals.not_found_error(statements, task_id, operation)
+    refusals.check_life(found, row, operation)
     # An entry of its own shows that a repeated request met its own success.
     if found.status in (codes.pending, codes.failed) or has_entry(found, entry):
         return found
     if found.status == codes.in_progress:
-        raise other_holder_error(found, operation, f"the claim of {row.worker} that was to be unlocked")
-    raise refusal(statements, found, operation)
+        raise refusals.other_holder_error(found, operation, f"the claim of {row.worker} that was to be unlocked")
+    raise refusals.refusal(statements, found, operation)
 
 
 def read_task(statements: StepStatements[T], task_id: str, operation: str, found: T | None = None) -> T:
@@ -165,8 +143,8 @@ def read_task(statements: StepStatements[T], task_id: str, operation: str, found
 def check_found(statements: StepStatements[T], row: T | None, task_id: str, operation: str) -> T:
     """Return a row that was read. Raise if there is none, or its format is unknown."""
     if row is None:
-        raise not_found_error(statements, task_id, operation)
-    check_format(row, operation)
+        raise refusals.not_found_error(statements, task_id, operation)
+    refusals.check_format(row, operation)
     return row
 
 
@@ -177,13 +155,10 @@ def has_entry(row: TaskRow, entry: Failure) -> bool:
 
 
 def spend(statements: StepStatements[T], row: T, now: datetime) -> T | None:
-    """Ignore a task that has no attempt left and return it, or None if it has changed.
-
-    A repeating task continues with its next occurrence.
-    """
+    """Ignore a task without attempts left, or start its next occurrence. Return it, or None if it has changed."""
     codes, following = statements.codes, register.after_last_failure(row, now)
     abandoned = row.status == codes.in_progress
-    without_result = abandoned_attempts(row, codes, now) if abandoned else ()
+    without_result = refusals.abandoned_attempts(row, codes, now) if abandoned else ()
     died = ", the last one by a worker that died or lost its lock" if abandoned else ""
     reason = f"{row.attempt} of {statements.max_attempts} attempts are used{died}"
     if following is None:
@@ -195,17 +170,14 @@ def spend(statements: StepStatements[T], row: T, now: datetime) -> T | None:
 
 
 def build_spend(statements: StepStatements[T], row: T, *, abandoned: bool) -> Transition:
-    """Ignore a task that has no attempt left. Its fence stays in `unfinished`."""
+    """Ignore a task without attempts left."""
     spend = Transition("spend abandoned" if abandoned else "spend", statements.codes.ignored, when.as_read())
     spend.add(*([when.lock_expired()] if abandoned else []), seen=seen_values(row))
     return spend
 
 
 def build_skip(row: TaskRow, following: Transition, *, abandoned: bool) -> Transition:
-    """Let a task without an attempt left begin its next round. Its fence stays in `unfinished`.
-
-    Its turn depends on the rule, which a merged request may change.
-    """
+    """Let a task without attempts left begin its next round, unless a request has changed its rule."""
     skip = Transition("skip", following.code, when.as_read(), due=following.due)
     skip.add(when.requests_as_seen(is_there=row.request_count is not None))
     skip.add(*([when.lock_expired()] if abandoned else []))
@@ -232,7 +204,6 @@ class Command(Generic[T]):
         after: Sequence[Failure] = (),
         expires: bool | None = None,
     ) -> None:
-        """Add the `entry` to `errors`, after the failures in `after`. By default, `expires` depends on the row."""
         self.statements, self.transition, self.row, self.entry = statements, transition, row, entry
         self._token = new_token(above=row.lock)
         self._had_log = has_log(row)
@@ -311,7 +282,7 @@ class Command(Generic[T]):
 def complete_command(
     statements: StepStatements[T], transition: Transition, now: datetime, token: str, **entries: Any
 ) -> Transition:
-    """Add the `entries` and a later token, without which a late copy of a refused reopen could undo the command."""
+    """Add entries, and a later token that blocks late copies of refused claims and reopens."""
     transition.add(when.known_format(), seen=times_seen(now, statements.model.tracker.margin))
     transition.time, transition.returns_row = now, True
     transition.values = {**entries, "lock": token, **transition.values}

@@ -18,7 +18,7 @@ from pynamodb_tracker.writes import register
 from pynamodb_tracker.writes.conditions import seen_values
 from pynamodb_tracker.writes.participants import send_with
 from pynamodb_tracker.writes.prepared import PreparedWrite
-from pynamodb_tracker.writes.refusals import check_format, check_life, describe_holder, is_same_life
+from pynamodb_tracker.writes.refusals import build_error, check_format, check_life, describe_holder, is_same_life
 from pynamodb_tracker.writes.statements import get
 
 T = TypeVar("T", bound=TaskRow)
@@ -27,10 +27,7 @@ _TRIES = 4
 
 
 def delete(model: type[T], task_id: str, *, repeated: bool = False) -> bool:
-    """Delete a task that no worker holds, and return whether it repeats. Raise TaskLockedError or TaskNotFoundError.
-
-    If `repeated`, an earlier request of this command may already have deleted it.
-    """
+    """Delete a task that no worker holds, and return whether it repeats. A `repeated` request may find it deleted."""
     meant: T | None = None
     for _ in range(_TRIES):
         row, now = get(model, task_id), clock.now()
@@ -47,12 +44,8 @@ def delete(model: type[T], task_id: str, *, repeated: bool = False) -> bool:
         meant = row
         held = _is_held(row)
         if held and row.lock_expire_time >= now - model.tracker.margin:
-            state = row.tracker.name_of(row.status)
-            raise TaskLockedError(
-                f"cannot delete {model.__name__} {task_id!r}: it is {state}, {describe_holder(row)}",
-                task_id=task_id,
-                task=row,
-            )
+            why = f"it is {row.tracker.name_of(row.status)}, {describe_holder(row)}"
+            raise build_error(row, TaskLockedError, "delete", why)
         try:
             _delete(model, row, now, held=held)
         except Refused as refused:
@@ -122,7 +115,6 @@ def build_delete(model: type[TaskRow], *guards: when.Guard, membership: Membersh
 
 
 def _delete(model: type[T], row: T, now: datetime, *, held: bool) -> None:
-    """Delete the row if it has not changed since it was read. If it is a child, its parent counts that."""
     values = {
         **seen_values(row),
         "now_minus_margin": clock.stamp(now - model.tracker.margin),

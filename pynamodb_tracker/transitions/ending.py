@@ -59,10 +59,9 @@ def send_until_landed(
     participants: Sequence[Participant] = (),
     optional: OptionalParticipant | None = None,
 ) -> None:
-    """Send an end. If it is refused, find out whether an earlier try was applied.
+    """Send an end, even with an expired lock. If it is refused, find out whether an earlier try was applied.
 
-    It is sent at least once, because even with an expired lock it is valid until another worker takes the task. Raises
-    LockLostError only if the row proves it, and RowChanged if a success has to be built again.
+    Raises LockLostError only if the row proves it, and RowChanged if a success has to be built again.
     """
     claim = journal.claim
     statements, task_id = claim.statements, claim.task.task_id
@@ -88,7 +87,7 @@ def send_until_landed(
 def has_landed(claim: Claim[T], row: T | None) -> bool:
     """Return whether the row shows that the end of this run was applied.
 
-    Token and status cannot show that, because another worker may already hold the next step, or this one again.
+    Token and status cannot show it, because another worker may already hold the next step, or this one again.
     """
     if row is None or row.create_time != claim.create_time:
         return False
@@ -104,10 +103,7 @@ def read_row(claim: Claim[T]) -> T | None:
 
 
 def wait_before_retry(claim: Claim[T], row: T, retries: int) -> T | None:
-    """Return the row to build a success from. After a few tries, pause and read it again.
-
-    Returns None if another worker or command has taken the task, which the next write finds out.
-    """
+    """Return the row to build a success from, or None if the task was taken. After a few tries, pause and read it."""
     if retries < _AT_ONCE:
         return row
     if not slept_before_retry(retries - _AT_ONCE, claim.expire_time):

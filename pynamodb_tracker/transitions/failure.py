@@ -46,18 +46,10 @@ def fail(
     counted: bool = True,
     give_up_after: timedelta | None = None,
 ) -> None:
-    """Record the failure.
+    """Record a failure. After the `delay`, there is another attempt, unless the failure is `final`.
 
-    Args:
-        journal: The run that has failed.
-        error: The exception.
-        delay: The time until the next attempt.
-        final: Whether this is the last attempt.
-        counted: Whether the failure uses up an attempt.
-        give_up_after: If this long has passed since the first failure, this one is final.
-
-    Raises:
-        TaskNotReadyError: The block gives up, but a signal has come during the run. The caller releases the attempt.
+    Only a `counted` failure uses up an attempt. If `give_up_after` has passed since the first failure, this one is
+    final. Raises TaskNotReadyError if the block gives up, but a signal has come during the run.
     """
     claim = journal.claim
     task, statements = claim.task, claim.statements
@@ -179,8 +171,7 @@ def _failure_of(journal: Journal[T], error: BaseException) -> Failure:
 def release(journal: Journal[T], *, begun: bool = True) -> None:
     """Release the task: it is pending and due at once, and the attempt does not count.
 
-    After many releases, attempts count, because the task itself may kill its workers. Releases before the block has
-    `begun` do not matter for that.
+    After many releases of blocks that had `begun`, attempts count, because the task itself may kill its workers.
     """
     claim = journal.claim
     codes, attempt, releases = claim.statements.codes, claim.attempt - 1, claim.release_count + begun

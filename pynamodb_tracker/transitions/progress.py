@@ -79,8 +79,7 @@ def save(journal: Journal[T]) -> None:
 def commit(journal: Journal[T], actions: Sequence[Action], *, theirs: Sequence[Action] = ()) -> None:
     """Apply writes in one transaction while the lock is held. `theirs` are the user's.
 
-    Raises LockLostError or PynamoDB's TransactWriteError. Nothing was applied then, unless a note on the error says
-    that it may have been.
+    If this raises, nothing was applied, unless a note on the error says that it may have been.
     """
     claim = journal.claim
     settle_unknown_writes(journal)
@@ -113,7 +112,7 @@ def check_in(claim: Claim[T], transaction: TransactWrite) -> None:
 
 
 def _was_applied(journal: Journal[T], number: int, *, unheard: bool) -> bool:
-    """Return whether the row has counted that save. If not, block late copies of it. Raises LockLostError.
+    """Return whether the row has counted that save. If not, block late copies of it.
 
     A copy that arrives after the read makes `_keep_out` fail, and the next read finds it.
     """
@@ -150,10 +149,7 @@ def _saves_in_row(claim: Claim[T]) -> int:
 
 
 def settle_unknown_writes(journal: Journal[T]) -> None:
-    """Find out whether an earlier write without a response was applied, before the run writes again.
-
-    Raises LockLostError if the success is recorded.
-    """
+    """Find out whether an earlier write was applied. Raises LockLostError if the success is recorded."""
     claim = journal.claim
     pending = journal.pending_success
     if pending is not None and pending.sent is not None:

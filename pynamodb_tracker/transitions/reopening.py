@@ -24,7 +24,7 @@ from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.conditions import Guard, seen_values
 from pynamodb_tracker.writes.lock import new_token
 from pynamodb_tracker.writes.participants import Action, send_though_busy
-from pynamodb_tracker.writes.refusals import kept_changing, refusal
+from pynamodb_tracker.writes.refusals import build_error, kept_changing, refusal
 from pynamodb_tracker.writes.statements import StepStatements, get, is_parked, is_urgent, raise_if_damaged, waits_until
 from pynamodb_tracker.writes.transition import ZERO, Appended, Transition
 
@@ -47,11 +47,7 @@ def reopen_anywhere(model: type[Any], task_id: str, by: str | None, due_time: da
         if code in statements.codes.own:
             return reopen(statements, task_id, by, due_time, found=found, cancelled=cancelled, **options)
     why = "it has ended" if end_of(code) else f"this program declares no step {code}"
-    raise TaskNotStartableError(
-        f"cannot reopen {model.__name__} {task_id!r}: it is {row.tracker.name_of(row.status)}, and {why}",
-        task_id=task_id,
-        task=row,
-    )
+    raise build_error(row, TaskNotStartableError, "reopen", f"it is {row.tracker.name_of(row.status)}, and {why}")
 
 
 def reopen(
@@ -68,16 +64,8 @@ def reopen(
 ) -> T:
     """Make a failed or ignored task pending with fresh attempts, and return it. A pending task can become urgent.
 
-    Args:
-        statements: The step's writes.
-        task_id: The task. If it waits for others, it keeps waiting.
-        by: Who reopens it, for `errors`.
-        due: When it is due, by default now. Ignored if the task waits for others or repeats.
-        clear_checkpoints: Whether the next attempt repeats the stored parts.
-        urgent: Whether to make it urgent.
-        found: The row, if the caller has read it.
-        enters: If False, a task that would have to enter its group again is returned unchanged.
-        cancelled: Whether the `found` task is cancelled. Otherwise, a cancelled task is refused.
+    If it waits for others, it keeps waiting, and `due` is ignored, as for a repeating task. Unless `enters`, a task that
+    would have to enter its group again is returned unchanged. A cancelled task is refused unless `cancelled`.
     """
     codes, operation, kept = statements.codes, f"reopen {statements.codes.step} of", False
     reopens = {codes.pending, *((CANCELLED,) if cancelled else (codes.failed, codes.ignored))}
@@ -208,16 +196,9 @@ def build_reopen(
     entry: Entry | None,
     urgent: bool = False,
 ) -> Transition:
-    """Give a task a fresh set of attempts.
+    """Give a task fresh attempts. If it was not read, it must neither wait, repeat, nor be in a group.
 
-    Args:
-        statements: The step's writes.
-        token: The new lock.
-        row: The task. If it was not read, it must neither wait, repeat, nor be in a group, and its urgency must be
-            `urgent`.
-        kept: Whether `keep` has removed the chunks' time to live. Otherwise, a task with a time to live is refused.
-        entry: The entry for `errors` that says who reopened the task.
-        urgent: Whether to make it urgent.
+    Unless `keep` has removed the chunks' time to live, a task with a time to live is refused.
     """
     codes, rule = statements.codes, row is not None and row.repeat
     from_codes = (CANCELLED,) if row is not None and end_of(row.status) else (codes.failed, codes.ignored)
@@ -243,10 +224,7 @@ def build_reopen(
 
 
 def build_reentry(statements: StepStatements[T], token: str, row: T, *, kept: bool, entry: Entry | None) -> Transition:
-    """Give an ignored or cancelled task of a group a fresh set of attempts, at the end of the queue.
-
-    If it waits for other tasks, it keeps waiting. The caller adds its number, and its turn or its place.
-    """
+    """Give a task fresh attempts at the end of its group. The caller adds its number, and its turn or place."""
     enter = Transition("enter again", statements.codes.pending, when.has_status(row.status), when.later_token())
     enter.add(
         when.waits_seen(is_there=row.blockers is not None),
@@ -280,7 +258,6 @@ def _with_fresh_attempts(
 
 
 def _waiting_guards(row: TaskRow | None) -> Sequence[Guard]:
-    """Return guards that a task still waits as it did when it was read. A task that was not read must not wait."""
     if row is None or not is_parked(row):
         return when.waits_for_none(), when.awaits_seen(is_there=False)
     return (when.waits_for_others() if "blockers" in row._row_state.stored else when.waits_for_signals(),)

@@ -1,7 +1,6 @@
 """Recording a success, alone or together with writes of participants and of the user.
 
-A success in a transaction also counts as a save. If its response is lost, the next save checks whether it was applied
-and blocks late copies. If the row has changed in a way that matters, the success is built again from it.
+A success in a transaction also counts as a save. If the row has changed in a way that matters, it is built again.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ T = TypeVar("T", bound=TaskRow)
 def succeed(journal: Journal[T]) -> None:
     """Record the success, the block's changes and the participants' writes, all or nothing.
 
-    Raises ValueNotStorableError if a value cannot be stored. The caller then records a failure.
+    If a value cannot be stored, it raises ValueNotStorableError, and the caller records a failure.
     """
     claim, success = journal.claim, _changes_to_send(journal)
     participants = register.success_participants(journal, claim.task)

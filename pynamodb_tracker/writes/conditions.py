@@ -18,7 +18,7 @@ P = ParamSpec("P")
 
 
 class Guard(NamedTuple):
-    """A named part of a condition, built when a write is rendered. Guards with equal arguments are equal."""
+    """A named part of a condition, built when a write is rendered."""
 
     part: Callable[..., Condition]
     given: tuple[Any, ...]
@@ -109,32 +109,32 @@ def under_limit() -> Condition:
 
 @guard
 def later_token() -> Condition:
-    """Require that no later claim or command has written the row. This blocks late copies of applied requests."""
+    """Require a row without a later token, which blocks late copies of applied requests."""
     return TaskRow.lock.does_not_exist() | (TaskRow.lock < slot(TaskRow.lock, "lock"))
 
 
 @guard
 def held_by_run(codes: Codes) -> Condition:
-    """Require that this run's claim still holds the task."""
+    """Require that this run still holds the task."""
     return _equals_slot(TaskRow.lock, "lock") & has_status(codes.in_progress).condition
 
 
 @guard
 def held_as_seen(codes: Codes) -> Condition:
-    """Require that the claim found in the row still holds the task, so that no later claim is released."""
+    """Require that the claim that was read holds the task, so that no later claim is released."""
     return _equals_slot(TaskRow.lock, "seen_lock") & has_status(codes.in_progress).condition
 
 
 @guard
 def same_payload(name: str) -> Condition:
-    """Require that the step was not started with another payload. A row without one accepts any."""
+    """Require the same payload, or a row without one."""
     payload = UnicodeAttribute(attr_name=name)
     return payload.does_not_exist() | _equals_slot(payload, f"own {name}")
 
 
 @guard
 def not_cancelled() -> Condition:
-    """Require that nobody has cancelled the task, even if a branch step is still running for that."""
+    """Require that nobody has cancelled the task, even if a branch step still has to run."""
     return TaskRow.cancelled.does_not_exist()
 
 
@@ -182,7 +182,7 @@ def has_errors() -> Condition:
 
 @guard
 def has_no_time_to_live() -> Condition:
-    """Require a row without a time to live. Its overflow chunks then have none either."""
+    """Require a row, and so overflow chunks, without a time to live."""
     return TaskRow.expire_time.does_not_exist()
 
 
@@ -219,10 +219,7 @@ def has_no_rule() -> Condition:
 
 @guard
 def membership_seen(membership: Membership) -> Condition:
-    """Require that the task has neither entered its group nor got its turn since the row was read.
-
-    Each entry has a new number. A task without a group has none.
-    """
+    """Require the number that each entry into the group changes, and the same place in the queue."""
     if membership is Membership.NONE:
         return TaskRow.group.does_not_exist()
     same = _equals_slot(TaskRow.group_number, "seen_number")

@@ -74,22 +74,9 @@ def create(
     urgent: bool = False,
     also: Item | None = None,
 ) -> T:
-    """Create a task and return it.
+    """Create a task, by default pending at the first step and due now. Raises TaskAlreadyExistsError.
 
-    Args:
-        model: The use case.
-        task_id: The task id.
-        code: The state, by default pending at the first step.
-        due_time: When it is due, by default now.
-        attributes: User attributes.
-        group: The group to enter.
-        trace: The trace to continue.
-        repeat: The rule by which it repeats.
-        urgent: Whether it is urgent.
-        also: More tracker attributes in stored form.
-
-    Raises:
-        TaskAlreadyExistsError: The task exists. It is not changed.
+    `also` are more of the tracker's attributes in stored form.
     """
     also = {**tracker_attributes(model, task_id, group=group, urgent=urgent, trace=trace), **(also or {})}
     task = build_new_task(model, task_id, code, due_time, attributes, also=also, repeat=repeat)
@@ -103,9 +90,10 @@ def create(
                 return task.row if group is None else found
             if can_put_again(task, found):
                 continue
+            seen = None if found is None else readable(found)
+            how = "" if seen is None or seen.cancelled is None else f", and {describe_cancellation(seen)}"
             raise TaskAlreadyExistsError(
-                f"cannot create {model.__name__} {task_id!r}: it already exists{_describe_cancellation(found)}. "
-                "It was not changed",
+                f"cannot create {model.__name__} {task_id!r}: it already exists{how}. It was not changed",
                 task_id=task_id,
                 task=found,
             ) from None
@@ -114,13 +102,8 @@ def create(
     raise kept_changing(model, task_id, "create", _TRIES)
 
 
-def _describe_cancellation(found: TaskRow | None) -> str:
-    row = None if found is None else readable(found)
-    return "" if row is None or row.cancelled is None else f", and {describe_cancellation(row)}"
-
-
 def can_put_again(task: NewTask[Any], found: TaskRow | None) -> bool:
-    """Return whether a refused new task can be put again: over an expired row, or because the row is gone."""
+    """Return whether a refused task can be put again, because the row has expired or is gone."""
     before, task.over = task.over, None
     if found is None:
         return before is not None
@@ -151,11 +134,7 @@ def build_new_task(
     repeat: Repeat | None = None,
     now: datetime | None = None,
 ) -> NewTask[T]:
-    """Build a task from the arguments of `create`. A repeating task is due at the first occurrence from its due time.
-
-    Raises TypeError for an undeclared attribute, ValueNotStorableError for a value that cannot be stored, or ValueError
-    for a rule without occurrences.
-    """
+    """Build a task from the arguments of `create`. A rule without occurrences is a ValueError."""
     model.tracker.check_own(attributes)
     now = now or clock.now()
     if repeat is not None:
@@ -200,10 +179,7 @@ def build_claimed_task(
     payload: str | None = None,
     trace: Mapping[str, str] | None = None,
 ) -> NewTask[T]:
-    """Build a task that is created in progress at this step. Raises the same errors as `build_new_task`.
-
-    One token is its `lock`, its `creation` and the `lock` of its overflow chunks.
-    """
+    """Build a task that is created in progress. Its `creation` is its `lock`, and that of its overflow chunks."""
     model, codes, now = statements.model, statements.codes, clock.now()
     token, expire = {"S": new_token()}, {"S": clock.stamp(now + lock_for)}
     also: Item = {
@@ -224,7 +200,7 @@ def build_claimed_task(
 
 
 def build_pending_task(statements: StepStatements[T], task: NewTask[T], token: str) -> NewTask[T]:
-    """Return the claimed task as a pending one, with a token that blocks late copies of earlier requests."""
+    """Make a claimed task pending, with a token that blocks late copies of earlier requests."""
     code, now, lock = statements.codes.pending, {"S": clock.stamp(clock.now())}, {"S": token}
     item: Item = {
         **task.item,
@@ -252,10 +228,7 @@ def tracker_attributes(
     creator: TaskRow | None = None,
     by: str | None = None,
 ) -> Item:
-    """Return the stored group, urgency and trace of a new task.
-
-    Without a `trace`, it continues that of its `creator`, created `by` that run.
-    """
+    """Return a new task's stored group, urgency and trace, by default the trace of its `creator`."""
     stored: Item = {}
     if group is not None:
         stored |= {"group": {"S": group}, "group_number": {"N": "0"}}
@@ -268,7 +241,7 @@ def tracker_attributes(
 
 
 def load_existing(model: type[T], task_id: str, refused: Refused) -> T | None:
-    """Return the row that refused a put. It may be the call's own, because the network may repeat requests."""
+    """Return the row that refused a put. It may be the call's own, because the network repeats requests."""
     if refused.item is not None:
         return load(model, refused.item)
     return get(model, task_id) if refused.repeated else None

@@ -1,7 +1,4 @@
-"""A run's claim on its task, its journal, and the tokens of claims.
-
-Code that has only the claim can extend the lock, but cannot change the run otherwise.
-"""
+"""A run's claim on its task, its journal, and the tokens of claims."""
 
 from __future__ import annotations
 
@@ -49,11 +46,10 @@ def _renew() -> None:
 
 
 def new_token(above: str | None = None) -> str:
-    """Return a token later than the row's own, `above`, and than this process's earlier tokens for the row.
+    """Return a token that is later than all earlier ones of this process for the row, and than `above`, the row's own.
 
-    It has 16 hex digits of the real clock in nanoseconds, so that a row's tokens sort by time, then 8 random ones.
-    Stopping the library's clock does not stop the tokens. A row with a token from the future does not affect the tokens
-    of other rows.
+    It is 16 hex digits of the real clock in nanoseconds, then 8 random ones. A row with a token from the future does
+    not affect other rows' tokens.
     """
     global _last  # noqa: PLW0603 - the order holds for the whole process
     with _guard: _last = moment = max(time.time_ns(), _last + 1)  # fmt: skip  # noqa: E701 - as in SharedConnection
@@ -70,12 +66,12 @@ class PendingSuccess:
 
     def __init__(self, *, of_block: bool = True) -> None:
         self.of_block = of_block
-        """Whether the block commits it, not the end of the run. If the block does not, the attempt fails."""
+        """Whether the block has to commit it, or else fail."""
         self.recorded = False
         self.sent: tuple[Changes, Transition] | None = None
-        """The block's changes and the success that were sent without a response. They may still be applied."""
+        """Changes and a success that got no response, and may still be applied."""
         self.error: BaseException | None = None
-        """Why the last transaction was not committed."""
+        """The last transaction's error."""
 
 
 class Claim(Generic[T]):
@@ -85,11 +81,10 @@ class Claim(Generic[T]):
         self.statements: Final = statements
         self.task: Final = task
         self.before: Final = before
-        """The stored row before the claim. None if the response was lost, or if the claim created the task."""
+        """The stored row before the claim. None if unknown, or if the claim created the task."""
         self.process: Final = os.getpid()
-        """The process that claimed the task. Its forked children do not hold the task."""
         self.token: Final = token
-        """The row's `lock`. While the row has another token, this run cannot record anything."""
+        """The row's `lock`."""
         self.abandoned: Sequence[Failure] = ()
         """Earlier attempts without a result that are not yet in the row's `errors`."""
         values = readable(task).attribute_values  # if a required one is missing, the attempt fails
@@ -100,11 +95,10 @@ class Claim(Generic[T]):
         self.attempt: Final[int] = values.get("attempt") or 1
         *earlier, fence = values.get("unfinished") or [values.get("fence") or 0]
         self.fence: Final[int] = fence
-        """The number of this claim. Later holders have higher numbers."""
+        """The number of this claim."""
         self.unfinished: Final[list[int]] = earlier
         """Fences of earlier claims that never finished."""
         self.create_time: Final[datetime] = values.get("create_time", _UNKNOWN)
-        """When the task was created. It tells a recreated task from this one."""
         self.round: Final[str] = values.get("round") or values.get("creation") or ""
         """The task's round during this run. The success may begin the next one."""
         self.release_count: Final[int] = values.get("release_count") or 0
@@ -125,10 +119,7 @@ class Claim(Generic[T]):
 
     @property
     def is_last_chance(self) -> bool:
-        """Whether this is the last attempt, and the one before it ended without a result.
-
-        Releases in between do not count, and after many of them the answer is no.
-        """
+        """Whether this is the last attempt, and the one before it, without releases, ended without a result."""
         after = self.fence - 1 - self.release_count
         died = self.release_count < _MOST_RELEASES and any(fence >= after for fence in self.unfinished)
         return self.attempt == self.statements.max_attempts > 1 and died
@@ -139,7 +130,7 @@ class Claim(Generic[T]):
         return self.process != os.getpid()
 
     def describe_foreign(self) -> str:
-        """Say why a forked process writes nothing."""
+        """Say why this forked process writes nothing."""
         return f"process {self.process} claimed {self}, and this is process {os.getpid()}, forked inside its block"
 
     @property
@@ -155,8 +146,8 @@ class Claim(Generic[T]):
         return row.lock == self.token and row.status == self.statements.codes.in_progress
 
     def note_extension(self, expire_time: datetime) -> None:
-        """Move the expiry forward. The block and its heartbeat may extend the lock at the same time."""
-        with self._extending:
+        """Move the expiry forward."""
+        with self._extending:  # the block and its heartbeat may extend the lock at the same time
             self.expire_time = max(self.expire_time, expire_time)
             self.task.attribute_values["lock_expire_time"] = self.expire_time
 
@@ -167,9 +158,9 @@ class Journal(Generic[T]):
     # These are defaults of the class, because few runs need most of them.
 
     outcome: Literal["succeeded", "failed", "ignored", "released"] | None = None
-    """The recorded end. The row cannot show it, because the task may be due again."""
+    """The recorded end."""
     skipped_occurrence = False
-    """Whether the last attempt at an occurrence has failed, and the task waits for the next occurrence."""
+    """Whether the last attempt at an occurrence has failed."""
     postponed = False
     """Whether the run has failed without using up an attempt."""
     ended = False
@@ -177,29 +168,27 @@ class Journal(Generic[T]):
     ended_with: Sequence[Participant] = ()
     """The participants in the recorded end."""
     returned: Mapping[str, object] = MappingProxyType({})
-    """The function's return values. Empty for a block that the library does not call."""
+    """The function's return values, if the library calls it."""
     unstarted: Exception | None = None
-    """Why the attempt is released: an async function cannot begin, or the success would be wrong."""
+    """Why the attempt has to be released."""
     result: str | None = None
-    """The result as JSON, to store with the success."""
+    """The result as JSON."""
     expects_result = False
     """Whether the block must store its result before a transaction records the success."""
     obeys_control = False
     """Whether the success leads to required steps that this program does not declare."""
     saves = 0
-    """How many saves were sent."""
     unsure: tuple[Changes, Changes] | None = None
-    """A save without a response, which may still be applied: its changes and their sent form."""
+    """A save without a response: its changes and their sent form."""
     success: tuple[Changes, Changes] | None = None
     """The success's changes and their sent form, which a retry sends again."""
     pending_success: PendingSuccess | None = None
-    """Set if a transaction records the success."""
     failure: Failure | None = None
     """The failure to record, which a retry sends again."""
     is_in_doubt = False
     """Whether the end may be recorded, because a response was lost."""
     interrupt: BaseException | None = None
-    """An exception from elsewhere that looked like a problem with a value. It is raised after the end is recorded."""
+    """An exception that looked like a problem with a value. It is raised after the end is recorded."""
     lost: LockLostError | None = None
     """The row's proof that another claim or command has taken the task."""
     on_loss: Callable[[LockLostError], None] | None = None
@@ -210,11 +199,11 @@ class Journal(Generic[T]):
         self.additions: Final[dict[str, Any]] = {}
         """The block's requests for its success, by feature name."""
         self.next_code: int = claim.statements.codes.succeeded
-        """The state after the success unless another round begins: the step that the run chose, or the next one."""
+        """The state after the success, unless another round begins."""
         self.stored_data = claim.task._row_state.stored.get("data")
         """The stored `data`: the text, or a pointer to its overflow chunks."""
         self.writing: Final = threading.RLock()
-        """Serializes saves, transactions and the end, which different threads may send."""
+        """Serializes saves, transactions and the end, because several threads may send them."""
         self._losing: Final = threading.Lock()
 
     def has_pending_success(self) -> bool:
@@ -230,18 +219,15 @@ class Journal(Generic[T]):
             yield from participant.made_due()
 
     def note_refusal(self, proof: LockLostError) -> None:
-        """Record the loss of the lock if a refused write proves it: the row is gone or has another token.
-
-        A refusal after the block, or while a transaction records the success, is no proof, because the run may have
-        ended.
-        """
+        """Record the loss of the lock if a refused write proves it: the row is gone or has another token."""
+        # After the block, or while a transaction records the success, it may only mean that the run has ended.
         found, pending = proof.task, self.pending_success
         ending = self.ended or (pending is not None and pending.sent is not None)
         if not ending and self.lost is None and (found is None or found.lock != self.claim.token):
             self.record_loss(proof)
 
     def record_loss(self, proof: LockLostError) -> None:
-        """Record the loss of the lock. The first time, call `on_loss`."""
+        """Record the loss of the lock, and call `on_loss` once."""
         with self._losing:  # the block and its heartbeat may find out at the same time
             is_new, self.lost = self.lost is None, _fresh(proof)
         if is_new and self.on_loss is not None:
@@ -266,7 +252,7 @@ class Journal(Generic[T]):
                 self.stored_data = sent["data"][1]
 
     def note_success(self, changes: Changes, transition: Transition) -> None:
-        """Update the task in memory after the success, which stored the block's changes."""
+        """Update the task in memory after the success."""
         task = self.claim.task
         self.outcome = "succeeded"
         self.mark_saved(changes, transition.assigned)

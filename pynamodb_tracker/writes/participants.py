@@ -1,7 +1,7 @@
-"""Participants: features that write in one transaction with the end of a run, or with another change of a task.
+"""Participants: features that write in one transaction with a change of a task.
 
-The row's own write comes first. If it is refused, the run or command finds out why. If only a participant's write is
-refused, its rows have changed, so it is built again.
+If the row's own write is refused, the run or command finds out why. If only a participant's write is refused, its rows
+have changed, so it is built again.
 """
 
 from __future__ import annotations
@@ -45,15 +45,12 @@ class MadeDue(NamedTuple):
 
 
 class Participant:
-    """A feature's part in a change of a task. It changes the row's write, adds its own writes, or both.
-
-    The constructors return None if the feature takes no part.
-    """
+    """A feature that changes a row's write, or adds its own writes. The constructors return None to take no part."""
 
     writes = True
     """Whether it may add writes."""
     is_needed = True
-    """Whether its writes are required. Others are left out if the transaction has no room."""
+    """Whether its writes must not be left out if the transaction has no room."""
 
     @classmethod
     def for_creation(cls, row: TaskRow, item: Item) -> Participant | None:  # noqa: ARG003 - for overrides, as below
@@ -128,10 +125,9 @@ class OptionalParticipant(Participant):
 def send_with(
     table: TableConnection, own: Action, participants: Sequence[Participant], optional: OptionalParticipant | None
 ) -> bool:
-    """Send the row's own write with its participants, and with the optional one if possible.
+    """Send the row's own write with its participants. Return False if there is nothing to send with it.
 
-    Return False if there is nothing to send with it. Raise Refused if the own write was refused, or if a command's
-    participants kept changing. Otherwise, raise PynamoDB's error.
+    Raises Refused if the own write was refused, or if a command's participants kept changing.
     """
     if optional is not None and optional.actions():
         unapplied = send_together(table, lambda: own, [*participants, optional])
@@ -149,7 +145,7 @@ def send_with(
 
 
 def _why_not(unapplied: Unapplied, of_command: set[str]) -> Exception:
-    """Return the error to raise. For a command, the reasons `of_command` count as a refusal."""
+    """Return the error to raise. The reasons `of_command` count as a refusal of a command."""
     if unapplied.refused or (_codes(unapplied) & of_command and not is_persisting()):
         return Refused(repeated=unapplied.unheard)
     if not unapplied.is_temporary:
@@ -177,9 +173,8 @@ def send_together(
 ) -> Unapplied | None:
     """Send the row's own write with its participants and the user's writes, `more`. Return None once it is applied.
 
-    Otherwise, the own write or one of `more` was refused, or there was no response. Each try builds the participants
-    first, because the own write may depend on them. A late copy of an earlier try is harmless: after one was applied,
-    the other's own write is refused.
+    Each try builds the participants first, because the own write may depend on them. A late copy of an earlier try is
+    harmless, because its own write is refused.
     """
     unheard, retries = False, 0
     while True:
@@ -217,7 +212,7 @@ def send_though_busy(
     *,
     more: Sequence[Action] = (),
 ) -> Unapplied | None:
-    """Send a command as `send_together` does, and start over if other programs keep writing the same rows."""
+    """Send a command, and start over if other programs keep writing the same rows."""
     for _ in range(_TRIES_THOUGH_BUSY - 1):
         unapplied = send_together(table, own, participants, more=more)
         if unapplied is None or unapplied.refused or not is_busy(unapplied):
@@ -226,10 +221,7 @@ def send_though_busy(
 
 
 def _meet(built: Sequence[tuple[Participant, Sequence[Action]]]) -> bool:
-    """Return whether one participant puts a row that another updates, and tell the first that the row exists.
-
-    DynamoDB allows one action per row.
-    """
+    """Return whether a participant puts a row that another updates, and tell the first that the row exists."""
     updated = {_row(action) for _, actions in built for action in actions if "Update" in action}
     is_there = False
     for participant, actions in built:
@@ -252,7 +244,6 @@ def _check_rows(more: Sequence[Action], others: Sequence[Action]) -> None:
 
 
 def _row(action: Action) -> tuple[str, str | None, str | None]:
-    """Return the table and key of the written task, if it is one."""
     ((_, request),) = action.items()
     key = request.get("Key") or request["Item"]
     return request["TableName"], key.get("task_id", {}).get("S"), key.get("use_case_id", {}).get("S")

@@ -75,10 +75,7 @@ class PreparedWrite:
 
 
 def _each_once(rendered: dict[str, Any], values: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Give equal values one placeholder, where PynamoDB uses one per occurrence.
-
-    Serializing values takes most of the client's time.
-    """
+    """Give equal values one placeholder, because serializing values takes most of the client's time."""
     places: dict[object, str] = {}
     first = {
         place: places.setdefault((kind, type(value), value) if isinstance(value, str) else place, place)

@@ -17,6 +17,7 @@ from pynamodb_tracker.exceptions import (
     PayloadMismatchError,
     TaskAlreadySucceededError,
     TaskCancelledError,
+    TaskError,
     TaskIgnoredError,
     TaskLockedError,
     TaskNotFoundError,
@@ -32,12 +33,17 @@ from pynamodb_tracker.writes.lock import Claim, Journal
 from pynamodb_tracker.writes.statements import StepStatements, get
 from pynamodb_tracker.writes.transition import Transition
 
-E = TypeVar("E", bound=TaskNotStartableError)
+E = TypeVar("E", bound=TaskError)
 T = TypeVar("T", bound=TaskRow)
 
 log = logging.getLogger("pynamodb_tracker")
 
 _NO_RESULT = "ended without a result"
+
+
+def build_error(row: TaskRow, kind: type[E], operation: str, why: str) -> E:
+    """Return an error with the task, which says why the row refuses the operation."""
+    return kind(f"cannot {operation} {type(row).__name__} {row.task_id!r}: {why}", task_id=row.task_id, task=row)
 
 
 def is_due(row: TaskRow, now: datetime, *, on_time: bool = False) -> bool:
@@ -52,7 +58,7 @@ def is_abandoned(row: TaskRow, codes: Codes, now: datetime) -> bool:
 
 
 def abandoned_attempts(row: TaskRow, codes: Codes, now: datetime) -> list[Failure]:
-    """Return the failures of an abandoned attempt, and of the attempts right before it that had no result either."""
+    """Return the failures of an abandoned attempt, and of those right before it without a result."""
     fences: list[int] = row.unfinished or []
     fence, attempt = row.fence or 0, row.attempt or 0
     expired: datetime | None = row.lock_expire_time
@@ -69,14 +75,14 @@ def is_held_by(row: TaskRow, codes: Codes, tokens: Collection[str]) -> bool:
 
 
 def is_free(row: TaskRow) -> bool:
-    """Return whether no worker holds the task at any step. A status of an undeclared step may be one in progress."""
+    """Return whether no worker holds the task. A status of an undeclared step may be one in progress."""
     return end_of(row.status) is not None or any(
         row.status in codes.own and row.status != codes.in_progress for codes in row.tracker.steps
     )
 
 
 def is_startable(row: TaskRow, codes: Codes, now: datetime, *, on_time: bool = False) -> bool:
-    """Return whether the state allows a claim. Attempts and tokens may still refuse it."""
+    """Return whether status and time allow a claim."""
     waits = row.status in (codes.pending, codes.failed) and is_due(row, now, on_time=on_time)
     return waits or is_abandoned(row, codes, now)
 
@@ -121,7 +127,7 @@ def payload_mismatch(row: TaskRow, operation: str) -> PayloadMismatchError:
         "it was started with another payload before. Send that payload again, or use another task id. A failed or "
         "ignored task accepts a new payload after reopen"
     )
-    return _build_error(row, PayloadMismatchError, operation, why)
+    return build_error(row, PayloadMismatchError, operation, why)
 
 
 def unexplained_refusal(statements: StepStatements[T], task_id: str, operation: str) -> TaskNotStartableError:
@@ -134,7 +140,7 @@ def unexplained_refusal(statements: StepStatements[T], task_id: str, operation: 
 
 
 def refusal(statements: StepStatements[T], row: T, operation: str, if_held: str = "") -> TaskNotStartableError:
-    """Return the error that says why the row refuses the operation. `if_held` is advice if a worker holds the task."""
+    """Say why the row refuses the operation. `if_held` is advice for a held task."""
     codes, status = statements.codes, row.status
     if end_of(status) == "cancelled" or (row.cancelled is not None and status not in codes.own):
         return cancelled_error(row, operation)
@@ -144,9 +150,8 @@ def refusal(statements: StepStatements[T], row: T, operation: str, if_held: str 
         kind = TaskLockedError
         message += f", attempt {row.attempt}, {describe_holder(row)}{if_held}"
     elif status >= codes.done_from and codes.pending in (row.skipped_steps or ()):
-        error = TaskAlreadySucceededError(
-            f"{message}, and an earlier step skipped {codes.step}", task_id=row.task_id, task=row
-        )
+        message += f", and an earlier step skipped {codes.step}"
+        error = TaskAlreadySucceededError(message, task_id=row.task_id, task=row)
         error.skipped = True
         return error
     elif status >= codes.done_from:
@@ -171,7 +176,7 @@ def cancelled_error(row: TaskRow, operation: str) -> TaskCancelledError:
         why = f"it is {row.tracker.name_of(row.status)}, because {why}"
     else:
         why += f". Only {type(row).__name__}.reopen({row.task_id!r}) lets it start again"
-    return _build_error(row, TaskCancelledError, operation, why)
+    return build_error(row, TaskCancelledError, operation, why)
 
 
 def describe_cancellation(row: TaskRow) -> str:
@@ -188,12 +193,12 @@ def not_due_error(row: TaskRow, operation: str) -> TaskNotReadyError:
     then = f"waits for {row.waits_for}, so it becomes due then"
     if row.waits_for is None:
         then = f"due at {row.due_time}. Try again then"
-    return _build_error(row, TaskNotReadyError, operation, f"it is {row.tracker.name_of(row.status)}, and {then}")
+    return build_error(row, TaskNotReadyError, operation, f"it is {row.tracker.name_of(row.status)}, and {then}")
 
 
 def group_error(row: TaskRow, operation: str, why: str) -> TaskNotReadyError:
-    """Return the error for an operation that a group does not allow."""
-    return _build_error(row, TaskNotReadyError, operation, f"it is in group {row.group!r}, {why}")
+    """Return the error for a task in a group."""
+    return build_error(row, TaskNotReadyError, operation, f"it is in group {row.group!r}, {why}")
 
 
 def kept_changing(model: type[TaskRow], task_id: str, operation: str, tries: int) -> TaskNotReadyError:
@@ -207,18 +212,14 @@ def kept_changing(model: type[TaskRow], task_id: str, operation: str, tries: int
 def other_holder_error(row: TaskRow, operation: str, meant: str) -> TaskLockedError:
     """Return the error for a task that a different worker or claim holds."""
     why = f"it is not held by {meant}. Attempt {row.attempt} is {describe_holder(row)}"
-    return _build_error(row, TaskLockedError, operation, why)
+    return build_error(row, TaskLockedError, operation, why)
 
 
 def valid_lock_error(row: TaskRow, operation: str) -> TaskLockedError:
-    """Return the error for unlocking a locked task without naming its claim or worker."""
+    """Return the error for unlocking without a claim or worker."""
     named = f"pass fencing_token={row.lock!r} or worker={row.worker!r}"
     why = f"its lock is valid until {row.lock_expire_time}. If {row.worker} is dead, {named}"
-    return _build_error(row, TaskLockedError, operation, why)
-
-
-def _build_error(row: TaskRow, kind: type[E], operation: str, why: str) -> E:
-    return kind(f"cannot {operation} {type(row).__name__} {row.task_id!r}: {why}", task_id=row.task_id, task=row)
+    return build_error(row, TaskLockedError, operation, why)
 
 
 def describe_holder(row: TaskRow) -> str:
@@ -229,7 +230,7 @@ def describe_holder(row: TaskRow) -> str:
 
 
 def too_slow(claim: Claim[T], lock_for: timedelta) -> TaskNotStartableError:
-    """Return the error for a lock that expired before the block began, even after extensions."""
+    """Return the error for a lock that expired before the block began."""
     task = claim.task
     return TaskNotStartableError(
         f"cannot start {claim.step} of {type(task).__name__} {task.task_id!r}: its lock expired before the block "
@@ -241,7 +242,7 @@ def too_slow(claim: Claim[T], lock_for: timedelta) -> TaskNotStartableError:
 
 
 def lock_lost(claim: Claim[T], operation: str, found: TaskRow | None) -> LockLostError:
-    """Return the error for a lock that was lost, as the row proves."""
+    """Return the error for a lost lock, with what the row shows."""
     task, advice = claim.task, ". Use a longer lock_for, or call extend_lock() in time"
     if found is None:
         now_is = "the task was deleted"
@@ -260,10 +261,7 @@ def lock_lost(claim: Claim[T], operation: str, found: TaskRow | None) -> LockLos
 
 
 def send_save(journal: Journal[T], save: Transition, operation: str) -> Item:
-    """Send a save and return the response, or the row if that has already counted the save.
-
-    Raises LockLostError if the run no longer holds the task.
-    """
+    """Send a save. Return the response, or the row if that has already counted the save. Raises LockLostError."""
     claim = journal.claim
     statements, task_id, until = claim.statements, claim.task.task_id, claim.expire_time
     try:
@@ -278,7 +276,7 @@ def send_save(journal: Journal[T], save: Transition, operation: str) -> Item:
 def settle_save(journal: Journal[T]) -> None:
     """Find out whether a save without a response was applied, and block late copies of it.
 
-    Otherwise, the next save would compare with the wrong row, and could overwrite the chunks that the row points to.
+    Otherwise, the next save could overwrite the chunks that the row points to.
     """
     claim = journal.claim
     journal.saves += 1
@@ -293,7 +291,7 @@ def settle_save(journal: Journal[T]) -> None:
 
 
 def note_unrecorded(journal: Journal[T], error: PynamoDBException, *, is_success: bool) -> None:
-    """Log that an end was not recorded, and add a note about the consequences to the error."""
+    """Log that an end was not recorded, and add the consequences to the error."""
     claim, pending = journal.claim, journal.pending_success
     is_in_doubt = journal.is_in_doubt or (pending is not None and pending.sent is not None)
     what, then = f"the end of {claim}", ""

@@ -1,8 +1,7 @@
 """The register of features: which module of `features` handles which attributes of a row.
 
-A feature takes part in a write if the row has one of its attributes, even a damaged one, or if the run has asked for it
-in `Journal.additions`. Claiming a row imports its features, so that no import can fail after the work is done. They are
-named by module and class, because they import this package.
+A feature takes part if the row has one of its attributes, even a damaged one, or if the run has requested it in
+`Journal.additions`. Claiming a row imports its features, so that no import can fail after the work is done.
 """
 
 from __future__ import annotations
@@ -41,17 +40,17 @@ _NAMES = frozenset[str]().union(*(names for names, _, _ in FEATURES))
 
 
 def first_turn(repeat: Repeat, at: datetime) -> tuple[datetime, Item] | None:
-    """Return a new repeating task's first due time and stored attributes, or None if it never occurs."""
+    """Return a repeating task's first due time and attributes, or None if it never occurs."""
     return cast("tuple[datetime, Item] | None", _imported("repeats", "first_stored_turn")(repeat, at))
 
 
 def creation_participants(row: TaskRow, item: Item) -> Sequence[Participant]:
-    """Return the participants in creating a task. They may change the stored `item` before it is sent."""
+    """Return the participants in creating a task."""
     return [] if _NAMES.isdisjoint(item) else _present(each.for_creation(row, item) for each in _features(item))
 
 
 def after_claim(claim: Claim[Any]) -> Transition | None:
-    """Import a claimed row's features. Return the write that one of them needs before the block begins."""
+    """Import a claimed row's features, and return the write that one of them needs before the block."""
     stored = claim.task._row_state.stored
     if _NAMES.isdisjoint(stored):
         return None
@@ -60,10 +59,7 @@ def after_claim(claim: Claim[Any]) -> Transition | None:
 
 
 def success_participants(journal: Journal[Any], row: TaskRow) -> Sequence[Participant]:
-    """Return the participants in recording a success. `row` is the claimed row, or a newer one.
-
-    Raises ValueNotStorableError if the block has set a feature's value to something that cannot be stored.
-    """
+    """Return the participants in recording a success. `row` is the claimed row, or a newer one."""
     codes, asked, stored = journal.claim.statements.codes, set(journal.additions), row._row_state.stored
     if codes.skips_branches:  # unless the run has chosen one
         asked.add("target")
@@ -108,10 +104,7 @@ def check_decision(journal: Journal[Any], row: TaskRow) -> None:
 
 
 def after_last_failure(row: TaskRow, now: datetime, claim: Claim[Any] | None = None) -> Transition | None:
-    """Return the transition that keeps a task going after its last attempt, or None if the task becomes ignored.
-
-    `claim` is the failed run's, if there is one.
-    """
+    """Return the transition that keeps a task going after its last attempt, or None if the task becomes ignored."""
     found = (feature.after_last_failure(row, now, claim) for feature in _features(row._row_state.stored))
     return next((each for each in found if each is not None), None)
 

@@ -1,4 +1,4 @@
-"""The writes of a step: builders that several modules use, and how a write is completed, rendered and sent."""
+"""The writes of a step: how they are completed, rendered and sent."""
 
 from __future__ import annotations
 
@@ -63,10 +63,7 @@ class StepStatements(Generic[T]):
     def send(
         self, transition: Transition, task_id: str, *, until: datetime | None = None, shows_row: bool = False
     ) -> dict[str, Any]:
-        """Send a transition, with retries `until` that time. Raise Refused, or PynamoDB's UpdateError.
-
-        With `shows_row`, a refusal contains the row, at no charge.
-        """
+        """Send a transition. With `shows_row`, a refusal contains the row, at no charge."""
         table, request = self.model.tracker.table.connection(), self._request(transition, task_id)
         if shows_row:
             request["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
@@ -79,7 +76,7 @@ class StepStatements(Generic[T]):
         return {"Update": {"TableName": self.table.table_name, **request}}
 
     def complete(self, transition: Transition, task_id: str) -> None:
-        """Add the index key and times to a change of state. Values that the transition sets take precedence."""
+        """Add the index key and times to a change of state, unless it sets them itself."""
         now = transition.time
         if now is None:
             return
@@ -123,15 +120,8 @@ class StepStatements(Generic[T]):
     ) -> Transition:
         """Build the claim of a runnable or abandoned task: the first request of every run.
 
-        Args:
-            token: The new lock.
-            worker: The worker's name.
-            now: The time of the claim.
-            lock_for: How long to hold the lock.
-            code: Claim only from this state, as the first attempt at this step.
-            payload: A fingerprint. The claim is refused if the step was first started with another one.
-            on_time: Leave out the clock margin, so that the task must be due by this clock.
-            parked: Whether the task still waits in that state. The run does without the rest, so the wait ends now.
+        With a `code`, it claims from that state, as the first attempt at this step. If the task is still `parked`, its
+        wait ends now. `payload` is a fingerprint. `on_time` leaves out the clock margin.
         """
         claim = Transition("claim" if code is None else "claim from", self.codes.in_progress, due=now + lock_for)
         claim.time, claim.guards = now, self._startable
@@ -181,8 +171,8 @@ class StepStatements(Generic[T]):
     def save(self, token: str, number: int, changes: Changes | None = None) -> Transition:
         """Build a save of the block's changes, which writes no indexed attribute.
 
-        The row counts each save, so late copies of earlier saves are refused. Without changes, a save only counts. In a
-        transaction, it checks the lock and leaves a trace in the row.
+        The row counts each save, so late copies of earlier saves are refused. In a transaction, a save without changes
+        checks the lock and leaves a trace in the row.
         """
         save = Transition("save", None, *self.held_by_run, when.later_save())
         save.seen, save.values, save.assigned = {"lock": token}, {"saves": number}, changes or {}

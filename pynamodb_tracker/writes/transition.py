@@ -1,8 +1,4 @@
-"""A write of a task's row as data: its guards and new attributes.
-
-Expressions, slot values and the row in memory are derived from it. Each step renders a shape, which is everything
-except the values, only once.
-"""
+"""A write of a task's row as data: its guards and new attributes. Everything except the values is its shape."""
 
 from __future__ import annotations
 
@@ -30,7 +26,7 @@ from pynamodb_tracker.writes.prepared import PreparedWrite, fill, slot
 _TIMES = frozenset(name for name, attribute in TaskRow.get_attributes().items() if isinstance(attribute, TimeAttribute))
 
 _PAST_THE_END = 9999
-"""SET beyond the end of a list appends. Only dead claims lengthen these lists, and a finish shortens them."""
+"""SET beyond the end of a list appends to it."""
 
 
 class Stored(NamedTuple):
@@ -105,7 +101,7 @@ class Transition:
         self.returns_row = False
         """Whether the response has the row after the write."""
         self.returns_row_before = False
-        """Whether the response has the row before the write. `stored_after` derives the new row from it."""
+        """Whether the response has the row before the write."""
         self.seen: dict[str, Any] = {}
         """Stored values for the guards' slots."""
         self.values: dict[str, Any] = {}
@@ -157,10 +153,7 @@ class Transition:
         return all_of(self.guards)
 
     def shape_and_slots(self) -> tuple[tuple[Hashable, ...], dict[str, Any]]:  # noqa: C901, PLR0912 - see below
-        """Return the shape and the stored slot values.
-
-        Every run does this, so it avoids calls to attributes, which would take most of the time.
-        """
+        """Return the shape and the stored slot values. Calling attributes would take most of the time here."""
         shape: list[Hashable] = [self.code, self.returns_row, self.returns_row_before, self.guards]
         slots, time, text = dict(self.seen), None, ""
         for name, value in self.values.items():
@@ -261,6 +254,6 @@ def round_removals(row: TaskRow) -> dict[str, None]:
 
 
 def payload_removals(model: TaskRow | type[TaskRow]) -> Changes:
-    """Return changes that remove all payload fingerprints, because a new round accepts another payload."""
+    """Return changes that remove all payload fingerprints, as a new round does."""
     names = [payload_attribute(each.pending) for each in model.tracker.steps]
     return {name: (UnicodeAttribute(attr_name=name), None) for name in names}

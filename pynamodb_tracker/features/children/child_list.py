@@ -1,7 +1,6 @@
 """The list of a task's children: an item beside its row that names the tasks it waits for.
 
-The list is for people and for `cancel`. Only the number in the row decides when the task is due. A task is a child as
-long as its `parent` names the present wait.
+It is for people and for `cancel`. Only the number in the row decides when the task is due.
 """
 
 from __future__ import annotations
@@ -69,10 +68,7 @@ def awaited_tasks(row: TaskRow) -> int:
 
 
 def read_children(parents: Sequence[TaskRow], *, most: int | None = None) -> dict[RowKey, Children]:
-    """Return the children that tasks of one table wait for, by parent key.
-
-    It reads the lists of waiting parents and then at most `most` children, with strong consistency.
-    """
+    """Read the children that tasks of one table wait for, at most `most`, and return them by parent key."""
     waiting = {(row.task_id, row.use_case_id): row for row in parents if awaited_tasks(row)}
     if not waiting:
         return {}
@@ -94,10 +90,7 @@ def _pack(children: Keys) -> bytes:
 
 
 class ChildList(Participant):
-    """Puts the list of a task's children in the success that begins to wait for them, if that has room.
-
-    The success has the guards, so the list needs none.
-    """
+    """Puts the list together with the success that begins the wait, if that has room. It needs no guards of its own."""
 
     is_needed = False
 

@@ -1,7 +1,6 @@
 """Follow-ups: tasks that are created together with the end of another task, or not at all.
 
-Each refers to its creator and the creator's round. That tells whether an earlier attempt, or an earlier success of a
-reopened step, has created an existing task.
+Each refers to its creator and the creator's round, which shows whether an earlier attempt has created an existing task.
 """
 
 from __future__ import annotations
@@ -117,10 +116,7 @@ class FollowUps(Participant, Generic[T]):
         """Whether it is too late to add a follow-up."""
 
     def create(self, model: type[TaskRow], /, task_id: str, *, wait: bool = False, **given: Any) -> None:
-        """Check and add a follow-up. It takes the arguments of `ExecutionContext.create`.
-
-        Raises a ValueError for a task of another table, or one that is created twice.
-        """
+        """Check and add a follow-up. It takes the arguments of `ExecutionContext.create`."""
         self._check(model, task_id)
         names = ("due_time", "group", "repeat", "trace", "wait_for", "until")
         due_time, group, repeat, trace, wait_for, until = (given.pop(name, None) for name in names)

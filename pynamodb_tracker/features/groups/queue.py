@@ -1,8 +1,7 @@
 """Groups: tasks that run one at a time across all their steps, in the order of their creation.
 
-A task enters its group in the transaction that creates it. In an idle group, it has the turn at once. Otherwise, it is
-parked, and an item called its place keeps its number. The transaction that ends a task hands its turn to the next task,
-so claims need not know about groups.
+A task enters its group in the transaction that creates it. In an idle group, it has the turn. Otherwise, it is parked,
+and an item, its place, keeps its number. The transaction that ends a task hands its turn to the next one.
 """
 
 from __future__ import annotations
@@ -23,18 +22,8 @@ from pynamodb_tracker.dynamodb.connection import Item, get_items, pages
 from pynamodb_tracker.dynamodb.partiql import IF_ABSENT
 from pynamodb_tracker.dynamodb.transact_write import REFUSED, transact_write
 from pynamodb_tracker.exceptions import ValueNotStorableError
-from pynamodb_tracker.features.groups.records import (
-    GroupRow,
-    Place,
-    data_in,
-    data_text,
-    is_waiting_at,
-    last_range_key,
-    parse,
-    place_key,
-    row_key,
-    stored_place,
-)
+from pynamodb_tracker.features.groups import records
+from pynamodb_tracker.features.groups.records import GroupRow, Place
 from pynamodb_tracker.model.overflow import GROUP_OF, by_key, group_range_key
 from pynamodb_tracker.model.row import Membership, TaskRow, load, membership_of
 from pynamodb_tracker.status import end_of
@@ -101,16 +90,16 @@ def read_queue(model: type[TaskRow], name: str, *, places: int | None = None) ->
         table,
         table.query,
         name,
-        range_key_condition=TaskRow.use_case_id.between(group_range_key(use_case), last_range_key(use_case)),
+        range_key_condition=TaskRow.use_case_id.between(group_range_key(use_case), records.last_range_key(use_case)),
         consistent_read=True,
         **({} if places is None else {"limit": places + 1}),
     )
     items: list[Item] = []
     for page in found:
         items += page["Items"]
-        if places is not None and len(items) > places and len(parse(use_case, name, items)[1]) >= places:
+        if places is not None and len(items) > places and len(records.parse(use_case, name, items)[1]) >= places:
             break
-    row, waiting = parse(use_case, name, items)
+    row, waiting = records.parse(use_case, name, items)
     return row, waiting[:places]
 
 
@@ -128,11 +117,11 @@ class GroupChange:
         """The task that has the turn and stores the data."""
         self.entrants: list[Entrant] = []
         self.repairs = False
-        """Whether to hand on the turn although no task leaves, because its task has ended or is gone."""
+        """Whether to hand on the turn because its task has ended or is gone."""
         self.last = 0
         """At least the number of the last task that entered."""
         self.woken: str | None = None
-        """The task that gets the turn, as of the last build."""
+        """The task that gets the turn."""
         self.next: MadeDue | None = None
         """The same task, if its turn makes it due."""
         self._is_doubtful = False
@@ -161,7 +150,7 @@ class GroupChange:
                 turn = entrant.task_id
             else:
                 place = Place(number, entrant.task_id, entrant.turn_due_time, entrant.status, entrant.creation)
-                item = stored_place(self.model.tracker.use_case.name, self.name, place)
+                item = records.stored_place(self.model.tracker.use_case.name, self.name, place)
                 others.append({"Put": {"TableName": self._table.table_name, **IF_ABSENT, "Item": item}})
         self.woken = turn if leaves else None
         return [self._update(row, turn, number), *others]
@@ -195,10 +184,9 @@ class GroupChange:
             self._clear(row, places)
 
     def _examine(self, places: Sequence[Place]) -> Iterator[tuple[Place, int, bool]]:
-        """Yield each place, its task's number of blockers, and whether the task awaits signals.
+        """Yield each place, its task's number of blockers, which includes the turn, and whether it awaits signals.
 
-        The number includes the turn, and is 0 if the task does not wait at this place. Raises TaskFormatError if a
-        waiting task has a later format.
+        The number is 0 if the task does not wait at this place.
         """
         task_ids = dict.fromkeys(place.task_id for place in places)  # a dead place may name the task of another place
         keys = [self.model.tracker.key(task_id) for task_id in task_ids]
@@ -206,7 +194,7 @@ class GroupChange:
         use_case = self.model.tracker.use_case.name
         for place in places:
             item = found.get((place.task_id, use_case), {})
-            waits = int(item["blockers"]["N"]) if is_waiting_at(item, self.name, place.number) else 0
+            waits = int(item["blockers"]["N"]) if records.is_waiting_at(item, self.name, place.number) else 0
             if waits:
                 check_format(load(self.model, item), f"hand on the turn of group {self.name!r} to")
             yield place, waits, "awaited_signals" in item
@@ -228,7 +216,7 @@ class GroupChange:
 
     @property
     def _key(self) -> Item:
-        return row_key(self.model.tracker.use_case.name, self.name)
+        return records.row_key(self.model.tracker.use_case.name, self.name)
 
     def _update(self, row: GroupRow | None, turn: str | None, last: int) -> Action:
         write = build_group_write(self._table, is_new=row is None, idle=turn is None, data=self.data is not None)
@@ -284,10 +272,7 @@ def build_group_write(table: TableConnection, *, is_new: bool, idle: bool, data:
 
 
 def build_wake(model: type[TaskRow], *, others: bool, awaits: bool = False) -> PreparedWrite:
-    """Build the write that gives a task its turn. If it waits for `others` or `awaits` signals, it is due at its limit.
-
-    Otherwise, it is due now.
-    """
+    """Build the write that gives a task its turn. If it still waits, it is due at its limit, otherwise now."""
     condition = (
         TaskRow.status.is_in(*(codes.pending for codes in model.tracker.steps))
         & (TaskRow.group == slot(TaskRow.group, "group"))
@@ -309,7 +294,7 @@ def build_wake(model: type[TaskRow], *, others: bool, awaits: bool = False) -> P
 
 
 def _leave_place(model: type[TaskRow], name: str, number: int) -> Action:
-    table, key = model.tracker.connection(), place_key(model.tracker.use_case.name, name, number)
+    table, key = model.tracker.connection(), records.place_key(model.tracker.use_case.name, name, number)
     return {"Delete": {"TableName": table.table_name, "Key": key}}
 
 
@@ -337,10 +322,7 @@ class Groups(Participant):
 
     @classmethod
     def for_success(cls, run: Journal[Any], row: TaskRow) -> Groups | None:
-        """Store the group's data, hand on the turn after the last step, and let created tasks enter their groups.
-
-        Raises ValueNotStorableError if the block's data cannot be stored.
-        """
+        """Store the group's data, hand on the turn after the last step, and let created tasks enter their groups."""
         of_run, follow_ups = run.additions.get("group"), run.additions.get("follow_ups")
         groups = cls(follow_ups and follow_ups.entrants)
         ends = end_of(run.next_code) is not None and membership_of(row) is not Membership.NONE
@@ -367,10 +349,7 @@ class Groups(Participant):
         return cls.for_ignoring(row)
 
     def leave(self, row: TaskRow) -> None:
-        """Hand on the turn of a task that ends, or give up its place if it still waits.
-
-        The task's own write must require that it has not got its turn since it was read.
-        """
+        """Hand on the turn of a task that ends, or give up its place. Its write must require the membership it read."""
         if row.turn_due_time is not None:
             self._places.append(_leave_place(type(row), row.group, row.group_number))
         else:
@@ -419,7 +398,7 @@ class GroupOfRun:
         if not self._touched:
             row, _ = read_queue(type(self._row), self.name, places=0)
             text = (row or _IDLE).data
-            self._touched.setdefault("data", (text, data_in(text, self.name)))  # another thread may be faster
+            self._touched.setdefault("data", (text, records.data_in(text, self.name)))  # another thread may be faster
         return self._touched["data"][1]
 
     @data.setter
@@ -432,5 +411,5 @@ class GroupOfRun:
         if not self._touched:
             return None
         before, data = self._touched["data"]
-        text = data_text(data, self.name, self._row.task_id)
+        text = records.data_text(data, self.name, self._row.task_id)
         return None if text == before else text

@@ -68,10 +68,7 @@ def _places(use_case: str) -> str:
 
 
 def parse(use_case: str, name: str, items: Iterable[Item]) -> tuple[GroupRow | None, list[Place]]:
-    """Return a group's row and its places in order.
-
-    The items may include other use cases', for example if their name is this one's plus `!`.
-    """
+    """Return a group's row and its places in order. The items may include those of similarly named use cases."""
     row, places, own, prefix = None, [], group_range_key(use_case), _places(use_case)
     try:
         for item in items:

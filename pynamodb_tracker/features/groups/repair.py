@@ -29,9 +29,9 @@ def needs_repair(model: type[TaskRow], name: str) -> bool:
 
 
 def repair(model: type[TaskRow], name: str) -> str | None:
-    """Hand on the turn if its task has ended or is gone. Return the task that then has the turn, or None.
+    """Hand on the turn if its task has ended or is gone, and return the task with the turn.
 
-    If the task with the turn is parked beyond its limit, make it due.
+    If that is parked beyond its limit, make it due.
     """
     retry = 0
     while True:
