@@ -64,8 +64,8 @@ def reopen(
 ) -> T:
     """Make a failed or ignored task pending with fresh attempts, and return it. A pending task can become urgent.
 
-    If it waits for others, it keeps waiting, and `due` is ignored, as for a repeating task. Unless `enters`, a task that
-    would have to enter its group again is returned unchanged. A cancelled task is refused unless `cancelled`.
+    If it waits for others, it keeps waiting, and `due` is ignored, as for a repeating task. Unless `enters`, a task
+    that would have to enter its group again is returned unchanged. A cancelled task is refused unless `cancelled`.
     """
     codes, operation, kept = statements.codes, f"reopen {statements.codes.step} of", False
     reopens = {codes.pending, *((CANCELLED,) if cancelled else (codes.failed, codes.ignored))}

@@ -1,7 +1,7 @@
 """A join: a task waits for the children that its run has created, and the last of them makes it due.
 
-The parent's row counts them in `blockers`. The transaction of a child's success or deletion lowers the count and removes
-the child's reference to this wait, so a child counts only once.
+The parent's row counts them in `blockers`. A child's success or deletion lowers the count in its transaction and
+removes the child's reference to this wait, so that it counts only once.
 """
 
 from __future__ import annotations
