@@ -1,4 +1,4 @@
-"""Where a success leads besides the next step: past skipped steps, or to the end of a cancelled task."""
+"""Successes that skip steps, or that end a cancelled task."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pynamodb_tracker.writes.transition import Transition
 
 
 class CancelledEnd(Participant):
-    """Ends a cancelled task as cancelled, once the last branch step that leads there has succeeded."""
+    """Ends a cancelled task as cancelled after its last branch step."""
 
     writes = False
 
@@ -21,19 +21,19 @@ class CancelledEnd(Participant):
 
     @classmethod
     def for_success(cls, run: Journal[Any], row: TaskRow) -> CancelledEnd | None:
-        """Replace the end by success. Other features then see where the run leads."""
+        """Replace the end by success, before other features look at it."""
         if end_of(run.next_code) is None:
             return None
         run.next_code = CANCELLED
         return cls(row)
 
     def change(self, success: Transition) -> None:
-        """Keep a repeating task, and a child, for as long as an ignored one."""
+        """Keep repeating tasks and children, as ignored ones are kept."""
         success.expires = may_expire(self._row)
 
 
 class SkippedSteps(Participant):
-    """Stores the steps that a round has skipped: with `ctx.go_to`, or branch steps that nobody has chosen."""
+    """Stores the steps that a round has skipped, and branch steps that it has not chosen."""
 
     writes = False
 

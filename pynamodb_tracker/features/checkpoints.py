@@ -1,4 +1,4 @@
-"""Parts of a run: each result is stored at once, with all others, so that later attempts do not repeat the part."""
+"""Parts of a run. Their results are stored at once, so that later attempts do not repeat them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pynamodb_tracker.writes.statements import StepStatements
 from pynamodb_tracker.writes.transition import Transition
 
 _MOST_BYTES, _MOST_IN_ALL = 1024, 8192
-"""Bytes of one result as JSON, and of a row's results with their names."""
+"""Bytes of one result as JSON, and of all results with their names."""
 
 _ROUND = "round"
 
@@ -63,12 +63,12 @@ class Parts(Participant):
         self._done = DoneParts.read(claim.task.checkpoints, claim.round)
         self._running = set[str]()
         self._unsaved = False
-        """Whether a write got no response, so that the end has to store the results."""
+        """Whether the end has to store the results."""
         self.is_stuck = False
-        """Whether a finished part has no stored result, so that another attempt would repeat it."""
+        """Whether another attempt would repeat a finished part."""
 
     def begin(self, name: str) -> str | None:
-        """Return a part's stored result, or begin the part. Raise a RuntimeError if it already runs."""
+        """Return a part's stored result, or begin it. Raise a RuntimeError if it already runs."""
         if (found := self._done.results.get((self._step, name))) is None:
             if name in self._running:
                 raise RuntimeError(f"part {name!r} of {self._journal.claim} already runs in another thread or task")
@@ -80,7 +80,7 @@ class Parts(Participant):
         self._running.discard(name)
 
     def store(self, name: str, result: object) -> str:
-        """Store a part's result and return it as JSON. Raises GiveUp if it cannot be stored, or LockLostError."""
+        """Store a part's result and return it as JSON. Raise GiveUp if it cannot be stored."""
         claim, before = self._journal.claim, (self._done, self._unsaved)
         try:
             text = result_text(result)
@@ -120,7 +120,7 @@ class Parts(Participant):
         return parts_of(run)
 
     def change(self, success: Transition) -> None:
-        """Remove the results of the step that has succeeded, or all results if another round begins."""
+        """Remove the step's results, or all results if another round begins."""
         left = {(number, part): text for (number, part), text in self._done.results.items() if number != self._step}
         if not left or "round" in success.values:
             success.add(checkpoints=None)

@@ -23,7 +23,7 @@ from pynamodb_tracker.dynamodb.connection import Item, Refused
 from pynamodb_tracker.dynamodb.error_codes import is_unheard
 from pynamodb_tracker.dynamodb.limits import check
 from pynamodb_tracker.dynamodb.retries import slept_before_retry
-from pynamodb_tracker.exceptions import TaskNotFoundError, ValueNotStorableError
+from pynamodb_tracker.exceptions import TaskNotFoundError, TaskNotReadyError, ValueNotStorableError
 from pynamodb_tracker.features import repeats
 from pynamodb_tracker.features.overflow import expire_again, keep, renew
 from pynamodb_tracker.model.again import PendingRequest
@@ -37,7 +37,7 @@ from pynamodb_tracker.writes.conditions import guard
 from pynamodb_tracker.writes.creations import build_new_task, can_put_again, put, tracker_attributes
 from pynamodb_tracker.writes.lock import new_token
 from pynamodb_tracker.writes.prepared import slot
-from pynamodb_tracker.writes.refusals import check_format, group_error, kept_changing
+from pynamodb_tracker.writes.refusals import build_error, check_format, kept_changing
 from pynamodb_tracker.writes.statements import WAITS, StepStatements, get, is_urgent, load_checked
 from pynamodb_tracker.writes.transition import ZERO, Same, Stored, Transition, payload_removals, round_removals
 
@@ -52,20 +52,20 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0  # seconds
 _KEPT_TOKENS = 8
 """How many calls a row remembers, so that a call without a response can look for its token."""
 _MOST_ERRORS = 3
-"""How many requests of a call may get no response. Each takes as long as the SDK tries."""
+"""How many requests of a call may get no response."""
 _OPERATION = "merge into"
 _DOUBT = "it may have been merged, because a request got no response, and the row no longer shows it"
 
 
 @guard
 def can_take(codes: Codes) -> Condition:
-    """Require a task that waits at this step, its first one, and has no pending request."""
+    """Require a task that waits at its first step without a pending request."""
     return when.has_status(codes.pending, codes.failed, codes.ignored).condition & when.no_request_pending().condition
 
 
 @guard
 def cannot_take(codes: Codes) -> Condition:
-    """Require a task that runs or is past this step, its first one, and has no pending request."""
+    """Require a task that runs or is past its first step, without a pending request."""
     return (
         ~when.has_status(codes.pending, codes.failed, codes.ignored, END).condition
         & when.no_request_pending().condition
@@ -74,19 +74,19 @@ def cannot_take(codes: Codes) -> Condition:
 
 @guard
 def has_no_parts() -> Condition:
-    """Require that no part is stored, because a new request must not use the results of an earlier one."""
+    """Require that no part is stored, whose result the request would get."""
     return TaskRow.checkpoints.does_not_exist()
 
 
 @guard
 def has_parts() -> Condition:
-    """Require a stored part, so that the row cannot take a request, and no pending request."""
+    """Require a stored part, and no pending request."""
     return TaskRow.checkpoints.exists() & when.not_ended().condition & when.no_request_pending().condition
 
 
 @guard
 def keeps_request() -> Condition:
-    """Require a pending request, which waits for the success of the last step."""
+    """Require a pending request."""
     return TaskRow.queued.exists() & when.not_ended().condition
 
 
@@ -98,7 +98,7 @@ def due_as_seen() -> Condition:
 
 @guard
 def value_seen(name: str, stored_name: str, kind: str | None) -> Condition:
-    """Require the attribute's value that was read, or no value if it had none."""
+    """Require the value that was read."""
     attribute = UnicodeAttribute(attr_name=stored_name)  # a stand-in, because the class may not declare it
     path = Path(attribute)
     return path.does_not_exist() if kind is None else path == slot(attribute, f"seen {name}", kind)
@@ -168,7 +168,7 @@ class Merge(Generic[T]):
         """Whether the time to live of a finished task's chunks was removed."""
 
     def carry_out(self) -> Merged[T]:
-        """Send requests until one is applied. Raise if the task refuses it, or if the outcome stays unknown."""
+        """Send requests until one is applied. Raise if the outcome stays unknown."""
         try:
             return self._carry_out()
         except PynamoDBConnectionError as error:
@@ -208,7 +208,7 @@ class Merge(Generic[T]):
         raise kept_changing(self._statements.model, self._new.row.task_id, _OPERATION, retry + 1)
 
     def _find(self, before: T | None, item: Item | None, *, repeated: bool) -> T | None:
-        """Return the row that refused a write. A repeated write may have been applied."""
+        """Return the row that refused a write, which may have been applied."""
         if repeated and before is not None:
             self._unheard = before.creation, before.request_count or 0
         model = self._statements.model
@@ -229,7 +229,6 @@ class Merge(Generic[T]):
         raise self._errors[-1] if self._errors else UpdateError("Failed to update item: the first response was lost")
 
     def _write(self, row: T | None) -> Merged[T]:
-        """Create the task, or write the request into its row if it is not there yet."""
         if can_put_again(self._new, row) or row is None:
             if self._is_over:
                 name = f"{self._statements.model.__name__} {self._new.row.task_id!r}"
@@ -239,7 +238,8 @@ class Merge(Generic[T]):
             return Merged(self._new.row, self._effect)
         check_format(row, _OPERATION)
         if row.group is not None:
-            raise group_error(row, _OPERATION, "whose tasks run once each. Create a task per request")
+            why = f"it is in group {row.group!r}, whose tasks run once each. Create a task per request"
+            raise build_error(row, TaskNotReadyError, _OPERATION, why)
         if row.cancelled is not None:
             return Merged(row, "cancelled")
         if end_of(row.status):
@@ -295,7 +295,6 @@ class Merge(Generic[T]):
         return {"expire_time": (attribute, None if expiry is None else {NUMBER: expiry})}
 
     def _made_urgent(self, row: T) -> Changes:
-        """Return the changes that make a waiting task urgent."""
         if not self._urgent or is_urgent(row):
             return {}
         key = row.tracker.status_key(row.status, row.task_id, is_urgent=True)
@@ -346,7 +345,7 @@ class Merge(Generic[T]):
 
     @property
     def _own(self) -> Changes:
-        """The request's stored attributes, without defaults, and without `data`, which all runs keep."""
+        """The request's attributes in stored form, without defaults and `data`."""
         own, values = self._statements.model.tracker.own_attributes, self._new.changes
         return {name: values.get(name, (own[name], None)) for name in self._given if name != "data"}
 

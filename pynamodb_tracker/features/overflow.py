@@ -1,4 +1,4 @@
-"""Data and failures that are too large for a row: their items beside the row, and the time to live of these.
+"""Data and failures that are too large for a row, and the time to live of their items.
 
 Chunks are put before the row, into the slot that the row does not point to, so readers never see a mixture. Each has
 its last writer's token, so a late end cannot set a time to live for a reopened task.
@@ -38,21 +38,20 @@ log = logging.getLogger("pynamodb_tracker")
 
 _version_there = Path(overflow.VERSION)
 _TRIES = 4
-
 _MOST_DELETES = 99
 """Per transaction, in addition to the check of the row."""
 
 
 @guard
 def no_later_version(version: str) -> Condition:
-    """Require a chunk of an earlier version."""
+    """Require a chunk of an earlier version, so that a late copy cannot replace a newer one."""
     there = Path(overflow.VERSION)
     return there.does_not_exist() | (there < version)
 
 
 @guard
 def no_later_command() -> Condition:
-    """Require an existing chunk that no later claim or command has written."""
+    """Require a chunk that no later claim or command has written."""
     lock = TaskRow.lock
     return Path(overflow.CHUNK).exists() & (lock.does_not_exist() | (lock <= slot(lock, "lock")))
 
@@ -75,7 +74,7 @@ def put_next_version(journal: Journal[T], changes: Changes) -> Changes:
 
 
 def log_failures(statements: StepStatements[T], row: T, token: str, version: str) -> None:
-    """Put failures that do not fit into the row into a log item, unless that has a later version."""
+    """Put failures that do not fit into the row into a log item."""
     try:
         item = {
             **overflow.log_key(_key(row)),
@@ -102,7 +101,7 @@ def _key(row: TaskRow) -> overflow.RowKey:
 
 
 def _put_chunk(claim: Claim[T], item: Item, version: str) -> None:
-    """Put a chunk, over that of an earlier task with this id. If a later holder has written it, the lock was lost."""
+    """Put a chunk. If a later holder has written it, the lock was lost."""
     statements, task_id = claim.statements, claim.task.task_id
     key = {name: item[name] for name in ("task_id", "use_case_id")}
     condition = no_later_version(version).condition
@@ -136,7 +135,7 @@ def _put(statements: StepStatements[T], item: Item, condition: Condition, *, unt
 
 
 def expire(statements: StepStatements[T], task: T) -> None:
-    """Give a finished task's off-row items the row's time to live, with a query and a write per item."""
+    """Give a finished task's off-row items the row's time to live."""
     expiry = statements.model.tracker.expiry_of(task.status, task.update_time)
     if expiry is None or not may_expire(task) or _is_plain(statements, task):
         return
@@ -148,7 +147,7 @@ def expire(statements: StepStatements[T], task: T) -> None:
 
 
 def _is_plain(statements: StepStatements[T], task: T) -> bool:
-    """Return whether the row proves that nothing was ever stored beside it. Every claim of it has succeeded."""
+    """Return whether the row proves that nothing was ever stored beside it."""
     row = task._row_state.stored
     return (
         not {"data", "release_count", "postpone_count", "join_token"} & row.keys()
@@ -159,7 +158,7 @@ def _is_plain(statements: StepStatements[T], task: T) -> bool:
 
 
 def keep(model: type[T], row: T, token: str, operation: str) -> None:
-    """Remove the chunks' time to live before reopening a task. Raises TaskNotFoundError if its data is deleted."""
+    """Remove the chunks' time to live before a reopen. Raise TaskNotFoundError if the data is deleted."""
     _set_expire_time(model, row.task_id, token, None)
     pointer = overflow.pointer_in(row._row_state.stored)
     if pointer is None:
@@ -212,7 +211,7 @@ def clear_orphans(model: type[TaskRow], task_id: str) -> None:
 
 
 def _set_expire_time(model: type[TaskRow], task_id: str, token: str, expire_time: str | None) -> None:
-    """Set or remove the time to live of a row's chunks, except chunks that a later operation has written."""
+    """Set or remove the chunks' time to live, unless a later operation has written them."""
     table = model.tracker.connection()
     end = TaskRow.expire_time.remove() if expire_time is None else fill(TaskRow.expire_time, "expire")
     write = PreparedWrite(table, condition=no_later_command().condition, actions=[end, fill(TaskRow.lock, "lock")])
@@ -224,7 +223,7 @@ def _set_expire_time(model: type[TaskRow], task_id: str, token: str, expire_time
 
 
 def _off_row_keys(model: type[TaskRow], task_id: str) -> Iterator[Item]:
-    """Yield the keys of a task's chunks and failure log, but not of users' own items there."""
+    """Yield the keys of a task's chunks and failure log."""
     table = model.tracker.connection()
     found = pages(
         table,

@@ -1,4 +1,4 @@
-"""Postponing without using up an attempt, and giving up by age. The row has the time of its first failure."""
+"""Postponing without using up an attempt, and giving up by age."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pynamodb_tracker.writes.participants import Participant
 from pynamodb_tracker.writes.transition import Transition
 
 _MOST = 1000
-"""How often a task is postponed without using up an attempt, until it succeeds, is reopened or starts over."""
+"""How often a task is postponed without using up an attempt."""
 
 
 class Postponing(Participant):

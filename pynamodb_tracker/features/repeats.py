@@ -1,6 +1,6 @@
 """Repeating tasks: the row's next turn after an end, a command or a change of its rule.
 
-A turn is an occurrence of the rule, or a requested extra turn before the next occurrence, which it does not replace.
+A turn is an occurrence of the rule, or a requested extra turn before the next occurrence.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ def first_turn(repeat: Repeat, at: datetime) -> Turn | None:
 
 
 def next_turn(row: TaskRow, now: datetime, asked: PendingRequest | None = None) -> Turn | None:
-    """Return the row's next turn, or None after the last. `asked` is a pending request, maybe with another rule."""
+    """Return the row's next turn, or None after the last. `asked` is a pending request."""
     rule = None if asked is None else asked.repeat
     return _earlier_turn(_next_occurrence(row, now, rule), None if asked is None else _requested_time(asked), rule)
 
 
 def next_round_when_reopened(codes: Codes, row: TaskRow, now: datetime) -> Transition | None:
-    """Return a reopened task's transition to its next turn after now, or None if it keeps its turn."""
+    """Return a reopened task's transition to its next turn, or None if it keeps its turn."""
     occurrence, number, repeat = row.occurrence, row.occurrence_count, row.repeat
     is_first = codes.pending == row.tracker.steps[0].pending
     if not is_first or not row.tracker.ends_at(row.status) or occurrence is None or repeat is None:
@@ -72,7 +72,7 @@ def build_pin(statements: StepStatements[Any], token: str, values: Mapping[str, 
 
 
 def _is_first_claim(model: type[TaskRow], before: Item, *, is_held: bool) -> bool:
-    """Return whether no block has begun in the round of a row before its claim, or before the dead worker's claim."""
+    """Return whether no block had begun in a row's round before its claim, or before a dead worker's."""
     lock, begun = before.get("lock"), before.get("round")
     if not is_held and (lock is None or (begun is not None and lock[STRING] <= begun[STRING])):
         return True  # neither a claim nor a command has written the row since
@@ -83,14 +83,14 @@ def _is_first_claim(model: type[TaskRow], before: Item, *, is_held: bool) -> boo
 
 
 def _is_of_last_round(row: TaskRow) -> bool:
-    """Return whether the row's last error ended the previous round. Reopening also leaves errors of this round."""
+    """Return whether the row's last error ended the previous round."""
     errors = [each for each in failures_in_row(row) if each.type != "reopened"]
     last: LastRun | None = row.last_run
     return bool(errors) and last is not None and errors[-1].time - last.ended < _SECOND
 
 
 def _after_success(row: TaskRow, now: datetime, asked: PendingRequest | None) -> Transition:
-    """Return the transition after the last step: to the next turn, or to the end after the last turn."""
+    """Return the transition from the last step to the next turn, or to the end."""
     turn = next_turn(row, now, asked)
     if turn is not None:
         return build_next_round(row, turn)
@@ -101,7 +101,7 @@ def _after_success(row: TaskRow, now: datetime, asked: PendingRequest | None) ->
 
 
 class NextRound(Participant):
-    """Begins the next round instead of the end: the next occurrence, or a run that was requested."""
+    """Begins the next round instead of the end."""
 
     writes = False
 
@@ -112,7 +112,7 @@ class NextRound(Participant):
 
     @classmethod
     def after_claim(cls, claim: Claim[Any]) -> Transition | None:
-        """Return the write that moves a task to the latest occurrence missed before its claim, if there is one.
+        """Return the write that moves a task to the latest missed occurrence, if there is one.
 
         All attempts of a round have the same `ctx.occurrence`, so it moves only before the first block of the round.
         """
@@ -215,7 +215,7 @@ def first_stored_turn(repeat: Repeat, at: datetime) -> tuple[datetime, Item] | N
 def change_rule(
     row: TaskRow, repeat: Repeat | None, due: datetime | None, now: datetime
 ) -> tuple[Changes, datetime | None]:
-    """Return changes that give a row at its first step another rule or an earlier turn, and its new due time."""
+    """Return the changes for another rule or an earlier turn at the first step, and the new due time."""
     values: dict[str, Any] = {}
     if repeat is not None and repeat != row.repeat:
         rule = start_rule(row, repeat, now)
@@ -230,12 +230,12 @@ def change_rule(
 
 
 def turn_changes(row: TaskRow, turn: Turn | None, due: datetime) -> Changes:
-    """Return the changes that give a finished row a turn, or an extra one if its rule has no occurrence left."""
+    """Return the changes that give a finished row a turn, or an extra one after the last."""
     return _changes(row._row_state.stored, {**_NO_TURN, "extra_time": due} if turn is None else turn.values)
 
 
 def start_rule(row: TaskRow, repeat: Repeat, now: datetime) -> Repeat:
-    """Return a rule that counts from now, but after the row's occurrence. If its times are the same, it counts on."""
+    """Return a rule that counts from now, or as before if its times are the same."""
     before, occurrence = row.repeat, row.occurrence
     if before is not None and _has_same_times(repeat, before):
         return replace(repeat, since=before.since)
@@ -291,7 +291,7 @@ def _earlier_turn(following: Occurrence | None, asked: datetime | None, rule: Re
 
 
 def _turn_at(following: Occurrence | None, rule: Repeat | None = None, extra_time: datetime | None = None) -> Turn:
-    """Return the turn at an occurrence, or at an extra time before it. `rule` replaces the row's rule."""
+    """Return the turn at an occurrence, or at an extra time, with a new rule."""
     values = {**_NO_TURN, "extra_time": extra_time}
     if rule is not None:
         values["repeat"] = rule

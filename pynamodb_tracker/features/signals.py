@@ -62,7 +62,7 @@ def not_received(name: str) -> Condition:
 
 @guard
 def no_signals() -> Condition:
-    """Require a row without a map of signals, in which an entry could be set."""
+    """Require a row without a map of signals, to which no entry can be added."""
     return TaskRow.signals.does_not_exist()
 
 
@@ -80,30 +80,30 @@ def awaits_more(name: str) -> Condition:
 
 @guard
 def not_awaited(name: str) -> Condition:
-    """Require a task that does not await this signal, which might otherwise make it due."""
+    """Require a task that this signal cannot make due."""
     return TaskRow.awaited_signals.does_not_exist() | ~TaskRow.awaited_signals.contains(name)
 
 
 @guard
 def not_missed(name: str) -> Condition:
-    """Require that no run has gone on without this signal. Otherwise, its sender has to learn that it is too late."""
+    """Require that no run has continued without this signal, or its sender has to learn that."""
     return TaskRow.missed_signals.does_not_exist() | ~TaskRow.missed_signals.contains(name)
 
 
 @guard
 def parked(begun: tuple[int, ...]) -> Condition:
-    """Require a parked task. It must not become due before its last change of state."""
+    """Require a parked task that has not changed its state after this moment."""
     return _parked(begun) & (TaskRow.update_time <= slot(TaskRow.update_time, "now"))
 
 
 @guard
 def not_parked(begun: tuple[int, ...]) -> Condition:
-    """Require a task that has started at its limit, failed or become ignored. Its due time stays."""
+    """Require a task that has started, failed or become ignored."""
     return ~_parked(begun)
 
 
 def _parked(begun: tuple[int, ...]) -> Condition:
-    """Build a condition from all declared codes except pending ones. For undeclared codes, only the due time counts."""
+    """Require a parked task, by its due time and no code of these."""
     due: Any = TaskRow.due_time
     is_parked: Condition = (due == clock.NEVER) | (due == Path(TaskRow.wait_until))
     for first in range(0, len(begun), _MOST_IN):
@@ -113,7 +113,7 @@ def _parked(begun: tuple[int, ...]) -> Condition:
 
 @guard
 def first_round() -> Condition:
-    """Require a task that never started over, and that was not created after the signal was sent."""
+    """Require a task that never started over, and is older than the signal."""
     creation = TaskRow.creation
     return TaskRow.round.does_not_exist() & (creation <= slot(creation, "token"))
 
@@ -152,7 +152,7 @@ def _wait_attributes(name: str, until: datetime | timedelta | None) -> tuple[Ite
 def attributes_of_exported(
     task_id: str, awaits: Collection[str], signals: Mapping[str, Mapping[str, Any]], until: datetime | None
 ) -> tuple[Item, datetime | None]:
-    """Return the stored attributes and due time of an exported task with its awaited and received signals."""
+    """Return the attributes and due time of an exported task with its signals."""
     if both := {*awaits} & signals.keys():
         raise ValueError(f"it awaits {', '.join(sorted(both))}, but has already received it: remove one of the two")
     stored: Item = {}
@@ -168,7 +168,7 @@ def attributes_of_exported(
 
 
 def build_send_write(model: type[TaskRow], name: str, form: str, *, of_round: bool) -> PreparedWrite:
-    """Build the write of a signal: `more`, `last`, `late`, `early`, or `first`, which is early and adds the map."""
+    """Build the write of a signal: `more`, `last`, `late`, `early`, or `first`, which also adds the map."""
     begun = (*(code for codes in model.tracker.steps for code in codes.own if code != codes.pending), END)
     guards = [when.same_round() if of_round else first_round(), when.known_format()]
     path: Any = Path(["signals", name])
@@ -200,7 +200,7 @@ _EFFECTS: dict[str, Effect] = {"last": "resumed", "late": "late", "more": "store
 def send(
     model: type[T], task_id: str, name: str, value: object, *, by: str | None, key: str | None, of_round: str | None
 ) -> Sent[T]:
-    """Store a signal. The first try assumes the last signal of a parked task, later ones depend on the row."""
+    """Store a signal. The first try assumes the last signal of a parked task."""
     text, token, form, now = value_text(value, name, task_id), new_token(), "last", clock.now()
     for number in range(_TRIES):
         signal = {MAP: ReceivedSignal(None, by, now, token, key).stored(text)}
@@ -282,7 +282,7 @@ def _typed(text: str) -> Any:
 
 
 def _next_form(row: TaskRow, name: str) -> str:
-    """Return the form of the write for a row that refused the last one. Raise if the signal cannot be stored."""
+    """Return the form of the next write. Raise if the signal cannot be stored."""
     operation, awaits = f"send {name} to", row.awaited_signals or frozenset()
     if name in awaits:
         if awaits != {name} or "blockers" in row._row_state.stored:

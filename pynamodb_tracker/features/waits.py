@@ -1,6 +1,6 @@
 """How long a task's next step waits for children and signals.
 
-A success begins the wait, and the next one ends it. Then `missed_signals` names the signals that were still missing.
+A success begins the wait, and the next one ends it. `missed_signals` names the signals that were still missing.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Waits(Participant):
 
     @classmethod
     def giving_up_guards(cls, run: Journal[Any]) -> Sequence[Guard]:
-        """Require that no missing signal has come since the claim, unless another attempt would repeat a part."""
+        """Require that no signal has come since the claim, unless a retry would repeat a part."""
         if getattr(run.additions.get("checkpoints"), "is_stuck", False):
             return ()
         return [not_received(name) for name in sorted(cls.of_run(run).claimed)]

@@ -43,7 +43,6 @@ Child = tuple[str, str]  # use case and task id
 
 MOST_ACTIONS = 100
 """Per transaction. A task needs one, two with its place in a group, or four with its turn."""
-
 _TRIES = 8
 
 
@@ -54,7 +53,7 @@ class Cancel(NamedTuple):
     by: str | None
     children: bool
     go_to: Codes | None
-    """The branch step to which the task itself moves, by default the one that its use case declares."""
+    """The branch step to which the task itself moves, by default the use case's."""
     even_running: bool
 
 
@@ -75,7 +74,7 @@ class Cancellation(Generic[T_co]):
 
 
 class _Plan:
-    """How to cancel one task. Building it raises the reason why the task cannot be cancelled."""
+    """The plan for cancelling one task. Building it raises the reason why that is impossible."""
 
     def __init__(self, row: TaskRow, asked: Cancel, *, is_root: bool) -> None:
         self.row, self.key, now = row, (row.use_case_id, row.task_id), clock.now()
@@ -86,7 +85,7 @@ class _Plan:
             raise _running_error(row)
         self.membership = membership_of(row)
         self.member: ReopenedMember | None = None
-        """Set if the task's turn has passed, and it enters its group again for the branch step."""
+        """Set if the task enters its group again for the branch step."""
         if self.to is not None and self.membership is Membership.ENDED:
             self.member = ReopenedMember(row, self.to.pending, now)
         self.entry = build_entry("cancelled", row, codes.step, now, reason=asked.reason, by=asked.by)
@@ -98,7 +97,7 @@ class _Plan:
 
     @property
     def leaves(self) -> bool:
-        """Whether the task gives up its turn or its place in its group."""
+        """Whether the task gives up its turn or place in its group."""
         return self.to is None and self.membership not in {Membership.NONE, Membership.ENDED}
 
     @property
@@ -107,7 +106,7 @@ class _Plan:
         return 4 if self.leaves or self.member else 1
 
     def action(self) -> Action:
-        """Return the write as an action. If the task enters its group again, that was read before."""
+        """Return the write as an action."""
         if (member := self.member) is not None:
             due, turn, waits = member.turn_due_time, None, None
             if not member.has_turn:
@@ -198,7 +197,7 @@ def _cancel_together(plan: _Plan, rest: Sequence[_Plan], done: list[Child]) -> A
 
 
 def _cancel_deepest_first(plan: _Plan, rest: Sequence[_Plan], done: list[Child]) -> Any:
-    """Cancel the descendants one by one, and then the task. Return it, or None if a task has changed."""
+    """Cancel tasks one by one, the first one last. Return it, or None if a task has changed."""
     for each in reversed(rest):
         if _cancel_together(each, (), done) is None:
             return None
@@ -207,13 +206,13 @@ def _cancel_deepest_first(plan: _Plan, rest: Sequence[_Plan], done: list[Child])
 
 
 def _can_share_transaction(plans: Sequence[_Plan]) -> bool:
-    """Return whether one transaction can cancel these tasks. It can write the row of a group only once."""
+    """Return whether one transaction, which writes each group's row only once, can cancel these tasks."""
     groups = [(plan.row.use_case_id, plan.row.group) for plan in plans if plan.row.group is not None]
     return sum(plan.count for plan in plans) <= MOST_ACTIONS and len({*groups}) == len(groups)
 
 
 def _descendants(row: TaskRow) -> Iterator[TaskRow]:
-    """Yield a task's children and their children, level by level. Raises TrackerError if one cannot be found."""
+    """Yield a task's children and their children, level by level. Raise TrackerError if one is missing."""
     level, seen = [row], {(row.task_id, row.use_case_id)}  # in a damaged table, references may form a circle
     while level:
         found = read_children(level)
@@ -252,7 +251,6 @@ def _statements(model: type[Any]) -> list[StepStatements[Any]]:
 
 
 def _step_of(row: TaskRow) -> StepStatements[Any]:
-    """Return the step of a task, or raise the reason why it has none."""
     for statements in _statements(type(row)):
         if row.status in statements.codes.own:
             return statements
@@ -264,7 +262,6 @@ def _step_of(row: TaskRow) -> StepStatements[Any]:
 
 
 def _go_to(row: TaskRow, given: Codes | None) -> Codes | None:
-    """Return the branch step to which a task moves, by default the one that its use case declares."""
     declared = (step for step in type(row)._bound_steps.values() if step._definition.declared.on_cancel)
     return given or next((step._definition.codes for step in declared), None)
 
@@ -277,7 +274,7 @@ def _running_error(row: TaskRow) -> TaskLockedError:
 
 
 def build_cancel(row: TaskRow, codes: Codes, to: Codes | None, record: CancelRecord) -> Transition:
-    """Cancel a task, or move it `to` a branch step that leads there, where it keeps its place in its group."""
+    """Cancel a task, or move it `to` a branch step that leads there, with its turn or place in its group."""
     held = row.status == codes.in_progress and not is_abandoned(row, codes, record.time)
     code, membership = CANCELLED if to is None else to.pending, membership_of(row)
     cancel = Transition("cancel running" if held else "cancel", code)

@@ -15,7 +15,13 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item, Refused
 from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_unheard
 from pynamodb_tracker.dynamodb.retries import ending_by, persist
-from pynamodb_tracker.exceptions import TaskError, TaskFormatError, TaskNotStartableError, TrackerError
+from pynamodb_tracker.exceptions import (
+    TaskError,
+    TaskFormatError,
+    TaskNotReadyError,
+    TaskNotStartableError,
+    TrackerError,
+)
 from pynamodb_tracker.features.overflow import expire_again, keep
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.failure import add_note
@@ -38,7 +44,7 @@ log = logging.getLogger("pynamodb_tracker")
 
 _TRIES = 4
 _GIVE_BACK_WITHIN = timedelta(seconds=5)
-"""How long to try to release the task after a claim without a response. The caller has already waited long."""
+"""How long to try to release the task after a claim without a response."""
 
 
 class _Tries:
@@ -49,21 +55,20 @@ class _Tries:
     def __init__(self, payload: str | None, new: NewTask[Any] | None, *, creates: bool, on_time: bool) -> None:
         self.tokens = [new_token() if new is None else new.row.lock]
         self.new = new
-        """The task that the first claim creates, or None for an existing task."""
+        """The task that the first claim creates, if there is one."""
         self.creates = creates
-        """Whether the caller creates a missing task, so that a refusal has to show that it is missing."""
+        """Whether a refusal has to show that the task is missing."""
         self.payload = payload
-        """The payload's fingerprint, or None to compare none."""
         self.on_time = on_time
         self.parked = False
-        """Whether the row, read before a claim from another state, still waits for something."""
+        """Whether the row still waits for something."""
         self.in_doubt = False
         """Whether any claim so far may have locked the task."""
         self.kept = False
         """Whether the time to live of a finished task's chunks was removed."""
 
     def not_found_error(self, statements: StepStatements[Any], task_id: str, operation: str) -> TaskNotStartableError:
-        """Return the error for a missing task. If a late claim could take a new one, the caller must not create it."""
+        """Return the error for a missing task. The caller must not create one that a late claim could take."""
         if self.creates and self.new is None and len(self.tokens) > 1:
             return refusals.kept_changing(statements.model, task_id, operation, len(self.tokens) - 1)
         return refusals.not_found_error(statements, task_id, operation)
@@ -74,7 +79,7 @@ class _Tries:
             return not is_invalid(error)
         if isinstance(error, PynamoDBConnectionError):
             return self.in_doubt or is_unheard(error)
-        # Any other exception, such as a signal handler's, has interrupted a claim.
+        # Any other exception has interrupted a claim.
         return not isinstance(error, PynamoDBException | TrackerError)
 
 
@@ -92,16 +97,8 @@ def claim(
 ) -> Journal[T]:
     """Claim the task, or raise an error with the reason. The lock may have expired when the response arrives.
 
-    Args:
-        statements: The step's writes.
-        task_id: The task.
-        lock_for: How long to hold the lock.
-        detailed: Whether to explain a refusal, at the cost of reading the row.
-        also_from: Codes of other states from which the step may start.
-        payload: A fingerprint. The claim is refused if the step was first started with another one.
-        creates: Whether the caller creates a missing task, so that a refusal has to show that it is missing.
-        new: A task to create claimed, or to claim if it exists.
-        on_time: Leave out the clock margin.
+    If `detailed`, it reads the row to explain a refusal. `also_from` has codes of other states from which the step may
+    start. A caller that `creates` a missing task tries again with a `new` task, which is created claimed.
     """
     tries = _Tries(payload, new, creates=creates, on_time=on_time)
     try:
@@ -144,7 +141,11 @@ def _claim(
             claim = _send(statements, task_id, tries, lock_for, new or code, shows_row=tries.creates or not detailed)
         except Refused as refused:
             if not (detailed or refused.repeated or also_from or _is_worth_reading(statements, refused.item, tries)):
-                raise refusals.unexplained_refusal(statements, task_id, operation) from None
+                name, advice = (
+                    f"{statements.model.__name__} {task_id!r}",
+                    "Start it with detailed_error=True to see why",
+                )
+                raise TaskNotStartableError(f"cannot {operation} {name}: refused. {advice}", task_id=task_id) from None
             item = refused.item
         except PynamoDBConnectionError as error:
             raise_if_damaged(statements.model, task_id, error)
@@ -172,7 +173,6 @@ def _claim(
 
 
 def _find_row(statements: StepStatements[T], task_id: str, item: Item | None, *, is_shown: bool) -> T | None:
-    """Return the row that refused a write, unless the refusal shows that there is none."""
     if item is not None:
         return load_checked(statements.model, item)
     return None if is_shown else get(statements.model, task_id)
@@ -197,7 +197,6 @@ def _send(
     *,
     shows_row: bool,
 ) -> Claim[T]:
-    """Put a new task, or claim an existing one from a code or from the step's own states."""
     if isinstance(claimed, NewTask):
         put(claimed, until=claimed.row.lock_expire_time)
         return Claim(statements, claimed.row, claimed.row.lock)
@@ -218,7 +217,7 @@ def _send(
 
 
 def _note_takeover(claim: Claim[T]) -> None:
-    """Log earlier attempts without a result, and add them to the errors that the run's end stores."""
+    """Log earlier attempts without a result, and add them to the run's errors."""
     if not claim.took_over:
         return
     task, codes = claim.task, claim.statements.codes
@@ -267,7 +266,7 @@ def _give_back(
 
 
 def _note(statements: StepStatements[T], task_id: str, error: BaseException, outcome: str, *, is_locked: bool) -> None:
-    """Add a note about the outcome to the error, and log it if the task may stay locked."""
+    """Note the outcome on the error, and log it if the task may stay locked."""
     task = f"{statements.model.__name__} {task_id!r}"
     add_note(error, f"pynamodb_tracker: {task} {outcome}")
     if is_locked:
@@ -299,7 +298,7 @@ def _undo(statements: StepStatements[T], task_id: str, tries: _Tries, *, until: 
         if has_later_format(row) or (row.lock or "") >= max(tokens):
             return outcome
         if not refusals.is_free(row):
-            return None
+            return None  # its holder's token cannot be raised
         try:
             statements.send(build_shut_out(row, new_token(above=max(tokens))), task_id, until=until)
         except Refused:
@@ -318,7 +317,7 @@ def build_shut_out(row: TaskRow, token: str) -> Transition:
 def _code_to_claim_from(
     statements: StepStatements[T], row: T, operation: str, also_from: Collection[int], *, on_time: bool
 ) -> int | None:
-    """Return the code to claim from after a refusal, or None for the step's own. Otherwise, raise the reason."""
+    """Return the code to claim from after a refusal, or None for the step's own. Raise if there is none."""
     now = clock.now()
     if refusals.is_startable(row, statements.codes, now, on_time=on_time):
         if row.attempt >= statements.max_attempts and (spent := spend(statements, row, now)):
@@ -330,9 +329,8 @@ def _code_to_claim_from(
         if row.cancelled is not None and row.status not in statements.codes.own:
             raise refusals.cancelled_error(row, operation)
         if row.group is not None and row.tracker.ends_at(row.status):
-            raise refusals.group_error(
-                row, operation, "and its turn has passed. Reopen lets an ignored task enter at the end"
-            )
+            why = f"it is in group {row.group!r}, and its turn has passed. Reopen lets an ignored task enter at the end"
+            raise refusals.build_error(row, TaskNotReadyError, operation, why)
         if refusals.is_due(row, now, on_time=on_time):
             return row.status
         raise refusals.not_due_error(row, operation)

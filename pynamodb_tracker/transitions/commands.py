@@ -1,4 +1,4 @@
-"""The commands ignore and unlock, ignoring a task without attempts left, and the base of all commands."""
+"""The commands ignore and unlock, and the base of all commands."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pynamodb.exceptions import PynamoDBConnectionError, TransactWriteError
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.dynamodb.error_codes import is_invalid
+from pynamodb_tracker.exceptions import TaskLockedError
 from pynamodb_tracker.features.overflow import expire, log_failures
 from pynamodb_tracker.model.failure import Failure, scrubbed
 from pynamodb_tracker.model.failure_log import failures_in_row, for_row, has_log
@@ -75,7 +76,7 @@ def _advice_if_held(row: TaskRow) -> str:
 
 
 def build_ignore(statements: StepStatements[T], row: T) -> Transition:
-    """Ignore a task by command. If it waits for its turn in a group, it stops waiting."""
+    """Ignore a task, which stops waiting for its turn in a group."""
     membership = membership_of(row)
     ignore = Transition("ignore", statements.codes.ignored, when.as_read(), when.free(statements.codes))
     ignore.add(when.later_token(), when.membership_seen(membership), seen=seen_values(row))
@@ -87,7 +88,7 @@ def build_ignore(statements: StepStatements[T], row: T) -> Transition:
 
 
 def build_write_on_held(statements: StepStatements[T], name: str, code: int, row: T) -> Transition:
-    """Take a task away from the claim that was read. The attempt counts, and its fence stays in `unfinished`."""
+    """Take a task away from the claim that was read. The attempt counts."""
     write = Transition(name, code, when.held_as_seen(statements.codes))
     write.seen = {"seen_lock": row.lock}
     return write
@@ -102,7 +103,7 @@ def unlock(
     worker: str | None = None,
     by: str | None = None,
 ) -> T:
-    """Unlock a task whose worker is dead, and return it. A pending or failed task does not change.
+    """Unlock a task of a dead worker, and return it. A pending or failed task does not change.
 
     Raises TaskLockedError unless that claim or worker holds the task. If neither is given, its lock must have expired.
     """
@@ -117,7 +118,9 @@ def unlock(
     if fencing_token is not None and row.lock != fencing_token:
         raise refusals.other_holder_error(row, operation, f"the claim with fencing token {fencing_token}")
     if worker is fencing_token is None and not refusals.is_abandoned(row, codes, now):
-        raise refusals.valid_lock_error(row, operation)
+        named = f"pass fencing_token={row.lock!r} or worker={row.worker!r}"
+        why = f"its lock is valid until {row.lock_expire_time}. If {row.worker} is dead, {named}"
+        raise refusals.build_error(row, TaskLockedError, operation, why)
     entry = build_entry("unlocked", row, codes.step, now, reason=reason, by=by)
     transition = build_write_on_held(statements, "unlock", codes.pending, row)
     if unlocked := Command(statements, transition, row, entry).send():
@@ -126,7 +129,7 @@ def unlock(
     if found is None:
         raise refusals.not_found_error(statements, task_id, operation)
     refusals.check_life(found, row, operation)
-    # An entry of its own shows that a repeated request met its own success.
+    # The entry shows that a repeated request met its own success.
     if found.status in (codes.pending, codes.failed) or has_entry(found, entry):
         return found
     if found.status == codes.in_progress:
@@ -141,7 +144,7 @@ def read_task(statements: StepStatements[T], task_id: str, operation: str, found
 
 
 def check_found(statements: StepStatements[T], row: T | None, task_id: str, operation: str) -> T:
-    """Return a row that was read. Raise if there is none, or its format is unknown."""
+    """Return a row, or raise if there is none or its format is unknown."""
     if row is None:
         raise refusals.not_found_error(statements, task_id, operation)
     refusals.check_format(row, operation)
@@ -149,13 +152,13 @@ def check_found(statements: StepStatements[T], row: T | None, task_id: str, oper
 
 
 def has_entry(row: TaskRow, entry: Failure) -> bool:
-    """Return whether the row's `errors` show that a command was applied whose response was lost."""
+    """Return whether the row's `errors` show that a command was applied."""
     sent = (entry.time, entry.type, entry.step, entry.worker)
     return any((each.time, each.type, each.step, each.worker) == sent for each in failures_in_row(row))
 
 
 def spend(statements: StepStatements[T], row: T, now: datetime) -> T | None:
-    """Ignore a task without attempts left, or start its next occurrence. Return it, or None if it has changed."""
+    """Ignore a task without attempts left, or start its next round. Return it, or None if it has changed."""
     codes, following = statements.codes, register.after_last_failure(row, now)
     abandoned = row.status == codes.in_progress
     without_result = refusals.abandoned_attempts(row, codes, now) if abandoned else ()
@@ -177,7 +180,7 @@ def build_spend(statements: StepStatements[T], row: T, *, abandoned: bool) -> Tr
 
 
 def build_skip(row: TaskRow, following: Transition, *, abandoned: bool) -> Transition:
-    """Let a task without attempts left begin its next round, unless a request has changed its rule."""
+    """Start the next round of a task without attempts left."""
     skip = Transition("skip", following.code, when.as_read(), due=following.due)
     skip.add(when.requests_as_seen(is_there=row.request_count is not None))
     skip.add(*([when.lock_expired()] if abandoned else []))
@@ -187,12 +190,12 @@ def build_skip(row: TaskRow, following: Transition, *, abandoned: bool) -> Trans
 
 
 def build_entry(kind: str, row: T, step: str, now: datetime, *, reason: str, by: str | None = None) -> Failure:
-    """Return the entry of `errors` that says who did what to the task, and why."""
+    """Return the entry of `errors` for a command."""
     return Failure(step, row.attempt, now, by or this_worker(), kind, scrubbed(reason, row.redact))
 
 
 class Command(Generic[T]):
-    """A command's write: a transition of a row that was read, with an entry of `errors`."""
+    """A command: a transition of a row that was read, and an entry of `errors`."""
 
     def __init__(
         self,
@@ -250,7 +253,7 @@ class Command(Generic[T]):
         return after
 
     def finish(self, moved: T) -> T:
-        """Return the task after its write. Log its failures, and let its off-row items expire."""
+        """Return the task after its write, and update its off-row items."""
         statements = self.statements
         if self._is_logged:
             moved.attribute_values["errors"] = self.failures
@@ -262,7 +265,6 @@ class Command(Generic[T]):
         return moved
 
     def _send(self) -> T:
-        """Send the write and return the task after it. An end is sent with its participants."""
         is_ignored = self.transition.code == self.statements.codes.ignored
         # A task whose row has no room for the reason creates no follow-ups.
         when_ignored = self.statements.when_ignored if is_ignored and self.failures else None

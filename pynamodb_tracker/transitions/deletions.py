@@ -1,4 +1,4 @@
-"""Deleting a task: a conditional DeleteItem of the row that was read, together with its participants."""
+"""Deleting a task by a conditional DeleteItem of the row that was read."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TRIES = 4
 
 
 def delete(model: type[T], task_id: str, *, repeated: bool = False) -> bool:
-    """Delete a task that no worker holds, and return whether it repeats. A `repeated` request may find it deleted."""
+    """Delete a task that no worker holds, and return whether it repeats. If `repeated`, it may be deleted already."""
     meant: T | None = None
     for _ in range(_TRIES):
         row, now = get(model, task_id), clock.now()
@@ -36,7 +36,7 @@ def delete(model: type[T], task_id: str, *, repeated: bool = False) -> bool:
         if row is None or (meant is not None and not is_same_life(row, meant)):
             clear_orphans(model, task_id)
             if repeated:
-                return False  # the SDK repeated a request that had deleted the row, because the response was lost
+                return False  # an earlier copy of the request has deleted the row
             raise TaskNotFoundError(
                 f"cannot delete {model.__name__} {task_id!r}: there is no such task", task_id=task_id
             )
@@ -68,7 +68,7 @@ def _is_held(row: TaskRow) -> bool:
 
 
 class SeenDeletes(Generic[T]):
-    """Deletes tasks that a consistent scan has just returned, without reading them again."""
+    """Deletes tasks that a consistent scan has just read."""
 
     def __init__(self, model: type[T]) -> None:
         self._model = model
@@ -105,11 +105,11 @@ class SeenDeletes(Generic[T]):
 
 
 _SEEN = {"status": NUMBER, "fence": NUMBER, "attempt": NUMBER, "creation": STRING, "lock": STRING}
-"""The attributes that show whether a row has changed, and their types."""
+"""Attributes that show whether a row has changed."""
 
 
 def build_delete(model: type[TaskRow], *guards: when.Guard, membership: Membership = Membership.NONE) -> PreparedWrite:
-    """Delete exactly the row that was read. A late copy must not delete a task that was created since."""
+    """Delete exactly the row that was read, not a task that was created since."""
     as_read = when.as_read(), when.membership_seen(membership), when.known_format()
     return PreparedWrite(model.tracker.connection(), condition=when.all_of([*as_read, *guards]))
 

@@ -1,4 +1,4 @@
-"""How the end of a run is built and sent, and how to find out whether it was applied."""
+"""Building and sending the end of a run, and finding out whether it was applied."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ T = TypeVar("T", bound=TaskRow)
 
 _KEPT_FENCES = 8
 """How many unfinished claims a row remembers. An older one counts as lost."""
-
 _DECIDE_WITHIN = timedelta(seconds=5)
 """How long to try to read the row after the lock has expired."""
 
@@ -34,7 +33,7 @@ _AT_ONCE = 3
 
 
 class RowChanged(Exception):  # noqa: N818 - not an error: the success is sent in another form
-    """The row has changed while the lock is held, so the success has to be built from it again."""
+    """The row has changed, but the lock is held, so the success has to be built again."""
 
     def __init__(self, row: TaskRow) -> None:
         super().__init__(row)
@@ -44,7 +43,7 @@ class RowChanged(Exception):  # noqa: N818 - not an error: the success is sent i
 def build_end(
     claim: Claim[T], name: str, code: int, now: datetime, *, attempt: int, due: datetime | None = None
 ) -> Transition:
-    """Build the write that ends a run which still holds its task. `attempt` is the number of attempts used up."""
+    """Build the write that ends a run. `attempt` is the number of attempts used up."""
     end = Transition(name, code, *claim.statements.held_by_run, due=due)
     end.time, end.seen, end.is_urgent = now, {"lock": claim.token}, is_urgent(claim.task)
     end.values = {"attempt": attempt, "unfinished": claim.unfinished[-_KEPT_FENCES:]}

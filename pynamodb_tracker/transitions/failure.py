@@ -32,9 +32,9 @@ T = TypeVar("T", bound=TaskRow)
 log = logging.getLogger("pynamodb_tracker")
 
 _LAST_SAVE = 999_999
-"""The save number in the version of a run's failure log, later than all saves of the run."""
+"""The failure log's save number, later than all saves of the run."""
 _MOST_RELEASES = 20
-"""How often a task is released without using up an attempt, until it succeeds or is reopened."""
+"""How often a task is released without using up an attempt."""
 
 
 def fail(
@@ -95,7 +95,7 @@ def fail(
 
 
 def _error_values(task: TaskRow, entries: list[dict[str, Any]], last_error: str) -> dict[str, Any]:
-    """Return the attributes that record failures. Recent ends stay as far as the row has room for them."""
+    """Return the attributes that record failures, with as many recent ends as fit."""
     ends, own = task.attribute_values.get("recent_ends"), {"errors": Stored(entries), "last_error": last_error}
     if not isinstance(ends, list):
         return own
@@ -110,7 +110,7 @@ def _send_failure(
     participants: Sequence[Participant],
     optional: OptionalParticipant | None,
 ) -> bool:
-    """Send a failure. Return False if the row had no room for it, so that only the status is recorded."""
+    """Send a failure. Return False if only the status did fit into the row."""
     try:
         send_until_landed(journal, failed, participants, optional)
     except (PynamoDBConnectionError, TransactWriteError) as refused:
@@ -124,7 +124,7 @@ def _send_failure(
 
 
 def _earlier_failures(journal: Journal[T], failure: Failure, *, counted: bool) -> tuple[list[Failure], Failure]:
-    """Return the earlier failures, and this one, with a count if it replaces the same postponement."""
+    """Return the earlier failures and this one, which may replace the same postponement."""
     # This failure is already among them if an interrupt followed the finish.
     earlier = [each for each in failures_in_row(journal.claim.task) if each is not failure]
     if not counted:
@@ -159,7 +159,7 @@ def _follow_ups_when_ignored(claim: Claim[T], failure: Failure, failures: list[F
 
 
 def _failure_of(journal: Journal[T], error: BaseException) -> Failure:
-    """Return the record of the user's exception. If reading its texts is interrupted, a retry uses only its type."""
+    """Return the record of the user's exception, only its type if reading its texts is interrupted."""
     claim = journal.claim
     message = "<reading its message was interrupted>"
     failure = Failure(claim.step, claim.attempt, clock.now(), str(claim.task.worker), type_of(error), message)

@@ -1,7 +1,6 @@
 """Writes of a run that holds its lock: extensions, saves and the user's transactions.
 
-A transaction counts as a save, so the row shows whether it was applied even if its response is lost. An empty save then
-blocks late copies of it.
+A transaction counts as a save, so the row shows whether it was applied. An empty save blocks late copies of it.
 """
 
 from __future__ import annotations
@@ -112,10 +111,7 @@ def check_in(claim: Claim[T], transaction: TransactWrite) -> None:
 
 
 def _was_applied(journal: Journal[T], number: int, *, unheard: bool) -> bool:
-    """Return whether the row has counted that save. If not, block late copies of it.
-
-    A copy that arrives after the read makes `_keep_out` fail, and the next read finds it.
-    """
+    """Return whether the row has counted that save. If not, block late copies of it."""
     saves = _saves_in_row(journal.claim)
     while unheard and saves < number and not _keep_out(journal, saves):
         saves = _saves_in_row(journal.claim)
@@ -123,7 +119,7 @@ def _was_applied(journal: Journal[T], number: int, *, unheard: bool) -> bool:
 
 
 def _keep_out(journal: Journal[T], seen: int) -> bool:
-    """Block late copies of earlier saves. Return False if the row has counted another save since it was read."""
+    """Block late copies of earlier saves. Return False if one has just arrived."""
     claim = journal.claim
     journal.saves += 1
     keep_out = build_keep_out(claim.statements, claim.token, journal.saves, seen)
@@ -135,7 +131,7 @@ def _keep_out(journal: Journal[T], seen: int) -> bool:
 
 
 def build_keep_out(statements: StepStatements[Any], token: str, number: int, seen: int) -> Transition:
-    """Count an empty save, unless the row has counted another one since it was read."""
+    """Count an empty save, unless another one was counted since the row was read."""
     keep_out = Transition("keep out", None, *statements.held_by_run, when.saves_seen())
     keep_out.seen, keep_out.values = {"lock": token, "seen_saves": str(seen)}, {"saves": number}
     return keep_out
@@ -149,7 +145,7 @@ def _saves_in_row(claim: Claim[T]) -> int:
 
 
 def settle_unknown_writes(journal: Journal[T]) -> None:
-    """Find out whether an earlier write was applied. Raises LockLostError if the success is recorded."""
+    """Find out whether earlier writes were applied. Raise LockLostError if the success was."""
     claim = journal.claim
     pending = journal.pending_success
     if pending is not None and pending.sent is not None:
@@ -171,7 +167,7 @@ def unknown_outcome(unapplied: Unapplied, unknown: PynamoDBConnectionError) -> T
 
 
 def find_outcome(journal: Journal[T], pending: PendingSuccess) -> T | None:
-    """Finish the run if the row shows its success. Otherwise, block late copies of that and return the row."""
+    """Finish the run if the row shows its success. Otherwise, block late copies and return the row."""
     claim = journal.claim
     success, row = pending.sent, read_row(claim)
     if row is not None and claim.holds(row):

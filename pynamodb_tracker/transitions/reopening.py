@@ -32,7 +32,6 @@ T = TypeVar("T", bound=TaskRow)
 
 Entry = list[dict[str, Any]]
 """A stored entry of `errors`."""
-
 _TRIES = 4
 
 
@@ -62,7 +61,7 @@ def reopen(
     enters: bool = True,
     cancelled: bool = False,
 ) -> T:
-    """Make a failed or ignored task pending with fresh attempts, and return it. A pending task can become urgent.
+    """Make a failed or ignored task pending with fresh attempts. A pending task can become urgent.
 
     If it waits for others, it keeps waiting, and `due` is ignored, as for a repeating task. Unless `enters`, a task
     that would have to enter its group again is returned unchanged. A cancelled task is refused unless `cancelled`.
@@ -112,7 +111,7 @@ class _Reopening(Generic[T]):
         self._clear_checkpoints, self._urgent = clear_checkpoints, urgent
 
     def send(self, token: str, found: T | None, *, kept: bool) -> T:
-        """Make the task pending or urgent, or let it enter its group again. Raise Refused if it has changed."""
+        """Send the reopen. Raise Refused if the task has changed."""
         statements = self._statements
         if found is not None and found.status == statements.codes.pending:
             response = statements.send(build_hurry(statements, token, found), self._task_id)
@@ -151,7 +150,6 @@ class _Reopening(Generic[T]):
         return load(statements.model, statements.send(transition, self._task_id)["Attributes"])
 
     def _enter_group(self, token: str, row: T, now: datetime, entry: Entry | None, *, kept: bool) -> None:
-        """Let a task whose turn has passed enter its group at the end. It is due once it has its turn."""
         statements = self._statements
         member = ReopenedMember(row, statements.codes.pending, max(now, self._due or now))
 
@@ -174,7 +172,7 @@ class _Reopening(Generic[T]):
 
 
 class ReopenedMember:
-    """A task whose turn has passed, and that enters its group again."""
+    """A task that enters its group again."""
 
     def __init__(self, row: TaskRow, status: int, starts: datetime) -> None:
         self.task_id: str = row.task_id
@@ -188,13 +186,7 @@ class ReopenedMember:
 
 
 def build_reopen(
-    statements: StepStatements[T],
-    token: str,
-    row: T | None,
-    *,
-    kept: bool,
-    entry: Entry | None,
-    urgent: bool = False,
+    statements: StepStatements[T], token: str, row: T | None, *, kept: bool, entry: Entry | None, urgent: bool = False
 ) -> Transition:
     """Give a task fresh attempts. If it was not read, it must neither wait, repeat, nor be in a group.
 
@@ -218,13 +210,13 @@ def build_reopen(
     elif statements.model.tracker.lane_codes:
         reopen.is_urgent = row is not None and is_urgent(row)
         reopen.add(when.urgent_seen(is_there=reopen.is_urgent))
-    # A task that was created failed or ignored has no errors. Then the second try, which has read it, succeeds.
+    # If a task that was not read has no errors, the second try succeeds.
     appended = None if entry is None else Appended(entry, is_first=row is not None or not shares_requests())
     return _with_fresh_attempts(statements, reopen, token, row, kept=kept, entry=appended)
 
 
 def build_reentry(statements: StepStatements[T], token: str, row: T, *, kept: bool, entry: Entry | None) -> Transition:
-    """Give a task fresh attempts at the end of its group. The caller adds its number, and its turn or place."""
+    """Give a task fresh attempts in its group. The caller adds its number, and its turn or place."""
     enter = Transition("enter again", statements.codes.pending, when.has_status(row.status), when.later_token())
     enter.add(
         when.waits_seen(is_there=row.blockers is not None),

@@ -40,10 +40,7 @@ T = TypeVar("T", bound=TaskRow)
 
 
 def succeed(journal: Journal[T]) -> None:
-    """Record the success, the block's changes and the participants' writes, all or nothing.
-
-    If a value cannot be stored, it raises ValueNotStorableError, and the caller records a failure.
-    """
+    """Record the success, the block's changes and the participants' writes, all or nothing."""
     claim, success = journal.claim, _changes_to_send(journal)
     participants = register.success_participants(journal, claim.task)
     if not participants or not any(each.writes for each in participants):
@@ -69,7 +66,7 @@ def succeed(journal: Journal[T]) -> None:
 
 
 def commit_success(journal: Journal[T], pending: PendingSuccess, actions: Sequence[Action]) -> None:
-    """Apply the user's writes, the success and the block's changes in one transaction. Raises as `commit` does."""
+    """Apply the user's writes and the success in one transaction, as `commit` does."""
     claim = journal.claim
     if journal.expects_result:
         raise TrackerError(
@@ -97,7 +94,7 @@ def build_success(journal: Journal[T], sent: Changes, participants: Sequence[Par
 
 
 def _add_to_recent_ends(journal: Journal[T], success: Transition, sent: Changes) -> None:
-    """Keep this end in the row, unless it would cost another write unit by the size of the claimed row."""
+    """Keep this end in the row, unless it would cost another write unit."""
     claim, task = journal.claim, journal.claim.task
     if claim.start_time is None or "checkpoints" in journal.additions:
         return
@@ -111,7 +108,7 @@ def _add_to_recent_ends(journal: Journal[T], success: Transition, sent: Changes)
 
 
 def _changes_to_send(journal: Journal[T]) -> tuple[Changes, Changes]:
-    """Return the block's changes and their sent form. Large data is stored first, and sent as a pointer."""
+    """Return the block's changes and their sent form, which has a pointer to large data."""
     claim = journal.claim
     if journal.success is None:
         if journal.unsure is not None:
@@ -160,7 +157,6 @@ def _succeed_together(
     participants: Sequence[Participant],
     more: Sequence[Action] = (),
 ) -> None:
-    """Send the success in a transaction with its participants and the user's writes, `more`."""
     claim, retries = journal.claim, 0
     while not pending.recorded:
         journal.saves += 1
@@ -185,7 +181,7 @@ def _succeed_together(
 def _own_action(
     journal: Journal[T], pending: PendingSuccess, success: tuple[Changes, Changes], participants: Sequence[Participant]
 ) -> Action:
-    """Return the success as the first action of a transaction, and note it in `pending`."""
+    """Build the first action of a transaction, and note it in `pending`."""
     claim, (changes, sent) = journal.claim, success
     transition = _as_save(build_success(journal, sent, participants), journal.saves)
     pending.sent = changes, transition
@@ -199,7 +195,7 @@ def _as_save(success: Transition, number: int) -> Transition:
 
 
 def _row_to_build_from(journal: Journal[T], pending: PendingSuccess, unapplied: Unapplied) -> T | None:
-    """Find out whether a success was applied. Return the row if the success has to be built again from it."""
+    """Find out whether a success was applied. If it has to be built again, return the row."""
     before = pending.sent
     try:
         row = find_outcome(journal, pending)

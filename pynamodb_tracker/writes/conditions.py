@@ -1,4 +1,4 @@
-"""Guards of the lock protocol: the named parts of a condition. docs/explanation/lock.md explains them."""
+"""The lock protocol's guards, as named parts of conditions. docs/explanation/lock.md explains them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def all_of(guards: Iterable[Guard]) -> Condition:
 
 
 def _equals_slot(attribute: Attribute[Any], name: str, *, is_there: bool = True) -> Condition:
-    """Require the attribute to have the slot's value, or to be missing."""
+    """Require the slot's value, or no value."""
     if not is_there:
         return attribute.does_not_exist()
     same: Condition = attribute == slot(attribute, name)
@@ -61,25 +61,25 @@ def has_status(*codes: int) -> Condition:
 
 @guard
 def is_due() -> Condition:
-    """Require the task to be due. The margin lets a start by id be early, because clocks differ."""
+    """Require a due task, within the margin by which clocks differ."""
     return TaskRow.due_time <= slot(TaskRow.due_time, "now_plus_margin")
 
 
 @guard
 def lock_expired() -> Condition:
-    """Require the lock to have expired on every clock within the margin."""
+    """Require a lock that has expired on every clock within the margin."""
     return TaskRow.lock_expire_time < slot(TaskRow.lock_expire_time, "now_minus_margin")
 
 
 @guard
 def known_format() -> Condition:
-    """Require a row format that this version knows."""
+    """Require a known row format."""
     return TaskRow.format_version <= LATEST_FORMAT
 
 
 @guard
 def runnable(codes: Codes) -> Condition:
-    """Require a task that is due and that no worker holds."""
+    """Require a due task that no worker holds."""
     return has_status(codes.pending, codes.failed).condition & is_due().condition
 
 
@@ -97,19 +97,19 @@ def startable(codes: Codes) -> Condition:
 
 @guard
 def free(codes: Codes) -> Condition:
-    """Require that no worker holds the task: it is pending, failed or abandoned at this step."""
+    """Require a task that no worker holds at this step."""
     return has_status(codes.pending, codes.failed).condition | abandoned(codes).condition
 
 
 @guard
 def under_limit() -> Condition:
-    """Require an attempt to be left. As a condition, it saves a second write that undoes the claim."""
+    """Require an attempt to be left, which saves a second write that undoes the claim."""
     return TaskRow.attempt < slot(TaskRow.attempt, "max_attempts")
 
 
 @guard
 def later_token() -> Condition:
-    """Require a row without a later token, which blocks late copies of applied requests."""
+    """Require a later token than the row's. It blocks late copies of applied requests."""
     return TaskRow.lock.does_not_exist() | (TaskRow.lock < slot(TaskRow.lock, "lock"))
 
 
@@ -121,7 +121,7 @@ def held_by_run(codes: Codes) -> Condition:
 
 @guard
 def held_as_seen(codes: Codes) -> Condition:
-    """Require that the claim that was read holds the task, so that no later claim is released."""
+    """Require that the claim that was read still holds the task."""
     return _equals_slot(TaskRow.lock, "seen_lock") & has_status(codes.in_progress).condition
 
 
@@ -134,19 +134,19 @@ def same_payload(name: str) -> Condition:
 
 @guard
 def not_cancelled() -> Condition:
-    """Require that nobody has cancelled the task, even if a branch step still has to run."""
+    """Require a task that nobody has cancelled."""
     return TaskRow.cancelled.does_not_exist()
 
 
 @guard
 def not_ended() -> Condition:
-    """Require a task that has neither succeeded at its last step nor been cancelled."""
+    """Require a task that has neither succeeded nor been cancelled."""
     return TaskRow.status < END
 
 
 @guard
 def no_request_pending() -> Condition:
-    """Require that nobody has requested another run since this one began."""
+    """Require that nobody has requested another run."""
     return TaskRow.queued.does_not_exist()
 
 
@@ -158,13 +158,13 @@ def requests_as_seen(*, is_there: bool = True) -> Condition:
 
 @guard
 def lock_grows() -> Condition:
-    """Require an expiry time that moves forward, so that a late extension cannot shorten the lock."""
+    """Require a later expiry, so that a late extension cannot shorten the lock."""
     return TaskRow.lock_expire_time < slot(TaskRow.lock_expire_time, "lock_expire_time")
 
 
 @guard
 def later_save() -> Condition:
-    """Require that no later save of this run was applied, so that a late copy cannot restore old values."""
+    """Require a later save than the row's, so that a late copy cannot restore old values."""
     return TaskRow.saves < slot(TaskRow.saves, "saves")
 
 
@@ -176,7 +176,7 @@ def saves_seen() -> Condition:
 
 @guard
 def has_errors() -> Condition:
-    """Require an `errors` list, because a write can append only to an existing list."""
+    """Require an `errors` list to append to."""
     return TaskRow.errors.exists()
 
 
@@ -194,32 +194,32 @@ def waits_for_none() -> Condition:
 
 @guard
 def waits_for_signals() -> Condition:
-    """Require a task that awaits signals. The last signal makes it due."""
+    """Require a task that awaits signals."""
     return TaskRow.awaited_signals.exists()
 
 
 @guard
 def waits_for_others() -> Condition:
-    """Require a task that waits for other tasks. The last of them makes it due."""
+    """Require a task that waits for other tasks."""
     return TaskRow.blockers.exists()
 
 
 @guard
 def same_round() -> Condition:
-    """Require the round that a callback names: the task was neither started over nor recreated."""
+    """Require the round that a callback names."""
     token = slot(TaskRow.round, "seen_round")
     return (TaskRow.round == token) | (TaskRow.round.does_not_exist() & (TaskRow.creation == token))
 
 
 @guard
 def has_no_rule() -> Condition:
-    """Require a task that does not repeat. Otherwise, its next occurrence has to be computed from the row."""
+    """Require a task that does not repeat, because its next occurrence depends on the row."""
     return TaskRow.repeat.does_not_exist()
 
 
 @guard
 def membership_seen(membership: Membership) -> Condition:
-    """Require the number that each entry into the group changes, and the same place in the queue."""
+    """Require the membership that was read. Each entry into a group has a new number."""
     if membership is Membership.NONE:
         return TaskRow.group.does_not_exist()
     same = _equals_slot(TaskRow.group_number, "seen_number")
@@ -230,19 +230,19 @@ def membership_seen(membership: Membership) -> Condition:
 
 @guard
 def waits_seen(*, is_there: bool) -> Condition:
-    """Require that the task waits for as many others as it did when it was read."""
+    """Require the number of blockers that was read."""
     return _equals_slot(TaskRow.blockers, "seen_waits", is_there=is_there)
 
 
 @guard
 def parent_seen() -> Condition:
-    """Require the parent, and the parent's run, that were read."""
+    """Require the parent that was read."""
     return _equals_slot(TaskRow.parent, "seen_parent")
 
 
 @guard
 def awaits_seen(*, is_there: bool) -> Condition:
-    """Require that the task awaits the signals that were read."""
+    """Require the awaited signals that were read."""
     return _equals_slot(TaskRow.awaited_signals, "seen_awaits", is_there=is_there)
 
 
@@ -264,13 +264,13 @@ def state_seen() -> Condition:
 
 @guard
 def lock_seen(*, is_there: bool) -> Condition:
-    """Require that no claim or command has written the row since it was read."""
+    """Require the lock that was read."""
     return _equals_slot(TaskRow.lock, "seen_lock", is_there=is_there)
 
 
 @guard
 def same_life() -> Condition:
-    """Require that the task was not deleted and recreated since it was read."""
+    """Require the same task, not a recreated one."""
     return _equals_slot(TaskRow.creation, "seen_creation")
 
 

@@ -1,4 +1,4 @@
-"""Creating a task: a put on condition that there is no such row. The task may be created already claimed."""
+"""Creating a task, pending or already claimed, on condition that there is no such row."""
 
 from __future__ import annotations
 
@@ -46,9 +46,7 @@ class NewTask(Generic[T]):
         self.row = row
         self.item = item
         self.changes = changes
-        """User attributes with a value, including defaults."""
         self.chunks = chunks
-        """Overflow chunks of `data`, which are put together with the item."""
         self.over: TaskRow | None = None
         """The expired row to replace, or None if there must be no row."""
 
@@ -103,7 +101,7 @@ def create(
 
 
 def can_put_again(task: NewTask[Any], found: TaskRow | None) -> bool:
-    """Return whether a refused task can be put again, because the row has expired or is gone."""
+    """Return whether a refused task can be put again, over an expired row or a deleted one."""
     before, task.over = task.over, None
     if found is None:
         return before is not None
@@ -113,7 +111,7 @@ def can_put_again(task: NewTask[Any], found: TaskRow | None) -> bool:
 
 
 def _if_still_expired(row: TaskRow) -> dict[str, Any]:
-    """Return the condition that an expired row was not claimed, reopened or replaced since it was read."""
+    """Return the condition that an expired row is unchanged."""
     stored = row._row_state.stored
     seen = {name: stored[name] for name in ("expire_time", "status", "fence", "creation", "lock") if name in stored}
     return {
@@ -137,13 +135,16 @@ def build_new_task(
     """Build a task from the arguments of `create`. A rule without occurrences is a ValueError."""
     model.tracker.check_own(attributes)
     now = now or clock.now()
+    if isinstance(due_time, timedelta):
+        due_time = now + due_time
+    due, also = now if due_time is None else max(now, due_time), also or {}
     if repeat is not None:
-        at = _due(now, due_time)
-        turn = register.first_turn(repeat, at)
+        turn = register.first_turn(repeat, due)
         if turn is None:
-            raise ValueError(f"cannot create {model.__name__} {task_id!r}: {repeat} never occurs at or after {at}")
-        due_time, also = turn[0], {**(also or {}), **turn[1]}
-    item = {**_item(model, task_id, code, now, due_time, is_urgent="urgent" in (also or ())), **(also or {})}
+            raise ValueError(f"cannot create {model.__name__} {task_id!r}: {repeat} never occurs at or after {due}")
+        due, also = max(now, turn[0]), {**also, **turn[1]}
+    code = model.tracker.steps[0].pending if code is None else code
+    item = {**_build_item(model, task_id, code, now, due, is_urgent="urgent" in also), **also}
     changes = {}
     try:
         given = model(**attributes)
@@ -241,36 +242,20 @@ def tracker_attributes(
 
 
 def load_existing(model: type[T], task_id: str, refused: Refused) -> T | None:
-    """Return the row that refused a put. It may be the call's own, because the network repeats requests."""
+    """Return the row that refused a put, maybe the call's own."""
     if refused.item is not None:
         return load(model, refused.item)
     return get(model, task_id) if refused.repeated else None
 
 
-def _due(now: datetime, due_time: datetime | timedelta | None) -> datetime:
-    """Return when a new task is due, at the earliest now."""
-    if isinstance(due_time, timedelta):
-        due_time = now + due_time
-    return now if due_time is None else max(now, due_time)
-
-
-def _item(
-    model: type[T],
-    task_id: str,
-    code: int | None,
-    now: datetime,
-    due_time: datetime | timedelta | None,
-    *,
-    is_urgent: bool,
-) -> Item:
-    tracker, created, row_key = model.tracker, {"S": clock.stamp(now)}, model.tracker.key(task_id)
-    code = tracker.steps[0].pending if code is None else code
+def _build_item(model: type[T], task_id: str, code: int, now: datetime, due: datetime, *, is_urgent: bool) -> Item:
+    tracker, created = model.tracker, {"S": clock.stamp(now)}
     key = {"status_key": {"S": tracker.status_key(code, task_id, is_urgent=is_urgent)}}
     item: Item = {
-        **row_key,
+        **tracker.key(task_id),
         "status": {"N": str(code)},
         **(key if tracker.is_indexed(code) else {}),
-        "due_time": {"S": clock.stamp(_due(now, due_time))},
+        "due_time": {"S": clock.stamp(due)},
         "create_time": created,
         "update_time": created,
         "creation": {"S": new_token()},
@@ -285,7 +270,7 @@ def _item(
 
 
 def put(task: NewTask[T], *, until: datetime | None = None) -> None:
-    """Put a new task's row and overflow chunks. Raise Refused if the row exists."""
+    """Put a new task with its overflow chunks. Raise Refused if the row exists."""
     table = task.row.tracker.connection()
     puts = task.puts(table)
     if participants := register.creation_participants(task.row, task.item):

@@ -27,11 +27,11 @@ from pynamodb_tracker.writes.transition import Transition
 T = TypeVar("T", bound=TaskRow)
 
 _UNKNOWN = datetime.fromtimestamp(0, UTC)
-"""Stands for an unreadable creation time. The attempt then fails."""
+"""Stands for an unreadable creation time."""
 
 
 _MOST_RELEASES = 10
-"""After this many releases, a last attempt need not run alone, because releases soon count as attempts."""
+"""After this many releases, a last attempt need not run alone."""
 
 _guard = threading.Lock()
 _last = 0
@@ -40,7 +40,7 @@ _passed = count(1)
 
 @in_forked_process
 def _renew() -> None:
-    """Give a forked process its own lock, because another thread may have held this one during the fork."""
+    """Give a forked process a new lock, because another thread may hold this one."""
     global _guard  # noqa: PLW0603 - the order holds for the whole process
     _guard = threading.Lock()
 
@@ -48,8 +48,7 @@ def _renew() -> None:
 def new_token(above: str | None = None) -> str:
     """Return a token that is later than all earlier ones of this process for the row, and than `above`, the row's own.
 
-    It is 16 hex digits of the real clock in nanoseconds, then 8 random ones. A row with a token from the future does
-    not affect other rows' tokens.
+    It is 16 hex digits of the real clock in nanoseconds, then 8 random ones.
     """
     global _last  # noqa: PLW0603 - the order holds for the whole process
     with _guard: _last = moment = max(time.time_ns(), _last + 1)  # fmt: skip  # noqa: E701 - as in SharedConnection
@@ -84,13 +83,12 @@ class Claim(Generic[T]):
         """The stored row before the claim. None if unknown, or if the claim created the task."""
         self.process: Final = os.getpid()
         self.token: Final = token
-        """The row's `lock`."""
         self.abandoned: Sequence[Failure] = ()
-        """Earlier attempts without a result that are not yet in the row's `errors`."""
+        """Earlier attempts without a result, to be added to `errors`."""
         values = readable(task).attribute_values  # if a required one is missing, the attempt fails
         task._row_state.claimed = task._row_state.stored, {**values}
         self.start_time: Final[datetime | None] = values.get("update_time")
-        """When the task was claimed. None if unreadable."""
+        """When the task was claimed, or None if unreadable."""
         self.expire_time: datetime = values["lock_expire_time"]
         self.attempt: Final[int] = values.get("attempt") or 1
         *earlier, fence = values.get("unfinished") or [values.get("fence") or 0]
@@ -119,14 +117,14 @@ class Claim(Generic[T]):
 
     @property
     def is_last_chance(self) -> bool:
-        """Whether this is the last attempt, and the one before it, without releases, ended without a result."""
+        """Whether this is the last attempt, and the previous one ended without a result."""
         after = self.fence - 1 - self.release_count
         died = self.release_count < _MOST_RELEASES and any(fence >= after for fence in self.unfinished)
         return self.attempt == self.statements.max_attempts > 1 and died
 
     @property
     def is_foreign(self) -> bool:
-        """Whether this process was forked inside the block of the process that claimed the task."""
+        """Whether this process was forked inside the block."""
         return self.process != os.getpid()
 
     def describe_foreign(self) -> str:
@@ -135,7 +133,7 @@ class Claim(Generic[T]):
 
     @property
     def log_fields(self) -> dict[str, object]:
-        """Extra fields for log records about this run."""
+        """Extra fields for log records."""
         return log_fields(self.task.use_case_id, self.step, self.task.task_id, self.attempt, self.fence)
 
     def __str__(self) -> str:
@@ -160,31 +158,29 @@ class Journal(Generic[T]):
     outcome: Literal["succeeded", "failed", "ignored", "released"] | None = None
     """The recorded end."""
     skipped_occurrence = False
-    """Whether the last attempt at an occurrence has failed."""
+    """Whether the last attempt at an occurrence failed."""
     postponed = False
-    """Whether the run has failed without using up an attempt."""
+    """Whether the failure used up no attempt."""
     ended = False
-    """Whether the block has ended or its success is recorded. The run then writes nothing more."""
+    """Whether the run must not write anything more."""
     ended_with: Sequence[Participant] = ()
-    """The participants in the recorded end."""
     returned: Mapping[str, object] = MappingProxyType({})
     """The function's return values, if the library calls it."""
     unstarted: Exception | None = None
     """Why the attempt has to be released."""
     result: str | None = None
-    """The result as JSON."""
     expects_result = False
-    """Whether the block must store its result before a transaction records the success."""
+    """Whether the block must store its result before its success."""
     obeys_control = False
-    """Whether the success leads to required steps that this program does not declare."""
+    """Whether the success leads to required steps of other programs."""
     saves = 0
     unsure: tuple[Changes, Changes] | None = None
     """A save without a response: its changes and their sent form."""
     success: tuple[Changes, Changes] | None = None
-    """The success's changes and their sent form, which a retry sends again."""
+    """The success's changes and their sent form, kept for a retry."""
     pending_success: PendingSuccess | None = None
     failure: Failure | None = None
-    """The failure to record, which a retry sends again."""
+    """The failure, kept for a retry."""
     is_in_doubt = False
     """Whether the end may be recorded, because a response was lost."""
     interrupt: BaseException | None = None
@@ -199,7 +195,7 @@ class Journal(Generic[T]):
         self.additions: Final[dict[str, Any]] = {}
         """The block's requests for its success, by feature name."""
         self.next_code: int = claim.statements.codes.succeeded
-        """The state after the success, unless another round begins."""
+        """The state after the success."""
         self.stored_data = claim.task._row_state.stored.get("data")
         """The stored `data`: the text, or a pointer to its overflow chunks."""
         self.writing: Final = threading.RLock()
@@ -219,7 +215,7 @@ class Journal(Generic[T]):
             yield from participant.made_due()
 
     def note_refusal(self, proof: LockLostError) -> None:
-        """Record the loss of the lock if a refused write proves it: the row is gone or has another token."""
+        """Record the loss of the lock if a refused write proves it."""
         # After the block, or while a transaction records the success, it may only mean that the run has ended.
         found, pending = proof.task, self.pending_success
         ending = self.ended or (pending is not None and pending.sent is not None)

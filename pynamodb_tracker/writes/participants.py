@@ -1,4 +1,4 @@
-"""Participants: features that write in one transaction with a change of a task.
+"""Features that write in one transaction with a change of a task.
 
 If the row's own write is refused, the run or command finds out why. If only a participant's write is refused, its rows
 have changed, so it is built again.
@@ -25,12 +25,11 @@ Action = Mapping[str, Any]
 
 Reason = Any
 """PynamoDB's CancellationReason, or None for an action that could have been applied."""
-
 _MOST_ACTIONS = 100
 """https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html"""
 
 _TRIES_THOUGH_BUSY = 5
-"""How often a command starts over if other programs keep writing the same rows."""
+"""How often a command starts over if its rows keep changing."""
 
 
 class MadeDue(NamedTuple):
@@ -50,7 +49,7 @@ class Participant:
     writes = True
     """Whether it may add writes."""
     is_needed = True
-    """Whether its writes must not be left out if the transaction has no room."""
+    """Whether its writes are sent even if others have to be left out."""
 
     @classmethod
     def for_creation(cls, row: TaskRow, item: Item) -> Participant | None:  # noqa: ARG003 - for overrides, as below
@@ -74,7 +73,7 @@ class Participant:
 
     @classmethod
     def after_last_failure(cls, row: TaskRow, now: datetime, claim: Any) -> Transition | None:  # noqa: ARG003
-        """Return the transition that keeps a task going after its last attempt has failed."""
+        """Return a transition that keeps a task going after its last attempt."""
         return None
 
     @classmethod
@@ -106,16 +105,15 @@ class Participant:
         return ()
 
     def refused(self, reasons: Sequence[Reason]) -> None:
-        """Handle the cancellation reasons, one per action. Raise if retrying cannot help."""
+        """Handle one cancellation reason per action. Raise if a retry cannot help."""
 
 
 class OptionalParticipant(Participant):
-    """Writes to include in an end if possible. The end is recorded even if they fail."""
+    """Writes to include in an end if possible."""
 
     problems: list[str]
-    """Why some writes were not made."""
     interrupt: BaseException | None
-    """An interrupt while the writes were built. It is raised again after the end is recorded."""
+    """An interrupt to raise again after the end is recorded."""
 
     def note(self, problem: str) -> None:
         """Log a problem and keep it."""
@@ -212,7 +210,7 @@ def send_though_busy(
     *,
     more: Sequence[Action] = (),
 ) -> Unapplied | None:
-    """Send a command, and start over if other programs keep writing the same rows."""
+    """Send a command, and start over if its rows keep changing."""
     for _ in range(_TRIES_THOUGH_BUSY - 1):
         unapplied = send_together(table, own, participants, more=more)
         if unapplied is None or unapplied.refused or not is_busy(unapplied):

@@ -1,4 +1,4 @@
-"""Why an operation was refused, or whether it was applied, according to the row read afterwards."""
+"""Finding out from the row why an operation was refused, or whether it was applied."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _NO_RESULT = "ended without a result"
 
 
 def build_error(row: TaskRow, kind: type[E], operation: str, why: str) -> E:
-    """Return an error with the task, which says why the row refuses the operation."""
+    """Return an error that says why the row refuses the operation."""
     return kind(f"cannot {operation} {type(row).__name__} {row.task_id!r}: {why}", task_id=row.task_id, task=row)
 
 
@@ -58,7 +58,7 @@ def is_abandoned(row: TaskRow, codes: Codes, now: datetime) -> bool:
 
 
 def abandoned_attempts(row: TaskRow, codes: Codes, now: datetime) -> list[Failure]:
-    """Return the failures of an abandoned attempt, and of those right before it without a result."""
+    """Return the failures of an abandoned attempt, and of earlier ones without a result."""
     fences: list[int] = row.unfinished or []
     fence, attempt = row.fence or 0, row.attempt or 0
     expired: datetime | None = row.lock_expire_time
@@ -75,7 +75,7 @@ def is_held_by(row: TaskRow, codes: Codes, tokens: Collection[str]) -> bool:
 
 
 def is_free(row: TaskRow) -> bool:
-    """Return whether no worker holds the task. A status of an undeclared step may be one in progress."""
+    """Return whether no worker holds the task. At an undeclared step, a worker may."""
     return end_of(row.status) is not None or any(
         row.status in codes.own and row.status != codes.in_progress for codes in row.tracker.steps
     )
@@ -94,12 +94,12 @@ def check_format(row: TaskRow, operation: str) -> None:
 
 
 def is_same_life(row: TaskRow, meant: TaskRow) -> bool:
-    """Return whether the row is still the same task, not one recreated with its id."""
+    """Return whether the row is the same task, not a recreated one."""
     return (row.creation, row.create_time) == (meant.creation, meant.create_time)
 
 
 def check_life(row: TaskRow, meant: TaskRow | None, operation: str) -> None:
-    """Raise a TaskNotFoundError if the task was deleted and recreated since a command has read it."""
+    """Raise a TaskNotFoundError if the task was recreated since it was read."""
     if meant is not None and not is_same_life(row, meant):
         raise TaskNotFoundError(
             f"cannot {operation} {type(row).__name__} {row.task_id!r}: the task was deleted and recreated in the "
@@ -109,7 +109,7 @@ def check_life(row: TaskRow, meant: TaskRow | None, operation: str) -> None:
 
 
 def not_found_error(statements: StepStatements[T], task_id: str, operation: str) -> TaskNotFoundError:
-    """Return the error for a missing task. A start is advised to create it."""
+    """Return the error for a missing task."""
     name = statements.model.__name__
     advice = f". Call {name}.create({task_id!r}) first" if operation.startswith("start ") else ""
     return TaskNotFoundError(f"cannot {operation} {name} {task_id!r}: there is no such task{advice}", task_id=task_id)
@@ -122,21 +122,12 @@ def is_other_payload(statements: StepStatements[T], row: T, payload: str) -> boo
 
 
 def payload_mismatch(row: TaskRow, operation: str) -> PayloadMismatchError:
-    """Return the error for a step that was first started with another payload."""
+    """Return the error for another payload."""
     why = (
         "it was started with another payload before. Send that payload again, or use another task id. A failed or "
         "ignored task accepts a new payload after reopen"
     )
     return build_error(row, PayloadMismatchError, operation, why)
-
-
-def unexplained_refusal(statements: StepStatements[T], task_id: str, operation: str) -> TaskNotStartableError:
-    """Return the error for a refusal without details."""
-    return TaskNotStartableError(
-        f"cannot {operation} {statements.model.__name__} {task_id!r}: refused. Start it with detailed_error=True to "
-        "see why",
-        task_id=task_id,
-    )
 
 
 def refusal(statements: StepStatements[T], row: T, operation: str, if_held: str = "") -> TaskNotStartableError:
@@ -196,13 +187,8 @@ def not_due_error(row: TaskRow, operation: str) -> TaskNotReadyError:
     return build_error(row, TaskNotReadyError, operation, f"it is {row.tracker.name_of(row.status)}, and {then}")
 
 
-def group_error(row: TaskRow, operation: str, why: str) -> TaskNotReadyError:
-    """Return the error for a task in a group."""
-    return build_error(row, TaskNotReadyError, operation, f"it is in group {row.group!r}, {why}")
-
-
 def kept_changing(model: type[TaskRow], task_id: str, operation: str, tries: int) -> TaskNotReadyError:
-    """Return the error for a task that had changed before each write."""
+    """Return the error for a task that changed before each write."""
     return TaskNotReadyError(
         f"cannot {operation} {model.__name__} {task_id!r}: it changed {tries} times during the call. Try again",
         task_id=task_id,
@@ -210,15 +196,8 @@ def kept_changing(model: type[TaskRow], task_id: str, operation: str, tries: int
 
 
 def other_holder_error(row: TaskRow, operation: str, meant: str) -> TaskLockedError:
-    """Return the error for a task that a different worker or claim holds."""
+    """Return the error for a task with a different holder."""
     why = f"it is not held by {meant}. Attempt {row.attempt} is {describe_holder(row)}"
-    return build_error(row, TaskLockedError, operation, why)
-
-
-def valid_lock_error(row: TaskRow, operation: str) -> TaskLockedError:
-    """Return the error for unlocking without a claim or worker."""
-    named = f"pass fencing_token={row.lock!r} or worker={row.worker!r}"
-    why = f"its lock is valid until {row.lock_expire_time}. If {row.worker} is dead, {named}"
     return build_error(row, TaskLockedError, operation, why)
 
 
@@ -242,7 +221,7 @@ def too_slow(claim: Claim[T], lock_for: timedelta) -> TaskNotStartableError:
 
 
 def lock_lost(claim: Claim[T], operation: str, found: TaskRow | None) -> LockLostError:
-    """Return the error for a lost lock, with what the row shows."""
+    """Return the error for a lost lock, as the row shows it."""
     task, advice = claim.task, ". Use a longer lock_for, or call extend_lock() in time"
     if found is None:
         now_is = "the task was deleted"
@@ -253,8 +232,8 @@ def lock_lost(claim: Claim[T], operation: str, found: TaskRow | None) -> LockLos
                 now_is = f"{entry.worker} {entry.type} the task ({entry.message})"
                 advice = "" if entry.time < claim.expire_time else advice
     return LockLostError(
-        f"cannot {operation} {claim.step} of {type(task).__name__} {task.task_id!r}: this run has lost its lock. "
-        f"Now, {now_is}. Nothing of the run was recorded since{advice}",
+        f"cannot {operation} {claim.step} of {type(task).__name__} {task.task_id!r}: this run has lost its lock: "
+        f"{now_is}. Nothing of the run was recorded since{advice}",
         task_id=task.task_id,
         task=found,
     )

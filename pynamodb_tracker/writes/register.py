@@ -1,4 +1,4 @@
-"""The register of features: which module of `features` handles which attributes of a row.
+"""Which module of `features` handles which attributes of a row.
 
 A feature takes part if the row has one of its attributes, even a damaged one, or if the run has requested it in
 `Journal.additions`. Claiming a row imports its features, so that no import can fail after the work is done.
@@ -104,7 +104,7 @@ def check_decision(journal: Journal[Any], row: TaskRow) -> None:
 
 
 def after_last_failure(row: TaskRow, now: datetime, claim: Claim[Any] | None = None) -> Transition | None:
-    """Return the transition that keeps a task going after its last attempt, or None if the task becomes ignored."""
+    """Return the transition that keeps a task going after its last attempt, if there is one."""
     found = (feature.after_last_failure(row, now, claim) for feature in _features(row._row_state.stored))
     return next((each for each in found if each is not None), None)
 

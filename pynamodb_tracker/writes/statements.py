@@ -23,25 +23,17 @@ from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.conditions import Guard
 from pynamodb_tracker.writes.participants import OptionalParticipant
 from pynamodb_tracker.writes.prepared import PreparedWrite
-from pynamodb_tracker.writes.transition import (
-    ONE_MORE,
-    ZERO,
-    Constant,
-    Same,
-    Stored,
-    Transition,
-)
+from pynamodb_tracker.writes.transition import ONE_MORE, ZERO, Constant, Same, Stored, Transition
 
 T = TypeVar("T", bound=TaskRow)
 
 WAITS: Mapping[str, None] = dict.fromkeys(("blockers", "awaited_signals", "signals", "wait_until"))
-"""Attributes that a new round removes even if they were added after the row was read."""
-
+"""Attributes that a new round removes even if they are newer than the row that was read."""
 _MOST_SHAPES = 128
-"""How many rendered writes a step keeps. Blocks change only a few sets of attributes."""
+"""How many rendered writes a step keeps."""
 
 WhenIgnored = Callable[[T], OptionalParticipant]
-"""Takes a task as it will be once ignored, and returns the writes to make with that."""
+"""Returns the writes to make when a task is ignored. It gets the future row."""
 
 
 class StepStatements(Generic[T]):
@@ -213,6 +205,6 @@ def load_checked(model: type[T], item: Item) -> T:
 
 
 def raise_if_damaged(model: type[T], task_id: str, error: PynamoDBConnectionError) -> None:
-    """Raise a TaskError if an update was invalid because of damaged tracker attributes."""
+    """Raise a TaskError if damaged tracker attributes have made an update invalid."""
     if is_invalid(error):
         get(model, task_id)

@@ -24,7 +24,6 @@ from pynamodb_tracker.writes.conditions import Guard, all_of
 from pynamodb_tracker.writes.prepared import PreparedWrite, fill, slot
 
 _TIMES = frozenset(name for name, attribute in TaskRow.get_attributes().items() if isinstance(attribute, TimeAttribute))
-
 _PAST_THE_END = 9999
 """SET beyond the end of a list appends to it."""
 

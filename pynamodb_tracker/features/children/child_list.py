@@ -1,6 +1,6 @@
-"""The list of a task's children: an item beside its row that names the tasks it waits for.
+"""The list of a task's children: an item beside its row, for people and for `cancel`.
 
-It is for people and for `cancel`. Only the number in the row decides when the task is due.
+Only the number in the row decides when the task is due.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from pynamodb_tracker.writes.participants import Action, Participant
 
 _MOST_BYTES = 4096
 """Bytes of the compressed names."""
-
 _LONGEST_TEXT = 5_000_000
 """Characters of the decompressed names. A longer text is not a list."""
 
@@ -45,7 +44,7 @@ def list_key(row: RowKey) -> Item:
 
 
 def build_list(row: RowKey, token: str, children: Keys) -> Item:
-    """Return the stored list. The last children are left out if there is no room for all."""
+    """Return the stored list, without the last children if it has not enough room."""
     names = _pack(children)
     while len(names) > _MOST_BYTES:
         children = children[: len(children) * _MOST_BYTES // len(names)]  # at least one less
@@ -54,7 +53,6 @@ def build_list(row: RowKey, token: str, children: Keys) -> Item:
 
 
 def _keys_in(item: Item) -> list[RowKey]:
-    """Return the keys in a stored list, or none if it is unreadable."""
     try:
         names = zlib.decompressobj().decompress(item[CHUNK][BINARY], _LONGEST_TEXT)
         return [(str(task_id), str(use_case)) for task_id, use_case in json.loads(names)]
@@ -63,12 +61,12 @@ def _keys_in(item: Item) -> list[RowKey]:
 
 
 def awaited_tasks(row: TaskRow) -> int:
-    """Return how many children a task waits for, without its turn in a group."""
+    """Return how many children a task waits for."""
     return max((row.blockers or 0) - (row.turn_due_time is not None), 0)
 
 
 def read_children(parents: Sequence[TaskRow], *, most: int | None = None) -> dict[RowKey, Children]:
-    """Read the children that tasks of one table wait for, at most `most`, and return them by parent key."""
+    """Read at most `most` children that tasks of one table wait for, and return them by parent key."""
     waiting = {(row.task_id, row.use_case_id): row for row in parents if awaited_tasks(row)}
     if not waiting:
         return {}
@@ -90,7 +88,7 @@ def _pack(children: Keys) -> bytes:
 
 
 class ChildList(Participant):
-    """Puts the list together with the success that begins the wait, if that has room. It needs no guards of its own."""
+    """Puts the list together with the success that begins the wait, if that has room."""
 
     is_needed = False
 

@@ -1,6 +1,6 @@
 """Follow-ups: tasks that are created together with the end of another task, or not at all.
 
-Each refers to its creator and the creator's round, which shows whether an earlier attempt has created an existing task.
+Their reference to the creator and its round shows whether an earlier attempt has created them.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ T = TypeVar("T", bound=TaskRow)
 log = logging.getLogger("pynamodb_tracker")
 
 _MOST_WITH_SUCCESS = 98
-"""Actions for follow-ups in a success: 100 minus the task's own, and its parent's or its child list's."""
+"""Actions for follow-ups in a success, beside the task's own, and its parent's or child list's."""
 _FOR_GROUP = 2
 """More actions for a follow-up that enters a group: its place and the group's row."""
 _FOR_OWN_GROUP = 3
-"""Actions of a task that hands on its turn: the group's row, the next task and its place."""
+"""Actions for handing on a turn: the group's row, the next task and its place."""
 _MOST_BEFORE = 99
-"""Actions for follow-ups in a transaction before the success, which also checks the lock."""
+"""Actions for follow-ups in a transaction before the success, beside the check of the lock."""
 _MOST_BYTES = 3_700_000
 """Per transaction: 4 MB minus 400 KB for the task's own row.
 https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html"""
 
 WhenIgnored = Callable[[Any, Callable[..., None]], object]
-"""The user's function. It gets the ignored task and `create`, which adds a task to create."""
+"""The user's function, which gets the ignored task and `create`."""
 
 
 class FollowUp:
@@ -73,7 +73,7 @@ class FollowUp:
         self.puts = self.task.puts(self.task.row.tracker.connection())
 
     def adopt(self, parent: str, found: TaskRow) -> None:
-        """Let the next step wait for the existing task, which an earlier run has created."""
+        """Let the next step wait for a task that an earlier run has created."""
         self.adopted, row, table = True, self.task.row, self.task.row.tracker.connection()
         values = {"parent": parent, "seen_parent": found.parent}
         write = build_adoption(table).request(row.tracker.key(row.task_id), values)
@@ -87,7 +87,7 @@ class FollowUp:
 
     @property
     def is_last(self) -> bool:
-        """Whether it has to be created with the success, not before."""
+        """Whether it has to be created with the success."""
         return self.waits or self.member is not None
 
     def __str__(self) -> str:
@@ -178,7 +178,7 @@ class FollowUps(Participant, Generic[T]):
             raise ValueError(f"{self._named} creates {name} {task_id!r} twice: give each follow-up a different id")
 
     def _check_room(self, follow_up: FollowUp) -> None:
-        """Accept any number, because follow-ups that do not fit into the success are created before it."""
+        """Accept any number, because some can be created before the success."""
 
     def _check_waiting(self, follow_up: FollowUp) -> None:
         if end_of(self._next_code()):
@@ -218,13 +218,13 @@ class FollowUps(Participant, Generic[T]):
 
     @classmethod
     def for_success(cls, run: Journal[Any], row: TaskRow) -> FollowUps[Any] | None:  # noqa: ARG003 - as the register asks
-        """Return the run's follow-ups. A row may have a user's attribute of that name although there are none."""
+        """Return the run's follow-ups, if there are any."""
         follow_ups: FollowUps[Any] | None = run.additions.get("follow_ups")
         return follow_ups
 
     @property
     def waited(self) -> int:
-        """How many tasks the next step waits for, including unfinished ones of an earlier run."""
+        """How many tasks the next step waits for."""
         return sum(each.waits for each in self._left)
 
     def entrants(self) -> Iterator[Entry]:
@@ -234,15 +234,15 @@ class FollowUps(Participant, Generic[T]):
                 yield type(each.task.row), each.task.row.group, each.member
 
     def actions(self) -> list[Action]:
-        """Build the actions that create the tasks that may not exist yet."""
+        """Build the actions that create the tasks."""
         return _actions(self._left)
 
     def refused(self, reasons: Sequence[Reason]) -> None:
-        """Leave out existing follow-ups. Raise TaskAlreadyExistsError for a task of another creator."""
+        """Leave out existing follow-ups. Raise TaskAlreadyExistsError for another creator's task."""
         self._leave_out(self._left, reasons)
 
     def prepare(self, commit: Callable[[Sequence[Action]], None]) -> None:
-        """Create the first ones before the success if its transaction has no room for all."""
+        """Create follow-ups that do not fit into the success before it."""
         first, last = _split(sorted(self._left, key=attrgetter("is_last")), self._most_with_success)
         for batch in first:
             while batch:
@@ -256,7 +256,7 @@ class FollowUps(Participant, Generic[T]):
         self._left = last
 
     def _leave_out(self, sent: list[FollowUp], reasons: Sequence[Reason]) -> bool:
-        """Remove existing follow-ups from the sent ones. Return whether one of them was refused."""
+        """Remove existing follow-ups from the sent ones. Return whether one was refused."""
         exist, is_refused, at = set[FollowUp](), False, 0
         for follow_up in sent:
             reason = reasons[at] if at < len(reasons) else None
@@ -278,7 +278,7 @@ class FollowUps(Participant, Generic[T]):
         return is_refused
 
     def _check_creator(self, follow_up: FollowUp, found: TaskRow) -> None:
-        """Raise a TaskAlreadyExistsError if an existing task is not a follow-up of this one."""
+        """Raise a TaskAlreadyExistsError if another task has created this one."""
         new, creator = follow_up.task.row, readable(found).creator
         if creator == self._creator:
             return
@@ -348,7 +348,7 @@ class FollowUpsOfIgnored(FollowUps[T], OptionalParticipant):
             self.note(str(error))
 
     def note(self, problem: str) -> None:
-        """Log why a follow-up is not created, and keep the reason."""
+        """Log and keep the reason why a follow-up is not created."""
         self._report(f"when_ignored of {self._named}: {problem}")
 
     def _report(self, problem: str, error: BaseException | None = None) -> None:
@@ -362,7 +362,7 @@ def _actions(follow_ups: Sequence[FollowUp]) -> list[Action]:
 
 
 def _split(follow_ups: Sequence[FollowUp], most: int) -> tuple[list[list[FollowUp]], list[FollowUp]]:
-    """Return transactions to send before the success, and the last follow-ups, which fit into the success."""
+    """Split follow-ups into transactions before the success, and the last ones, which it creates."""
     last: list[FollowUp] = []
     left = list(follow_ups)
     while left and _fits([left[-1], *last], most):

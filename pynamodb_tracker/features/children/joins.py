@@ -32,19 +32,19 @@ T = TypeVar("T", bound=TaskRow)
 
 @guard
 def waits_for_more() -> Condition:
-    """Require a task that waits for more than one task. The last one has to make it due."""
+    """Require a task that waits for several tasks. The last one has to make it due."""
     return TaskRow.blockers > 1
 
 
 @guard
 def waits_for_one() -> Condition:
-    """Require a task that waits for only one task."""
+    """Require a task that waits for one task."""
     return TaskRow.blockers <= 1
 
 
 @guard
 def same_join() -> Condition:
-    """Require the wait that the child belongs to, not a later one of the parent or of its next life."""
+    """Require the wait that the child belongs to, not a later one."""
     return TaskRow.join_token == slot(TaskRow.join_token, "seen_join")
 
 
@@ -55,19 +55,19 @@ def status_seen() -> Condition:
 
 
 def build_adoption(table: TableConnection) -> PreparedWrite:
-    """Build the write that lets a child count for another wait of its parent."""
+    """Let a child count for another wait of its parent."""
     condition = when.all_of([when.parent_seen(), when.known_format()])
     return PreparedWrite(table, condition=condition, actions=[fill(TaskRow.parent, "parent")])
 
 
 def build_count(table: TableConnection) -> PreparedWrite:
-    """Build the write that counts a child, except the last one."""
+    """Count a child, except the last one."""
     guards = [same_join(), waits_for_more(), when.known_format()]
     return PreparedWrite(table, condition=when.all_of(guards), actions=[TaskRow.blockers.set(TaskRow.blockers - 1)])
 
 
 def build_last_count(table: TableConnection, *, parked: bool, awaits: bool = False) -> PreparedWrite:
-    """Build the write that counts the last child. A `parked` parent becomes due, unless it `awaits` signals."""
+    """Count the last child. A `parked` parent becomes due, unless it `awaits` signals."""
     guards = [same_join(), waits_for_one(), when.awaits_seen(is_there=awaits), status_seen(), when.known_format()]
     actions = [fill(TaskRow.due_time, "due")] if parked and not awaits else []
     actions += [TaskRow.blockers.remove()] if awaits else [TaskRow.blockers.remove(), TaskRow.wait_until.remove()]
@@ -138,7 +138,7 @@ class Parent(Participant):
         return {"task_id": {"S": self._reference.task_id}, "use_case_id": {"S": self._reference.use_case}}
 
     def _read(self) -> TaskRow | None:
-        """Read the parent as a plain row, because this program may not declare its use case."""
+        """Read the parent, maybe of a use case that this program does not declare."""
         item = send(self._table, "GetItem", {"Key": self._key, "ConsistentRead": True}).get("Item")
         row: TaskRow | None = load_checked(self._owner, item) if item else None
         return row

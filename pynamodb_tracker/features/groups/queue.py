@@ -1,7 +1,7 @@
 """Groups: tasks that run one at a time across all their steps, in the order of their creation.
 
-A task enters its group in the transaction that creates it. In an idle group, it has the turn. Otherwise, it is parked,
-and an item, its place, keeps its number. The transaction that ends a task hands its turn to the next one.
+The transaction that creates a task lets it enter its group. In an idle group, it has the turn. Otherwise, it is parked,
+and an item, its place, has its number. The transaction that ends it hands on the turn.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from pynamodb_tracker.writes.prepared import PreparedWrite, fill, slot
 from pynamodb_tracker.writes.refusals import check_format
 
 _MOST_DEAD = 20
-"""How many places to read together if the task of the first one no longer waits."""
+"""How many places to read together if the first one is dead."""
 
 
 class Entrant(Protocol):
@@ -76,7 +76,6 @@ class NewMember:
 
 Entry = tuple[type[TaskRow], str, Entrant]
 """A use case, a group name, and a task that enters it."""
-
 _IDLE = GroupRow(None, 0, "{}", 0)
 
 TURN, _data, _of = (UnicodeAttribute(attr_name=name) for name in ("turn", "data", GROUP_OF))
@@ -84,7 +83,7 @@ _last, _version = (NumberAttribute(attr_name=name) for name in ("last", "version
 
 
 def read_queue(model: type[TaskRow], name: str, *, places: int | None = None) -> tuple[GroupRow | None, list[Place]]:
-    """Read a group's row and its first places in order, or all places, with strong consistency."""
+    """Read a group's row and its first places, or all places, in order."""
     use_case, table = model.tracker.use_case.name, model.tracker.connection()
     found = pages(
         table,
@@ -110,14 +109,14 @@ class GroupChange:
         self.model = model
         self.name = name
         self.leaving: str | None = None
-        """The task that ends, and hands on the turn if it has it."""
+        """The task that ends, and may hand on the turn."""
         self.data: str | None = None
         """The group's new data as JSON, or None to keep the data."""
         self.holder: str | None = None
-        """The task that has the turn and stores the data."""
+        """The task that stores the data."""
         self.entrants: list[Entrant] = []
         self.repairs = False
-        """Whether to hand on the turn because its task has ended or is gone."""
+        """Whether to hand on the turn of a task that has ended or is gone."""
         self.last = 0
         """At least the number of the last task that entered."""
         self.woken: str | None = None
@@ -168,7 +167,7 @@ class GroupChange:
             )
 
     def _read(self) -> tuple[GroupRow | None, list[Place], tuple[int, bool]]:
-        """Return the group's row, the next place if a task leaves, and its blockers as `_examine` yields them."""
+        """Return the group's row, and the next place with its blockers if a task leaves."""
         if self.leaving is None and not self.repairs:
             return *read_queue(self.model, self.name, places=0), _TURN_ALONE
         if not (self._is_doubtful or self.repairs):
@@ -184,10 +183,7 @@ class GroupChange:
             self._clear(row, places)
 
     def _examine(self, places: Sequence[Place]) -> Iterator[tuple[Place, int, bool]]:
-        """Yield each place, its task's number of blockers, which includes the turn, and whether it awaits signals.
-
-        The number is 0 if the task does not wait at this place.
-        """
+        """Yield each place, its task's number of blockers (0 if it is dead), and whether it awaits signals."""
         task_ids = dict.fromkeys(place.task_id for place in places)  # a dead place may name the task of another place
         keys = [self.model.tracker.key(task_id) for task_id in task_ids]
         found = by_key(get_items(self._table, keys))
@@ -200,7 +196,7 @@ class GroupChange:
             yield place, waits, "awaited_signals" in item
 
     def _clear(self, row: GroupRow | None, dead: Sequence[Place]) -> None:
-        """Delete places of tasks that ended while they waited, or are gone."""
+        """Delete dead places."""
         if not dead:
             return
         as_read: Condition = _version.does_not_exist() if row is None else _version == row.version
@@ -232,7 +228,6 @@ class GroupChange:
         return self._as_action(write, self._key, values)
 
     def _wake(self, place: Place, waits: int, awaits: bool) -> Action:  # noqa: FBT001 - as `_examine` yields it
-        """Give the turn to the task at this place."""
         write, due = build_wake(self.model, others=waits > 1, awaits=awaits), max(clock.now(), place.turn_due_time)
         if waits == 1 and not awaits:
             self.next = MadeDue(self.model, place.task_id, place.status, place.creation, due)
@@ -257,7 +252,7 @@ _TURN_ALONE = 1, False
 
 
 def build_group_write(table: TableConnection, *, is_new: bool, idle: bool, data: bool) -> PreparedWrite:
-    """Build the write of an unchanged group's row. With `data`, the writer must have the turn."""
+    """Write an unchanged group's row. With `data`, the writer must have the turn."""
     seen: Condition = _version.does_not_exist() if is_new else _version == slot(_version, "seen_version")
     changes = [
         fill(_version, "version"),
@@ -272,7 +267,7 @@ def build_group_write(table: TableConnection, *, is_new: bool, idle: bool, data:
 
 
 def build_wake(model: type[TaskRow], *, others: bool, awaits: bool = False) -> PreparedWrite:
-    """Build the write that gives a task its turn. If it still waits, it is due at its limit, otherwise now."""
+    """Give a task its turn. If it still waits, it is due at its limit, otherwise now."""
     condition = (
         TaskRow.status.is_in(*(codes.pending for codes in model.tracker.steps))
         & (TaskRow.group == slot(TaskRow.group, "group"))
@@ -309,7 +304,7 @@ class Groups(Participant):
         self._built: list[tuple[GroupChange, int]] = []
 
     def change_of(self, model: type[TaskRow], name: str) -> GroupChange:
-        """Return the only change of this group, because a transaction can write its row only once."""
+        """Return this group's change. There is one, because a transaction can write its row only once."""
         key = model.tracker.use_case.name, name
         return self._changes.setdefault(key, GroupChange(model, name))
 
@@ -349,7 +344,7 @@ class Groups(Participant):
         return cls.for_ignoring(row)
 
     def leave(self, row: TaskRow) -> None:
-        """Hand on the turn of a task that ends, or give up its place. Its write must require the membership it read."""
+        """Hand on the turn of a task that ends, or give up its place."""
         if row.turn_due_time is not None:
             self._places.append(_leave_place(type(row), row.group, row.group_number))
         else:
@@ -390,11 +385,11 @@ class GroupOfRun:
         """The group's name."""
         self._row = row
         self._touched: dict[str, tuple[str, dict[str, Any]]] = {}
-        """The stored data as JSON, and the present data. Empty until the block uses it."""
+        """The stored and the present data, once the block uses it."""
 
     @property
     def data(self) -> dict[str, Any]:
-        """A dictionary that the group's tasks share. The first access reads it, and the success saves changes."""
+        """A dictionary that the group's tasks share. The first access reads it, and the success saves it."""
         if not self._touched:
             row, _ = read_queue(type(self._row), self.name, places=0)
             text = (row or _IDLE).data

@@ -1,4 +1,4 @@
-"""The stored items of a group: its row, and a place per task that waits for its turn."""
+"""A group's items: its row, and a place per task that waits for its turn."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from pynamodb_tracker.model.data import bounded_json
 from pynamodb_tracker.model.overflow import GROUP_OF, group_range_key, item_key
 
 MAX_DATA_BYTES = 350_000
-"""Bytes of a group's data as JSON, which has to fit into one item."""
-
+"""Bytes of a group's data as JSON."""
 _DIGITS = 10
 
 
@@ -32,7 +31,7 @@ class GroupRow(NamedTuple):
     data: str
     """The group's data as JSON."""
     version: int
-    """How often the row was written. A write that is based on an older version is refused."""
+    """How often the row was written."""
 
 
 class Place(NamedTuple):
@@ -68,7 +67,7 @@ def _places(use_case: str) -> str:
 
 
 def parse(use_case: str, name: str, items: Iterable[Item]) -> tuple[GroupRow | None, list[Place]]:
-    """Return a group's row and its places in order. The items may include those of similarly named use cases."""
+    """Return a group's row and its places in order, without other use cases' items."""
     row, places, own, prefix = None, [], group_range_key(use_case), _places(use_case)
     try:
         for item in items:

@@ -1,4 +1,4 @@
-"""Repairing groups that stopped because another program, or a person, has deleted or changed a row."""
+"""Repairing groups in which another program, or a person, has deleted or changed a row."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pynamodb_tracker.writes.participants import Action, is_busy
 
 
 def needs_repair(model: type[TaskRow], name: str) -> bool:
-    """Return whether nobody will hand on the turn, because its task has ended or is gone, or no task has it."""
+    """Return whether nobody will hand on the turn."""
     row, places = read_queue(model, name)
     turn = None if row is None else row.turn
     if turn is None:
@@ -83,7 +83,7 @@ def _end_wait(row: TaskRow) -> None:
 
 
 def _if_ended(model: type[TaskRow], name: str, task_id: str, row: TaskRow | None) -> Action | None:
-    """Return the check that a task has ended or is gone, or None if it keeps the turn. A damaged task keeps it."""
+    """Return the check that a task has ended or is gone, or None if it keeps the turn."""
     key, condition = model.tracker.key(task_id), TaskRow.task_id.does_not_exist()
     if row is not None:
         item = row._row_state.stored

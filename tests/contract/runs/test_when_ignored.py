@@ -198,7 +198,7 @@ def the_worker_may_not_create(network: Network) -> str:
         return send()
 
     network.rule = rule
-    return "the tasks to be created with it are not"
+    return "the follow-up tasks were not created"
 
 
 @pytest.mark.parametrize("ignored", [by_the_last_failure, by_a_claimer, by_a_person])

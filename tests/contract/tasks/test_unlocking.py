@@ -72,7 +72,7 @@ def test_a_worker_without_its_lock_that_lives_records_nothing() -> None:
     unlocked = unlock()
     with pytest.raises(LockLostError):
         ctx.save()
-    with pytest.raises(LockLostError, match=r"ada unlocked the task \(the host is gone\); nothing of this run"):
+    with pytest.raises(LockLostError, match=r"ada unlocked the task \(the host is gone\)\. Nothing of the run"):
         lives.__exit__(None, None, None)
     assert Order.get_task("o-1").to_dynamodb_dict() == unlocked.to_dynamodb_dict()
 
@@ -207,7 +207,7 @@ def test_an_unlock_that_meets_the_next_worker_unlocks_nothing(network: Network) 
         die(Order.confirm_payment, "o-1")
 
     before(network, "UpdateItem", next_worker)
-    told = f"not held by the claim of {holder} that was to be unlocked; attempt 1 is held by {holder} until"
+    told = f"not held by the claim of {holder} that was to be unlocked. Attempt 1 is held by {holder} until"
     with pytest.raises(TaskLockedError, match=told) as caught:
         unlock(worker=holder)
     assert caught.value.task is not None

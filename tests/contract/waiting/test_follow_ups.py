@@ -182,7 +182,7 @@ def test_the_id_of_a_damaged_task_fails_the_attempt() -> None:
     by_nobody()
     change(Bill, "o-1/bill", creator={"N": "1"})
     Order.create("o-1")
-    with pytest.raises(TaskAlreadyExistsError, match="cannot create Bill 'o-1/bill': it exists"):
+    with pytest.raises(TaskAlreadyExistsError, match="cannot create Bill 'o-1/bill': it already exists"):
         with PAY.start("o-1") as ctx:
             ctx.create(Bill, "o-1/bill", amount=2)
     assert Order.get_task("o-1").state == PAY.failed

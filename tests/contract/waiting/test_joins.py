@@ -152,11 +152,11 @@ def test_a_child_counts_with_the_success_of_its_last_step() -> None:
 
 @pytest.mark.usefixtures("report")
 def test_a_refused_start_says_how_many_tasks_it_waits_for(clock: StoppedClock) -> None:
-    with pytest.raises(TaskNotReadyError, match=r"'r': it is collect pending, and waits for 2 tasks; it becomes"):
+    with pytest.raises(TaskNotReadyError, match=r"'r': it is collect pending, and waits for 2 tasks, so it becomes"):
         Report.collect.run("r", print)
     Report.create("later")
     split("later", until=clock.now() + HOUR)
-    with pytest.raises(TaskNotReadyError, match=r"waits for 2 tasks, or until \S+ \S+ UTC;"):
+    with pytest.raises(TaskNotReadyError, match=r"waits for 2 tasks, or until \S+ \S+ UTC, so"):
         Report.collect.run("later", print)
 
 
