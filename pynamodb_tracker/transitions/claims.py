@@ -7,7 +7,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, TypeVar
+from typing import Generic, TypeVar
 
 from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException, TransactWriteError
 
@@ -47,42 +47,6 @@ _GIVE_BACK_WITHIN = timedelta(seconds=5)
 """How long to try to release the task after a claim without a response."""
 
 
-class _Tries:
-    """The claims of one call."""
-
-    __slots__ = ("creates", "in_doubt", "kept", "new", "on_time", "parked", "payload", "tokens")
-
-    def __init__(self, payload: str | None, new: NewTask[Any] | None, *, creates: bool, on_time: bool) -> None:
-        self.tokens = [new_token() if new is None else new.row.lock]
-        self.new = new
-        """The task that the first claim creates, if there is one."""
-        self.creates = creates
-        """Whether a refusal has to show that the task is missing."""
-        self.payload = payload
-        self.on_time = on_time
-        self.parked = False
-        """Whether the row still waits for something."""
-        self.in_doubt = False
-        """Whether any claim so far may have locked the task."""
-        self.kept = False
-        """Whether the time to live of a finished task's chunks was removed."""
-
-    def not_found_error(self, statements: StepStatements[Any], task_id: str, operation: str) -> TaskNotStartableError:
-        """Return the error for a missing task. The caller must not create one that a late claim could take."""
-        if self.creates and self.new is None and len(self.tokens) > 1:
-            return refusals.kept_changing(statements.model, task_id, operation, len(self.tokens) - 1)
-        return refusals.not_found_error(statements, task_id, operation)
-
-    def may_hold(self, error: BaseException) -> bool:
-        """Return whether this error may leave the task locked without a worker."""
-        if isinstance(error, TransactWriteError):  # an earlier try of it may have got no response
-            return not is_invalid(error)
-        if isinstance(error, PynamoDBConnectionError):
-            return self.in_doubt or is_unheard(error)
-        # Any other exception has interrupted a claim.
-        return not isinstance(error, PynamoDBException | TrackerError)
-
-
 def claim(
     statements: StepStatements[T],
     task_id: str,
@@ -97,12 +61,20 @@ def claim(
 ) -> Journal[T]:
     """Claim the task, or raise an error with the reason. The lock may have expired when the response arrives.
 
-    If `detailed`, it reads the row to explain a refusal. `also_from` has codes of other states from which the step may
-    start. A caller that `creates` a missing task tries again with a `new` task, which is created claimed.
+    Args:
+        statements: The step's writes.
+        task_id: The task.
+        lock_for: How long to hold the lock.
+        detailed: Whether to read the row to explain a refusal.
+        also_from: Codes of other states from which the step may start.
+        payload: A fingerprint to compare with that of the first start.
+        creates: Whether a refusal has to show that the task is missing, because the caller then creates it.
+        new: A task to create claimed, or to claim if it exists.
+        on_time: Leave out the clock margin.
     """
-    tries = _Tries(payload, new, creates=creates, on_time=on_time)
+    call = _Call(statements, task_id, lock_for, payload, new, creates=creates, on_time=on_time)
     try:
-        claim = _claim(statements, task_id, tries, lock_for, detailed=detailed, also_from=also_from)
+        claim = call.claim(detailed=detailed, also_from=also_from)
         try:
             check_tracker_attributes(claim.task)
         except TaskError as damaged:
@@ -118,102 +90,202 @@ def claim(
         _note_takeover(claim)
         return Journal(claim)
     except BaseException as error:
-        if tries.may_hold(error):
-            _give_back(statements, task_id, tries, lock_for, error)
-        if tries.kept:
+        if call.may_hold(error):
+            call.give_back(error)
+        if call.kept:
             expire_again(statements.model, task_id)
         raise
 
 
-def _claim(
-    statements: StepStatements[T],
-    task_id: str,
-    tries: _Tries,
-    lock_for: timedelta,
-    *,
-    detailed: bool,
-    also_from: Collection[int],
-) -> Claim[T]:
-    operation = f"start {statements.codes.step} of"
-    new, code = tries.new, None
-    for _ in range(_TRIES):
+class _Call(Generic[T]):
+    """The claims of one call."""
+
+    __slots__ = (
+        *("statements", "task_id", "lock_for", "payload", "new", "creates", "on_time", "operation", "tokens"),
+        *("parked", "in_doubt", "kept"),
+    )
+
+    def __init__(
+        self,
+        statements: StepStatements[T],
+        task_id: str,
+        lock_for: timedelta,
+        payload: str | None,
+        new: NewTask[T] | None,
+        *,
+        creates: bool,
+        on_time: bool,
+    ) -> None:
+        self.statements, self.task_id, self.lock_for, self.payload = statements, task_id, lock_for, payload
+        self.new, self.creates, self.on_time = new, creates, on_time
+        self.operation = f"start {statements.codes.step} of"
+        self.tokens = [new_token() if new is None else new.row.lock]
+        self.parked = False
+        """Whether the row still waits for something."""
+        self.in_doubt = False
+        """Whether any claim so far may have locked the task."""
+        self.kept = False
+        """Whether the time to live of a finished task's chunks was removed."""
+
+    def claim(self, *, detailed: bool, also_from: Collection[int]) -> Claim[T]:
+        """Send claims until one is applied, or raise the reason of a refusal."""
+        statements, new, code = self.statements, self.new, None
+        for _ in range(_TRIES):
+            try:
+                claim = self._send(new or code, shows_row=self.creates or not detailed)
+            except Refused as refused:
+                if not (detailed or refused.repeated or also_from or self._is_worth_reading(refused.item)):
+                    raise self._unexplained_refusal() from None
+                item = refused.item
+            except PynamoDBConnectionError as error:
+                raise_if_damaged(statements.model, self.task_id, error)
+                raise
+            else:
+                self.in_doubt = True
+                return claim
+            self.in_doubt = True
+            row = self._find_row(item, is_shown=self.creates and new is None)
+            if refusals.is_held_by(row, statements.codes, self.tokens):  # a repeated request met its own success
+                return Claim(statements, row, row.lock)
+            self.in_doubt = False
+            refusals.check_format(row, self.operation)
+            if self.payload is not None and refusals.is_other_payload(statements, row, self.payload):
+                raise refusals.payload_mismatch(row, self.operation)
+            self.tokens.append(new_token(above=row.lock))
+            new, code = None, self._code_to_claim_from(row, also_from)
+            self.parked = is_parked(row)
+            if row.status in also_from and row.expire_time is not None:
+                self.kept = True
+                keep(statements.model, row, self.tokens[-1], self.operation)
+        raise refusals.kept_changing(statements.model, self.task_id, self.operation, _TRIES)
+
+    def _send(self, claimed: NewTask[T] | int | None, *, shows_row: bool) -> Claim[T]:
+        """Put a new task, or claim an existing one from a code or from the step's own states."""
+        if isinstance(claimed, NewTask):
+            put(claimed, until=claimed.row.lock_expire_time)
+            return Claim(self.statements, claimed.row, claimed.row.lock)
+        now, token, statements = clock.now(), self.tokens[-1], self.statements
+        options = {"on_time": self.on_time, "parked": self.parked}
+        claim = statements.claim(
+            token, this_worker(), now, self.lock_for, code=claimed, payload=self.payload, **options
+        )
+        response = statements.send(claim, self.task_id, until=now + self.lock_for, shows_row=shows_row)
+        before: Item = response["Attributes"]
+        return Claim(statements, load(statements.model, claim.stored_after(before)), token, before)
+
+    def _unexplained_refusal(self) -> TaskNotStartableError:
+        name, advice = (
+            f"{self.statements.model.__name__} {self.task_id!r}",
+            "Start it with detailed_error=True to see why",
+        )
+        return TaskNotStartableError(f"cannot {self.operation} {name}: refused. {advice}", task_id=self.task_id)
+
+    def _find_row(self, item: Item | None, *, is_shown: bool) -> T:
+        """Return the row that refused a claim, unless the refusal shows that there is none."""
+        model = self.statements.model
+        if item is not None:
+            return load_checked(model, item)
+        row = None if is_shown else get(model, self.task_id)
+        if row is None:
+            # A late copy of a claim could take the task that the caller would create.
+            if self.creates and self.new is None and len(self.tokens) > 1:
+                raise refusals.kept_changing(model, self.task_id, self.operation, len(self.tokens) - 1)
+            raise refusals.not_found_error(self.statements, self.task_id, self.operation)
+        return row
+
+    def _is_worth_reading(self, item: Item | None) -> bool:
+        """Return whether a copy of this claim, or a slow clock, may have caused a refusal."""
+        if item is None:
+            return False
+        statements, row = self.statements, load_checked(self.statements.model, item)
+        can_start = refusals.is_startable(row, statements.codes, clock.now(), on_time=self.on_time)
+        is_behind = row.attempt < statements.max_attempts and can_start and (row.lock or "") > self.tokens[-1]
+        return refusals.is_held_by(row, statements.codes, self.tokens) or is_behind
+
+    def _code_to_claim_from(self, row: T, also_from: Collection[int]) -> int | None:
+        """Return the code to claim from after a refusal, or None for the step's own. Raise if there is none."""
+        statements, operation, now = self.statements, self.operation, clock.now()
+        if refusals.is_startable(row, statements.codes, now, on_time=self.on_time):
+            if row.attempt >= statements.max_attempts and (spent := spend(statements, row, now)):
+                error = refusals.refusal(statements, spent, operation)
+                error.skipped_occurrence = spent.status != statements.codes.ignored
+                raise error
+            return None  # the token was lower than the row's, or the row has changed since
+        if row.status in also_from:
+            if row.cancelled is not None and row.status not in statements.codes.own:
+                raise refusals.cancelled_error(row, operation)
+            if row.group is not None and row.tracker.ends_at(row.status):
+                why = f"it is in group {row.group!r}, and its turn has passed"
+                advice = "Reopen lets an ignored task enter at the end"
+                raise refusals.build_error(row, TaskNotReadyError, operation, f"{why}. {advice}")
+            if refusals.is_due(row, now, on_time=self.on_time):
+                return row.status
+            raise refusals.not_due_error(row, operation)
+        raise refusals.refusal(statements, row, operation)
+
+    def may_hold(self, error: BaseException) -> bool:
+        """Return whether this error may leave the task locked without a worker."""
+        if isinstance(error, TransactWriteError):  # an earlier try of it may have got no response
+            return not is_invalid(error)
+        if isinstance(error, PynamoDBConnectionError):
+            return self.in_doubt or is_unheard(error)
+        # Any other exception has interrupted a claim.
+        return not isinstance(error, PynamoDBException | TrackerError)
+
+    def give_back(self, error: BaseException) -> None:
+        """Release a task that a claim without a response may have locked, and note the outcome on the error."""
+        now = clock.now()
+        doubt = f"it may still be locked by this call until {now + self.lock_for}. After that, start takes it over"
         try:
-            claim = _send(statements, task_id, tries, lock_for, new or code, shows_row=tries.creates or not detailed)
-        except Refused as refused:
-            if not (detailed or refused.repeated or also_from or _is_worth_reading(statements, refused.item, tries)):
-                name, advice = (
-                    f"{statements.model.__name__} {task_id!r}",
-                    "Start it with detailed_error=True to see why",
-                )
-                raise TaskNotStartableError(f"cannot {operation} {name}: refused. {advice}", task_id=task_id) from None
-            item = refused.item
-        except PynamoDBConnectionError as error:
-            raise_if_damaged(statements.model, task_id, error)
+            outcome = self._undo(until=now + _GIVE_BACK_WITHIN)
+        except (PynamoDBException, TrackerError) as failed:
+            self._note(error, f"could not be released ({failed}): {doubt}", is_locked=True)
+        except BaseException as interrupt:
+            self._note(
+                interrupt, f"could not be released because of {type(interrupt).__name__}: {doubt}", is_locked=True
+            )
             raise
         else:
-            tries.in_doubt = True
-            return claim
-        tries.in_doubt = True
-        row = _find_row(statements, task_id, item, is_shown=tries.creates and new is None)
-        if row is None:
-            raise tries.not_found_error(statements, task_id, operation)
-        if refusals.is_held_by(row, statements.codes, tries.tokens):  # a repeated request met its own success
-            return Claim(statements, row, row.lock)
-        tries.in_doubt = False
-        refusals.check_format(row, operation)
-        if tries.payload is not None and refusals.is_other_payload(statements, row, tries.payload):
-            raise refusals.payload_mismatch(row, operation)
-        tries.tokens.append(new_token(above=row.lock))
-        new, code = None, _code_to_claim_from(statements, row, operation, also_from, on_time=tries.on_time)
-        tries.parked = is_parked(row)
-        if row.status in also_from and row.expire_time is not None:
-            tries.kept = True
-            keep(statements.model, row, tries.tokens[-1], operation)
-    raise refusals.kept_changing(statements.model, task_id, operation, _TRIES)
+            self._note(error, outcome or f"could not be released: {doubt}", is_locked=outcome is None)
 
+    def _note(self, error: BaseException, outcome: str, *, is_locked: bool) -> None:
+        """Note the outcome on the error, and log it if the task may stay locked."""
+        task, codes = f"{self.statements.model.__name__} {self.task_id!r}", self.statements.codes
+        add_note(error, f"pynamodb_tracker: {task} {outcome}")
+        if is_locked:
+            log.error("%s %s", task, outcome, extra=log_fields(codes.use_case_id, codes.step, self.task_id))
 
-def _find_row(statements: StepStatements[T], task_id: str, item: Item | None, *, is_shown: bool) -> T | None:
-    if item is not None:
-        return load_checked(statements.model, item)
-    return None if is_shown else get(statements.model, task_id)
+    def _undo(self, *, until: datetime) -> str | None:
+        """Release the task if a claim locked it, and block late copies. Return None if that is uncertain.
 
-
-def _is_worth_reading(statements: StepStatements[T], item: Item | None, tries: _Tries) -> bool:
-    """Return whether a copy of this claim, or a slow clock, may have caused a refusal."""
-    if item is None:
-        return False
-    row = load_checked(statements.model, item)
-    can_start = refusals.is_startable(row, statements.codes, clock.now(), on_time=tries.on_time)
-    is_behind = row.attempt < statements.max_attempts and can_start and (row.lock or "") > tries.tokens[-1]
-    return refusals.is_held_by(row, statements.codes, tries.tokens) or is_behind
-
-
-def _send(
-    statements: StepStatements[T],
-    task_id: str,
-    tries: _Tries,
-    lock_for: timedelta,
-    claimed: NewTask[T] | int | None,
-    *,
-    shows_row: bool,
-) -> Claim[T]:
-    if isinstance(claimed, NewTask):
-        put(claimed, until=claimed.row.lock_expire_time)
-        return Claim(statements, claimed.row, claimed.row.lock)
-    now, token = clock.now(), tries.tokens[-1]
-    claim = statements.claim(
-        token,
-        this_worker(),
-        now,
-        lock_for,
-        code=claimed,
-        payload=tries.payload,
-        on_time=tries.on_time,
-        parked=tries.parked,
-    )
-    response = statements.send(claim, task_id, until=now + lock_for, shows_row=shows_row)
-    before: Item = response["Attributes"]
-    return Claim(statements, load(statements.model, claim.stored_after(before)), token, before)
+        A later token blocks late claims, and a row blocks late creations.
+        """
+        outcome, statements, tokens = "was not locked by this call", self.statements, self.tokens
+        for _ in range(_TRIES):
+            row = get(statements.model, self.task_id, until=until)
+            if row is None:
+                if self.new is None:
+                    return outcome
+                with suppress(Refused):
+                    put(build_pending_task(statements, self.new, new_token(above=max(tokens))), until=until)
+                    return "was created by this call, pending"
+                continue
+            if refusals.is_held_by(row, statements.codes, tokens):
+                claim = Claim(statements, row, row.lock)
+                _note_takeover(claim)
+                with ending_by(until):
+                    persist(claim, partial(release, Journal(claim), begun=False))
+                outcome = "was locked by this call, and was released"
+            if has_later_format(row) or (row.lock or "") >= max(tokens):
+                return outcome
+            if not refusals.is_free(row):
+                return None  # its holder's token cannot be raised
+            try:
+                statements.send(build_shut_out(row, new_token(above=max(tokens))), self.task_id, until=until)
+            except Refused:
+                continue
+            return outcome
+        return None
 
 
 def _note_takeover(claim: Claim[T]) -> None:
@@ -246,92 +318,8 @@ def _send_first_write(claim: Claim[T], write: Transition) -> Claim[T]:
     return Claim(claim.statements, row, claim.token, claim.before)
 
 
-def _give_back(
-    statements: StepStatements[T], task_id: str, tries: _Tries, lock_for: timedelta, error: BaseException
-) -> None:
-    """Release a task that a claim without a response may have locked, and note the outcome on the error."""
-    now = clock.now()
-    doubt = f"it may still be locked by this call until {now + lock_for}. After that, start takes it over"
-    try:
-        outcome = _undo(statements, task_id, tries, until=now + _GIVE_BACK_WITHIN)
-    except (PynamoDBException, TrackerError) as failed:
-        _note(statements, task_id, error, f"could not be released ({failed}): {doubt}", is_locked=True)
-    except BaseException as interrupt:
-        reason = f"could not be released because of {type(interrupt).__name__}: {doubt}"
-        _note(statements, task_id, interrupt, reason, is_locked=True)
-        raise
-    else:
-        text = outcome or f"could not be released: {doubt}"
-        _note(statements, task_id, error, text, is_locked=outcome is None)
-
-
-def _note(statements: StepStatements[T], task_id: str, error: BaseException, outcome: str, *, is_locked: bool) -> None:
-    """Note the outcome on the error, and log it if the task may stay locked."""
-    task = f"{statements.model.__name__} {task_id!r}"
-    add_note(error, f"pynamodb_tracker: {task} {outcome}")
-    if is_locked:
-        fields = log_fields(statements.codes.use_case_id, statements.codes.step, task_id)
-        log.error("%s %s", task, outcome, extra=fields)
-
-
-def _undo(statements: StepStatements[T], task_id: str, tries: _Tries, *, until: datetime) -> str | None:
-    """Release the task if a claim locked it, and block late copies. Return None if that is uncertain.
-
-    A later token blocks late claims, and a row blocks late creations.
-    """
-    outcome, tokens = "was not locked by this call", tries.tokens
-    for _ in range(_TRIES):
-        row = get(statements.model, task_id, until=until)
-        if row is None:
-            if tries.new is None:
-                return outcome
-            with suppress(Refused):
-                put(build_pending_task(statements, tries.new, new_token(above=max(tokens))), until=until)
-                return "was created by this call, pending"
-            continue
-        if refusals.is_held_by(row, statements.codes, tokens):
-            claim = Claim(statements, row, row.lock)
-            _note_takeover(claim)
-            with ending_by(until):
-                persist(claim, partial(release, Journal(claim), begun=False))
-            outcome = "was locked by this call, and was released"
-        if has_later_format(row) or (row.lock or "") >= max(tokens):
-            return outcome
-        if not refusals.is_free(row):
-            return None  # its holder's token cannot be raised
-        try:
-            statements.send(build_shut_out(row, new_token(above=max(tokens))), task_id, until=until)
-        except Refused:
-            continue
-        return outcome
-    return None
-
-
 def build_shut_out(row: TaskRow, token: str) -> Transition:
     """Raise the token of a task that no worker holds, which blocks late claims."""
     shut_out = Transition("shut out", None, when.state_seen(), when.lock_seen(is_there=row.lock is not None))
     shut_out.add(seen={**seen_values(row), "seen_lock": row.lock}, lock=token)
     return shut_out
-
-
-def _code_to_claim_from(
-    statements: StepStatements[T], row: T, operation: str, also_from: Collection[int], *, on_time: bool
-) -> int | None:
-    """Return the code to claim from after a refusal, or None for the step's own. Raise if there is none."""
-    now = clock.now()
-    if refusals.is_startable(row, statements.codes, now, on_time=on_time):
-        if row.attempt >= statements.max_attempts and (spent := spend(statements, row, now)):
-            error = refusals.refusal(statements, spent, operation)
-            error.skipped_occurrence = spent.status != statements.codes.ignored
-            raise error
-        return None  # the token was lower than the row's, or the row has changed since
-    if row.status in also_from:
-        if row.cancelled is not None and row.status not in statements.codes.own:
-            raise refusals.cancelled_error(row, operation)
-        if row.group is not None and row.tracker.ends_at(row.status):
-            why = f"it is in group {row.group!r}, and its turn has passed. Reopen lets an ignored task enter at the end"
-            raise refusals.build_error(row, TaskNotReadyError, operation, why)
-        if refusals.is_due(row, now, on_time=on_time):
-            return row.status
-        raise refusals.not_due_error(row, operation)
-    raise refusals.refusal(statements, row, operation)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from pynamodb.exceptions import PynamoDBConnectionError, TransactWriteError
 
@@ -68,7 +68,7 @@ def reopen(
     """
     codes, operation, kept = statements.codes, f"reopen {statements.codes.step} of", False
     reopens = {codes.pending, *((CANCELLED,) if cancelled else (codes.failed, codes.ignored))}
-    call = _Reopening(statements, task_id, by, due, clear_checkpoints=clear_checkpoints, urgent=urgent)
+    call = _Reopening(statements, task_id, by, due, clear_checkpoints, urgent)
     try:
         for _ in range(_TRIES):
             token = new_token(above=None if found is None else found.lock)
@@ -94,32 +94,26 @@ def reopen(
             expire_again(statements.model, task_id)
 
 
-class _Reopening(Generic[T]):
+class _Reopening(NamedTuple, Generic[T]):
     """One call of `reopen`."""
 
-    def __init__(
-        self,
-        statements: StepStatements[T],
-        task_id: str,
-        by: str | None,
-        due: datetime | None,
-        *,
-        clear_checkpoints: bool,
-        urgent: bool,
-    ) -> None:
-        self._statements, self._task_id, self._by, self._due = statements, task_id, by, due
-        self._clear_checkpoints, self._urgent = clear_checkpoints, urgent
+    statements: StepStatements[T]
+    task_id: str
+    by: str | None
+    due: datetime | None
+    clear_checkpoints: bool
+    urgent: bool
 
     def send(self, token: str, found: T | None, *, kept: bool) -> T:
         """Send the reopen. Raise Refused if the task has changed."""
-        statements = self._statements
+        statements = self.statements
         if found is not None and found.status == statements.codes.pending:
-            response = statements.send(build_hurry(statements, token, found), self._task_id)
+            response = statements.send(build_hurry(statements, token, found), self.task_id)
             return load(statements.model, response["Attributes"])
         now = clock.now()
         entry = None
-        if self._by is not None:
-            entry = for_row(None, [Failure(statements.codes.step, 0, now, self._by, "reopened", "")])[0]
+        if self.by is not None:
+            entry = for_row(None, [Failure(statements.codes.step, 0, now, self.by, "reopened", "")])[0]
         try:
             try:
                 return self._write(token, found, now, entry, kept=kept)
@@ -128,16 +122,16 @@ class _Reopening(Generic[T]):
                     raise
                 return self._write(token, found, now, None, kept=kept)  # the row has no room for the entry
         except PynamoDBConnectionError as error:
-            raise_if_damaged(statements.model, self._task_id, error)
+            raise_if_damaged(statements.model, self.task_id, error)
             raise
 
     def _write(self, token: str, found: T | None, now: datetime, entry: Entry | None, *, kept: bool) -> T:
-        statements = self._statements
+        statements = self.statements
         if found is not None and membership_of(found) is Membership.ENDED:
             self._enter_group(token, found, now, entry, kept=kept)
-            return read_task(statements, self._task_id, f"reopen {statements.codes.step} of")
-        transition = build_reopen(statements, token, found, kept=kept, entry=entry, urgent=self._urgent)
-        if self._clear_checkpoints:
+            return read_task(statements, self.task_id, f"reopen {statements.codes.step} of")
+        transition = build_reopen(statements, token, found, kept=kept, entry=entry, urgent=self.urgent)
+        if self.clear_checkpoints:
             transition.add(checkpoints=None)
         following = None
         if found is not None and found.repeat is not None:
@@ -145,20 +139,20 @@ class _Reopening(Generic[T]):
         if following is not None:
             transition.follow(following)
         elif transition.due is None:
-            transition.due = self._due
+            transition.due = self.due
         transition.time = now
-        return load(statements.model, statements.send(transition, self._task_id)["Attributes"])
+        return load(statements.model, statements.send(transition, self.task_id)["Attributes"])
 
     def _enter_group(self, token: str, row: T, now: datetime, entry: Entry | None, *, kept: bool) -> None:
-        statements = self._statements
-        member = ReopenedMember(row, statements.codes.pending, max(now, self._due or now))
+        statements = self.statements
+        member = ReopenedMember(row, statements.codes.pending, max(now, self.due or now))
 
         def build_own() -> Action:
             enter = build_reentry(statements, token, row, kept=kept, entry=entry)
-            enter.is_urgent = self._urgent or is_urgent(row)
-            enter.time, enter.due = now, waits_until(row) or self._due if member.has_turn else clock.NEVER
-            enter.add(group_number=member.number, **({"checkpoints": None} if self._clear_checkpoints else {}))
-            if self._urgent:
+            enter.is_urgent = self.urgent or is_urgent(row)
+            enter.time, enter.due = now, waits_until(row) or self.due if member.has_turn else clock.NEVER
+            enter.add(group_number=member.number, **({"checkpoints": None} if self.clear_checkpoints else {}))
+            if self.urgent:
                 enter.add(urgent=True)
             if not member.has_turn:
                 enter.add(turn_due_time=member.turn_due_time, blockers=(row.blockers or 0) + 1)

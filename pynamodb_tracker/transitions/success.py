@@ -157,11 +157,16 @@ def _succeed_together(
     participants: Sequence[Participant],
     more: Sequence[Action] = (),
 ) -> None:
-    claim, retries = journal.claim, 0
+    claim, retries, (changes, sent) = journal.claim, 0, success
+
+    def build_own() -> Action:
+        transition = _as_save(build_success(journal, sent, participants), journal.saves)
+        pending.sent = changes, transition
+        return claim.statements.as_action(transition, claim.task.task_id)
+
     while not pending.recorded:
         journal.saves += 1
-        build = partial(_own_action, journal, pending, success, participants)
-        unapplied = send_together(claim.statements.table, build, participants, more=more)
+        unapplied = send_together(claim.statements.table, build_own, participants, more=more)
         if unapplied is None:
             note_pending_success(journal, pending, *cast("tuple[Changes, Transition]", pending.sent))
         elif unapplied.refused or unapplied.unheard:
@@ -176,16 +181,6 @@ def _succeed_together(
             raise unapplied.error
         retries += 1
     journal.ended_with = participants
-
-
-def _own_action(
-    journal: Journal[T], pending: PendingSuccess, success: tuple[Changes, Changes], participants: Sequence[Participant]
-) -> Action:
-    """Build the first action of a transaction, and note it in `pending`."""
-    claim, (changes, sent) = journal.claim, success
-    transition = _as_save(build_success(journal, sent, participants), journal.saves)
-    pending.sent = changes, transition
-    return claim.statements.as_action(transition, claim.task.task_id)
 
 
 def _as_save(success: Transition, number: int) -> Transition:

@@ -226,7 +226,7 @@ def forget_my_token(patch: Patch) -> None:
 def forget_repeats(patch: Patch) -> None:
     """Ignore how often the SDK sent a request, and the row that came with the refusal."""
     patch.setattr(error_codes, "was_repeated", lambda _: False)
-    patch.setattr(claims, "_is_worth_reading", lambda *_: False)
+    patch.setattr(claims._Call, "_is_worth_reading", lambda *_: False)
 
 
 def look_at_no_row(patch: Patch) -> None:

@@ -338,10 +338,7 @@ class Groups(Participant):
         groups.leave(row)
         return groups
 
-    @classmethod
-    def for_deletion(cls, row: TaskRow) -> Groups | None:
-        """Hand on the turn or give up the place of a task."""
-        return cls.for_ignoring(row)
+    for_deletion = for_ignoring
 
     def leave(self, row: TaskRow) -> None:
         """Hand on the turn of a task that ends, or give up its place."""

@@ -201,8 +201,10 @@ def test_more_descendants_than_fit_are_cancelled_one_by_one_and_the_call_can_be_
     with pytest.raises(UpdateError) as raised:
         Crate.cancel("c", reason="by phone", children=True)
     assert raised.value.__notes__ == [
-        "pynamodb_tracker: 2 tasks are cancelled, and you can repeat the call: slip to cancel 's', "
-        "crate to cancel 'c/a/b'"
+        (
+            "pynamodb_tracker: 2 tasks are cancelled, and you can repeat the call: slip to cancel 's', "
+            "crate to cancel 'c/a/b'"
+        )
     ]
     done = Crate.cancel("c", reason="by phone", children=True)
     assert (written, done.effect) == (["s", "c/a/b", "c/a/a", "c/a/a", "c/b", "c/a", "c"], "cancelled")
