@@ -43,7 +43,7 @@ class SkippedSteps(Participant):
 
     @classmethod
     def for_success(cls, run: Journal[Any], row: TaskRow) -> SkippedSteps:
-        """Take part in each success of a task that has skipped steps."""
+        """Take part if the task has skipped steps."""
         return cls(run, row)
 
     def change(self, success: Transition) -> None:

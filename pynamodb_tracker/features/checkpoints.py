@@ -19,7 +19,7 @@ from pynamodb_tracker.writes.statements import StepStatements
 from pynamodb_tracker.writes.transition import Transition
 
 _MOST_BYTES, _MOST_IN_ALL = 1024, 8192
-"""Bytes of one result as JSON, and of all results with their names."""
+"""Bytes as JSON: one result, and all results with their names."""
 
 _ROUND = "round"
 
@@ -169,5 +169,5 @@ def _check_size(text: str, parts: Mapping[str, str]) -> None:
     if size > _MOST_BYTES or total > _MOST_IN_ALL:
         raise ValueError(
             f"it has {size:,} bytes as JSON of at most {_MOST_BYTES:,}, and all results with their names {total:,} of "
-            f"at most {_MOST_IN_ALL:,}. Return an id, and keep the rest in an attribute of the task"
+            f"at most {_MOST_IN_ALL:,}. Return an id, and keep the rest in another attribute"
         )

@@ -52,7 +52,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0  # seconds
 _KEPT_TOKENS = 8
 """How many calls a row remembers, so that a call without a response can look for its token."""
 _MOST_ERRORS = 3
-"""How many requests of a call may get no response."""
+"""How many requests per call may get no response."""
 _OPERATION = "merge into"
 _DOUBT = "it may have been merged, because a request got no response, and the row no longer shows it"
 
@@ -74,7 +74,7 @@ def cannot_take(codes: Codes) -> Condition:
 
 @guard
 def has_no_parts() -> Condition:
-    """Require that no part is stored, whose result the request would get."""
+    """Require that no part is stored. The request must not get its result."""
     return TaskRow.checkpoints.does_not_exist()
 
 
@@ -110,7 +110,7 @@ class Merged(Generic[T_co]):
 
     `effect` is one of these:
 
-    - `created`: there was no such task.
+    - `created`: the task did not exist.
     - `merged`: the task is pending at its first step, with the request's attributes.
     - `queued`: the task runs or is past its first step. After its success, it runs again.
     - `restarted`: the task had succeeded, and is pending again.
@@ -143,7 +143,7 @@ class Merge(Generic[T]):
         self._asks_for_run = repeat is None or due_time is not None
         """Whether it requests a run, which a call with only a rule does not."""
         self._is_over = repeat is not None and repeats.first_turn(repeat, clock.now()) is None
-        """Whether the rule has no occurrence left."""
+        """Whether the rule never occurs again."""
         self._new = build_new_task(
             statements.model,
             task_id,
@@ -238,7 +238,7 @@ class Merge(Generic[T]):
             return Merged(self._new.row, self._effect)
         check_format(row, _OPERATION)
         if row.group is not None:
-            why = f"it is in group {row.group!r}, whose tasks run once each. Create a task per request"
+            why = f"it is in group {row.group!r}, and each of its tasks runs once. Create a task per request"
             raise build_error(row, TaskNotReadyError, _OPERATION, why)
         if row.cancelled is not None:
             return Merged(row, "cancelled")
@@ -263,7 +263,7 @@ class Merge(Generic[T]):
         return self._send(row, changes, {} if due is None else {"due_time": due})
 
     def _due_for(self, row: T) -> datetime | None:
-        """Return the new due time of a waiting row, or None to keep it."""
+        """Return a waiting row's new due time, or None to keep it."""
         if row.status != self._statements.codes.pending or "awaited_signals" in row._row_state.stored:
             return None
         due: datetime = max(self._new.row.due_time, row.update_time)
@@ -378,7 +378,7 @@ class Merge(Generic[T]):
         now: datetime | None = None,
         due: datetime | None = None,
     ) -> Merged[T]:
-        """Send a write of an unchanged row. `now` begins a new round."""
+        """Write an unchanged row. `now` begins a new round."""
         statements = self._statements
         if "expire_time" in changes:
             renew(statements.model, row, _content(changes["expire_time"][1]))

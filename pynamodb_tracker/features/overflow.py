@@ -39,7 +39,7 @@ log = logging.getLogger("pynamodb_tracker")
 _version_there = Path(overflow.VERSION)
 _TRIES = 4
 _MOST_DELETES = 99
-"""Per transaction, in addition to the check of the row."""
+"""Per transaction, beside the row's check."""
 
 
 @guard
@@ -59,7 +59,7 @@ def no_later_command() -> Condition:
 def put_next_version(journal: Journal[T], changes: Changes) -> Changes:
     """Put `data` into overflow chunks, and return the changes with a pointer to them. Raises LockLostError.
 
-    It counts as a save, so that a late copy of a chunk cannot be mistaken for part of another save.
+    It counts as a save, so that a late chunk cannot be mistaken for part of another save.
     """
     claim = journal.claim
     journal.saves += 1
@@ -196,7 +196,7 @@ def expire_again(model: type[T], task_id: str) -> None:
 
 
 def clear_orphans(model: type[TaskRow], task_id: str) -> None:
-    """Delete the chunks of a deleted row, unless the row exists again."""
+    """Delete a deleted row's chunks, unless the row exists again."""
     table = model.tracker.connection()
     in_table = {"TableName": table.table_name}
     gone = {"ConditionCheck": {**in_table, **IF_ABSENT, "Key": model.tracker.key(task_id)}}

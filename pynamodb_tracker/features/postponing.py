@@ -23,7 +23,7 @@ class Postponing(Participant):
 
     @classmethod
     def for_success(cls, run: Journal[Any], row: TaskRow) -> Postponing:  # noqa: ARG003 - as the others
-        """Take part in each success of a task that was postponed."""
+        """Take part if the task was postponed."""
         return cls()
 
     def change(self, success: Transition) -> None:

@@ -1,6 +1,6 @@
-"""Repeating tasks: the row's next turn after an end, a command or a change of its rule.
+"""Repeating tasks: the row's next turn after an end, a command or another rule.
 
-A turn is an occurrence of the rule, or a requested extra turn before the next occurrence.
+A turn is an occurrence, or a requested extra turn before the next occurrence.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _after_success(row: TaskRow, now: datetime, asked: PendingRequest | None) ->
 
 
 class NextRound(Participant):
-    """Begins the next round instead of the end."""
+    """Begins the next round instead of ending the task."""
 
     writes = False
 
@@ -114,7 +114,7 @@ class NextRound(Participant):
     def after_claim(cls, claim: Claim[Any]) -> Transition | None:
         """Return the write that moves a task to the latest missed occurrence, if there is one.
 
-        All attempts of a round have the same `ctx.occurrence`, so it moves only before the first block of the round.
+        All attempts in a round have the same `ctx.occurrence`, so it moves only before the round's first block.
         """
         row, before = claim.task, claim.before or claim.task._row_state.stored
         rule, occurrence, number, claimed = row.repeat, row.occurrence, row.occurrence_count, row.update_time
@@ -187,7 +187,7 @@ def _read_again(claim: Claim[Any]) -> TaskRow:
 
 
 def last_run(row: TaskRow, outcome: str, attempt: int, ended: datetime, created: int = 0) -> dict[str, Any]:
-    """Return the record of a repeating task's round that ends."""
+    """Return a repeating task's record for a round that ends."""
     occurrence, extra = row.occurrence, row.extra_time
     due = extra or occurrence
     if due is None:
@@ -245,7 +245,7 @@ def start_rule(row: TaskRow, repeat: Repeat, now: datetime) -> Repeat:
 
 
 def _turn_by_other_rule(row: TaskRow, rule: Repeat, first: Occurrence, due: datetime | None) -> Turn:
-    """Return the turn of a waiting row that gets a rule. A requested due time stays."""
+    """Return a waiting row's turn by a new rule. A requested due time stays."""
     codes, was_asked_for = row.tracker.steps[0], row.repeat is None or row.extra_time is not None
     if row.status == codes.pending:
         asked = due or (row.due_time if was_asked_for else None)

@@ -49,7 +49,7 @@ log = logging.getLogger("pynamodb_tracker")
 
 _TRIES = 8
 _AT_ONCE = 3
-"""How many writes of a call are sent without a pause."""
+"""How many writes per call are sent without a pause."""
 _MOST_IN = 100
 """https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Expressions.OperatorsAndFunctions.html"""
 
@@ -135,7 +135,7 @@ class Sent(Generic[T_co]):
 def attributes_awaiting(
     model: type[TaskRow], signal: object, until: datetime | timedelta | None, **others: object
 ) -> tuple[Item, datetime]:
-    """Return the attributes and due time of a new task that awaits this signal. It cannot have `others`."""
+    """Return the attributes and due time for a new task that awaits this signal. It cannot have `others`."""
     for name in [name for name, given in others.items() if given is not None]:
         raise ValueError(f"a task that waits for a signal cannot have {name}: leave it out, or create it later")
     return _wait_attributes(check_signal(model, signal), check_due_time(until, "until"))
@@ -152,9 +152,9 @@ def _wait_attributes(name: str, until: datetime | timedelta | None) -> tuple[Ite
 def attributes_of_exported(
     task_id: str, awaits: Collection[str], signals: Mapping[str, Mapping[str, Any]], until: datetime | None
 ) -> tuple[Item, datetime | None]:
-    """Return the attributes and due time of an exported task with its signals."""
+    """Return an exported task's attributes and due time."""
     if both := {*awaits} & signals.keys():
-        raise ValueError(f"it awaits {', '.join(sorted(both))}, but has already received it: remove one of the two")
+        raise ValueError(f"it awaits {', '.join(sorted(both))}, but has already received it: remove one")
     stored: Item = {}
     for name, given in signals.items():
         by, key = check_label("by", given.get("by")), check_label("key", given.get("key"))
@@ -200,7 +200,7 @@ _EFFECTS: dict[str, Effect] = {"last": "resumed", "late": "late", "more": "store
 def send(
     model: type[T], task_id: str, name: str, value: object, *, by: str | None, key: str | None, of_round: str | None
 ) -> Sent[T]:
-    """Store a signal. The first try assumes the last signal of a parked task."""
+    """Store a signal. The first try assumes a parked task's last signal."""
     text, token, form, now = value_text(value, name, task_id), new_token(), "last", clock.now()
     for number in range(_TRIES):
         signal = {MAP: ReceivedSignal(None, by, now, token, key).stored(text)}
@@ -218,7 +218,7 @@ def send(
             stored = send_request(model.tracker.connection(), "UpdateItem", request)["Attributes"]
         except Refused as refused:
             item = refused.item if number < _AT_ONCE else None
-            # If the refusal has no row, or other callers are quicker, read the row after a pause.
+            # Without a row, or if other callers are quicker, read the row after a pause.
             if not slept_before_retry(number, base=0.05 if item is None else 0.0):
                 break
             row = get(model, task_id) if item is None else load_checked(model, item)
@@ -244,7 +244,7 @@ def send(
 def _check_round(model: type[T], task_id: str, name: str, row: T | None, of_round: str | None) -> T:
     operation, task = f"send {name} to", f"{model.__name__} {task_id!r}"
     if row is None:
-        raise TaskNotFoundError(f"cannot {operation} {task}: there is no such task", task_id=task_id)
+        raise TaskNotFoundError(f"cannot {operation} {task}: it does not exist", task_id=task_id)
     check_format(row, operation)
     if of_round is None and "round" in row._row_state.stored:
         raise TypeError(
@@ -282,7 +282,7 @@ def _typed(text: str) -> Any:
 
 
 def _next_form(row: TaskRow, name: str) -> str:
-    """Return the form of the next write. Raise if the signal cannot be stored."""
+    """Return the next write's form. Raise if the signal cannot be stored."""
     operation, awaits = f"send {name} to", row.awaited_signals or frozenset()
     if name in awaits:
         if awaits != {name} or "blockers" in row._row_state.stored:

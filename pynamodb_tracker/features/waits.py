@@ -23,7 +23,7 @@ _OF_WAIT = frozenset({"blockers", "awaited_signals", "wait_until"})
 
 
 class Waits(Participant):
-    """Begins the wait of the next step, and ends that of this one."""
+    """Begins the next step's wait, and ends this step's."""
 
     writes = False
 

@@ -2,9 +2,9 @@
 
 | transition | from → to | guarded by |
 | --- | --- | --- |
-| create | nothing → pending, or a given state | there is no row |
+| create | nothing → pending, or a given state | the row does not exist |
 | merge | runnable → itself, running → itself to run again, succeeded → pending | the row as read, no request since |
-| create claimed | nothing → in_progress | there is no row |
+| create claimed | nothing → in_progress | the row does not exist |
 | claim | pending, failed (due), in_progress (expired) → in_progress | status, due or expired, attempt, later token |
 | claim from | one other state → in_progress | status, due_time, a later token |
 | spend | runnable or abandoned without an attempt left → ignored | the row as read |

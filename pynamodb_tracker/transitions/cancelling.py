@@ -68,7 +68,7 @@ class Cancellation(Generic[T_co]):
     running: bool
     """Whether a worker held the task, so its block may still be running."""
     blocked_parent: Child | None
-    """The use case and id of the task that waits for this one to succeed, or None."""
+    """The use case and id of a task that waits for this one to succeed, or None."""
     children: Sequence[Child] = ()
     """The use case and id of each task that was cancelled with it."""
 
@@ -116,7 +116,7 @@ class _Plan:
 
 
 class _Rest(Participant):
-    """Cancels the descendants of a task in the same transaction."""
+    """Cancels a task's descendants in the same transaction."""
 
     def __init__(self, plans: Sequence[_Plan]) -> None:
         self._plans = plans
@@ -189,7 +189,7 @@ def _cancel_together(plan: _Plan, rest: Sequence[_Plan], done: list[Child]) -> A
             return None
         if not (rest and is_invalid(unapplied.error)):
             raise unapplied.error
-        return _cancel_deepest_first(plan, rest, done)  # one of the rows has no room for the reason
+        return _cancel_deepest_first(plan, rest, done)  # a row is too full for the reason
     for each in rest:
         each.command.finish(each.command.load_after())
         done.append(each.key)

@@ -67,7 +67,7 @@ def claim(
         lock_for: How long to hold the lock.
         detailed: Whether to read the row to explain a refusal.
         also_from: Codes of other states from which the step may start.
-        payload: A fingerprint to compare with that of the first start.
+        payload: A fingerprint to compare with the first start's.
         creates: Whether a refusal has to show that the task is missing, because the caller then creates it.
         new: A task to create claimed, or to claim if it exists.
         on_time: Leave out the clock margin.
@@ -128,7 +128,7 @@ class _Call(Generic[T]):
         """Whether the time to live of a finished task's chunks was removed."""
 
     def claim(self, *, detailed: bool, also_from: Collection[int]) -> Claim[T]:
-        """Send claims until one is applied, or raise the reason of a refusal."""
+        """Send claims until one is applied, or raise the reason why it is refused."""
         statements, new, code = self.statements, self.new, None
         for _ in range(_TRIES):
             try:
@@ -187,7 +187,7 @@ class _Call(Generic[T]):
             return load_checked(model, item)
         row = None if is_shown else get(model, self.task_id)
         if row is None:
-            # A late copy of a claim could take the task that the caller would create.
+            # A late claim could take the task that the caller would create.
             if self.creates and self.new is None and len(self.tokens) > 1:
                 raise refusals.kept_changing(model, self.task_id, self.operation, len(self.tokens) - 1)
             raise refusals.not_found_error(self.statements, self.task_id, self.operation)
@@ -306,7 +306,7 @@ def _note_takeover(claim: Claim[T]) -> None:
 
 
 def _send_first_write(claim: Claim[T], write: Transition) -> Claim[T]:
-    """Send a feature's write of the claimed row, and return the claim after it."""
+    """Send a feature's write before the block, and return the claim after it."""
     try:
         claim.statements.send(write, claim.task.task_id, until=claim.expire_time)
     except Refused:  # another worker, or a command, has taken it since
@@ -319,7 +319,7 @@ def _send_first_write(claim: Claim[T], write: Transition) -> Claim[T]:
 
 
 def build_shut_out(row: TaskRow, token: str) -> Transition:
-    """Raise the token of a task that no worker holds, which blocks late claims."""
+    """Block late claims by raising an idle task's token."""
     shut_out = Transition("shut out", None, when.state_seen(), when.lock_seen(is_there=row.lock is not None))
     shut_out.add(seen={**seen_values(row), "seen_lock": row.lock}, lock=token)
     return shut_out

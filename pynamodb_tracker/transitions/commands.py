@@ -1,4 +1,4 @@
-"""The commands ignore and unlock, and the base of all commands."""
+"""The commands ignore and unlock, and the base for all commands."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def unlock(
     worker: str | None = None,
     by: str | None = None,
 ) -> T:
-    """Unlock a task of a dead worker, and return it. A pending or failed task does not change.
+    """Unlock a dead worker's task, and return it. A pending or failed task does not change.
 
     Raises TaskLockedError unless that claim or worker holds the task. If neither is given, its lock must have expired.
     """
@@ -180,7 +180,7 @@ def build_spend(statements: StepStatements[T], row: T, *, abandoned: bool) -> Tr
 
 
 def build_skip(row: TaskRow, following: Transition, *, abandoned: bool) -> Transition:
-    """Start the next round of a task without attempts left."""
+    """Start the next round after the last attempt."""
     skip = Transition("skip", following.code, when.as_read(), due=following.due)
     skip.add(when.requests_as_seen(is_there=row.request_count is not None))
     skip.add(*([when.lock_expired()] if abandoned else []))
@@ -195,7 +195,7 @@ def build_entry(kind: str, row: T, step: str, now: datetime, *, reason: str, by:
 
 
 class Command(Generic[T]):
-    """A command: a transition of a row that was read, and an entry of `errors`."""
+    """A command: a transition with an entry in `errors`."""
 
     def __init__(
         self,
@@ -235,7 +235,7 @@ class Command(Generic[T]):
             return None
 
     def _drop_entries(self) -> None:
-        """Leave out the errors, because the row has no room for them."""
+        """Leave out the errors, because the row is too full."""
         self.failures, self._is_logged = [], False
         self.transition.add(errors=Stored([]))
         if "last_error" in self.transition.values:
@@ -243,7 +243,7 @@ class Command(Generic[T]):
         self.transition.values.pop("last_run", None)
 
     def action(self) -> Action:
-        """Return the write as an action of a transaction."""
+        """Return the write as a transaction's action."""
         return self.statements.as_action(self.transition, self.row.task_id)
 
     def load_after(self) -> T:
@@ -266,7 +266,7 @@ class Command(Generic[T]):
 
     def _send(self) -> T:
         is_ignored = self.transition.code == self.statements.codes.ignored
-        # A task whose row has no room for the reason creates no follow-ups.
+        # If the row is too full for the reason, there are no follow-ups.
         when_ignored = self.statements.when_ignored if is_ignored and self.failures else None
         participants: Sequence[Participant] = ()
         if self.row.tracker.ends_at(self.transition.code or 0):

@@ -1,4 +1,4 @@
-"""Deleting a task by a conditional DeleteItem of the row that was read."""
+"""Deleting a task, if its row has not changed since it was read."""
 
 from __future__ import annotations
 
@@ -37,9 +37,7 @@ def delete(model: type[T], task_id: str, *, repeated: bool = False) -> bool:
             clear_orphans(model, task_id)
             if repeated:
                 return False  # an earlier copy of the request has deleted the row
-            raise TaskNotFoundError(
-                f"cannot delete {model.__name__} {task_id!r}: there is no such task", task_id=task_id
-            )
+            raise TaskNotFoundError(f"cannot delete {model.__name__} {task_id!r}: it does not exist", task_id=task_id)
         check_format(row, "delete")
         meant = row
         held = _is_held(row)
@@ -90,7 +88,7 @@ class SeenDeletes(Generic[T]):
         delete(self._model, task_id, repeated=repeated)
 
     def _delete(self, task_id: str, seen: Item) -> bool:
-        """Delete a row that has no related rows. Return False if it has to be read first."""
+        """Delete a row without related rows. Return False if it has to be read first."""
         tracker, has_lock = self._model.tracker, "lock" in seen
         values = {f"seen_{name}": seen.get(name, {}).get(kind) for name, kind in _SEEN.items()}
         is_whole = all(value is not None for name, value in values.items() if has_lock or name != "seen_lock")
@@ -98,7 +96,7 @@ class SeenDeletes(Generic[T]):
         if not (is_whole and at_rest) or not seen.keys().isdisjoint({"group", "parent"}):
             return False
         if has_lock not in self._writes:
-            # A row whose lock is unchanged has no new overflow chunks: claims and commands write both.
+            # With the lock that was seen, there are no new overflow chunks: claims and commands write both.
             self._writes[has_lock] = build_delete(self._model, when.lock_seen(is_there=has_lock))
         send(tracker.connection(), "DeleteItem", self._writes[has_lock].request(tracker.key(task_id), values))
         return True

@@ -1,4 +1,4 @@
-"""Building and sending the end of a run, and finding out whether it was applied."""
+"""Building and sending a run's end, and finding out whether it was applied."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ class _Reopening(NamedTuple, Generic[T]):
             except (PynamoDBConnectionError, TransactWriteError) as error:
                 if entry is None or not is_invalid(error):
                     raise
-                return self._write(token, found, now, None, kept=kept)  # the row has no room for the entry
+                return self._write(token, found, now, None, kept=kept)  # the row is too full for the entry
         except PynamoDBConnectionError as error:
             raise_if_damaged(statements.model, self.task_id, error)
             raise
@@ -204,7 +204,7 @@ def build_reopen(
     elif statements.model.tracker.lane_codes:
         reopen.is_urgent = row is not None and is_urgent(row)
         reopen.add(when.urgent_seen(is_there=reopen.is_urgent))
-    # If a task that was not read has no errors, the second try succeeds.
+    # If an unread task lacks errors, the second try succeeds.
     appended = None if entry is None else Appended(entry, is_first=row is not None or not shares_requests())
     return _with_fresh_attempts(statements, reopen, token, row, kept=kept, entry=appended)
 

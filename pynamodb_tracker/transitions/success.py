@@ -1,4 +1,4 @@
-"""Recording a success, alone or together with writes of participants and of the user.
+"""Recording a success, alone or together with participants' and the user's writes.
 
 A success in a transaction also counts as a save. If the row has changed in a way that matters, it is built again.
 """
@@ -120,7 +120,7 @@ def _changes_to_send(journal: Journal[T]) -> tuple[Changes, Changes]:
             interrupt = unstorable.__cause__
             if interrupt is None:
                 raise
-            # A signal handler's exception looks like that of a value, but only the first time.
+            # A signal handler's exception looks like a value's, but only the first time.
             try:
                 changes, needs_chunks = storable_changes(claim.task, result)
             except ValueNotStorableError:

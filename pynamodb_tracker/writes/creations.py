@@ -1,4 +1,4 @@
-"""Creating a task, pending or already claimed, on condition that there is no such row."""
+"""Creating a task, pending or already claimed, unless the row exists."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def build_claimed_task(
     payload: str | None = None,
     trace: Mapping[str, str] | None = None,
 ) -> NewTask[T]:
-    """Build a task that is created in progress. Its `creation` is its `lock`, and that of its overflow chunks."""
+    """Build a task that is created in progress. Its `creation` is also its `lock` and its chunks' `lock`."""
     model, codes, now = statements.model, statements.codes, clock.now()
     token, expire = {"S": new_token()}, {"S": clock.stamp(now + lock_for)}
     also: Item = {

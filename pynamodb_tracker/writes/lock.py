@@ -48,7 +48,7 @@ def _renew() -> None:
 def new_token(above: str | None = None) -> str:
     """Return a token that is later than all earlier ones of this process for the row, and than `above`, the row's own.
 
-    It is 16 hex digits of the real clock in nanoseconds, then 8 random ones.
+    It has the real clock's nanoseconds in 16 hex digits, then 8 random ones.
     """
     global _last  # noqa: PLW0603 - the order holds for the whole process
     with _guard: _last = moment = max(time.time_ns(), _last + 1)  # fmt: skip  # noqa: E701 - as in SharedConnection
@@ -102,7 +102,7 @@ class Claim(Generic[T]):
         self.release_count: Final[int] = values.get("release_count") or 0
         """How often the task was released without using up an attempt."""
         self.is_out_of_time = False
-        """Whether a deadline ended the retries of a request."""
+        """Whether a deadline ended a request's retries."""
         self._extending: Final = threading.Lock()
 
     @property
@@ -153,7 +153,7 @@ class Claim(Generic[T]):
 class Journal(Generic[T]):
     """A run's history so far, and the writes that it wants to send together with its end."""
 
-    # These are defaults of the class, because few runs need most of them.
+    # Class defaults, because few runs need most of them.
 
     outcome: Literal["succeeded", "failed", "ignored", "released"] | None = None
     """The recorded end."""
@@ -207,7 +207,7 @@ class Journal(Generic[T]):
         return self.pending_success is not None and self.pending_success.of_block
 
     def made_due(self) -> Iterator[MadeDue]:
-        """Yield the tasks that the end of the run made due, including its own."""
+        """Yield the tasks that the run's end made due, including its own."""
         if self.outcome == "succeeded":
             task = self.claim.task
             yield MadeDue(type(task), task.task_id, task.status, "", task.due_time)
@@ -215,7 +215,7 @@ class Journal(Generic[T]):
             yield from participant.made_due()
 
     def note_refusal(self, proof: LockLostError) -> None:
-        """Record the loss of the lock if a refused write proves it."""
+        """Record that the lock is lost if a refused write proves it."""
         # After the block, or while a transaction records the success, it may only mean that the run has ended.
         found, pending = proof.task, self.pending_success
         ending = self.ended or (pending is not None and pending.sent is not None)
@@ -223,7 +223,7 @@ class Journal(Generic[T]):
             self.record_loss(proof)
 
     def record_loss(self, proof: LockLostError) -> None:
-        """Record the loss of the lock, and call `on_loss` once."""
+        """Record that the lock is lost, and call `on_loss` once."""
         with self._losing:  # the block and its heartbeat may find out at the same time
             is_new, self.lost = self.lost is None, _fresh(proof)
         if is_new and self.on_loss is not None:

@@ -1,4 +1,4 @@
-"""Features that write in one transaction with a change of a task.
+"""Features that write in one transaction with a task's own change.
 
 If the row's own write is refused, the run or command finds out why. If only a participant's write is refused, its rows
 have changed, so it is built again.
@@ -44,7 +44,7 @@ class MadeDue(NamedTuple):
 
 
 class Participant:
-    """A feature that changes a row's write, or adds its own writes. The constructors return None to take no part."""
+    """A feature that changes a row's write, or adds its own. A constructor returns None if it is not concerned."""
 
     writes = True
     """Whether it may add writes."""
@@ -143,7 +143,7 @@ def send_with(
 
 
 def _why_not(unapplied: Unapplied, of_command: set[str]) -> Exception:
-    """Return the error to raise. The reasons `of_command` count as a refusal of a command."""
+    """Return the error to raise. For commands, the reasons `of_command` count as a refusal."""
     if unapplied.refused or (_codes(unapplied) & of_command and not is_persisting()):
         return Refused(repeated=unapplied.unheard)
     if not unapplied.is_temporary:
@@ -171,8 +171,8 @@ def send_together(
 ) -> Unapplied | None:
     """Send the row's own write with its participants and the user's writes, `more`. Return None once it is applied.
 
-    Each try builds the participants first, because the own write may depend on them. A late copy of an earlier try is
-    harmless, because its own write is refused.
+    Each try builds the participants first, because the own write may depend on them. Late copies are
+    harmless, because their own writes are refused.
     """
     unheard, retries = False, 0
     while True:

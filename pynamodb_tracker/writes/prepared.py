@@ -25,7 +25,7 @@ class Slot(str):
 
 
 def slot(attribute: Attribute[Any], name: str, kind: str | None = None) -> object:
-    """Return an operand for a slot of the attribute's type, or of type `kind`."""
+    """Return an operand for a slot with the attribute's type, or `kind`."""
     return {kind or attribute.attr_type: Slot(name)}
 
 
@@ -75,7 +75,7 @@ class PreparedWrite:
 
 
 def _each_once(rendered: dict[str, Any], values: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Give equal values one placeholder, because serializing values takes most of the client's time."""
+    """Give equal values one placeholder, because serializing values takes the client a long time."""
     places: dict[object, str] = {}
     first = {
         place: places.setdefault((kind, type(value), value) if isinstance(value, str) else place, place)

@@ -58,7 +58,7 @@ def is_abandoned(row: TaskRow, codes: Codes, now: datetime) -> bool:
 
 
 def abandoned_attempts(row: TaskRow, codes: Codes, now: datetime) -> list[Failure]:
-    """Return the failures of an abandoned attempt, and of earlier ones without a result."""
+    """Return failures for an abandoned attempt, and for earlier ones without a result."""
     fences: list[int] = row.unfinished or []
     fence, attempt = row.fence or 0, row.attempt or 0
     expired: datetime | None = row.lock_expire_time
@@ -112,7 +112,7 @@ def not_found_error(statements: StepStatements[T], task_id: str, operation: str)
     """Return the error for a missing task."""
     name = statements.model.__name__
     advice = f". Call {name}.create({task_id!r}) first" if operation.startswith("start ") else ""
-    return TaskNotFoundError(f"cannot {operation} {name} {task_id!r}: there is no such task{advice}", task_id=task_id)
+    return TaskNotFoundError(f"cannot {operation} {name} {task_id!r}: it does not exist{advice}", task_id=task_id)
 
 
 def is_other_payload(statements: StepStatements[T], row: T, payload: str) -> bool:
@@ -233,7 +233,7 @@ def lock_lost(claim: Claim[T], operation: str, found: TaskRow | None) -> LockLos
                 advice = "" if entry.time < claim.expire_time else advice
     return LockLostError(
         f"cannot {operation} {claim.step} of {type(task).__name__} {task.task_id!r}: this run has lost its lock: "
-        f"{now_is}. Nothing of the run was recorded since{advice}",
+        f"{now_is}. Nothing was recorded since{advice}",
         task_id=task.task_id,
         task=found,
     )

@@ -1,6 +1,6 @@
-"""Which module of `features` handles which attributes of a row.
+"""Which module in `features` handles which row attributes.
 
-A feature takes part if the row has one of its attributes, even a damaged one, or if the run has requested it in
+A feature takes part if the row has such an attribute, even a damaged one, or if the run has requested it in
 `Journal.additions`. Claiming a row imports its features, so that no import can fail after the work is done.
 """
 
@@ -34,7 +34,7 @@ FEATURES = (
     (frozenset({"checkpoints"}), "checkpoints", "Parts"),  # the last two look whether another round begins
     (frozenset({"skipped_steps", "target"}), "branches", "SkippedSteps"),
 )
-"""Attributes, module and participant of each feature, in the order of their writes."""
+"""Each feature's attributes, module and participant, in the order of writing."""
 
 _NAMES = frozenset[str]().union(*(names for names, _, _ in FEATURES))
 
@@ -110,7 +110,7 @@ def after_last_failure(row: TaskRow, now: datetime, claim: Claim[Any] | None = N
 
 
 def last_run(row: TaskRow, outcome: str, attempt: int, ended: datetime) -> dict[str, Any]:
-    """Return the record of a repeating task's round that ends without success."""
+    """Return a repeating task's record for a round without success."""
     if "repeat" not in row._row_state.stored:
         return {}
     return cast("dict[str, Any]", _imported("repeats", "last_run")(row, outcome, attempt, ended))
@@ -121,7 +121,6 @@ def _present(found: Iterable[Participant | None]) -> list[Participant]:
 
 
 def _features(stored: Collection[str], asked: Collection[str] = ()) -> list[type[Participant]]:
-    """Return the features of a row with these attributes, and the requested ones."""
     return [
         _imported(module, participant)
         for names, module, participant in FEATURES

@@ -1,4 +1,4 @@
-"""The writes of a step: how they are completed, rendered and sent."""
+"""A step's writes: how they are completed, rendered and sent."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WhenIgnored = Callable[[T], OptionalParticipant]
 
 
 class StepStatements(Generic[T]):
-    """The writes of a use case's step."""
+    """The writes for one step."""
 
     def __init__(
         self, model: type[T], codes: Codes, max_attempts: int, when_ignored: WhenIgnored[T] | None = None
@@ -62,7 +62,7 @@ class StepStatements(Generic[T]):
         return send(table, "UpdateItem", request, until=until)
 
     def as_action(self, transition: Transition, task_id: str) -> dict[str, Any]:
-        """Return a transition as an action of a transaction."""
+        """Return a transition as a transaction's action."""
         request = self._request(transition, task_id)
         request.pop(RETURN_VALUES, None)
         return {"Update": {"TableName": self.table.table_name, **request}}
@@ -110,7 +110,7 @@ class StepStatements(Generic[T]):
         on_time: bool = False,
         parked: bool = False,
     ) -> Transition:
-        """Build the claim of a runnable or abandoned task: the first request of every run.
+        """Build the claim on a runnable or abandoned task, which every run sends first.
 
         With a `code`, it claims from that state, as the first attempt at this step. If the task is still `parked`, its
         wait ends now. `payload` is a fingerprint. `on_time` leaves out the clock margin.
@@ -157,7 +157,7 @@ class StepStatements(Generic[T]):
 
     @cached_property
     def held_by_run(self) -> tuple[Guard, ...]:
-        """The guard of every write of a run."""
+        """The guard for all of a run's writes."""
         return (when.held_by_run(self.codes),)
 
     def save(self, token: str, number: int, changes: Changes | None = None) -> Transition:

@@ -25,7 +25,7 @@ from pynamodb_tracker.writes.prepared import PreparedWrite, fill, slot
 
 _TIMES = frozenset(name for name, attribute in TaskRow.get_attributes().items() if isinstance(attribute, TimeAttribute))
 _PAST_THE_END = 9999
-"""SET beyond the end of a list appends to it."""
+"""SET beyond a list's end appends to it."""
 
 
 class Stored(NamedTuple):
@@ -35,7 +35,7 @@ class Stored(NamedTuple):
 
 
 class Constant(NamedTuple):
-    """A fixed number, which is part of the shape."""
+    """A fixed number, part of the shape."""
 
     after: int
 
@@ -72,7 +72,7 @@ class Appended(NamedTuple):
 
     entry: list[dict[str, Any]]
     is_first: bool
-    """Whether the row may have no list yet. PartiQL cannot express that."""
+    """Whether the row may lack the list, which PartiQL cannot express."""
 
 
 class Transition:
@@ -152,7 +152,7 @@ class Transition:
         return all_of(self.guards)
 
     def shape_and_slots(self) -> tuple[tuple[Hashable, ...], dict[str, Any]]:  # noqa: C901, PLR0912 - see below
-        """Return the shape and the stored slot values. Calling attributes would take most of the time here."""
+        """Return the shape and the stored slot values. Calling attributes would slow every run."""
         shape: list[Hashable] = [self.code, self.returns_row, self.returns_row_before, self.guards]
         slots, time, text = dict(self.seen), None, ""
         for name, value in self.values.items():
@@ -209,7 +209,7 @@ class Transition:
         return after
 
     def apply_to(self, task: TaskRow) -> None:
-        """Update the tracker's attributes of the row in memory."""
+        """Update the tracker's attributes in memory."""
         values, state, gone = task.attribute_values, task._row_state, []
         values["status"] = self.code
         for name, value in self.values.items():

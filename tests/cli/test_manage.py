@@ -200,7 +200,7 @@ def test_tasks_are_cancelled_wherever_they_are() -> None:
     assert run("reopen", "cancelled", "--dry-run").code == 2
     assert run("reopen", "o-2").out == "o-2: ship.pending\n"
     assert run("cancel", "o-1", "--reason", " ").code == 2
-    assert run("cancel", "o-9", "--reason", "by phone").err == "cannot cancel Order 'o-9': there is no such task\n"
+    assert run("cancel", "o-9", "--reason", "by phone").err == "cannot cancel Order 'o-9': it does not exist\n"
 
 
 def test_a_task_that_is_ignored_keeps_its_reason_and_says_so() -> None:

@@ -176,7 +176,7 @@ def test_a_refusal_is_told_in_the_librarys_words_and_stops_nothing(open_page: Op
     page = text_of(answer)
     assert page.startswith("2 reopened, 2 refused")
     assert "o-3 : cannot reopen ship of Order 'o-3'" in page
-    assert "cannot reopen ship of Order 'gone': there is no such task" in page
+    assert "cannot reopen ship of Order 'gone': it does not exist" in page
     assert "takes" not in page
 
 
@@ -249,7 +249,7 @@ def test_every_command_is_logged_in_a_line_of_json(open_page: Open, caplog: pyte
     assert "\n" not in lines["o-1\n2026 forged"]
     about = {"who": "ada", "did": "ignore", "use_case": "order", "step": "ship", "reason": "lost"}
     assert done == {**about, "task_id": "o-1\n2026 forged"}
-    assert "there is no such task" in json.loads(lines["gone"])["refused"]
+    assert "it does not exist" in json.loads(lines["gone"])["refused"]
 
 
 def test_a_dry_run_changes_nothing_and_says_what_it_would_cost(open_page: Open, shop: StoppedClock) -> None:

@@ -22,9 +22,9 @@ from pynamodb_tracker.writes.lock import Journal
 from pynamodb_tracker.writes.participants import Action, Participant
 
 _MOST_BYTES = 4096
-"""Bytes of the compressed names."""
+"""Bytes, compressed."""
 _LONGEST_TEXT = 5_000_000
-"""Characters of the decompressed names. A longer text is not a list."""
+"""Characters, decompressed. A longer text is not a list."""
 
 Keys = Sequence[RowKey]
 
@@ -33,7 +33,7 @@ class Children(NamedTuple):
     """The children that a task still waits for."""
 
     tasks: Sequence[TaskRow]
-    """In the order of the list."""
+    """In the list's order."""
     unlisted: int
     """How many did not fit into the list."""
 

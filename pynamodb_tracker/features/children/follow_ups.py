@@ -43,7 +43,7 @@ _FOR_GROUP = 2
 _FOR_OWN_GROUP = 3
 """Actions for handing on a turn: the group's row, the next task and its place."""
 _MOST_BEFORE = 99
-"""Actions for follow-ups in a transaction before the success, beside the check of the lock."""
+"""Actions for follow-ups in a transaction before the success, beside the lock's check."""
 _MOST_BYTES = 3_700_000
 """Per transaction: 4 MB minus 400 KB for the task's own row.
 https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html"""
@@ -209,7 +209,7 @@ class FollowUps(Participant, Generic[T]):
 
     @property
     def models(self) -> list[Any]:
-        """The use case of each task to create."""
+        """The use cases to create tasks of."""
         return [self._task.tracker.table.use_cases[use_case] for use_case, _ in self._ids]
 
     @property
@@ -308,7 +308,7 @@ class FollowUpsOfIgnored(FollowUps[T], OptionalParticipant):
         self._given = task
         self.problems: list[str] = []
         self.interrupt: BaseException | None = None
-        # A signal handler's exception looks like one of the function, but only the first time.
+        # A signal handler's exception looks like the function's, but only the first time.
         raised = self._collect(when_ignored)
         if raised is not None and (again := self._collect(when_ignored)) is not None:
             self._report(f"when_ignored of {self._named} raised {type_of(again)}, so it creates nothing", again)

@@ -55,7 +55,7 @@ def status_seen() -> Condition:
 
 
 def build_adoption(table: TableConnection) -> PreparedWrite:
-    """Let a child count for another wait of its parent."""
+    """Let a child count for its parent's present wait."""
     condition = when.all_of([when.parent_seen(), when.known_format()])
     return PreparedWrite(table, condition=condition, actions=[fill(TaskRow.parent, "parent")])
 
@@ -87,7 +87,7 @@ class Parent(Participant):
         except ValueError as error:
             raise TaskError(
                 f"the success of {type(child).__name__} {child.task_id!r} cannot be counted, because its parent is "
-                f"damaged: {error}. Correct or remove the attribute `parent` of its row",
+                f"damaged: {error}. Correct or remove its attribute `parent`",
                 task_id=child.task_id,
                 task=child,
             ) from error
@@ -103,7 +103,7 @@ class Parent(Participant):
         return cls(row)
 
     def change(self, success: Transition) -> None:
-        """Remove the reference, unless another run of the parent has changed it."""
+        """Remove the reference, unless the parent's next run has changed it."""
         success.add(when.parent_seen(), seen={"seen_parent": self._parent}, parent=None)
 
     def actions(self) -> Sequence[Action]:
@@ -138,7 +138,7 @@ class Parent(Participant):
         return {"task_id": {"S": self._reference.task_id}, "use_case_id": {"S": self._reference.use_case}}
 
     def _read(self) -> TaskRow | None:
-        """Read the parent, maybe of a use case that this program does not declare."""
+        """Read the parent, even if this program does not declare its use case."""
         item = send(self._table, "GetItem", {"Key": self._key, "ConsistentRead": True}).get("Item")
         row: TaskRow | None = load_checked(self._owner, item) if item else None
         return row

@@ -116,9 +116,9 @@ class GroupChange:
         """The task that stores the data."""
         self.entrants: list[Entrant] = []
         self.repairs = False
-        """Whether to hand on the turn of a task that has ended or is gone."""
+        """Whether to hand on the turn although its task has ended or is gone."""
         self.last = 0
-        """At least the number of the last task that entered."""
+        """At least the last number so far."""
         self.woken: str | None = None
         """The task that gets the turn."""
         self.next: MadeDue | None = None
@@ -155,7 +155,7 @@ class GroupChange:
         return [self._update(row, turn, number), *others]
 
     def refused(self, reasons: Sequence[Reason]) -> None:
-        """Look at more places if the task of the first one no longer waits."""
+        """Look at more places if the first one is dead."""
         if self._wake_at is not None and (reason := reasons[self._wake_at]) is not None and reason.code == REFUSED:
             self._is_doubtful = True
         if self._is_out_of_turn:
@@ -248,7 +248,7 @@ class GroupChange:
 
 
 _TURN_ALONE = 1, False
-"""The usual blockers of a task in a queue."""
+"""A waiting task's usual blockers."""
 
 
 def build_group_write(table: TableConnection, *, is_new: bool, idle: bool, data: bool) -> PreparedWrite:
@@ -331,7 +331,7 @@ class Groups(Participant):
 
     @classmethod
     def for_ignoring(cls, row: TaskRow) -> Groups | None:
-        """Hand on the turn or give up the place of a task."""
+        """Hand on the task's turn, or give up its place."""
         if membership_of(row) in {Membership.NONE, Membership.ENDED}:
             return None
         groups = cls()
@@ -375,7 +375,7 @@ class Groups(Participant):
 
 
 class GroupOfRun:
-    """The group of a running task."""
+    """A running task's group."""
 
     def __init__(self, row: TaskRow) -> None:
         self.name: str = row.group

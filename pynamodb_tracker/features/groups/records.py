@@ -17,7 +17,7 @@ from pynamodb_tracker.model.data import bounded_json
 from pynamodb_tracker.model.overflow import GROUP_OF, group_range_key, item_key
 
 MAX_DATA_BYTES = 350_000
-"""Bytes of a group's data as JSON."""
+"""Bytes as JSON."""
 _DIGITS = 10
 
 
@@ -27,7 +27,7 @@ class GroupRow(NamedTuple):
     turn: str | None
     """The task that has the turn."""
     last: int
-    """The number of the last task that entered."""
+    """The last number so far."""
     data: str
     """The group's data as JSON."""
     version: int
@@ -35,7 +35,7 @@ class GroupRow(NamedTuple):
 
 
 class Place(NamedTuple):
-    """The place of a task that waits for its turn."""
+    """A waiting task's place."""
 
     number: int
     task_id: str
@@ -48,17 +48,17 @@ class Place(NamedTuple):
 
 
 def row_key(use_case: str, name: str) -> Item:
-    """Return the stored key of a group's row."""
+    """Return the stored key for a group's row."""
     return item_key(name, group_range_key(use_case))
 
 
 def place_key(use_case: str, name: str, number: int) -> Item:
-    """Return the stored key of a place. Places sort by number."""
+    """Return a place's stored key. Places sort by number."""
     return item_key(name, f"{_places(use_case)}{number:0{_DIGITS}d}")
 
 
 def last_range_key(use_case: str) -> str:
-    """Return the highest range key of a place."""
+    """Return the highest possible range key."""
     return _places(use_case) + "9" * _DIGITS
 
 

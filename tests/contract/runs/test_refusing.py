@@ -39,7 +39,7 @@ def test_a_missing_task_is_not_found() -> None:
     assert type(error) is TaskNotFoundError
     assert error.task is None
     assert str(error) == (
-        "cannot start confirm_payment of Order 'nothing': there is no such task. Call Order.create('nothing') first"
+        "cannot start confirm_payment of Order 'nothing': it does not exist. Call Order.create('nothing') first"
     )
 
 

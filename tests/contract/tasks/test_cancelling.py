@@ -25,7 +25,7 @@ def test_a_cancelled_run_records_nothing_and_is_told_who_cancelled_it_and_why() 
     ctx.task.amount = 5
     cancelled = cancel()
     assert cancelled.state == Order.confirm_payment.ignored
-    with pytest.raises(LockLostError, match=r"ada ignored the task \(wrong amount\)\. Nothing of the run"):
+    with pytest.raises(LockLostError, match=r"ada ignored the task \(wrong amount\)\. Nothing was recorded"):
         ctx.extend_lock()
     assert ctx.lock_lost
     with pytest.raises(LockLostError) as told:

@@ -72,7 +72,7 @@ def test_a_worker_without_its_lock_that_lives_records_nothing() -> None:
     unlocked = unlock()
     with pytest.raises(LockLostError):
         ctx.save()
-    with pytest.raises(LockLostError, match=r"ada unlocked the task \(the host is gone\)\. Nothing of the run"):
+    with pytest.raises(LockLostError, match=r"ada unlocked the task \(the host is gone\)\. Nothing was recorded"):
         lives.__exit__(None, None, None)
     assert Order.get_task("o-1").to_dynamodb_dict() == unlocked.to_dynamodb_dict()
 

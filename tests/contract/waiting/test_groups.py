@@ -343,7 +343,7 @@ def test_a_task_that_has_ended_does_not_start_beside_the_one_that_has_the_turn()
     finish("o-1")
     with pytest.raises(TaskNotReadyError, match="its turn has passed"):
         Order.pay.run("o-1", nothing, also_from=(Order.ship.succeeded,))
-    with pytest.raises(TaskNotReadyError, match="whose tasks run once each"):
+    with pytest.raises(TaskNotReadyError, match="each of its tasks runs once"):
         Order.create_or_merge("o-1")
 
 
