@@ -143,7 +143,6 @@ def build_new_task(
         if turn is None:
             raise ValueError(f"cannot create {model.__name__} {task_id!r}: {repeat} never occurs at or after {due}")
         due, also = max(now, turn[0]), {**also, **turn[1]}
-    code = model.tracker.steps[0].pending if code is None else code
     item = {**_build_item(model, task_id, code, now, due, is_urgent="urgent" in also), **also}
     changes = {}
     try:
@@ -248,11 +247,14 @@ def load_existing(model: type[T], task_id: str, refused: Refused) -> T | None:
     return get(model, task_id) if refused.repeated else None
 
 
-def _build_item(model: type[T], task_id: str, code: int, now: datetime, due: datetime, *, is_urgent: bool) -> Item:
-    tracker, created = model.tracker, {"S": clock.stamp(now)}
+def _build_item(
+    model: type[T], task_id: str, code: int | None, now: datetime, due: datetime, *, is_urgent: bool
+) -> Item:
+    tracker, row_key, created = model.tracker, model.tracker.key(task_id), {"S": clock.stamp(now)}
+    code = tracker.steps[0].pending if code is None else code
     key = {"status_key": {"S": tracker.status_key(code, task_id, is_urgent=is_urgent)}}
     item: Item = {
-        **tracker.key(task_id),
+        **row_key,
         "status": {"N": str(code)},
         **(key if tracker.is_indexed(code) else {}),
         "due_time": {"S": clock.stamp(due)},
