@@ -7,7 +7,6 @@
 | groups | `groups` | `group`, `group_number`, `turn_due_time` |
 | large data | `overflow` | `data` |
 | merged requests | `merges` | `queued`, `request_count`, `request_tokens` |
-| postponing | `postponing` | `postpone_count`, `first_failure` |
 | repeating tasks | `repeats` | `repeat`, `occurrence`, `occurrence_count`, `extra_time`, `last_run` |
 | signals | `signals` | `awaited_signals`, `signals` |
 | skipped steps, the end of cancelled tasks | `branches` | `skipped_steps`, `cancelled` |

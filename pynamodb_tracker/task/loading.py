@@ -12,8 +12,8 @@ from pynamodb_tracker import transitions
 from pynamodb_tracker.arguments import check_group, check_task_id
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.features.checkpoints import DoneParts, result_text
-from pynamodb_tracker.features.postponing import first_failure_text
 from pynamodb_tracker.model.cancelled import CancelRecord
+from pynamodb_tracker.model.failure import first_failure_text
 from pynamodb_tracker.step.signal import signal_named
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task

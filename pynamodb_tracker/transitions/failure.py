@@ -15,7 +15,7 @@ from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.dynamodb.error_codes import is_invalid
 from pynamodb_tracker.features.overflow import expire, log_failures
 from pynamodb_tracker.model.changes import as_stored
-from pynamodb_tracker.model.failure import Failure, add_note, type_of
+from pynamodb_tracker.model.failure import Failure, add_note, first_failure, first_failure_text, type_of
 from pynamodb_tracker.model.failure_log import failures_in_row, for_row, without_repeated
 from pynamodb_tracker.model.overflow import version_of
 from pynamodb_tracker.model.recent_ends import fitting
@@ -33,6 +33,8 @@ log = logging.getLogger("pynamodb_tracker")
 
 _LAST_SAVE = 999_999
 """The failure log's save number, later than all saves of the run."""
+_MOST_POSTPONED = 1000
+"""How often a task is postponed without using up an attempt, until it succeeds, is reopened or starts over."""
 _MOST_RELEASES = 20
 """How often a task is released without using up an attempt."""
 
@@ -58,7 +60,7 @@ def fail(
     guards = register.giving_up_guards(journal) if final else ()
     counted = counted or final
     if not final and (give_up_after is not None or not counted):
-        values, counted, final = register.judge_failure(claim, failure, give_up_after, counted=counted)
+        values, counted, final = _judge(claim, failure, give_up_after, counted=counted)
     final = final or (counted and claim.attempt >= statements.max_attempts)
     earlier, failure = _earlier_failures(journal, failure, counted=counted)
     failures = [*earlier, failure]
@@ -131,6 +133,25 @@ def _earlier_failures(journal: Journal[T], failure: Failure, *, counted: bool) -
         earlier, failure = without_repeated(earlier, failure)
         journal.failure = failure
     return earlier, failure
+
+
+def _judge(
+    claim: Claim[T], failure: Failure, give_up_after: timedelta | None, *, counted: bool
+) -> tuple[dict[str, Any], bool, bool]:
+    """Return the attributes to store, whether the failure uses up an attempt, and whether it comes too late."""
+    values: dict[str, Any] = {}
+    if give_up_after is not None:
+        step_and_round = claim.statements.codes.pending, claim.round
+        first = first_failure(claim.task.first_failure, *step_and_round)
+        if first is None:
+            values["first_failure"] = first_failure_text(failure.time, *step_and_round)
+        elif failure.time - first > give_up_after:
+            return {}, True, True
+    postponed = claim.task.postpone_count or 0
+    counted = counted or postponed >= _MOST_POSTPONED
+    if not counted:
+        values["postpone_count"] = postponed + 1
+    return values, counted, False
 
 
 def _build_failure(claim: Claim[T], failure: Failure, delay: timedelta, *, final: bool, counted: bool) -> Transition:

@@ -84,6 +84,8 @@ def build_success(journal: Journal[T], sent: Changes, participants: Sequence[Par
     claim = journal.claim
     success = build_end(claim, "succeed", journal.next_code, clock.now(), attempt=0)
     success.add(last_error=None, release_count=None)
+    if not {"postpone_count", "first_failure"}.isdisjoint(claim.task._row_state.stored):
+        success.add(postpone_count=None, first_failure=None)
     if end_of(journal.next_code) == "succeeded":
         success.add(when.no_request_pending())
     for each in participants:

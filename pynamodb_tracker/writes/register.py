@@ -7,12 +7,11 @@ A feature takes part if the row has such an attribute, even a damaged one, or if
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
 from pynamodb_tracker.dynamodb.connection import Item
-from pynamodb_tracker.model.failure import Failure
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.writes.conditions import Guard
 from pynamodb_tracker.writes.lock import Claim, Journal
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 FEATURES = (
     (frozenset({"cancelled"}), "branches", "CancelledEnd"),  # first, because it decides where a success leads
     (frozenset({"repeat", "queued"}), "repeats", "NextRound"),
-    (frozenset({"postpone_count", "first_failure"}), "postponing", "Postponing"),
     (frozenset({"group"}), "groups.queue", "Groups"),
     (frozenset({"follow_ups"}), "children.follow_ups", "FollowUps"),
     (frozenset({"follow_ups"}), "children.child_list", "ChildList"),
@@ -76,14 +74,6 @@ def ignoring_participants(row: TaskRow) -> Sequence[Participant]:
 def deletion_participants(row: TaskRow) -> Sequence[Participant]:
     """Return the participants in deleting a task."""
     return _present(each.for_deletion(row) for each in _features(row._row_state.stored))
-
-
-def judge_failure(
-    claim: Claim[Any], failure: Failure, give_up_after: timedelta | None, *, counted: bool
-) -> tuple[dict[str, Any], bool, bool]:
-    """Return the attributes to store for a failure, whether it uses up an attempt, and whether it is final."""
-    judged = _imported("postponing", "judge_failure")(claim, failure, give_up_after, counted=counted)
-    return cast("tuple[dict[str, Any], bool, bool]", judged)
 
 
 def change_other_end(journal: Journal[Any], end: Transition) -> None:
