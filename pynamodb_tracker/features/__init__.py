@@ -9,6 +9,5 @@
 | merged requests | `merges` | `queued`, `request_count`, `request_tokens` |
 | repeating tasks | `repeats` | `repeat`, `occurrence`, `occurrence_count`, `extra_time`, `last_run` |
 | signals | `signals` | `awaited_signals`, `signals` |
-| skipped steps, the end of cancelled tasks | `branches` | `skipped_steps`, `cancelled` |
 | waiting for children and signals | `waits` | `wait_until`, `missed_signals` |
 """

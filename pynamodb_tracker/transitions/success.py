@@ -19,8 +19,8 @@ from pynamodb_tracker.exceptions import LockLostError, TrackerError, ValueNotSto
 from pynamodb_tracker.features.overflow import expire, put_next_version
 from pynamodb_tracker.model.changes import Changes, raise_if_invalid, storable_changes
 from pynamodb_tracker.model.recent_ends import ended, fitting
-from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.status import end_of
+from pynamodb_tracker.model.row import TaskRow, may_expire
+from pynamodb_tracker.status import CANCELLED, end_of
 from pynamodb_tracker.transitions.ending import RowChanged, build_end, send_until_landed, wait_before_retry
 from pynamodb_tracker.transitions.progress import (
     commit,
@@ -42,7 +42,7 @@ T = TypeVar("T", bound=TaskRow)
 def succeed(journal: Journal[T]) -> None:
     """Record the success, the block's changes and the participants' writes, all or nothing."""
     claim, success = journal.claim, _changes_to_send(journal)
-    participants = register.success_participants(journal, claim.task)
+    participants = _participants(journal, claim.task)
     if not participants or not any(each.writes for each in participants):
         changes, sent = success
         journal.note_success(changes, _succeed_alone(journal, sent, participants))
@@ -76,7 +76,14 @@ def commit_success(journal: Journal[T], pending: PendingSuccess, actions: Sequen
     settle_unknown_writes(journal)
     changes, needs_chunks = storable_changes(claim.task, (claim.statements.result, journal.result))
     sent = put_next_version(journal, changes) if needs_chunks else changes
-    _succeed_together(journal, pending, (changes, sent), register.success_participants(journal, claim.task), actions)
+    _succeed_together(journal, pending, (changes, sent), _participants(journal, claim.task), actions)
+
+
+def _participants(journal: Journal[T], row: T) -> Sequence[Participant]:
+    """Return the participants in the success, which see where it leads. A cancelled task ends as cancelled."""
+    if "cancelled" in row._row_state.stored and end_of(journal.next_code):
+        journal.next_code = CANCELLED
+    return register.success_participants(journal, row)
 
 
 def build_success(journal: Journal[T], sent: Changes, participants: Sequence[Participant]) -> Transition:
@@ -88,11 +95,25 @@ def build_success(journal: Journal[T], sent: Changes, participants: Sequence[Par
         success.add(postpone_count=None, first_failure=None)
     if end_of(journal.next_code) == "succeeded":
         success.add(when.no_request_pending())
+    if end_of(journal.next_code) == "cancelled":
+        success.expires = may_expire(claim.task)
     for each in participants:
         each.change(success)
+    if "round" not in success.values:
+        _add_skipped_steps(journal, success)
     success.assigned = sent
     _add_to_recent_ends(journal, success, sent)
     return success
+
+
+def _add_skipped_steps(journal: Journal[T], success: Transition) -> None:
+    """Store the steps that the run skips, in addition to earlier ones. A step that runs again is not skipped."""
+    task, codes = journal.claim.task, journal.claim.statements.codes
+    before, between = task.skipped_steps or [], range(codes.done_from, journal.next_code)
+    numbers = [number for number in before if number < codes.pending]
+    numbers += [each.pending for each in task.tracker.steps if each.pending in between]
+    if numbers != before:
+        success.add(skipped_steps=numbers or None)
 
 
 def _add_to_recent_ends(journal: Journal[T], success: Transition, sent: Changes) -> None:
@@ -142,7 +163,7 @@ def _succeed_alone(journal: Journal[T], sent: Changes, participants: Sequence[Pa
         except RowChanged as changed:
             row = wait_before_retry(claim, cast("T", changed.row), retries)
             before, retries = success, retries + 1
-            success = build_success(journal, sent, register.success_participants(journal, row or claim.task))
+            success = build_success(journal, sent, _participants(journal, row or claim.task))
             if row is not None and success.requires_same(before):
                 raise lock_lost(claim, "finish", row) from None
         except PynamoDBConnectionError as error:
@@ -175,7 +196,7 @@ def _succeed_together(
             found = _row_to_build_from(journal, pending, unapplied)
             if found is not None:
                 row = wait_before_retry(claim, found, retries)
-                participants = register.success_participants(journal, row or claim.task)
+                participants = _participants(journal, row or claim.task)
             elif not pending.recorded:
                 raise unapplied.error
         else:
@@ -203,6 +224,6 @@ def _row_to_build_from(journal: Journal[T], pending: PendingSuccess, unapplied: 
     if not unapplied.refused or row is None or before is None:
         return None
     _, success = before
-    participants = register.success_participants(journal, row)
+    participants = _participants(journal, row)
     now = _as_save(build_success(journal, success.assigned, participants), journal.saves)
     return None if now.requires_same(success) else row

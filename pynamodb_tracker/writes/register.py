@@ -22,15 +22,13 @@ if TYPE_CHECKING:
     from pynamodb_tracker.model.repeat import Repeat
 
 FEATURES = (
-    (frozenset({"cancelled"}), "branches", "CancelledEnd"),  # first, because it decides where a success leads
     (frozenset({"repeat", "queued"}), "repeats", "NextRound"),
     (frozenset({"group"}), "groups.queue", "Groups"),
     (frozenset({"follow_ups"}), "children.follow_ups", "FollowUps"),
     (frozenset({"follow_ups"}), "children.child_list", "ChildList"),
     (frozenset({"waits", "follow_ups", "blockers", "awaited_signals", "wait_until"}), "waits", "Waits"),
     (frozenset({"parent"}), "children.joins", "Parent"),
-    (frozenset({"checkpoints"}), "checkpoints", "Parts"),  # the last two look whether another round begins
-    (frozenset({"skipped_steps", "target"}), "branches", "SkippedSteps"),
+    (frozenset({"checkpoints"}), "checkpoints", "Parts"),  # last, because another round begins without parts
 )
 """Each feature's attributes, module and participant, in the order of writing."""
 
@@ -58,9 +56,7 @@ def after_claim(claim: Claim[Any]) -> Transition | None:
 
 def success_participants(journal: Journal[Any], row: TaskRow) -> Sequence[Participant]:
     """Return the participants in recording a success. `row` is the claimed row, or a newer one."""
-    codes, asked, stored = journal.claim.statements.codes, set(journal.additions), row._row_state.stored
-    if codes.skips_branches:  # unless the run has chosen one
-        asked.add("target")
+    asked, stored = journal.additions, row._row_state.stored
     if not asked and _NAMES.isdisjoint(stored):
         return []
     return _present(each.for_success(journal, row) for each in _features(stored, asked))
