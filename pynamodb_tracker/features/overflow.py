@@ -165,7 +165,7 @@ def keep(model: type[T], row: T, token: str, operation: str) -> None:
         return
     keys = overflow.chunk_keys((row.task_id, row.use_case_id), pointer)
     if len(list(get_items(model.tracker.connection(), keys))) < len(keys):
-        why = f"it expired at {row.expire_time}, and its data is already deleted"
+        why = f"it expired at {row.expire_time}, and its data is gone"
         raise build_error(row, TaskNotFoundError, operation, why)
 
 

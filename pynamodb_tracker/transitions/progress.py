@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=TaskRow)
 
-_UNKNOWN = "an earlier try got no response and may have been applied, which cannot be found out"
+_UNKNOWN = "an earlier try got no response. It may have been applied before, which cannot be found out"
 
 
 def extend(claim: Claim[T], lock_for: timedelta) -> None:

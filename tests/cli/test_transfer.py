@@ -579,7 +579,10 @@ def test_a_task_is_loaded_with_the_answers_that_it_awaits_and_has(store: Stopped
         ('{"task_id": "o-1", "awaited_signals": ["payed"]}', "Order awaits no 'payed'; it awaits approved, paid"),
         ('{"task_id": "o-1", "awaited_signals": "[1]"}', 'awaited_signals: [1] is no list of signals, as in ["paid"]'),
         ('{"task_id": "o-1", "signals": {"paid": 1}}', "signals: {'paid': 1} has no signals"),
-        ('{"task_id": "o-1", "awaited_signals": ["paid"], "signals": {"paid": {"value": 1}}}', "and has that already"),
+        (
+            '{"task_id": "o-1", "awaited_signals": ["paid"], "signals": {"paid": {"value": 1}}}',
+            "but has already received it",
+        ),
         ('{"task_id": "o-1", "awaited_signals": ["paid"], "group": "g"}', "a group or a rule has no awaited_signals"),
         ('{"task_id": "o-1", "signals": {"paid": {"time": "noon"}}}', "Invalid isoformat string: 'noon'"),
         ('{"task_id": "o-1", "missed_signals": ["payed"]}', "Order awaits no 'payed'"),
