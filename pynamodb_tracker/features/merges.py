@@ -37,7 +37,7 @@ from pynamodb_tracker.writes.conditions import guard
 from pynamodb_tracker.writes.creations import build_new_task, can_put_again, put, tracker_attributes
 from pynamodb_tracker.writes.lock import new_token
 from pynamodb_tracker.writes.prepared import slot
-from pynamodb_tracker.writes.refusals import build_error, check_format, kept_changing
+from pynamodb_tracker.writes.refusals import build_error, check_format, kept_changing_error
 from pynamodb_tracker.writes.statements import WAITS, StepStatements, get, is_urgent, load_checked
 from pynamodb_tracker.writes.transition import ZERO, Same, Stored, Transition, payload_removals, round_removals
 
@@ -182,7 +182,9 @@ class Merge(Generic[T]):
     def _carry_out(self) -> Merged[T]:
         row: T | None = get(self._statements.model, self._new.row.task_id) if self._is_over else None
         for retry in range(_TRIES):
-            failure: Exception = kept_changing(self._statements.model, self._new.row.task_id, _OPERATION, retry + 1)
+            failure: Exception = kept_changing_error(
+                self._statements.model, self._new.row.task_id, _OPERATION, retry + 1
+            )
             try:
                 return self._write(row)
             except Refused as refused:
@@ -193,7 +195,7 @@ class Merge(Generic[T]):
                 if not is_unheard(error):
                     raise
                 found = self._find(row, None, repeated=True)
-            if merged := self._settled(found):
+            if merged := self._find_result(found):
                 return merged
             if len(self._errors) == _MOST_ERRORS:
                 raise self._errors[-1]
@@ -202,10 +204,10 @@ class Merge(Generic[T]):
                 raise failure
             if base:  # other callers are quicker, so the row is outdated after the pause
                 found = get(self._statements.model, self._new.row.task_id)
-                if merged := self._settled(found):
+                if merged := self._find_result(found):
                     return merged
             row = found
-        raise kept_changing(self._statements.model, self._new.row.task_id, _OPERATION, retry + 1)
+        raise kept_changing_error(self._statements.model, self._new.row.task_id, _OPERATION, retry + 1)
 
     def _find(self, before: T | None, item: Item | None, *, repeated: bool) -> T | None:
         """Return the row that refused a write, which may have been applied."""
@@ -214,11 +216,11 @@ class Merge(Generic[T]):
         model = self._statements.model
         return get(model, self._new.row.task_id) if item is None else load_checked(model, item)
 
-    def _settled(self, row: T | None) -> Merged[T] | None:
+    def _find_result(self, row: T | None) -> Merged[T] | None:
         """Return the result if the row has this call's token. Raise if the row no longer remembers such old calls."""
         if row is not None and (row.creation == self._token or self._token in (row.request_tokens or ())):
             self._unheard = None
-            return self._merged_with(row)
+            return self._build_result(row)
         if self._unheard is None:
             return None
         creation, asked = self._unheard
@@ -252,13 +254,13 @@ class Merge(Generic[T]):
 
     def _merge_into_row(self, row: T) -> Merged[T]:
         self._effect = "merged"
-        changes = {**self._merged(row, {}), **self._renewed(row), **self._made_urgent(row)}
+        changes = {**self._call_merge(row, {}), **self._expiry_changes(row), **self._urgency_changes(row)}
         due = self._due_for(row) if self._asks_for_run else None
         if self._repeat is not None or row.repeat is not None:
             of_rule, due = repeats.change_rule(row, self._repeat, due, clock.now())
             changes, due = {**changes, **of_rule}, None if row.awaited_signals else due
         if not changes and due is None:
-            return self._merged_with(row)
+            return self._build_result(row)
         check_row_size(row, {attribute.attr_name: value for attribute, value in changes.values()})
         return self._send(row, changes, {} if due is None else {"due_time": due})
 
@@ -274,19 +276,22 @@ class Merge(Generic[T]):
     def _queue(self, row: T) -> Merged[T]:
         self._effect = "queued"
         before, again = self._pending_after(row)
-        changes, asks_for_nothing = self._renewed(row), before is None and again == PendingRequest(clock.NEVER, {})
+        changes, asks_for_nothing = (
+            self._expiry_changes(row),
+            before is None and again == PendingRequest(clock.NEVER, {}),
+        )
         due = self._due_for(row) if self._asks_for_run and not self._debounce else None
         if due is not None and row.repeat is not None:  # it runs before the next occurrence
             of_rule, due = repeats.change_rule(row, None, due, clock.now())
             changes = {**changes, **of_rule}
         if (again == before or asks_for_nothing) and not changes and due is None:
-            return self._merged_with(row)
+            return self._build_result(row)
         stored = again.stored()
         check_row_size(row, {"queued": {MAP: stored}})
         times = {} if due is None else {"due_time": due}
         return self._send(row, changes, {"queued": Stored(stored), **times})
 
-    def _renewed(self, row: T) -> Changes:
+    def _expiry_changes(self, row: T) -> Changes:
         """Renew the time to live of an ignored task. Remove it if the task repeats, because it would be recreated."""
         if row.expire_time is None:
             return {}
@@ -294,7 +299,7 @@ class Merge(Generic[T]):
         attribute = cast("Attribute[Any]", TaskRow.expire_time)
         return {"expire_time": (attribute, None if expiry is None else {NUMBER: expiry})}
 
-    def _made_urgent(self, row: T) -> Changes:
+    def _urgency_changes(self, row: T) -> Changes:
         if not self._urgent or is_urgent(row):
             return {}
         key = row.tracker.status_key(row.status, row.task_id, is_urgent=True)
@@ -310,8 +315,8 @@ class Merge(Generic[T]):
             rule = repeats.start_rule(row, self._repeat, clock.now())
         trace = self._trace if self._asks_for_run else None
         if before is None:
-            return None, PendingRequest(due, _stored(self._own), rule, trace, self._urgent)
-        attributes = {**before.attributes, **_stored(self._merged(row, before.attributes))}
+            return None, PendingRequest(due, _as_queued(self._own_changes), rule, trace, self._urgent)
+        attributes = {**before.attributes, **_as_queued(self._call_merge(row, before.attributes))}
         due = due if self._debounce else min(due, before.due_time)
         trace, urgent = before.trace if before.asks_for_run else trace, self._urgent or before.urgent
         return before, PendingRequest(due, attributes, rule, trace, urgent)
@@ -320,7 +325,7 @@ class Merge(Generic[T]):
         if self._is_over or (self._repeat is not None and self._repeat == row.repeat and not self._asks_for_run):
             return Merged(row, "merged")  # its rule has ended, and does not start again
         self._effect = "restarted"
-        due, changes = self._new.row.due_time, self._own
+        due, changes = self._new.row.due_time, self._own_changes
         text = self._trace
         if self._repeat is not None or row.repeat is not None:
             turn = None if self._repeat is None else repeats.first_turn(self._repeat, due)
@@ -341,15 +346,15 @@ class Merge(Generic[T]):
 
     @property
     def _trace(self) -> str | None:
-        return cast("str | None", _content(self._new.item.get("trace")))
+        return cast("str | None", _value_in(self._new.item.get("trace")))
 
     @property
-    def _own(self) -> Changes:
+    def _own_changes(self) -> Changes:
         """The request's attributes in stored form, without defaults and `data`."""
         own, values = self._statements.model.tracker.own_attributes, self._new.changes
         return {name: values.get(name, (own[name], None)) for name in self._given if name != "data"}
 
-    def _merged(self, row: T, waiting: Item) -> Changes:
+    def _call_merge(self, row: T, waiting: Item) -> Changes:
         """Call the user's function with the waiting request, and return its changes."""
         if self._function is None:
             return {}
@@ -381,7 +386,7 @@ class Merge(Generic[T]):
         """Write an unchanged row. `now` begins a new round."""
         statements = self._statements
         if "expire_time" in changes:
-            renew(statements.model, row, _content(changes["expire_time"][1]))
+            renew(statements.model, row, _value_in(changes["expire_time"][1]))
         tokens = [*(row.request_tokens or ()), self._token][-_KEPT_TOKENS:]
         merge = build_merge(statements, self._effect, row, changes, values, tokens=tokens)
         if now is not None:
@@ -392,12 +397,12 @@ class Merge(Generic[T]):
         try:
             response = statements.send(merge, row.task_id, shows_row=True)
         except PynamoDBConnectionError as error:
-            raise_if_invalid(row, {**self._own, **changes}, error)
+            raise_if_invalid(row, {**self._own_changes, **changes}, error)
             raise
         self._unheard = None
-        return self._merged_with(load(statements.model, response["Attributes"]))
+        return self._build_result(load(statements.model, response["Attributes"]))
 
-    def _merged_with(self, row: T) -> Merged[T]:
+    def _build_result(self, row: T) -> Merged[T]:
         is_ignored = any(row.status == codes.ignored for codes in row.tracker.steps)
         return Merged(row, "ignored" if is_ignored and self._effect in ("merged", "queued") else self._effect)
 
@@ -448,10 +453,10 @@ def restart_values(token: str, row: TaskRow) -> dict[str, Any]:
     return {"lock": token, "round": Same("lock"), "attempt": ZERO, **removed}
 
 
-def _stored(changes: Changes) -> Item:
+def _as_queued(changes: Changes) -> Item:
     """Return changes in the form of `queued`: by stored name, with null for an attribute to remove."""
     return {attribute.attr_name: value or {NULL: True} for attribute, value in changes.values()}
 
 
-def _content(value: Mapping[str, Any] | None) -> Any:
+def _value_in(value: Mapping[str, Any] | None) -> Any:
     return None if value is None else next(iter(value.values()))

@@ -29,7 +29,7 @@ from pynamodb_tracker.model.row import TaskRow, may_expire
 from pynamodb_tracker.writes.conditions import guard
 from pynamodb_tracker.writes.lock import Claim, Journal
 from pynamodb_tracker.writes.prepared import PreparedWrite, fill, slot
-from pynamodb_tracker.writes.refusals import build_error, lock_lost
+from pynamodb_tracker.writes.refusals import build_error, lock_lost_error
 from pynamodb_tracker.writes.statements import StepStatements, get
 
 T = TypeVar("T", bound=TaskRow)
@@ -118,7 +118,7 @@ def _put_chunk(claim: Claim[T], item: Item, version: str) -> None:
                 overflow.life_of(claim.create_time)
             )
             if row is None or of_this_life or not claim.holds(row):
-                raise lock_lost(claim, "save", row) from None
+                raise lock_lost_error(claim, "save", row) from None
             condition = _version_there == found[overflow.VERSION][STRING] if found else _version_there.does_not_exist()
         else:
             return

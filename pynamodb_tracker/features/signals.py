@@ -37,7 +37,7 @@ from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.conditions import guard
 from pynamodb_tracker.writes.lock import new_token
 from pynamodb_tracker.writes.prepared import PreparedWrite, fill, slot
-from pynamodb_tracker.writes.refusals import build_error, check_format, kept_changing
+from pynamodb_tracker.writes.refusals import build_error, check_format, kept_changing_error
 from pynamodb_tracker.writes.statements import get, load_checked
 
 T = TypeVar("T", bound=TaskRow)
@@ -238,7 +238,7 @@ def send(
         form, now = _next_form(row, name), max(clock.now(), row.update_time)
         if token < row.creation:  # this clock is behind the creator's
             token = new_token(above=row.creation)
-    raise kept_changing(model, task_id, f"send {name} to", number + 1)
+    raise kept_changing_error(model, task_id, f"send {name} to", number + 1)
 
 
 def _check_round(model: type[T], task_id: str, name: str, row: T | None, of_round: str | None) -> T:
@@ -261,7 +261,11 @@ def _check_repetition(row: TaskRow, name: str, first: ReceivedSignal, text: str,
     """Return the effect of a repeated signal. Raise SignalAlreadyReceivedError if the stored one differs."""
     # Keys decide if both have one, because two payments often have the same amount.
     have_keys = key is not None and first.key is not None
-    if key == first.key if have_keys else _typed(text) == _typed(strict_json.dumps(first.value)):
+    if (
+        key == first.key
+        if have_keys
+        else _parse_for_comparison(text) == _parse_for_comparison(strict_json.dumps(first.value))
+    ):
         return "stored"
     raise SignalAlreadyReceivedError(
         f"cannot send {name} to {type(row).__name__} {row.task_id!r}: it was received at {clock.in_words(first.time)}"
@@ -272,7 +276,7 @@ def _check_repetition(row: TaskRow, name: str, first: ReceivedSignal, text: str,
     )
 
 
-def _typed(text: str) -> Any:
+def _parse_for_comparison(text: str) -> Any:
     """Parse JSON for a comparison in which true does not equal 1."""
 
     def number(digits: str) -> tuple[str, Decimal]:

@@ -33,7 +33,7 @@ from pynamodb_tracker.transitions.reopening import ReopenedMember
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.conditions import seen_values
 from pynamodb_tracker.writes.participants import Action, Participant, Reason, send_though_busy
-from pynamodb_tracker.writes.refusals import build_error, check_life, describe_holder, is_abandoned, kept_changing
+from pynamodb_tracker.writes.refusals import build_error, check_life, describe_holder, is_abandoned, kept_changing_error
 from pynamodb_tracker.writes.statements import StepStatements, get, is_urgent
 from pynamodb_tracker.writes.transition import ZERO, Transition
 
@@ -124,7 +124,7 @@ class _Rest(Participant):
     def actions(self) -> Sequence[Action]:
         return [plan.action() for plan in self._plans]
 
-    def refused(self, reasons: Sequence[Reason]) -> None:  # noqa: ARG002 - one of them is enough
+    def handle_refusal(self, reasons: Sequence[Reason]) -> None:  # noqa: ARG002 - one of them is enough
         raise Refused(repeated=False)  # all tasks are read again
 
 
@@ -160,7 +160,7 @@ def cancel(model: type[Any], task_id: str, asked: Cancel) -> Cancellation[Any]:
             names = ", ".join(f"{use_case} {name!r}" for use_case, name in done)
             add_note(error, f"pynamodb_tracker: {len(done)} tasks are cancelled, and you can repeat the call: {names}")
         raise
-    raise kept_changing(model, task_id, "cancel", _TRIES)
+    raise kept_changing_error(model, task_id, "cancel", _TRIES)
 
 
 def record_of_new(model: type[TaskRow]) -> Item:

@@ -157,7 +157,7 @@ class _Call(Generic[T]):
             if row.status in also_from and row.expire_time is not None:
                 self.kept = True
                 keep(statements.model, row, self.tokens[-1], self.operation)
-        raise refusals.kept_changing(statements.model, self.task_id, self.operation, _TRIES)
+        raise refusals.kept_changing_error(statements.model, self.task_id, self.operation, _TRIES)
 
     def _send(self, claimed: NewTask[T] | int | None, *, shows_row: bool) -> Claim[T]:
         """Put a new task, or claim an existing one from a code or from the step's own states."""
@@ -189,7 +189,7 @@ class _Call(Generic[T]):
         if row is None:
             # A late claim could take the task that the caller would create.
             if self.creates and self.new is None and len(self.tokens) > 1:
-                raise refusals.kept_changing(model, self.task_id, self.operation, len(self.tokens) - 1)
+                raise refusals.kept_changing_error(model, self.task_id, self.operation, len(self.tokens) - 1)
             raise refusals.not_found_error(self.statements, self.task_id, self.operation)
         return row
 

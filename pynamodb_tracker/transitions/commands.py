@@ -63,7 +63,7 @@ def ignore(
         entry = build_entry("ignored", row, codes.step, now, reason=reason, by=by)
         if ignored := Command(statements, transition, row, entry).send():
             return ignored
-    raise refusals.kept_changing(statements.model, task_id, operation, _TRIES)
+    raise refusals.kept_changing_error(statements.model, task_id, operation, _TRIES)
 
 
 def _advice_if_held(row: TaskRow) -> str:

@@ -17,7 +17,7 @@ from pynamodb_tracker.model.failure_log import for_row
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.writes.lock import Claim, Journal
 from pynamodb_tracker.writes.participants import OptionalParticipant, Participant, send_with
-from pynamodb_tracker.writes.refusals import lock_lost
+from pynamodb_tracker.writes.refusals import lock_lost_error
 from pynamodb_tracker.writes.statements import get, is_urgent
 from pynamodb_tracker.writes.transition import Stored, Transition
 
@@ -77,7 +77,7 @@ def send_until_landed(
         journal.is_in_doubt = False
         if not has_landed(claim, found):
             is_lost = found is None or not claim.holds(found)
-            raise (lock_lost(claim, "finish", found) if is_lost else RowChanged(cast("T", found))) from None
+            raise (lock_lost_error(claim, "finish", found) if is_lost else RowChanged(cast("T", found))) from None
     except (PynamoDBConnectionError, TransactWriteError) as error:
         journal.is_in_doubt = journal.is_in_doubt or is_unheard(error)
         raise

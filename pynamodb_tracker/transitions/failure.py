@@ -24,7 +24,7 @@ from pynamodb_tracker.transitions.ending import RowChanged, build_end, send_unti
 from pynamodb_tracker.writes import register
 from pynamodb_tracker.writes.lock import Claim, Journal
 from pynamodb_tracker.writes.participants import OptionalParticipant, Participant
-from pynamodb_tracker.writes.refusals import lock_lost
+from pynamodb_tracker.writes.refusals import lock_lost_error
 from pynamodb_tracker.writes.transition import Stored, Transition
 
 T = TypeVar("T", bound=TaskRow)
@@ -80,7 +80,7 @@ def fail(
             failures, logged = [], False
     except RowChanged as changed:
         register.check_decision(journal, changed.row)
-        raise lock_lost(claim, "finish", changed.row) from None  # it is damaged
+        raise lock_lost_error(claim, "finish", changed.row) from None  # it is damaged
     for problem in optional.problems if optional else ():
         add_note(error, f"pynamodb_tracker: {problem}")
     failed.apply_to(task)

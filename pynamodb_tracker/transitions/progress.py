@@ -22,7 +22,7 @@ from pynamodb_tracker.transitions.ending import has_landed, read_row
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.lock import Claim, Journal, PendingSuccess
 from pynamodb_tracker.writes.participants import Action
-from pynamodb_tracker.writes.refusals import lock_lost, send_save, settle_save
+from pynamodb_tracker.writes.refusals import lock_lost_error, send_save, settle_save
 from pynamodb_tracker.writes.statements import StepStatements, get
 from pynamodb_tracker.writes.transition import Transition
 
@@ -43,7 +43,7 @@ def extend(claim: Claim[T], lock_for: timedelta) -> None:
     except Refused:
         row = get(statements.model, task_id, until=until)
         if row is None or not claim.holds(row):
-            raise lock_lost(claim, "extend the lock of", row) from None
+            raise lock_lost_error(claim, "extend the lock of", row) from None
         expire = row.lock_expire_time  # it already expires later, or a repeated request met its own success
     claim.note_extension(expire)
 
@@ -140,7 +140,7 @@ def build_keep_out(statements: StepStatements[Any], token: str, number: int, see
 def _saves_in_row(claim: Claim[T]) -> int:
     row = read_row(claim)
     if row is None or not claim.holds(row):
-        raise lock_lost(claim, "commit a transaction of", row)
+        raise lock_lost_error(claim, "commit a transaction of", row)
     return row.saves
 
 
@@ -180,7 +180,7 @@ def find_outcome(journal: Journal[T], pending: PendingSuccess) -> T | None:
             return row
     if success is None or not has_landed(claim, row):
         pending.sent = None
-        raise lock_lost(claim, "commit a transaction of" if pending.of_block else "finish", row)
+        raise lock_lost_error(claim, "commit a transaction of" if pending.of_block else "finish", row)
     note_pending_success(journal, pending, *success)
     return None
 

@@ -24,7 +24,7 @@ from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.conditions import Guard, seen_values
 from pynamodb_tracker.writes.lock import new_token
 from pynamodb_tracker.writes.participants import Action, send_though_busy
-from pynamodb_tracker.writes.refusals import build_error, kept_changing, refusal
+from pynamodb_tracker.writes.refusals import build_error, kept_changing_error, refusal
 from pynamodb_tracker.writes.statements import StepStatements, get, is_parked, is_urgent, raise_if_damaged, waits_until
 from pynamodb_tracker.writes.transition import ZERO, Appended, Transition
 
@@ -88,7 +88,7 @@ def reopen(
                 return found
             if found.status not in reopens:
                 raise refusal(statements, found, operation)
-        raise kept_changing(statements.model, task_id, operation, _TRIES)
+        raise kept_changing_error(statements.model, task_id, operation, _TRIES)
     finally:
         if kept:
             expire_again(statements.model, task_id)

@@ -33,7 +33,7 @@ from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes import register
 from pynamodb_tracker.writes.lock import Journal, PendingSuccess
 from pynamodb_tracker.writes.participants import Action, Participant, send_together
-from pynamodb_tracker.writes.refusals import lock_lost, settle_save
+from pynamodb_tracker.writes.refusals import lock_lost_error, settle_save
 from pynamodb_tracker.writes.transition import Transition
 
 T = TypeVar("T", bound=TaskRow)
@@ -165,7 +165,7 @@ def _succeed_alone(journal: Journal[T], sent: Changes, participants: Sequence[Pa
             before, retries = success, retries + 1
             success = build_success(journal, sent, _participants(journal, row or claim.task))
             if row is not None and success.requires_same(before):
-                raise lock_lost(claim, "finish", row) from None
+                raise lock_lost_error(claim, "finish", row) from None
         except PynamoDBConnectionError as error:
             raise_if_invalid(claim.task, sent, error)
             raise

@@ -26,7 +26,7 @@ from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.writes import register
 from pynamodb_tracker.writes.lock import new_token
 from pynamodb_tracker.writes.participants import send_though_busy
-from pynamodb_tracker.writes.refusals import describe_cancellation, kept_changing
+from pynamodb_tracker.writes.refusals import describe_cancellation, kept_changing_error
 from pynamodb_tracker.writes.statements import StepStatements, get
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def create(
             ) from None
         else:
             return task.row
-    raise kept_changing(model, task_id, "create", _TRIES)
+    raise kept_changing_error(model, task_id, "create", _TRIES)
 
 
 def can_put_again(task: NewTask[Any], found: TaskRow | None) -> bool:

@@ -225,14 +225,14 @@ class Journal(Generic[T]):
     def record_loss(self, proof: LockLostError) -> None:
         """Record that the lock is lost, and call `on_loss` once."""
         with self._losing:  # the block and its heartbeat may find out at the same time
-            is_new, self.lost = self.lost is None, _fresh(proof)
+            is_new, self.lost = self.lost is None, _copy_proof(proof)
         if is_new and self.on_loss is not None:
             self.on_loss(self.lost)
 
     def check(self) -> None:
         """Raise LockLostError if the lock is known to be lost."""
         if self.lost is not None:
-            raise _fresh(self.lost)
+            raise _copy_proof(self.lost)
 
     @property
     def free_slot(self) -> str:
@@ -258,7 +258,7 @@ class Journal(Generic[T]):
             read_again(task, transition.changes)
 
 
-def _fresh(proof: LockLostError) -> LockLostError:
+def _copy_proof(proof: LockLostError) -> LockLostError:
     """Return a copy without notes and traceback, which would keep frames alive."""
     fresh = copy(proof)
     fresh.__notes__ = [address_of(type(fresh))]

@@ -104,7 +104,7 @@ class Participant:
         """Build the writes from strongly consistent reads, each on a different row."""
         return ()
 
-    def refused(self, reasons: Sequence[Reason]) -> None:
+    def handle_refusal(self, reasons: Sequence[Reason]) -> None:
         """Handle one cancellation reason per action. Raise if a retry cannot help."""
 
 
@@ -179,7 +179,7 @@ def send_together(
         built = [(participant, participant.actions()) for participant in participants]
         if 1 + len(more) + sum(len(actions) for _, actions in built) > _MOST_ACTIONS:
             built = [(participant, actions if participant.is_needed else ()) for participant, actions in built]
-        if len(built) > 1 and retries < TRIES and _meet(built):
+        if len(built) > 1 and retries < TRIES and _has_clash(built):
             retries += 1
             continue
         actions = [own(), *more, *(action for _, actions in built for action in actions)]
@@ -218,14 +218,14 @@ def send_though_busy(
     return send_together(table, own, participants, more=more)
 
 
-def _meet(built: Sequence[tuple[Participant, Sequence[Action]]]) -> bool:
+def _has_clash(built: Sequence[tuple[Participant, Sequence[Action]]]) -> bool:
     """Return whether a participant puts a row that another updates, and tell the first that the row exists."""
     updated = {_row(action) for _, actions in built for action in actions if "Update" in action}
     is_there = False
     for participant, actions in built:
         met = [CancellationReason(REFUSED) if "Put" in each and _row(each) in updated else None for each in actions]
         if any(met):
-            participant.refused(met)
+            participant.handle_refusal(met)
             is_there = True
     return is_there
 
@@ -259,6 +259,6 @@ def _is_participant_refused(
         own = reasons[at : at + len(actions)]
         at += len(actions)
         if any(reason is not None and reason.code == REFUSED for reason in own):
-            participant.refused(own)
+            participant.handle_refusal(own)
             is_refused = True
     return is_refused

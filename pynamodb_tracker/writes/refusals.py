@@ -187,7 +187,7 @@ def not_due_error(row: TaskRow, operation: str) -> TaskNotReadyError:
     return build_error(row, TaskNotReadyError, operation, f"it is {row.tracker.name_of(row.status)}, and {then}")
 
 
-def kept_changing(model: type[TaskRow], task_id: str, operation: str, tries: int) -> TaskNotReadyError:
+def kept_changing_error(model: type[TaskRow], task_id: str, operation: str, tries: int) -> TaskNotReadyError:
     """Return the error for a task that changed before each write."""
     return TaskNotReadyError(
         f"cannot {operation} {model.__name__} {task_id!r}: it changed {tries} times during the call. Try again",
@@ -220,7 +220,7 @@ def too_slow(claim: Claim[T], lock_for: timedelta) -> TaskNotStartableError:
     )
 
 
-def lock_lost(claim: Claim[T], operation: str, found: TaskRow | None) -> LockLostError:
+def lock_lost_error(claim: Claim[T], operation: str, found: TaskRow | None) -> LockLostError:
     """Return the error for a lost lock, as the row shows it."""
     task, advice = claim.task, ". Use a longer lock_for, or call extend_lock() in time"
     if found is None:
@@ -248,7 +248,7 @@ def send_save(journal: Journal[T], save: Transition, operation: str) -> Item:
     except Refused:
         row = get(statements.model, task_id, until=until)
         if row is None or not claim.holds(row) or row.saves < journal.saves:
-            raise lock_lost(claim, operation, row) from None
+            raise lock_lost_error(claim, operation, row) from None
         return {"Attributes": row._row_state.stored}
 
 

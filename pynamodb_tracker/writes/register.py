@@ -37,12 +37,12 @@ _NAMES = frozenset[str]().union(*(names for names, _, _ in FEATURES))
 
 def first_turn(repeat: Repeat, at: datetime) -> tuple[datetime, Item] | None:
     """Return a repeating task's first due time and attributes, or None if it never occurs."""
-    return cast("tuple[datetime, Item] | None", _imported("repeats", "first_stored_turn")(repeat, at))
+    return cast("tuple[datetime, Item] | None", _import("repeats", "first_stored_turn")(repeat, at))
 
 
 def creation_participants(row: TaskRow, item: Item) -> Sequence[Participant]:
     """Return the participants in creating a task."""
-    return [] if _NAMES.isdisjoint(item) else _present(each.for_creation(row, item) for each in _features(item))
+    return [] if _NAMES.isdisjoint(item) else _without_none(each.for_creation(row, item) for each in _features(item))
 
 
 def after_claim(claim: Claim[Any]) -> Transition | None:
@@ -59,17 +59,17 @@ def success_participants(journal: Journal[Any], row: TaskRow) -> Sequence[Partic
     asked, stored = journal.additions, row._row_state.stored
     if not asked and _NAMES.isdisjoint(stored):
         return []
-    return _present(each.for_success(journal, row) for each in _features(stored, asked))
+    return _without_none(each.for_success(journal, row) for each in _features(stored, asked))
 
 
 def ignoring_participants(row: TaskRow) -> Sequence[Participant]:
     """Return the participants in ignoring or cancelling a task."""
-    return _present(each.for_ignoring(row) for each in _features(row._row_state.stored))
+    return _without_none(each.for_ignoring(row) for each in _features(row._row_state.stored))
 
 
 def deletion_participants(row: TaskRow) -> Sequence[Participant]:
     """Return the participants in deleting a task."""
-    return _present(each.for_deletion(row) for each in _features(row._row_state.stored))
+    return _without_none(each.for_deletion(row) for each in _features(row._row_state.stored))
 
 
 def change_other_end(journal: Journal[Any], end: Transition) -> None:
@@ -86,7 +86,7 @@ def giving_up_guards(journal: Journal[Any]) -> Sequence[Guard]:
 
 def check_decision(journal: Journal[Any], row: TaskRow) -> None:
     """Raise a TaskNotReadyError if the run has decided without a signal that has come since."""
-    _imported("waits", "Waits").for_success(journal, row)
+    _import("waits", "Waits").for_success(journal, row)
 
 
 def after_last_failure(row: TaskRow, now: datetime, claim: Claim[Any] | None = None) -> Transition | None:
@@ -99,20 +99,20 @@ def last_run(row: TaskRow, outcome: str, attempt: int, ended: datetime) -> dict[
     """Return a repeating task's record for a round without success."""
     if "repeat" not in row._row_state.stored:
         return {}
-    return cast("dict[str, Any]", _imported("repeats", "last_run")(row, outcome, attempt, ended))
+    return cast("dict[str, Any]", _import("repeats", "last_run")(row, outcome, attempt, ended))
 
 
-def _present(found: Iterable[Participant | None]) -> list[Participant]:
+def _without_none(found: Iterable[Participant | None]) -> list[Participant]:
     return [each for each in found if each is not None]
 
 
 def _features(stored: Collection[str], asked: Collection[str] = ()) -> list[type[Participant]]:
     return [
-        _imported(module, participant)
+        _import(module, participant)
         for names, module, participant in FEATURES
         if not (names.isdisjoint(stored) and names.isdisjoint(asked))
     ]
 
 
-def _imported(module: str, name: str) -> Any:
+def _import(module: str, name: str) -> Any:
     return getattr(import_module(f"pynamodb_tracker.features.{module}"), name)

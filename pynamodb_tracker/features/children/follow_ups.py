@@ -237,7 +237,7 @@ class FollowUps(Participant, Generic[T]):
         """Build the actions that create the tasks."""
         return _actions(self._left)
 
-    def refused(self, reasons: Sequence[Reason]) -> None:
+    def handle_refusal(self, reasons: Sequence[Reason]) -> None:
         """Leave out existing follow-ups. Raise TaskAlreadyExistsError for another creator's task."""
         self._leave_out(self._left, reasons)
 

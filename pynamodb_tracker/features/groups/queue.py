@@ -154,7 +154,7 @@ class GroupChange:
         self.woken = turn if leaves else None
         return [self._update(row, turn, number), *others]
 
-    def refused(self, reasons: Sequence[Reason]) -> None:
+    def handle_refusal(self, reasons: Sequence[Reason]) -> None:
         """Look at more places if the first one is dead."""
         if self._wake_at is not None and (reason := reasons[self._wake_at]) is not None and reason.code == REFUSED:
             self._is_doubtful = True
@@ -321,7 +321,7 @@ class Groups(Participant):
         of_run, follow_ups = run.additions.get("group"), run.additions.get("follow_ups")
         groups = cls(follow_ups and follow_ups.entrants)
         ends = end_of(run.next_code) is not None and membership_of(row) is not Membership.NONE
-        data = of_run and of_run.changed()
+        data = of_run and of_run.changed_data()
         if data is not None:
             change = groups.change_of(type(row), row.group)
             change.data, change.holder = data, row.task_id
@@ -365,13 +365,13 @@ class Groups(Participant):
         """Return the tasks that their turns made due."""
         return [change.next for change, _ in self._built if change.next is not None]
 
-    def refused(self, reasons: Sequence[Reason]) -> None:
+    def handle_refusal(self, reasons: Sequence[Reason]) -> None:
         """Tell each group why its own writes were refused."""
         left = iter(reasons[len(self._places) :])
         for change, count in self._built:
             own = list(islice(left, count))
             if any(reason is not None and reason.code == REFUSED for reason in own):
-                change.refused(own)
+                change.handle_refusal(own)
 
 
 class GroupOfRun:
@@ -398,7 +398,7 @@ class GroupOfRun:
         text, _ = self._touched.get("data", ("?", {}))
         self._touched["data"] = text, data
 
-    def changed(self) -> str | None:
+    def changed_data(self) -> str | None:
         """Return the data as JSON if the block has changed it."""
         if not self._touched:
             return None

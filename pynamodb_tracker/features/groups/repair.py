@@ -24,7 +24,7 @@ def needs_repair(model: type[TaskRow], name: str) -> bool:
     turn = None if row is None else row.turn
     if turn is None:
         return bool(places)
-    holder = _holder(model, turn)
+    holder = _read_holder(model, turn)
     return _if_ended(model, name, turn, holder) is not None or (holder is not None and is_beyond_limit(holder))
 
 
@@ -37,7 +37,7 @@ def repair(model: type[TaskRow], name: str) -> str | None:
     while True:
         row, places = read_queue(model, name)
         turn = None if row is None else row.turn
-        holder = None if turn is None else _holder(model, turn)
+        holder = None if turn is None else _read_holder(model, turn)
         check = None if turn is None else _if_ended(model, name, turn, holder)
         if holder is not None and is_beyond_limit(holder):
             _end_wait(holder)
@@ -65,7 +65,7 @@ def forget(model: type[TaskRow], name: str) -> None:
             send(table, "DeleteItem", {**request, "Key": row_key(model.tracker.use_case.name, name)})
 
 
-def _holder(model: type[TaskRow], task_id: str) -> TaskRow | None:
+def _read_holder(model: type[TaskRow], task_id: str) -> TaskRow | None:
     item = next(get_items(model.tracker.connection(), [model.tracker.key(task_id)]), None)
     return None if item is None else readable(load(model, item))
 

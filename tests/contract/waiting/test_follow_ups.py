@@ -192,7 +192,7 @@ def test_a_follow_up_that_is_gone_after_it_was_refused_is_created() -> None:
     Order.create("o-1")
     with PAY.start("o-1") as ctx:
         ctx.create(Bill, "o-1/bill")
-        follow_ups.follow_ups_of(ctx._journal).refused([CancellationReason("ConditionalCheckFailed")])
+        follow_ups.follow_ups_of(ctx._journal).handle_refusal([CancellationReason("ConditionalCheckFailed")])
     assert bills() == ["o-1/bill"]
 
 
