@@ -66,10 +66,8 @@ def can_take(codes: Codes) -> Condition:
 @guard
 def cannot_take(codes: Codes) -> Condition:
     """Require a task that runs or is past its first step, without a pending request."""
-    return (
-        ~when.has_status(codes.pending, codes.failed, codes.ignored, END).condition
-        & when.no_request_pending().condition
-    )
+    waits_or_ended = when.has_status(codes.pending, codes.failed, codes.ignored, END).condition
+    return ~waits_or_ended & when.no_request_pending().condition
 
 
 @guard
@@ -138,21 +136,15 @@ class Merge(Generic[T]):
         repeat: Repeat | None,
         urgent: bool,
     ) -> None:
-        self._statements = statements
+        self._statements, self._model, self._task_id = statements, statements.model, task_id
         self._repeat = repeat
         self._asks_for_run = repeat is None or due_time is not None
         """Whether it requests a run, which a call with only a rule does not."""
         self._is_over = repeat is not None and repeats.first_turn(repeat, clock.now()) is None
         """Whether the rule never occurs again."""
-        self._new = build_new_task(
-            statements.model,
-            task_id,
-            None,
-            due_time,
-            attributes,
-            also=tracker_attributes(statements.model, task_id, urgent=urgent, trace=trace),
-            repeat=None if self._is_over else repeat,
-        )
+        also = tracker_attributes(self._model, task_id, urgent=urgent, trace=trace)
+        rule = None if self._is_over else repeat
+        self._new = build_new_task(self._model, task_id, None, due_time, attributes, also=also, repeat=rule)
         self._function = merge
         self._given = MappingProxyType({**attributes})
         self._debounce = debounce
@@ -177,14 +169,12 @@ class Merge(Generic[T]):
             raise
         finally:
             if self._kept:
-                expire_again(self._statements.model, self._new.row.task_id)
+                expire_again(self._model, self._task_id)
 
     def _carry_out(self) -> Merged[T]:
-        row: T | None = get(self._statements.model, self._new.row.task_id) if self._is_over else None
+        row: T | None = get(self._model, self._task_id) if self._is_over else None
         for retry in range(_TRIES):
-            failure: Exception = kept_changing_error(
-                self._statements.model, self._new.row.task_id, _OPERATION, retry + 1
-            )
+            failure: Exception = kept_changing_error(self._model, self._task_id, _OPERATION, retry + 1)
             try:
                 return self._write(row)
             except Refused as refused:
@@ -203,18 +193,17 @@ class Merge(Generic[T]):
             if not slept_before_retry(max(0, retry - _AT_ONCE), base=base, longest=_LONGEST_PAUSE):
                 raise failure
             if base:  # other callers are quicker, so the row is outdated after the pause
-                found = get(self._statements.model, self._new.row.task_id)
+                found = get(self._model, self._task_id)
                 if merged := self._find_result(found):
                     return merged
             row = found
-        raise kept_changing_error(self._statements.model, self._new.row.task_id, _OPERATION, retry + 1)
+        raise kept_changing_error(self._model, self._task_id, _OPERATION, retry + 1)
 
     def _find(self, before: T | None, item: Item | None, *, repeated: bool) -> T | None:
         """Return the row that refused a write, which may have been applied."""
         if repeated and before is not None:
             self._unheard = before.creation, before.request_count or 0
-        model = self._statements.model
-        return get(model, self._new.row.task_id) if item is None else load_checked(model, item)
+        return get(self._model, self._task_id) if item is None else load_checked(self._model, item)
 
     def _find_result(self, row: T | None) -> Merged[T] | None:
         """Return the result if the row has this call's token. Raise if the row no longer remembers such old calls."""
@@ -233,7 +222,7 @@ class Merge(Generic[T]):
     def _write(self, row: T | None) -> Merged[T]:
         if can_put_again(self._new, row) or row is None:
             if self._is_over:
-                name = f"{self._statements.model.__name__} {self._new.row.task_id!r}"
+                name = f"{self._model.__name__} {self._task_id!r}"
                 raise ValueError(f"cannot create {name}: {self._repeat} never occurs again")
             self._effect = "created"
             put(self._new)
@@ -337,9 +326,9 @@ class Merge(Generic[T]):
         if row.expire_time is not None:
             self._kept = True
             try:
-                keep(self._statements.model, row, token, _OPERATION)
+                keep(self._model, row, token, _OPERATION)
             except TaskNotFoundError:  # its time to live has ended, and DynamoDB has not deleted the row yet
-                changes = {**changes, "data": (self._statements.model.data, None)}
+                changes = {**changes, "data": (self._model.data, None)}
         merged = self._send(row, changes, restart_values(token, row), now=now, due=due)
         self._kept = False
         return merged
@@ -351,7 +340,7 @@ class Merge(Generic[T]):
     @property
     def _own_changes(self) -> Changes:
         """The request's attributes in stored form, without defaults and `data`."""
-        own, values = self._statements.model.tracker.own_attributes, self._new.changes
+        own, values = self._model.tracker.own_attributes, self._new.changes
         return {name: values.get(name, (own[name], None)) for name in self._given if name != "data"}
 
     def _call_merge(self, row: T, waiting: Item) -> Changes:
