@@ -154,7 +154,7 @@ def settle_unknown_writes(journal: Journal[T]) -> None:
         settle_save(journal)
     if pending is not None and pending.recorded:
         raise LockLostError(
-            f"{claim.step} of {claim.task.task_id!r} has ended: a transaction without a response has recorded its "
+            f"{claim.step} of {claim.task.task_id!r} has ended: a transaction without a response has recorded the "
             "success and released the lock",
             task_id=claim.task.task_id,
         )

@@ -377,7 +377,7 @@ def test_a_task_is_created_with_values_as_its_class_declares_them() -> None:
 @pytest.mark.parametrize(
     ("values", "code", "words"),
     [
-        (("o-1",), 1, "cannot create Order 'o-1': it exists"),
+        (("o-1",), 1, "cannot create Order 'o-1': it already exists"),
         (("o-2", "amount=many"), 2, "amount: 'many' is not a number"),
         (("o-2", "amout=5"), 2, "Order has no attribute 'amout'; did you mean 'amount'?"),
         (("o-2", "amount"), 2, "'amount' gives no attribute a value: write each as NAME=VALUE"),

@@ -103,7 +103,7 @@ def test_a_new_task_with_the_same_id_is_not_meant_and_keeps_its_turn(
 ) -> None:
     Order.create("o-1", group=group)
     before(network, operation, lambda: delete_and_create("o-1"))
-    with pytest.raises(TaskNotFoundError, match="created again"):
+    with pytest.raises(TaskNotFoundError, match="recreated"):
         end("o-1")
     assert standing() == ("o-1", [], ["o-1"])
 
