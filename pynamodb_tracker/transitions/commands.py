@@ -13,7 +13,7 @@ from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.dynamodb.error_codes import is_invalid
 from pynamodb_tracker.exceptions import TaskLockedError
 from pynamodb_tracker.features.overflow import expire, log_failures
-from pynamodb_tracker.model.failure import Failure, scrubbed
+from pynamodb_tracker.model.failure import Failure, redact_text
 from pynamodb_tracker.model.failure_log import failures_in_row, for_row, has_log
 from pynamodb_tracker.model.overflow import version_outside_run
 from pynamodb_tracker.model.row import Membership, TaskRow, check_tracker_attributes, load, may_expire, membership_of
@@ -191,7 +191,7 @@ def build_skip(row: TaskRow, following: Transition, *, abandoned: bool) -> Trans
 
 def build_entry(kind: str, row: T, step: str, now: datetime, *, reason: str, by: str | None = None) -> Failure:
     """Return the entry of `errors` for a command."""
-    return Failure(step, row.attempt, now, by or this_worker(), kind, scrubbed(reason, row.redact))
+    return Failure(step, row.attempt, now, by or this_worker(), kind, redact_text(reason, row.redact))
 
 
 class Command(Generic[T]):
@@ -248,6 +248,7 @@ class Command(Generic[T]):
 
     def load_after(self) -> T:
         """Return the task after the write, derived from the row that was read."""
+        self.statements.complete(self.transition, self.row.task_id)  # with its times, also before it is sent
         after = load(self.statements.model, self.transition.stored_after(self.row._row_state.stored))
         after.attribute_values["errors"] = self.failures
         return after

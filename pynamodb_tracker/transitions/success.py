@@ -6,6 +6,7 @@ A success in a transaction also counts as a save. If the row has changed in a wa
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from functools import partial
 from typing import TypeVar, cast
 
@@ -18,7 +19,7 @@ from pynamodb_tracker.dynamodb.transact_write import Unapplied
 from pynamodb_tracker.exceptions import LockLostError, TrackerError, ValueNotStorableError
 from pynamodb_tracker.features.overflow import expire, put_next_version
 from pynamodb_tracker.model.changes import Changes, raise_if_invalid, storable_changes
-from pynamodb_tracker.model.recent_ends import ended, fitting
+from pynamodb_tracker.model.recent_ends import add_end, fit_ends
 from pynamodb_tracker.model.row import TaskRow, may_expire
 from pynamodb_tracker.status import CANCELLED, end_of
 from pynamodb_tracker.transitions.ending import RowChanged, build_end, send_until_landed, wait_before_retry
@@ -88,8 +89,8 @@ def _participants(journal: Journal[T], row: T) -> Sequence[Participant]:
 
 def build_success(journal: Journal[T], sent: Changes, participants: Sequence[Participant]) -> Transition:
     """Build the success with the block's changes."""
-    claim = journal.claim
-    success = build_end(claim, "succeed", journal.next_code, clock.now(), attempt=0)
+    claim, now = journal.claim, clock.now()
+    success = build_end(claim, "succeed", journal.next_code, now, attempt=0)
     success.add(last_error=None, release_count=None)
     if not {"postpone_count", "first_failure"}.isdisjoint(claim.task._row_state.stored):
         success.add(postpone_count=None, first_failure=None)
@@ -102,7 +103,7 @@ def build_success(journal: Journal[T], sent: Changes, participants: Sequence[Par
     if "round" not in success.values:
         _add_skipped_steps(journal, success)
     success.assigned = sent
-    _add_to_recent_ends(journal, success, sent)
+    _add_to_recent_ends(journal, success, sent, now)
     return success
 
 
@@ -116,7 +117,7 @@ def _add_skipped_steps(journal: Journal[T], success: Transition) -> None:
         success.add(skipped_steps=numbers or None)
 
 
-def _add_to_recent_ends(journal: Journal[T], success: Transition, sent: Changes) -> None:
+def _add_to_recent_ends(journal: Journal[T], success: Transition, sent: Changes, now: datetime) -> None:
     """Keep this end in the row, unless it would cost another write unit."""
     claim, task = journal.claim, journal.claim.task
     if claim.start_time is None or "checkpoints" in journal.additions:
@@ -125,7 +126,7 @@ def _add_to_recent_ends(journal: Journal[T], success: Transition, sent: Changes)
     stored.pop("last_error", None)
     if "errors" in success.values:
         stored["errors"] = {LIST: success.values["errors"].value}
-    ends = fitting(ended(task, claim.statements.codes.pending, claim.start_time, clock.now()), stored)
+    ends = fit_ends(add_end(task, claim.statements.codes.pending, claim.start_time, now), stored)
     if ends is not None or "recent_ends" in task._row_state.stored:
         success.add(recent_ends=ends)
 
@@ -140,14 +141,14 @@ def _changes_to_send(journal: Journal[T]) -> tuple[Changes, Changes]:
         try:
             changes, needs_chunks = storable_changes(claim.task, result)
         except ValueNotStorableError as unstorable:
-            interrupt = unstorable.__cause__
+            interrupt = unstorable.__cause__ or unstorable.__context__  # an error of data hides its cause
             if interrupt is None:
                 raise
             # A signal handler's exception looks like a value's, but only the first time.
             try:
                 changes, needs_chunks = storable_changes(claim.task, result)
             except ValueNotStorableError:
-                raise unstorable from interrupt
+                raise unstorable from unstorable.__cause__
             journal.interrupt = interrupt
         journal.success = changes, put_next_version(journal, changes) if needs_chunks else changes
     return journal.success

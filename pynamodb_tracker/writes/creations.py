@@ -160,7 +160,7 @@ def build_new_task(
     row = load(model, item)
     for name, why in unreadable_in(row).items():
         raise ValueNotStorableError(
-            f"{model.__name__}.{name} cannot be stored, because it cannot be read again: {why}",
+            f"{model.__name__}.{name} cannot be stored: it cannot be read again: {why}",
             task_id=task_id,
             attribute=name,
         ) from why
