@@ -1,8 +1,8 @@
 """Counts transitions (`count_transitions=True`): how many tasks arrived, and how their runs ended, per step and hour.
 
-Each process adds its numbers to one item per hour: after 60 transitions, or at the first one that is 10 minutes later.
-In Lambda, an environment sends its first transition immediately. The numbers are approximate: unsent ones are lost when
-the process ends or a request is slow, and a repeated request counts twice.
+Each process adds its numbers to one item per hour: after 60 transitions, or at the first one 10 minutes later. A Lambda
+environment sends its first transition immediately. Numbers are approximate: a process that ends, or a slow request,
+loses some, and a repeated request counts twice.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from pynamodb_tracker.model.row import TaskRow
 log = logging.getLogger("pynamodb_tracker")
 
 CREATED = "created"
-"""Counts new tasks. A run is counted by its outcome and step number, such as `succeeded#200`."""
+"""The count of new tasks. Runs are counted by outcome and step number, as in `succeeded#200`."""
 
 LEFT, CAME = "left", "came"
 """Additional counts, with both step numbers, for a success that does not lead to the next step."""
 
 TOOK = "took"
-"""Counts the successes of a step by duration, with the number of the first bound that is not less."""
+"""The count of a step's successes by duration, with the number of the first bound that is not less."""
 
 BOUNDS = (0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000, 3600)
 """Seconds. They separate 12 buckets, each about three times as long as the one before."""
 
 _MOST, _LONGEST = 60, timedelta(minutes=10)
-"""How many transitions are sent together, and how long the first one may wait for others."""
+"""How many transitions are sent together, and how long the first one waits for others."""
 _WITHIN = timedelta(seconds=0.5)
 _KEPT = timedelta(days=30)
 _HOUR = timedelta(hours=1)
@@ -63,7 +63,7 @@ class _Counts:
         self._guard = threading.Lock()
 
     def add(self, names: Iterable[str]) -> dict[datetime, Counter[str]]:
-        """Count a transition. Return the counts to send now, by hour, usually none."""
+        """Count a transition. Return the counts to send now, by hour, which is usually none."""
         now = clock.now()
         hour = now.replace(minute=0, second=0, microsecond=0)
         with self._guard:
@@ -83,19 +83,18 @@ _guard = threading.Lock()
 
 @in_forked_process
 def _forget() -> None:
-    """Start from zero in a forked process, because the parent sends its own counts."""
+    """Start from zero in a forked process, because its parent sends its own counts."""
     global _guard  # noqa: PLW0603 - one per process
     _guard = threading.Lock()
     _counts.clear()
 
 
 def bucket_of(took: timedelta) -> int:
-    """Return the number of a duration's bucket, from 0."""
     return bisect_left(BOUNDS, took.total_seconds())
 
 
 def quantile(buckets: Sequence[int], share: float) -> timedelta | None:
-    """Return about how long so many of the counted successes took at most, or None without any."""
+    """Return about how long this share of the counted successes took at most, or None without any."""
     left = share * sum(buckets)
     bounds = (BOUNDS[0] / 3, *BOUNDS, BOUNDS[-1] * 3)
     for number, low, high in zip(buckets, bounds, bounds[1:], strict=False):
@@ -121,7 +120,6 @@ def count(model: type[TaskRow], *names: str) -> None:
 
 
 def _send(model: type[TaskRow], counts: _Counts, hour: datetime, numbers: Counter[str]) -> None:
-    """Add the numbers to the hour's item, with a single attempt."""
     if counts.is_off:
         return
     names, now = list(enumerate(numbers)), clock.now()
@@ -143,7 +141,7 @@ def _send(model: type[TaskRow], counts: _Counts, hour: datetime, numbers: Counte
         if error.response["Error"]["Code"] not in DENIED:
             raise
         counts.is_off = True
-        text = "this process stops counting the flow of %s, because it may not write it: %s"
+        text = "this process stops counting the flow of %s, because it has no permission to: %s"
         log.warning(text, model.__name__, error, extra=log_fields(model.tracker.use_case.name))
 
 
@@ -168,7 +166,7 @@ def keys_of(model: type[TaskRow], now: datetime) -> list[Item]:
 
 
 def hours_in(model: type[TaskRow], now: datetime, found: Mapping[RowKey, Item]) -> Sequence[Hour]:
-    """Return the counts of the last 24 hours, oldest first, from the items that were found."""
+    """Return the counts of the last 24 hours, oldest first, from these items."""
     last = now.replace(minute=0, second=0, microsecond=0)
     hours = []
     for at, key in enumerate(keys_of(model, now)):
@@ -179,6 +177,6 @@ def hours_in(model: type[TaskRow], now: datetime, found: Mapping[RowKey, Item]) 
 
 
 def read(model: type[TaskRow]) -> Sequence[Hour]:
-    """Return the counts of the last 24 hours, oldest first."""
+    """Read the counts of the last 24 hours, oldest first."""
     now = clock.now()
     return hours_in(model, now, by_key(get_items(model.tracker.connection(), keys_of(model, now))))

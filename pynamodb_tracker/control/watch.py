@@ -23,7 +23,7 @@ from pynamodb_tracker.writes.lock import Journal
 log = logging.getLogger("pynamodb_tracker")
 
 INTERVAL = timedelta(seconds=5)
-"""Measured by the time of day, which continues while a Lambda environment is frozen."""
+"""It is measured by the time of day, which continues while a Lambda environment is frozen."""
 
 _WITHIN = timedelta(seconds=2)
 """How long a read may take, including retries."""
@@ -35,7 +35,7 @@ class _Known:
         self.pauses: dict[int, Pause] | None = None
         """None until the item was read."""
         self.required: list[int] = []
-        """The numbers of the required steps that this program does not declare."""
+        """The required steps that this program does not declare."""
         self.mistake = ""
         """Why the class's steps contradict the recorded ones."""
         self.is_compared = False
@@ -54,7 +54,7 @@ class _Known:
             return
         try:
             if not self.is_fresh:
-                begun = clock.now()  # the read may miss a pause that is added in the meantime
+                begun = clock.now()  # the read may miss a pause that is added while it runs
                 try:
                     self._read(model)
                 finally:
@@ -79,7 +79,7 @@ class _Known:
         except (PynamoDBException, TrackerError) as error:
             if not self.is_warned:
                 held = "pauses are unknown, and work continues" if self.pauses is None else "known pauses hold"
-                text = "cannot read the control item of %s, or cannot record its steps (%s): %s"
+                text = "cannot read the control item of %s or record its steps (%s): %s"
                 log.warning(text, model.__name__, held, error, extra=log_fields(model.tracker.use_case.name))
             self.is_warned = True
 
@@ -90,7 +90,7 @@ _guard = threading.Lock()
 
 @in_forked_process
 def _forget() -> None:
-    """Use new locks in a forked process, because a thread in its parent may hold the old ones."""
+    """Use new locks in a forked process, because a thread of its parent may hold the old ones."""
     global _guard  # noqa: PLW0603 - one per process
     _guard = threading.Lock()
     _known.clear()
@@ -107,7 +107,7 @@ def _known_of(model: type[TaskRow]) -> _Known:
 
 
 def lead_to_required(journal: Journal[Any]) -> None:
-    """Let a success lead to a required step that this program does not declare, instead of passing over it.
+    """Let a success lead to a required step that this program does not declare.
 
     A target that the block has chosen stays, as in a program that declares the step.
     """
@@ -120,7 +120,7 @@ def lead_to_required(journal: Journal[Any]) -> None:
 
 
 def pause_of(model: type[TaskRow], number: int) -> Pause | None:
-    """Return a step's known current pause. If tasks are stored with other step numbers, raise DefinitionError."""
+    """Return the current pause of a step. Raise DefinitionError if tasks are stored with other step numbers."""
     known = _known_of(model)
     if known.mistake:
         raise DefinitionError(known.mistake)

@@ -82,7 +82,7 @@ def test_the_numbers_are_shown_and_accepted_by_a_person() -> None:
         for codes in Order.tracker.steps:
             patch.setattr(codes, "pending", numbers[codes.step])
         ended = run("steps")
-        assert (ended.code, "give back pay = Step(10), ship = Step(20)" in ended.err) == (1, True)
+        assert (ended.code, "restore pay = Step(10), ship = Step(20)" in ended.err) == (1, True)
         assert run("steps", "--accept").code == 0
     assert before == {"pay": 10, "ship": 20}
     assert run("steps").code == 1

@@ -73,7 +73,7 @@ def test_a_step_inserted_by_renumbering_is_refused_with_the_numbers_to_give_back
     caplog.set_level(logging.INFO, "pynamodb_tracker")
 
     with pytest.raises(
-        DefinitionError, match=r"give back ship = Step\(200\), deliver = Step\(300\). Number a new step"
+        DefinitionError, match=r"restore ship = Step\(200\), deliver = Step\(300\). Number a new step"
     ):
         WAYS[way](order)
     assert caplog.messages == []
@@ -143,9 +143,9 @@ def test_accepting_records_the_numbers_as_they_are_and_refuses_those_before(cloc
     item.accept(order)
     order.ship.run_all(done)
     before.ship.run_all(done)  # it compares at its start only
-    with pytest.raises(DefinitionError, match=r"give back ship = Step\(300\)"):
+    with pytest.raises(DefinitionError, match=r"restore ship = Step\(300\)"):
         run(README)
-    with pytest.raises(DefinitionError, match=r"give back bill = Step\(900\)"):  # which the accepted program lacks
+    with pytest.raises(DefinitionError, match=r"restore bill = Step\(900\)"):  # which the accepted program lacks
         run({"confirm_payment": 100, "bill": 950})
     run({"confirm_payment": 100, "bill": 900})
     moved = {"confirm_payment": 100, "ship": 300, "deliver": 400, "bill": 950}
