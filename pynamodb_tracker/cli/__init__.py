@@ -1,4 +1,4 @@
-"""The command line, `pynamodb-tracker`: the typer application, and its commands in the order of --help."""
+"""The command line, `pynamodb-tracker`. Its commands are in the order of --help."""
 
 import sys
 from collections.abc import Callable
@@ -57,14 +57,14 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
 
 
 _USAGE_ERROR: Any = typer.BadParameter.__base__
-"""The error for wrong arguments, which has no public name in typer."""
+"""The error for wrong arguments. typer does not export it."""
 
 _OF_ALL = ("name", "use_case_name")
-"""Parameters of nearly all commands: help shows them last."""
+"""Parameters of nearly all commands. Help shows them last."""
 
 
 class _Command(TyperCommand):
-    """A command with help that shows no Python types."""
+    """A command whose help shows no Python types."""
 
     def get_params(self, ctx: Any) -> Any:
         found = _without_types(super().get_params(ctx))
@@ -75,7 +75,7 @@ class _Command(TyperCommand):
 
 
 class _Group(TyperGroup):
-    """All commands. Wrong arguments are reported on one line, like other errors."""
+    """All commands. It reports wrong arguments on one line, like other errors."""
 
     def main(self, *arguments: Any, **options: Any) -> Any:
         try:
@@ -84,7 +84,7 @@ class _Group(TyperGroup):
             if type(error).__name__ == "NoArgsIsHelpError":
                 error.show()
                 sys.exit(error.exit_code)
-            at = "" if error.ctx is None else f"; {error.ctx.command_path} --help explains it"
+            at = "" if error.ctx is None else f". See {error.ctx.command_path} --help"
             warn(f"{error.format_message().rstrip('.')}{at}")
             sys.exit(error.exit_code)
         except typer.Abort:
@@ -117,8 +117,8 @@ app = typer.Typer(
     cls=_Group,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 for success; 1 if something failed, was refused or was found; 2 if the command cannot run, "
-    "because of wrong arguments, a missing class or table, or missing credentials; 130 after Ctrl-C.",
+    epilog="Exit codes: 0 means success. 1 means that something failed, was refused or was found. 2 means that the "
+    "command cannot run, for example because a table or credentials are missing. 130 means Ctrl-C.",
 )
 
 

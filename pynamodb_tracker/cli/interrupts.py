@@ -1,7 +1,7 @@
 """Ctrl-C, SIGTERM, a lost terminal or a closed pipe stop a command gracefully: running tasks finish.
 
-Python raises KeyboardInterrupt wherever the main thread happens to be. After a claim but before the line that remembers
-it, this would leave the task locked, and in a destructor it would be lost. So the work runs on another thread, which
+Python raises KeyboardInterrupt at any line of the main thread. Between a claim and the line that remembers it, that
+would leave the task locked, and in a destructor, it would be lost. This is why the work runs on another thread, which
 no signal reaches, while the main thread waits for signals.
 """
 
@@ -17,14 +17,14 @@ from pynamodb_tracker.cli.terminal import StdoutError, flush
 from pynamodb_tracker.worker.shutdown import MessageQueue, handling
 
 _SIGPIPE = 13
-"""The signal for a closed pipe. Python's signal module does not have it on Windows."""
+"""The signal for a closed pipe, which Python's signal module lacks on Windows."""
 
 _ENDED = 0
 """The message that the work has ended. All other messages are signal numbers."""
 
 
 class StoppedError(Exception):
-    """The work was stopped by a signal, or because nobody reads its output."""
+    """A signal stopped the work, or nobody reads its output any more."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"stopped by signal {number}")
@@ -37,17 +37,15 @@ class StopRequest:
     def __init__(self) -> None:
         self.event = threading.Event()
         self.signal_number = 0
-        """The first signal, or 0."""
         self._on_stop: Callable[[], object] | None = None
 
     def set(self) -> None:
-        """Stop the work."""
         self.event.set()
         if self._on_stop is not None:
             self._on_stop()
 
     def calls(self, on_stop: Callable[[], object]) -> None:
-        """Call this when it is set, or now if it is."""
+        """Call this when it is set, or now if it is set already."""
         self._on_stop = on_stop
         if self:
             on_stop()
@@ -57,12 +55,12 @@ class StopRequest:
 
     @property
     def reason(self) -> int:
-        """The signal that stops the work, SIGPIPE for a closed pipe, or 0 if nothing stops it."""
+        """The first signal, SIGPIPE for a closed pipe, or 0 if nothing stops the work."""
         return self.signal_number or (_SIGPIPE if self else 0)
 
 
 class StoppableWork(Protocol):
-    """Work that starts nothing more once `stop` is set, and then returns or raises KeyboardInterrupt."""
+    """Work that starts nothing new once `stop` is set, and then returns or raises KeyboardInterrupt."""
 
     stop: StopRequest
 
@@ -70,14 +68,14 @@ class StoppableWork(Protocol):
         """Do the work."""
 
     def report_waiting(self) -> None:
-        """Print what the work waits for, after the first signal."""
+        """Print after the first signal which work still runs."""
 
     def report_left(self) -> None:
-        """Print what is left unfinished, after the second signal, which ends the process."""
+        """Print after the second signal which work it leaves unfinished."""
 
 
 def run_stoppable(work: StoppableWork) -> None:
-    """Do the work on a thread. Raise StoppedError if it ended because of the request to stop."""
+    """Do the work on a thread. Raise StoppedError if a request to stop ended it."""
     stop, errors, messages = work.stop, list[BaseException](), MessageQueue[int]()
 
     def on_thread() -> None:
@@ -121,7 +119,7 @@ def run_stoppable(work: StoppableWork) -> None:
 def reserve_standard_descriptors() -> None:
     """Open /dev/null for each closed standard stream.
 
-    Otherwise a connection could get its descriptor, and the output of functions would be sent to the server.
+    Otherwise a connection could get its descriptor, and output of functions would go to the server.
     """
     for number in range(3):
         try:
@@ -133,7 +131,7 @@ def reserve_standard_descriptors() -> None:
 class SafeStream:
     """A stream that hides write errors from functions, because their tasks would fail.
 
-    `lost` is called once, at the first error.
+    It calls `lost` once, at the first error.
     """
 
     def __init__(self, inner: TextIO, lost: Callable[[], object]) -> None:
@@ -141,7 +139,6 @@ class SafeStream:
         self._lost: Callable[[], object] | None = lost
 
     def write(self, text: str) -> int:
-        """Write the text, or drop it."""
         try:
             return self._inner.write(text)
         except OSError:
@@ -149,12 +146,10 @@ class SafeStream:
             return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """Write the lines, or drop them."""
         for line in lines:
             self.write(line)
 
     def flush(self) -> None:
-        """Write what is buffered, or drop it."""
         try:
             self._inner.flush()
         except OSError:
@@ -171,7 +166,7 @@ class SafeStream:
 
 
 def discard(stream: TextIO | None) -> None:
-    """Send all later output to /dev/null, with the buffered output, which Python writes at exit."""
+    """Send all later output to /dev/null, and the buffered output, which Python writes at exit."""
     if stream is None:  # closed before Python started
         return
     with suppress(UnsupportedOperation, ValueError):
@@ -184,8 +179,8 @@ def discard(stream: TextIO | None) -> None:
 
 @contextmanager
 def safe_stderr(lost: Callable[[], object]) -> Iterator[None]:
-    """Hide errors of stderr from functions in the block. `lost` is called once, at the first error."""
-    if sys.stderr is None:  # closed before Python started: nothing is printed then
+    """Hide errors of stderr from functions in the block. Call `lost` once, at the first error."""
+    if sys.stderr is None:  # closed before Python started
         yield
         return
     with redirect_stderr(SafeStream(sys.stderr, lost)):

@@ -12,10 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 _FREE = 6
-"""Empty columns on the right: the terminal prints ^C there, which would otherwise move the bar down."""
+"""Empty columns on the right. The terminal prints ^C there, which would otherwise move the bar down."""
 
 _LEAST = 50
-"""Columns for the bar with its title and time. If the note leaves fewer, it gets its own line."""
+"""The least columns for the bar with its title and time. If the note leaves fewer, it gets its own line."""
 
 
 class ProgressBar(RichProgress):

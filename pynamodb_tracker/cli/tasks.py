@@ -65,7 +65,7 @@ def row_of(status: Status | str | None, task: Task) -> list[Cell]:
 
 
 def lock_of(task: Task) -> Cell:
-    """Return when the lock of a task in progress expires, or that it has expired."""
+    """Return when the lock of a task in progress expires or has expired."""
     expires: datetime | None = task.lock_expire_time
     if expires is None:
         return ""
@@ -73,12 +73,12 @@ def lock_of(task: Task) -> Cell:
 
 
 def waiting(number: Number) -> str:
-    """Return how many pending tasks wait for others, as in ` (9 wait)`, or an empty text."""
+    """Return how many pending tasks wait, as in ` (9 wait)`, or an empty text."""
     return f" ({number} wait)" if number.tasks else ""
 
 
 def held_back(pauses: Iterable[Pause], required: Iterable[str], limits: Iterable[Use]) -> Iterator[Text]:
-    """Yield a line for each pause, each required step that nobody declares, and each limit."""
+    """Yield a line for each pause, undeclared required step and limit."""
     for line in required:
         yield Text(escaped(line), "red")
     for pause in pauses:
@@ -87,16 +87,16 @@ def held_back(pauses: Iterable[Pause], required: Iterable[str], limits: Iterable
         yield Text(escaped(str(use)), "yellow" if use.taken >= use.slots else "")
 
 
-# Damaged tasks: their stored attributes do not match the declared types.
+# Damaged tasks have stored attributes that do not match the declared types.
 
 _IN_TABLES = frozenset(
     {"status", "attempt", "due_time", "create_time", "update_time", "lock_expire_time", "worker", "last_error"}
 )
-"""The attributes that tables show. If one of them is damaged, tables leave the task out."""
+"""The attributes that tables show. Tables leave out a task if one of them is damaged."""
 
 
 class Damaged:
-    """Reports damaged tasks among those that a command reads. With `own_too`, it checks the user's attributes, too."""
+    """Reports damaged tasks. With `own_too`, it also checks the user's attributes."""
 
     def __init__(self, *, own_too: bool) -> None:
         self._own_too = own_too
@@ -118,13 +118,11 @@ class Damaged:
         return (task for task in self.reported(tasks) if _IN_TABLES.isdisjoint(damages_of(task)))
 
     def report(self, task_id: str, unread: Mapping[str, Exception]) -> None:
-        """Warn about the attributes of a task that cannot be read."""
         self._any = True
         reasons = ", ".join(f"{name} ({one_line(error)})" for name, error in unread.items())
         warn(f"{task_id}  cannot be read: {reasons}")
 
     def exit(self) -> None:
-        """Exit with 1 if a task was damaged."""
         if self._any:
             raise typer.Exit(FOUND)
 
@@ -132,7 +130,7 @@ class Damaged:
 def print_tasks(
     found: Iterator[Task], kind: Status | str | None, most: int | None, none: str, *, as_json: bool
 ) -> None:
-    """Print the first tasks, or `none` if there are none, and exit with 1 if one is damaged."""
+    """Print the first tasks, or `none` if there are none. Exit with 1 if one is damaged."""
     damaged, shown = Damaged(own_too=True), islice(found, most)
     if as_json:
         say_json_array(map(task_as_json, damaged.reported(shown)))

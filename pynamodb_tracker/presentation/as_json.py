@@ -1,4 +1,4 @@
-"""What people are shown, as JSON for programs."""
+"""The views of the page and the terminal as JSON for programs."""
 
 from __future__ import annotations
 

@@ -21,15 +21,15 @@ S = TypeVar("S")
 
 
 def one_line(error: BaseException) -> str:
-    """Return an error's message on one line. For an error of PynamoDB or boto3, return its cause and what to do."""
+    """Return an error's message on one line. For an error of PynamoDB or boto3, return its cause and advice."""
     if not isinstance(error, PynamoDBException | BotoCoreError | ClientError):
         return " ".join(str(error).split())
     cause = getattr(error, "cause", None) or error
     code = cause.response.get("Error", {}).get("Code") if isinstance(cause, ClientError) else None
     if isinstance(error, TableDoesNotExist) or code == "ResourceNotFoundException":
         return (
-            "the table does not exist: create it with pynamodb-tracker create-table, or check the region and the "
-            "account of your credentials"
+            "the table does not exist: create it with pynamodb-tracker create-table, or check your credentials' region "
+            "and account"
         )
     if isinstance(cause, ClientError):
         return " ".join(f"{code}: {cause.response.get('Error', {}).get('Message')}".split())
@@ -71,8 +71,8 @@ _VARIES = re.compile(
 def error_pattern(error: str, task_id: str) -> str:
     """Return an error with … for the task's id, and # for other ids, times, durations and numbers."""
     if words := " ".join(task_id.split()):  # an error is on one line
-        error = _without(error, words)
-    kind, colon, message = error.partition(": ")  # a class name may have digits, too
+        error = _hide_id(error, words)
+    kind, colon, message = error.partition(": ")  # a class name may have digits
     return kind + colon + _without_varying(message)
 
 
@@ -81,8 +81,8 @@ def _without_varying(message: str) -> str:
     return _VARIES.sub(lambda found: found["kept"] or "#", message)
 
 
-def _without(error: str, task_id: str) -> str:
-    """Return an error with … for the id, unless it is part of a word. A regular expression per id would be slow."""
+def _hide_id(error: str, task_id: str) -> str:
+    """Replace the id with …, unless it is part of a word. A regular expression per id would be slow."""
     first, *parts = error.split(task_id)
     found, left = [first], first[-1:]
     for at, part in enumerate(parts, 1):
@@ -95,12 +95,12 @@ def _without(error: str, task_id: str) -> str:
 
 @dataclass(slots=True)
 class ErrorGroup(Generic[S]):
-    """The tasks of a state with the same error pattern. `example` is the id of the newest one."""
+    """The tasks of a state with the same error pattern. `example` is the newest task's id."""
 
     state: S
     tasks: int
     error: str
-    """The message if all tasks have the same, or the pattern."""
+    """The message if all tasks have the same one, or the pattern."""
     newest: datetime
     example: str
     pattern: str
@@ -109,11 +109,11 @@ class ErrorGroup(Generic[S]):
     minutes: Counter[int]
     """The number of tasks by minute since 1970."""
     begin: datetime
-    """No attempt failed before: `first` or, of a task that has failed more than once, its creation."""
+    """No attempt failed earlier: `first`, or the creation of a task that failed before."""
     since: datetime | None = None
     """When the error began, if that was in the last quarter of the time that all errors cover."""
     of: int | None = None
-    """How many tasks of the state were read, if there are more. Then the error may be older, and have more tasks."""
+    """How many tasks of the state were read, if there are more. Then the error may be older and more frequent."""
 
     def spread(self, begin: datetime, end: datetime, parts: int) -> list[int]:
         """Return the number of tasks in each part of a period."""
@@ -134,9 +134,9 @@ class ErrorGroups(Generic[S]):
     def add(
         self, state: S, task_id: str, error: str, time: datetime | None, *, created: datetime | None = None
     ) -> None:
-        """Count the error of a task that failed at this time, or at an unreadable one.
+        """Count the error of a task that failed at this time, or None if it cannot be read.
 
-        `created` is when a task was created that has failed before.
+        `created` is the creation of a task that failed before.
         """
         pattern = error_pattern(error, task_id)
         new = ErrorGroup(state, 0, error, _EPOCH, task_id, pattern, clock.NEVER, Counter[int](), clock.NEVER)

@@ -1,4 +1,4 @@
-"""JSON that keeps all digits of numbers: a float has only 17."""
+"""JSON that keeps all digits of numbers, which a float would not."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def loads(text: str, **options: Any) -> Any:
 
 
 def read(text: str) -> Any:
-    """Return the value that a person has written as JSON. A ValueError says how to write it."""
+    """Parse JSON that a person wrote. A ValueError says how to write it."""
     try:
         value = with_floats(loads(text))
     except RecursionError:
@@ -29,13 +29,13 @@ def read(text: str) -> Any:
     except ValueError:
         raise ValueError(f'{shown(text)} is not JSON: write text in quotes, as in "yes"') from None
     if value is None:
-        raise ValueError("null is no value: write true, a number, or text in quotes")
+        raise ValueError("null is not a value: write true, a number, or text in quotes")
     return value
 
 
 def dumps(value: object, **options: Any) -> str:
-    """Write a value that may have Decimals, with the options of `json.dumps`. A NaN or infinity becomes "<NaN>"."""
-    mark = secrets.token_hex(16)  # json cannot write a Decimal as a number: it writes a marked string, unquoted below
+    """Write a value that may have Decimals, with `json.dumps` options. NaN and infinity become texts, as in "<NaN>"."""
+    mark = secrets.token_hex(16)  # json writes a Decimal as a marked string, which loses its quotes below
 
     def marked(number: object) -> str:
         if not (isinstance(number, Decimal) and number.is_finite()):
@@ -66,7 +66,7 @@ def with_floats(value: Any) -> Any:
 
 
 def is_text_of(attribute: Attribute[Any]) -> bool:
-    """Return whether an attribute stores plain JSON: a subclass may store something else."""
+    """Return whether an attribute stores plain JSON. A subclass may store something else."""
     kind = type(attribute)
     return (kind.serialize, kind.deserialize) == (JSONAttribute.serialize, JSONAttribute.deserialize)
 

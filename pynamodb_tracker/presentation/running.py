@@ -1,4 +1,4 @@
-"""The tasks in progress of all use cases by worker, with expired locks."""
+"""The tasks in progress of all use cases, by worker."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _EXAMPLES = 50
 
 @dataclass(slots=True)
 class WorkerView:
-    """The tasks of a worker. Its name is `host:pid:` and four letters or its own name, or None if no row has it."""
+    """The tasks of a worker. Its name is `host:pid:` and four letters or its own name, or None if unreadable."""
 
     worker: str | None
     tasks: int = 0
@@ -40,7 +40,6 @@ class WorkerView:
     """The longest-running tasks, each with whether its lock has expired."""
 
     def add(self, task: Task) -> None:
-        """Count a task in progress."""
         claimed, expires = task.update_time, task.lock_expire_time
         is_expired = is_abandoned(task)
         self.tasks += 1
@@ -55,7 +54,7 @@ class WorkerView:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """All workers, by the number of expired locks, then by the number of tasks."""
+    """All workers, sorted by the number of expired locks and then of tasks."""
 
     workers: Sequence[WorkerView]
     tasks: int
@@ -67,7 +66,7 @@ class Running:
 def find_running(models: Sequence[type[Task]], worker: str | None = None) -> Running:
     """Load the tasks in progress, in the order in which their locks expire.
 
-    `worker` is the beginning of the names of workers to return, such as a host.
+    `worker` selects workers by the beginning of their names, such as a host.
     """
     states = [step.in_progress for model in models for step in model._bound_steps.values()]
     parts = side_by_side(methodcaller("index_page", limit=MOST), states)

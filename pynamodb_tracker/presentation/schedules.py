@@ -1,4 +1,4 @@
-"""The repeating tasks of a use case: their rules in words, how their last rounds ended, and what comes next."""
+"""A use case's repeating tasks: their rules in words, how their last rounds ended, and their next runs."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 
 LATE_AFTER = timedelta(minutes=15)
-"""How long a task may be due before it is marked."""
+"""A task that has been due for longer is marked as late."""
 
 _DAYS = (*calendar.day_name[6:], *calendar.day_name)
-"""By their numbers in cron: Sunday is 0 and 7."""
+"""By their numbers in cron, where Sunday is 0 and 7."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +39,13 @@ class Schedule:
     expression: str
     last_run: LastRun | None
     next: str
-    """What comes next, in words."""
+    """Its next run, in words."""
     due_time: datetime | None
     """When it may start, or None if it is running or ignored."""
 
     @property
     def needs_look(self) -> bool:
-        """Whether its last round did not succeed, or it is ignored."""
+        """Whether its last round did not succeed or it is ignored."""
         is_bad = self.last_run is not None and self.last_run.outcome != "succeeded"
         return is_bad or self.state.status is Status.IGNORED
 
@@ -67,11 +67,10 @@ class Schedules:
 
     found: Sequence[Schedule]
     is_all: bool
-    """Whether the list had room for all."""
+    """Whether the list had room for all of them."""
 
 
 def find_schedules(model: type[Task]) -> Schedules:
-    """Read the listed tasks that repeat."""
     [stored] = [*get_items(model.tracker.connection(), [records.schedules_key(model)]), {}][:1]
     ids = records.schedules_in(stored)
     repeating = (task for task in rows_to_show(model, ids).values() if "repeat" in task._row_state.stored)
@@ -80,7 +79,6 @@ def find_schedules(model: type[Task]) -> Schedules:
 
 
 def schedule_of(task: Task) -> Schedule:
-    """Return what people are shown of a task that repeats."""
     rule = task.repeat
     step = task._bound_steps.get(task.state.step or "")
     waits = task.state.status in (Status.PENDING, Status.FAILED)
@@ -101,8 +99,8 @@ def in_words(rule: Repeat) -> str:
         period = timedelta(seconds=float(rule.expression))
         short = age(period)
         return f"every {short if length(short) == period else period}"
-    told = _cron_in_words(*rule.expression.split()) if rule.kind == "cron" else None
-    return f"{told or rule.expression}, {rule.tz}"
+    words = _cron_in_words(*rule.expression.split()) if rule.kind == "cron" else None
+    return f"{words or rule.expression}, {rule.tz}"
 
 
 def _cron_in_words(minute: str, hour: str, *days: str) -> str | None:

@@ -38,19 +38,28 @@ GAVE_UP = "gave up"
 """The word for `ignored` that people read."""
 
 _LATE = timedelta(minutes=1)
-"""How long a task may be due before that is said."""
+"""A task that has been due for longer is called late."""
 
 BRANCH = " (branch)"
-"""Marks a step that only runs that choose it lead to."""
+"""Marks a step that tasks reach only if a run chooses it."""
+
+
+def steps_of(model: type[Task]) -> list[BoundStep[Any]]:
+    """Return the steps of a use case, in order."""
+    return list(model._bound_steps.values())
+
+
+def unfinished_states(step: BoundStep[Any]) -> tuple[State[Any], ...]:
+    return step.pending, step.in_progress, step.failed, step.ignored
 
 
 def is_in_memory(model: type[Task]) -> bool:
-    """Return whether a table is in memory, as `local_table` creates it."""
+    """Return whether `local_table` has created the table in memory."""
     return bool(getattr(model.tracker.connection().connection, "is_in_memory", False))
 
 
 def location(model: type[Task]) -> str:
-    """Return the table and its endpoint, if that is known: errors show this, too."""
+    """Return the table and its endpoint, if that is known. Error messages show it, too."""
     name = str(model.Meta.table_name)
     try:
         endpoint = endpoint_of(model.tracker.connection().connection.client)
@@ -60,19 +69,19 @@ def location(model: type[Task]) -> str:
 
 
 def name_of(state: State[Any]) -> str:
-    """Return the name of a state as commands take it: `ship.failed`, or `unknown.77` for a code that no step has."""
+    """Return a state's name as commands take it: `ship.failed`, or `unknown.77` for an undeclared code."""
     return f"{state.step}.{state.status}" if state.status else end_of(state.code) or f"{UNKNOWN}.{state.code}"
 
 
 def in_words(state: State[Any]) -> str:
-    """Return the name of a state for people, with "gave up" instead of `ignored`."""
+    """Return a state's name for people, with "gave up" instead of `ignored`."""
     branch = BRANCH if is_branch(state.model, state.step) else ""
     name = f"{state.step} {GAVE_UP}" if state.status is Status.IGNORED else name_of(state)
     return f"{name}{branch}"
 
 
 def is_branch(model: type[TaskRow], step: str) -> bool:
-    """Return whether only a run that chooses a step leads to it."""
+    """Return whether tasks reach a step only if a run chooses it."""
     return any(codes.branch for codes in model.tracker.steps if codes.step == step)
 
 
@@ -94,10 +103,7 @@ def is_abandoned(task: Task) -> bool:
 def what_comes_next(
     task: Task, step: BoundStep[Any] | None, blocked_by: str | None = None, *, paused: bool = False
 ) -> str:
-    """Return what happens to the task next, for people.
-
-    `blocked_by` comes from its `Family`. `paused` is whether its step is paused.
-    """
+    """Tell people what happens to the task next. `blocked_by` comes from its `Family`."""
     if step is None or end_of(task.status) == "cancelled":
         return f"nothing: {'it was cancelled' if end_of(task.status) else 'no step declares its state'}"
     held = ", but its step is paused" if paused else ""
@@ -137,7 +143,6 @@ def task_as_json(task: Task, *, with_data: bool = False) -> dict[str, Any]:
 
 
 def summary_as_json(task: Task) -> dict[str, Any]:
-    """Return the fields of every task: its id, state, attempts, times, worker and lock."""
     names = ("attempt", "fence", "create_time", "update_time", "due_time", "worker", "lock_expire_time", "expire_time")
     own = {name: getattr(task, name) for name in names}
     return {"task_id": task.task_id, "state": name_of(task.state), **_with_times(own)}
@@ -148,7 +153,7 @@ def _with_times(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def relations_as_json(task: Task) -> dict[str, Any]:
-    """Return the optional fields of a task that are set: its group, its rule, what it waits for, and so on."""
+    """Return the optional fields of a task that are set, such as its group and its rule."""
     names = "group group_number turn_due_time blockers waits_for wait_until occurrence occurrence_count extra_time"
     names += " request_count trace urgent postpone_count"
     found = {name: getattr(task, name) for name in names.split()}
@@ -173,7 +178,6 @@ def relations_as_json(task: Task) -> dict[str, Any]:
 
 
 def cancelled_as_json(task: Task) -> dict[str, Any] | None:
-    """Return how a task was cancelled, as JSON, or None."""
     if (record := task.cancelled) is None:
         return None
     step = task.tracker.step_named_by(record.step)
@@ -181,13 +185,12 @@ def cancelled_as_json(task: Task) -> dict[str, Any] | None:
 
 
 def recent_ends(task: Task) -> list[tuple[str, End]]:
-    """Return the last successes of a task with the names of their steps, the last one first."""
+    """Return the task's last successes with their step names, the last one first."""
     names = {codes.pending: codes.step for codes in task.tracker.steps}
     return [(names.get(each.step, str(each.step)), each) for each in reversed(task.recent_ends or ())]
 
 
 def signals_of(task: Task) -> dict[str, Any]:
-    """Return the awaited and the received signals of a task, as JSON."""
     awaits, signals = task.awaited_signals, task.signals
     found: dict[str, Any] = {"awaited_signals": sorted(awaits)} if awaits else {}
     if signals:
@@ -219,7 +222,7 @@ def round_of_task(task: Task) -> dict[str, Any]:
 
 
 def relations_in_words(task: Task) -> Iterator[tuple[str, str]]:
-    """Yield the optional facts for people, with their labels."""
+    """Yield the optional facts, with their labels."""
     if task.group is not None:
         yield "group", f"{task.group}, {_MEMBERS[membership_of(task)]}"
     if task.urgent:
@@ -260,7 +263,6 @@ def _of_round_in_words(task: Task) -> Iterator[tuple[str, str]]:
 
 
 def signals_in_words(task: Task) -> Iterator[tuple[str, str]]:
-    """Yield the received signals of a task, by name."""
     for name, signal in (task.signals or {}).items():
         who = "" if signal.by is None else f" by {signal.by}"
         yield name, f"answered{who}, {between(signal.time)}: {exact_json.dumps(signal.value, ensure_ascii=False)}"
@@ -286,7 +288,6 @@ _MEMBERS = {
 
 
 def skipped_steps(task: Task) -> list[str]:
-    """Return the steps that this round of a task has skipped."""
     numbers = task.skipped_steps or ()
     return [codes.step for codes in task.tracker.steps if codes.pending in numbers]
 
@@ -302,17 +303,16 @@ def parts_done(task: Task) -> list[str]:
 
 
 def _done_parts(task: Task) -> Mapping[tuple[str, str], str]:
-    """Return the results of this round's finished parts as JSON, by step number and name."""
+    """Return this round's results of finished parts as JSON, by step number and part."""
     return DoneParts.read(task.checkpoints, round_of(task)).results
 
 
 def rule_of(task: Task) -> Any:
-    """Return the rule of a repeating task as JSON, or None."""
     return None if task.repeat is None else exact_json.loads(task.repeat.to_json())
 
 
 def last_run_in_words(last: LastRun) -> str:
-    """Return for people how a round ended, when it was due, and how many tasks it created."""
+    """Return how a round ended, when it was due, and how many tasks it created."""
     when = f"for {last.occurrence}" if last.occurrence is not None else f"asked for, due {clock.in_words(last.due)}"
     made = f", created {count(last.created)}" if last.created else ""
     again = f" at attempt {last.attempt}" if last.attempt > 1 else ""
@@ -320,7 +320,6 @@ def last_run_in_words(last: LastRun) -> str:
 
 
 def last_run_as_json(task: Task) -> dict[str, Any] | None:
-    """Return the last round of a task for programs."""
     if (last := task.last_run) is None:
         return None
     occurrence = None if last.occurrence is None else last.occurrence.isoformat()
@@ -328,7 +327,6 @@ def last_run_as_json(task: Task) -> dict[str, Any] | None:
 
 
 def asked_again(task: Task) -> dict[str, Any] | None:
-    """Return the queued request of a task as JSON, or None."""
     if (again := task.queued) is None:
         return None
     due = {"due_time": stamp(again.due_time)} if again.asks_for_run else {}
@@ -339,7 +337,6 @@ def asked_again(task: Task) -> dict[str, Any] | None:
 
 
 def _referred(task: Task, name: str) -> Reference | None:
-    """Return the task that an attribute refers to, or None."""
     text = getattr(task, name)
     try:
         return None if text is None else parse(text)
@@ -383,7 +380,7 @@ def _as_json(task: Task, name: str, attribute: Attribute[Any] | DataAttribute) -
 
 
 def _from_stored(stored: dict[str, Any]) -> Any:
-    """Return a stored value as JSON: bytes as base64, sets as sorted lists."""
+    """Return a stored value as JSON, with bytes as base64 and sets as sorted lists."""
     ((kind, value),) = stored.items()
     match kind:
         case kinds.NUMBER:

@@ -17,14 +17,13 @@ from pynamodb_tracker.step.index_page import IndexEntry
 from pynamodb_tracker.step.state import State, given_up
 
 SAMPLE = 400
-"""How many entries per state are read, those with the latest due times: one request, and about 15 read units."""
+"""How many entries are read per state, the latest due ones, in one request and about 15 read units."""
 LARGE_SAMPLE = 5000
 """The same for one step, or from a time on."""
 MOST_SAMPLED = 25_600
 
 _NEWEST = 5
 _LONG_AGO = datetime.fromtimestamp(0, UTC)
-"""For an entry with an unreadable time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,7 @@ class Errors:
     counts: dict[State[Any], int]
     """The number of tasks by state, if all were read."""
     cut: Mapping[State[Any], int]
-    """The number of tasks that were read by state, if there are more."""
+    """The number of tasks that were read, by state, if there are more."""
     first: datetime
     """The earliest failure. `time` is when the errors were read."""
     time: datetime

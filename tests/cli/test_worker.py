@@ -127,7 +127,7 @@ NOT_BOUND = (
         (
             STORE,
             [f"x={CHARGE}"],
-            "none of 2 use cases has a step 'x'; the steps are invoice.send, order.pay, order.ship",
+            "none of 2 use cases has a step 'x'. The steps are invoice.send, order.pay, order.ship",
         ),
         (
             STORE,
@@ -137,15 +137,15 @@ NOT_BOUND = (
         (
             "tests.cli.shop:Order",
             [f"invoice.send={CHARGE}"],
-            "invoice.send: there is no use case 'invoice'; --app and --use-case select order",
+            "invoice.send: there is no use case 'invoice'. --app and --use-case select order",
         ),
         (STORE, [f"order.shop={CHARGE}"], "Order has no step 'shop'; did you mean 'ship'?"),
-        (STORE, [f"send={CHARGE}", "--use-case", "order"], "Order has no step 'send'; its steps are pay, ship"),
+        (STORE, [f"send={CHARGE}", "--use-case", "order"], "Order has no step 'send'. Its steps are pay, ship"),
         (DESK, [f"send={CHARGE}"], "2 use cases have a step 'send': write one of letter.send, parcel.send"),
         (
             STORE,
             [f"pay={CHARGE}", f"order.pay={WAVER}"],
-            f"Order.pay has two functions, {CHARGE} and {WAVER}: a step has one function",
+            f"Order.pay has two functions, {CHARGE} and {WAVER}: name one",
         ),
         (
             STORE,

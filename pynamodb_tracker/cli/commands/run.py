@@ -40,14 +40,14 @@ from pynamodb_tracker.work.executor import ThreadExecutor
 from pynamodb_tracker.work.outcomes import Report
 from pynamodb_tracker.work.source import GivenIds, OnceThrough, StepSource, StepWork
 
-DryRun = Annotated[bool, opt.flag("--dry-run", "Print the ids of the tasks that would be run, and run nothing.")]
-_IF_BOUND = "The function to call with the context of each task, if none is bound to the step."
+DryRun = Annotated[bool, opt.flag("--dry-run", "Print the ids of the tasks that would be run.")]
+_IF_BOUND = "The function to call with each task's context, if none is bound to the step."
 Function = Annotated[str | None, opt.argument("MODULE:FUNCTION", _IF_BOUND)]
 FunctionAndTasks = Annotated[
     list[str] | None,
     opt.argument(
         "[MODULE:FUNCTION] [TASK]",
-        f"{_IF_BOUND} Then the tasks to run, by default all that are due; - reads ids from stdin.",
+        f"{_IF_BOUND} Then the tasks to run, by default all due ones. Use - to read ids from stdin.",
     ),
 ]
 Limit = Annotated[int | None, opt.value("N", "Run at most this many tasks.", opt.number)]
@@ -69,14 +69,13 @@ def run(
     dry_run: DryRun = False,
     as_json: opt.Json = False,
 ) -> None:
-    """Run the named tasks, or every due task of a step: pending, failed and abandoned tasks.
+    """Run tasks of a step: those that you name, or all due ones, which are pending, failed or abandoned.
 
-    It calls the function bound to the step with @Order.ship.does. If none is bound, name one. If the first task id
-    looks like MODULE:FUNCTION, pass the ids on stdin, as in echo order:17 | pynamodb-tracker run ship -.
+    It calls the function bound to the step with @Order.ship.does, or the one that you name. If the first task id looks
+    like MODULE:FUNCTION, pass the ids on stdin, as in echo order:17 | pynamodb-tracker run ship -.
 
-    Each task is run once. If you neither name nor select tasks, tasks that become due during these runs, such as the
-    next one of a group, are run, too. Ctrl-C starts no more tasks and waits for running ones. A second Ctrl-C does not
-    wait.
+    Each task is run once. If you neither name nor select tasks, tasks that become due in the meantime, such as the next
+    one of a group, are run, too. Ctrl-C starts no more tasks and waits for running ones. A second Ctrl-C does not wait.
 
     Exits with 1 if a task failed, was ignored or was refused.
     """
@@ -89,7 +88,7 @@ def run(
         if ids:
             given = {"--since": since, "--until": until, "--error-contains": error_contains, "--limit": limit}
             for option in [key for key, value in (given | {"--dry-run": dry_run or None}).items() if value is not None]:
-                raise typer.BadParameter("it selects among due tasks, and here tasks are named", param_hint=option)
+                raise typer.BadParameter("it selects due tasks, but you named tasks", param_hint=option)
             selection = Selection(of, ids=list(dict.fromkeys(command.ids_in(ids))))
         batch = WatchedBatch(selection, function, StopRequest(), threads, rate, heartbeat)
         _print_due(selection, as_json=as_json) if dry_run else _run("run", batch, as_json=as_json)
@@ -117,7 +116,7 @@ def retry(
     """Run the failed tasks of a step that are due.
 
     With --reopen-ignored, ignored tasks of groups enter them again, in their order, and run here if they have their
-    turn. All others run later, and are pending until then.
+    turn. The others stay pending and run later.
 
     Each task is run once. Ctrl-C starts no more tasks and waits for running ones. A second Ctrl-C does not wait.
 
@@ -163,7 +162,7 @@ def _run(verb: str, batch: WatchedBatch, *, as_json: bool) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The matching tasks of a step, or the ones with these `ids`. With `ignored`, ignored tasks are run, too."""
+    """The matching tasks of a step, or the tasks with these `ids`. With `ignored`, ignored tasks are run, too."""
 
     step: BoundStep[Any]
     only: tuple[State[Any], ...] = ()
@@ -173,13 +172,12 @@ class Selection:
     error_contains: str | None = None
     ignored: bool = False
     ids: Sequence[str] | None = None
-    """Tasks that a person named. Each is started once, and it is an error if another worker has one of them."""
+    """Tasks that a person named. Each is started once, and is refused if another worker has it."""
     members: list[Task] = field(default_factory=list)
-    """The ignored tasks that have to enter their groups again. The look at the ignored tasks finds them."""
+    """Ignored tasks that have to enter their groups again. Reading the ignored tasks finds them."""
 
     @property
     def is_named(self) -> bool:
-        """Whether a person named the tasks."""
         return self.ids is not None
 
     @property
@@ -196,11 +194,11 @@ class Selection:
         return due
 
     def first_members(self, most: int | None) -> list[str]:
-        """Return the ids of the members, or of the first ones in the order of their groups."""
+        """Return the ids of the first members in the order of their groups."""
         return [task.task_id for task in sorted(self.members, key=lambda task: task.group_number)[:most]]
 
     def count(self) -> int:
-        """Return how many tasks there are at most. This includes tasks that are not due yet."""
+        """Return how many tasks there are at most, including tasks that are not due yet."""
         if self.ids is not None:
             return len(self.ids)
         number = self._count([*self._waiting, *([self.step.ignored] if self.ignored else [])], self.limit)
@@ -210,7 +208,7 @@ class Selection:
         return sum(state.count(since=self.since, until=self.until, up_to=most) for state in states)
 
     def passes(self, function: Callable[[Any], object], threads: int, *, heartbeat: bool) -> Iterator[StepSource]:
-        """Yield the source of the named tasks, or that of the due tasks and one of the ignored tasks."""
+        """Yield the sources of the named tasks, or of the due tasks and then the ignored ones."""
         of, began, start = self.step._definition, clock.now(), partial(self.step.start, heartbeat=heartbeat)
         if self.ids is not None:
             named = partial(start, ignore_concurrency_limit=True)
@@ -218,12 +216,12 @@ class Selection:
             return
         yield OnceThrough(StepWork(of, start, function), self.candidates(threads))
         if self.ignored:
-            # A task is claimed from ignored, not reopened first. If this batch does not reach it, it stays ignored.
+            # Tasks are claimed from ignored, not reopened first: a task that this batch does not reach stays ignored.
             again = partial(start, also_from=(self.step.ignored,))
             yield GivenIds(StepWork(of, again, function), self._ignored_ids(began))
 
     def candidates(self, threads: int) -> Candidates:
-        """Return the ids of all tasks but the ignored ones, in the order of `run_all`."""
+        """Return the ids of all tasks except ignored ones, in the order of `run_all`."""
         return self.step._definition.candidates(**self._options(), limit=self.limit, threads=threads)
 
     def remaining(self, done: int) -> int | None:
@@ -231,7 +229,7 @@ class Selection:
         return None if self.limit is None else max(self.limit - done, 0)
 
     def _ignored_ids(self, before: datetime) -> Iterator[str]:
-        """Yield the tasks ignored before this time: a task that this batch ignores is not run again. Keep members."""
+        """Yield tasks ignored before this time, so tasks that this batch ignores are not run again. Keep members."""
         if self.since is not None and self.since >= before:
             return
         found = self.step.ignored.query(since=self.since, until=min(self.until or before, before), with_data=False)
@@ -242,23 +240,23 @@ class Selection:
                 yield task.task_id
 
     def why_empty(self) -> str:
-        """Return why there was nothing to run, for example because no task is due yet."""
+        """Return why there was nothing to run."""
         if self.is_named:
-            return f"nothing to run at {self.step.name}: stdin names no task"
+            return f"nothing to run at {self.step.name}: stdin has no task ids"
         number = None if self.error_contains else self._count(self._waiting)
         return f"nothing to run at {self.step.name}: {self._not_due(number, self.until) or 'no matching task is due'}"
 
     def skipped(self, began: datetime, expected: int | None, done: int) -> str:
-        """Return how many failed tasks were not due, as text. It is empty if there are none, or if that is unknown.
+        """Return how many failed tasks were not due, or an empty text if there are none or that is unknown.
 
-        `expected` is the result of `count` before the batch began, and `done` is how many tasks have run since.
+        `expected` is the `count` before the batch began, and `done` is how many tasks have run since.
         """
         if not self.only or self.limit is not None or (self.since is not None and self.since >= began):
             return ""
         return self._not_due(None if expected is None else expected - done, min(self.until or began, began))
 
     def _not_due(self, number: int | None, until: datetime | None) -> str:
-        """Return how many tasks are not due yet, and when the first one will be. It counts them if `number` is None."""
+        """Return how many tasks are not due yet, and when the first one will be. Count them if `number` is None."""
         if number is not None and number <= 0:
             return ""
         window: dict[str, Any] = {"since": self.since, "until": until, "limit": None if self.error_contains else 1}
@@ -267,7 +265,7 @@ class Selection:
         number = len(due) if number is None else number
         when = f" (the first one {between(min(due))})" if due else ""
         such = f" with {self.error_contains!r} in the error" if self.error_contains else ""
-        return f"{count(number)}{such} not due yet{when}; reopen makes failed tasks due at once" if number else ""
+        return f"{count(number)}{such} not due yet{when}: reopen makes failed tasks due at once" if number else ""
 
     @property
     def _waiting(self) -> tuple[State[Any], ...]:
@@ -295,7 +293,7 @@ class WatchedBatch:
     rate: float | None = None
     heartbeat: bool = False
     expected: int | None = None
-    """How many tasks there were at most before the batch began, or None."""
+    """How many tasks there were at most before the batch began."""
     began: datetime = field(default_factory=clock.now)
     progress: terminal.Progress = field(default_factory=terminal.Progress)
     report: Report = field(default_factory=Report)
@@ -306,7 +304,7 @@ class WatchedBatch:
     reopened: Sequence[str] = ()
     """Tasks that have entered their groups again."""
     pause: object = None
-    """The pause of the step, if it kept tasks from running. It does not affect named tasks."""
+    """The pause that kept the step's tasks from running. It does not affect named tasks."""
     _began: float = field(default_factory=time.monotonic)
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
@@ -333,7 +331,7 @@ class WatchedBatch:
         return self.selection.remaining(self.done - self.number("refused"))
 
     def _run_members(self) -> None:
-        """Let the ignored tasks of groups enter them again, and run those that have their turn, or get it by that."""
+        """Let ignored tasks of groups enter them again, and run those that have or get their turn."""
         step = self.selection.step
         entered = step.reopen_many(self.selection.first_members(self._left))
         self.reopened = entered.succeeded
@@ -374,7 +372,7 @@ class WatchedBatch:
             self.running.discard(task_id)
 
     def number(self, outcome: str) -> int:
-        """Return how many tasks succeeded, failed, were ignored, refused or released because of the stop."""
+        """Return how many tasks have this outcome."""
         return len(getattr(self.report, outcome))
 
     @property
@@ -397,26 +395,21 @@ class WatchedBatch:
         ended = {*report.succeeded, *report.failed, *report.ignored, *report.refused, *report.released}
         return [task_id for task_id in self.reopened if task_id not in ended]
 
-    # What it prints.
-
     def numbers(self) -> str:
-        """Return the number of tasks by outcome, as text without zeros."""
+        """Return the number of tasks by outcome, without zeros."""
         counted = self._counted() | {"taken by others": self.taken, "refused": self.number("refused") - self.taken}
         return ", ".join(f"{number:,} {outcome}" for outcome, number in counted.items() if number) or "nothing yet"
 
     def report_waiting(self) -> None:
-        """Print how many tasks still run, after the first Ctrl-C."""
-        waits = f": waiting for {count(len(self.running))} to finish; Ctrl-C again leaves them locked"
+        waits = f": waiting for {count(len(self.running))} to finish (Ctrl-C again leaves them locked)"
         warn(f"stopping{waits if self.running else ''}")
 
     def report_left(self) -> None:
-        """Print the tasks that the second Ctrl-C leaves locked."""
         left = ", ".join(sorted(self.running)) or "none"
         warn(f"stopped at once: these tasks stay in progress until their locks expire, and are then taken over: {left}")
         self.progress.leave()
 
     def print_json(self, *, stopped: bool) -> None:
-        """Print the report as JSON."""
         refused = {task_id: f"{type(error).__name__}: {one_line(error)}" for task_id, error in self.refused.items()}
         others = {"taken": self.taken, "refused": refused, "released": self.number("released")}
         others |= {"waiting": len(waiting)} if (waiting := self._waiting()) else {}
@@ -425,19 +418,17 @@ class WatchedBatch:
         terminal.say_json({**self._counted(), **others, **paused, "seconds": took, "stopped": stopped})
 
     def print_report(self, *, stopped: bool) -> None:
-        """Print the outcomes, the errors and the refused tasks."""
         if self.pause is not None:
-            say(escaped(f"{self.pause}; tasks given by id run anyway"))
+            say(escaped(f"{self.pause} (tasks given by id run anyway)"))
         elif not (self.done or self.reopened or stopped):
             say(self.selection.why_empty())
         if waiting := self._waiting():
-            waits = "it is pending, and waits for its turn" if len(waiting) == 1 else "they wait for their turns"
-            say(f"{count(len(waiting))} reopened; {waits}")
+            say(f"{count(len(waiting))} reopened, waiting for {'its turn' if len(waiting) == 1 else 'their turns'}")
         if not self.done and not stopped:
             return
         took = time.monotonic() - self._began
         speed = f", {self.done / took:,.0f}/s" if self.done > took > 1 else ""
-        lead = "stopped; " if stopped else ""
+        lead = "stopped: " if stopped else ""
         say(f"{lead}{self.selection.step.name}: {self.numbers()} in {age(timedelta(seconds=took))}{speed}")
         groups = ([f"{group.tasks:,}", group.example, group.error] for group in self.groups.sorted())
         terminal.print_table(("tasks", "example", "error"), groups)
@@ -446,8 +437,7 @@ class WatchedBatch:
         for task_id, error in list(self.refused.items())[:_SHOWN_REFUSALS]:
             say(escaped(f"  {task_id}: {for_people(error)}"))
         if released := self.number("released"):
-            are, them = ("it is", "it") if released == 1 else ("they are", "them")
-            say(f"{count(released)} released; {are} pending now: run takes {them}")
+            say(f"{count(released)} released, pending again")
         if not (stopped or self.pause) and (
             skipped := self.selection.skipped(self.began, self.expected, self.done + len(waiting))
         ):
