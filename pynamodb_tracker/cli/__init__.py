@@ -56,11 +56,8 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
 }
 
 
-_USAGE_ERROR: Any = typer.BadParameter.__base__
-"""The error for wrong arguments. typer does not export it."""
-
-_OF_ALL = ("name", "use_case_name")
-"""Parameters of nearly all commands. Help shows them last."""
+_USAGE_ERROR: Any = typer.BadParameter.__base__  # typer does not export it
+_SHOWN_LAST = ("name", "use_case_name")
 
 
 class _Command(TyperCommand):
@@ -68,15 +65,13 @@ class _Command(TyperCommand):
 
     def get_params(self, ctx: Any) -> Any:
         found = _without_types(super().get_params(ctx))
-        return sorted(found, key=lambda each: (each.name in _OF_ALL) + 2 * (each.name == "help"))
+        return sorted(found, key=lambda each: (each.name in _SHOWN_LAST) + 2 * (each.name == "help"))
 
     def collect_usage_pieces(self, _ctx: Any) -> list[str]:
         return ["[OPTIONS]", *(usage_of(each) for each in self.params if each.param_type_name == "argument")]
 
 
 class _Group(TyperGroup):
-    """All commands. It reports wrong arguments on one line, like other errors."""
-
     def main(self, *arguments: Any, **options: Any) -> Any:
         try:
             code = super().main(*arguments, **(options | {"standalone_mode": False}))

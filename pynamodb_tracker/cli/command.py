@@ -1,4 +1,4 @@
-"""Finds the class, function, step or state of a command, and reports errors as an exit code and a line on stderr."""
+"""Finds the class, function, step or state of a command, and reports errors."""
 
 import importlib
 import inspect
@@ -41,7 +41,6 @@ class CannotRunError(Exception):
 
 @contextmanager
 def refusing(*kinds: type[Exception]) -> Iterator[None]:
-    """Turn errors of these kinds into CannotRunError."""
     try:
         yield
     except kinds as error:
@@ -50,7 +49,7 @@ def refusing(*kinds: type[Exception]) -> Iterator[None]:
 
 @contextmanager
 def exit_on_error(model: type[Task] | None = None) -> Iterator[None]:
-    """Report an error on one line of stderr and exit: with 1 for a refusal, with 2 if the command cannot run.
+    """Report an error on one line of stderr, and exit with 1 for a refusal or 2 if the command cannot run.
 
     An invalid endpoint is refused before the first request.
     """
@@ -97,7 +96,6 @@ def stdin() -> TextIO:
 
 
 def ids_in(words: Iterable[str]) -> Iterator[str]:
-    """Yield the task ids. `-` stands for the lines of stdin."""
     for word in words:
         if word == "-":
             yield from (line.rstrip("\r\n") for line in stdin() if line.strip())
@@ -106,7 +104,6 @@ def ids_in(words: Iterable[str]) -> Iterator[str]:
 
 
 def location(model: type[Task]) -> str:
-    """Return the table and its endpoint, for people."""
     return f"table {task_facts.location(model)}"
 
 
@@ -114,10 +111,7 @@ def location(model: type[Task]) -> str:
 
 
 def load_class(name: str) -> type[Task]:
-    """Import `module:Class`, the class of a table or of a use case, or raise CannotRunError.
-
-    As with `python -m`, the current directory is on the path.
-    """
+    """Import `module:Class`, as with `python -m`. Raise CannotRunError unless it is a table or a use case."""
     found = _load(name, f"a task class: write module:Class{_suggestion(name)}", _is_task_class)
     if not (isinstance(found, type) and issubclass(found, Task)):
         raise CannotRunError(f"{name} is not a task class: name a class derived from Task, the table or a use case")
@@ -150,7 +144,6 @@ def load_function(name: str, *, with_context: bool = True) -> Callable[..., Any]
 
 
 def _load(name: str, expected: str, is_known: Callable[[object], bool]) -> Any:
-    """Import `module:name`. If the name is missing, the error suggests a public value that `is_known` accepts."""
     module_name, colon, own_name = name.partition(":")
     if not (colon and own_name and _is_module_name(module_name)):
         raise CannotRunError(f"{name!r} does not name {expected}")
@@ -173,7 +166,7 @@ def function_and_tasks(step: BoundStep[Any], words: Sequence[str]) -> tuple[str 
 def function_for(step: BoundStep[Any], name: str | None, *, written: str = "MODULE:FUNCTION") -> Callable[..., Any]:
     """Return the named function or the one bound to the step, which must be the same if there are both.
 
-    The returned function awaits an async one. `written` is the command's syntax for naming a function.
+    `written` is the command's syntax for naming a function.
     """
     full_name = f"{step.model.__name__}.{step.name}"
     if name is None:
@@ -241,7 +234,7 @@ def _imported(name: str) -> ModuleType:
 
 @contextmanager
 def table_class(app: str) -> Iterator[type[Task]]:
-    """Yield the class that `--app` names, a table's or a use case's. Exit on an error in the block."""
+    """Yield the class that `--app` names. Exit on an error in the block."""
     with exit_on_error():
         model = load_class(app)
     with exit_on_error(model):
@@ -250,7 +243,7 @@ def table_class(app: str) -> Iterator[type[Task]]:
 
 @contextmanager
 def use_case(app: str, name: str | None) -> Iterator[type[Task]]:
-    """Yield the use case that `--app` and `--use-case` name. Exit on an error in the block."""
+    """Yield the only selected use case. Exit on an error in the block."""
     with exit_on_error():
         model = only_one(app, known_use_cases(app, name))
     with exit_on_error(model):
@@ -258,7 +251,6 @@ def use_case(app: str, name: str | None) -> Iterator[type[Task]]:
 
 
 def only_one(app: str, models: Sequence[type[Task]]) -> type[Task]:
-    """Return the only use case. Raise CannotRunError if there are several."""
     if len(models) > 1:
         options = use_case_options(model.tracker.use_case.name for model in models)
         raise CannotRunError(f"{app} has {len(models)} use cases, and this command takes one: add {options}")
@@ -266,7 +258,6 @@ def only_one(app: str, models: Sequence[type[Task]]) -> type[Task]:
 
 
 def use_case_options(names: Iterable[str]) -> str:
-    """Return the options to choose from."""
     return " or ".join(f"--use-case {name}" for name in names)
 
 
@@ -339,7 +330,6 @@ def step_among(models: Sequence[type[Task]], name: str) -> BoundStep[Any]:
 
 
 def steps_among(models: Sequence[type[Task]], name: str | None) -> dict[type[Task], list[BoundStep[Any]]]:
-    """Return all steps of these use cases, or only the named one, as in `step_among`."""
     if name is None:
         return {model: steps_of(model) for model in models}
     step = step_among(models, name)
@@ -364,6 +354,5 @@ def state_named(model: type[Task], name: str) -> State[Any]:
 
 
 def check_window(since: datetime | None, until: datetime | None) -> None:
-    """Refuse an empty time window."""
     if since is not None and until is not None and since >= until:
         raise CannotRunError(f"the window is empty: --since {since} is not before --until {until}")

@@ -24,8 +24,6 @@ _ENDED = 0
 
 
 class StoppedError(Exception):
-    """A signal stopped the work, or nobody reads its output any more."""
-
     def __init__(self, number: int) -> None:
         super().__init__(f"stopped by signal {number}")
         self.exit_code = 128 + number
@@ -64,8 +62,7 @@ class StoppableWork(Protocol):
 
     stop: StopRequest
 
-    def run(self) -> None:
-        """Do the work."""
+    def run(self) -> None: ...
 
     def report_waiting(self) -> None:
         """Print after the first signal which work still runs."""

@@ -4,7 +4,7 @@ import getpass
 import os
 import re
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import redirect_stderr
 from datetime import datetime
 from functools import wraps
@@ -15,9 +15,10 @@ import typer
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import shown
-from pynamodb_tracker.cli.command import CannotRunError, known_use_cases, steps_of
+from pynamodb_tracker.cli.command import CannotRunError, known_use_cases
 from pynamodb_tracker.cli.terminal import warn
 from pynamodb_tracker.presentation import exact_json, times
+from pynamodb_tracker.presentation.task_facts import steps_of
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.signal import signals_in
 from pynamodb_tracker.task.task import Task
@@ -27,7 +28,6 @@ T = TypeVar("T")
 _SECONDS = {"h": 3600, "m": 60, "s": 1}
 _RATE = re.compile(r"(\d+(?:\.\d+)?)(?:/([smh]))?")
 _SLOWEST, _FASTEST = 0.001, 1_000_000
-"""The limits of a rate, in starts per second."""
 _MOST = 1_000_000_000
 
 
@@ -79,7 +79,6 @@ def reason(text: str) -> str:
 
 
 def rate(text: str) -> float:
-    """Parse a rate in starts per second."""
     found = _RATE.fullmatch(text)
     if not found:
         raise typer.BadParameter(f"{text!r} is not a rate: write it as 50/s, 10/m or 100/h")
@@ -100,7 +99,6 @@ def number(text: str) -> int:
 
 
 def usage_of(argument: Any) -> str:
-    """Return an argument for the usage line: `STEP`, `[STEP]`, `TASK...` or `[TASK...]`."""
     name: str = argument.metavar
     if argument.nargs != 1:
         name = f"{name[:-1]}...]" if name.startswith("[") and name.endswith("]") else f"{name}..."
@@ -117,7 +115,6 @@ def person() -> str:
 
 
 def flag(name: str, text: str) -> Any:
-    """Return an option without a value."""
     return typer.Option(name, metavar="", help=text)
 
 
@@ -132,23 +129,18 @@ def argument(metavar: str, text: str, complete: Callable[..., list[str]] | None 
 # Completions for a shell, from the class that `--app` names.
 
 
-def complete_use_cases(ctx: typer.Context, incomplete: str) -> list[str]:
-    return [name for name in (model.tracker.use_case.name for model in _selected(ctx)) if name.startswith(incomplete)]
+def _completion(names_in: Callable[[type[Task]], Iterable[str]]) -> Callable[[typer.Context, str], list[str]]:
+    def complete(ctx: typer.Context, incomplete: str) -> list[str]:
+        names = dict.fromkeys(name for model in _selected(ctx) for name in names_in(model))
+        return [name for name in names if name.startswith(incomplete)]
+
+    return complete
 
 
-def complete_steps(ctx: typer.Context, incomplete: str) -> list[str]:
-    found = dict.fromkeys(step.name for model in _selected(ctx) for step in steps_of(model))
-    return [name for name in found if name.startswith(incomplete)]
-
-
-def complete_states(ctx: typer.Context, incomplete: str) -> list[str]:
-    found = (f"{step.name}.{status}" for model in _selected(ctx) for step in steps_of(model) for status in Status)
-    return [name for name in dict.fromkeys(found) if name.startswith(incomplete)]
-
-
-def complete_signals(ctx: typer.Context, incomplete: str) -> list[str]:
-    found = dict.fromkeys(each.stored_name for model in _selected(ctx) for each in signals_in(model))
-    return [name for name in found if name.startswith(incomplete)]
+complete_use_cases = _completion(lambda model: [model.tracker.use_case.name])
+complete_steps = _completion(lambda model: [step.name for step in steps_of(model)])
+complete_states = _completion(lambda model: [f"{step.name}.{each}" for step in steps_of(model) for each in Status])
+complete_signals = _completion(lambda model: [each.stored_name for each in signals_in(model)])
 
 
 def _selected(ctx: typer.Context) -> Iterator[type[Task]]:

@@ -27,8 +27,6 @@ _GRACE = 3
 
 
 class PageServer:
-    """A server that listens at once and serves on request."""
-
     def __init__(self, host: str, port: int, names: Sequence[str] = ()) -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
@@ -42,7 +40,6 @@ class PageServer:
 
     @property
     def address(self) -> str:
-        """The address for a browser, with this server's token."""
         name = f"[{self._names[0]}]" if ":" in self._names[0] else self._names[0]
         return f"http://{name}:{self._socket.getsockname()[1]}/?token={self._token}"
 

@@ -12,14 +12,14 @@ from rich.table import Table
 from rich.text import Text
 
 _FREE = 6
-"""Empty columns on the right. The terminal prints ^C there, which would otherwise move the bar down."""
+"""Empty columns on the right, where the terminal prints ^C, which would otherwise move the bar down."""
 
 _LEAST = 50
-"""The least columns for the bar with its title and time. If the note leaves fewer, it gets its own line."""
+"""The least columns for the bar. If the note leaves fewer, it gets its own line."""
 
 
 class ProgressBar(RichProgress):
-    """A title, a bar, the remaining time and a note. `total` is None if it is unknown."""
+    """A title, a bar, the remaining time and a note, beside the bar if there is room."""
 
     def __init__(self, on: Console, title: str, total: float | None) -> None:
         self._on = on
@@ -29,7 +29,6 @@ class ProgressBar(RichProgress):
         self.add_task(title, total=total, note="")
 
     def get_renderables(self) -> Iterable[RenderableType]:
-        """Yield the bar and its note, on one line if there is room."""
         if not self.tasks:  # rich calls this before the first task
             return
         bar, width = self.make_tasks_table(self.tasks), max(self._on.width - _FREE, 1)
@@ -47,7 +46,7 @@ class ProgressBar(RichProgress):
 
 
 class _Time(ProgressColumn):
-    """The remaining time, as `0:01:20 left`, or the elapsed time at the end or if the remaining time is unknown."""
+    """The remaining time, as `0:01:20 left`, or else the elapsed time."""
 
     max_refresh = 0.5
 

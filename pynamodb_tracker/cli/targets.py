@@ -39,12 +39,11 @@ from pynamodb_tracker.work.bulk import in_threads_together, with_rows
 THREADS = 25
 """Tasks that are changed at the same time, as many as fit into one request."""
 _READ_AT_ONCE = 250
-"""Index entries per request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """Task ids, where `-` stands for the ids on stdin, and the step that they must be at, if one was named."""
+    """Task ids, where `-` stands for stdin, and the step that they must be at, if one was named."""
 
     model: type[Task]
     step: BoundStep[Any] | None
@@ -64,11 +63,9 @@ class Targets:
         return targets
 
     def task(self, task_id: str) -> Task | None:
-        """Load a task's row, without its data."""
         return rows(self.model, [task_id]).get(task_id)
 
     def step_of(self, task: Task | None, task_id: str) -> BoundStep[Any]:
-        """Return the named step or the task's current step."""
         if self.step is not None:
             return self.step
         if task is None:
@@ -121,7 +118,6 @@ class Asked:
 
 
 NOTHING_ASKED = Asked()
-"""No selection: the tasks are named by id."""
 
 
 def change_targets(

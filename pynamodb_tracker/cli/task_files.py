@@ -76,11 +76,9 @@ class File:
 
     @property
     def position(self) -> int | None:
-        """How many bytes were read, or None for a pipe."""
         return None if self.size is None else self._source.buffer.tell()
 
     def lines(self) -> Iterator[Line]:
-        """Yield the lines after the header, without empty ones."""
         return self._csv_lines() if self.form is Format.CSV else self._json_lines()
 
     def _csv_lines(self) -> Iterator[Line]:
@@ -170,7 +168,6 @@ class LineReader:
             raise CannotRunError(f"{source.name}:1: the column 'task_id' is missing")
 
     def arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments of `create`. Raise CannotRunError for a wrong value."""
         found: dict[str, Any] = {} if self.initial is None else {"state": self.initial}
         if "until" in values and "wait_for" not in values:
             raise CannotRunError("until: only with wait_for. To set when a task may start, write due_time")
@@ -261,11 +258,11 @@ _OF_JSON: dict[str, tuple[Callable[[Any], bool], str]] = {
     "missed_signals": (_is_list_of_names, 'is not a list of signals, as in ["paid"]'),
     "postpone_count": (lambda value: type(value) is int and value > 0, "is not a whole number above 0"),
 }
-"""The tracker's own values that are JSON even in a CSV file: a check, and the error if it fails."""
+"""The tracker's own values that are JSON even in a CSV file, with a check and its error."""
 
 
 def rule_in(value: Any) -> Repeat:
-    """Parse a rule from `export`, or from a person: `cron 0 2 * * * in Europe/Berlin`, `every 1h`."""
+    """Parse a rule from `export` or from a person: `cron 0 2 * * * in Europe/Berlin`, `every 1h`."""
     if not isinstance(value, str):
         return Repeat.from_json(exact_json.dumps(value))
     if value.lstrip().startswith("{"):
@@ -331,7 +328,7 @@ def from_json(attribute: Attribute[Any], value: Any) -> Any:
 
 
 def _json_value(attribute: Attribute[Any] | DataAttribute, value: Any) -> Any:
-    """Return a value that is stored as JSON text, or the text itself if floats would lose digits."""
+    """Return a value that is stored as JSON text, or as text if floats would lose digits."""
     plain = exact_json.with_floats(value)
     is_text = isinstance(value, dict) if isinstance(attribute, DataAttribute) else exact_json.is_text_of(attribute)
     if not (is_text and exact_json.has_decimals(value)):
@@ -373,7 +370,6 @@ _OF_TRACKER: dict[str, Callable[[Any], Any]] = {
     "wait_for": lambda value: [str(value)],
     **dict.fromkeys(("due_time", "until", "first_failure"), time_of),
 }
-"""The parsers of the tracker's own values that are not JSON."""
 
 
 def _to_stored(kind: str, value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Output that several commands share: table rows of tasks, damaged tasks, pauses and limits."""
+"""Output that several commands share."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ from pynamodb_tracker.task.task import Task
 # Rows of a table.
 
 WAITING, ALL_WAITING, FOUND_BY = "waiting", "all waiting", "found by"
-"""Tables of tasks that wait for others, in one use case or in several, and of tasks found by an attribute."""
 
 COLUMNS: dict[Status | str | None, tuple[str, ...]] = {
     Status.PENDING: ("task", "age", "due", "error"),
@@ -38,11 +37,9 @@ COLUMNS: dict[Status | str | None, tuple[str, ...]] = {
     FOUND_BY: ("task", "use case", "state", "created", "age", "error"),
     None: ("task", "attempt", "age", "due", "error"),
 }
-"""The columns of a table, by the status of its tasks."""
 
 
 def row_of(status: Status | str | None, task: Task) -> list[Cell]:
-    """Return the cells of a task for the columns of that status."""
     now = clock.now()
     cells: dict[str, Cell] = {
         "task": styled(task.task_id, "bold"),
@@ -65,7 +62,6 @@ def row_of(status: Status | str | None, task: Task) -> list[Cell]:
 
 
 def lock_of(task: Task) -> Cell:
-    """Return when the lock of a task in progress expires or has expired."""
     expires: datetime | None = task.lock_expire_time
     if expires is None:
         return ""
@@ -78,7 +74,6 @@ def waiting(number: Number) -> str:
 
 
 def held_back(pauses: Iterable[Pause], required: Iterable[str], limits: Iterable[Use]) -> Iterator[Text]:
-    """Yield a line for each pause, undeclared required step and limit."""
     for line in required:
         yield Text(escaped(line), "red")
     for pause in pauses:
@@ -101,7 +96,6 @@ class Damaged:
     def __init__(self, *, own_too: bool) -> None:
         self._own_too = own_too
         self.read = 0
-        """How many tasks were read, including damaged ones."""
         self._any = False
 
     def reported(self, tasks: Iterable[Task]) -> Iterator[Task]:
@@ -130,7 +124,6 @@ class Damaged:
 def print_tasks(
     found: Iterator[Task], kind: Status | str | None, most: int | None, none: str, *, as_json: bool
 ) -> None:
-    """Print the first tasks, or `none` if there are none. Exit with 1 if one is damaged."""
     damaged, shown = Damaged(own_too=True), islice(found, most)
     if as_json:
         say_json_array(map(task_as_json, damaged.reported(shown)))

@@ -68,12 +68,10 @@ class _Console(Console):
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a console that prints text without markup or automatic colours."""
     return _Console(stderr=stderr, highlight=False, markup=False, emoji=False)
 
 
 def say(text: str | Text, on: Console | None = None) -> None:
-    """Print a line on stdout, without wrapping it."""
     (on or console()).print(text, soft_wrap=True)
 
 
@@ -128,16 +126,15 @@ COLOURS: dict[Status | None, str] = {
     Status.SUCCEEDED: "green",
     None: "yellow",
 }
-"""By status. None is a status that no step declares."""
 
 
 # Tables.
 
 _BLOCK = 200
-"""Rows that are aligned together. A long table appears in blocks while it is read."""
+"""Rows that are aligned together, so that a long table appears in blocks while it is read."""
 
 _GAP, _LONGEST_ID, _SHORTEST_ID = 2, 40, 12
-"""Spaces between columns, the id width (a UUID) that is not folded if there is room, and the least id width."""
+"""Spaces between columns, the id width that is not folded if there is room (a UUID), and the least id width."""
 
 _ALIGNED_RIGHT = frozenset({"age", "attempt", "due", "first", "newest", "tasks"})
 
@@ -195,14 +192,13 @@ def styled(text: str, style: str = "") -> Text:
 # Progress.
 
 _LINE_EVERY = 5.0
-"""Seconds between two plain lines."""
 
 _live_bars: list[ProgressBar] = []
 """The bar on the screen. Its console has to print other text, or a copy of the bar would stay there."""
 
 
 class Progress:
-    """Shows progress on stderr, with a live bar at a terminal or else with a line every five seconds."""
+    """Shows progress on stderr, with a live bar at a terminal or else a line every five seconds."""
 
     def __init__(self, title: str = "", bar: ProgressBar | None = None) -> None:
         self._title = title
@@ -219,7 +215,6 @@ class Progress:
             self._next_line = time.monotonic() + _LINE_EVERY
 
     def end(self) -> None:
-        """Show that everything is done, even if more was expected."""
         if self._bar is not None:
             (task,) = self._bar.tasks
             self._bar.update(task.id, total=task.completed or 1, completed=task.completed or 1)
@@ -233,7 +228,6 @@ class Progress:
 
 @contextmanager
 def progress(title: str, total: float | None) -> Iterator[Progress]:
-    """Show progress until the block ends. `total` is None if it is unknown."""
     on = console(stderr=True)
     if not on.is_interactive:
         yield Progress(title)

@@ -40,10 +40,9 @@ TOOK = "took"
 """The count of a step's successes by duration, with the number of the first bound that is not less."""
 
 BOUNDS = (0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000, 3600)
-"""Seconds. They separate 12 buckets, each about three times as long as the one before."""
+"""Seconds. They separate 12 buckets."""
 
 _MOST, _LONGEST = 60, timedelta(minutes=10)
-"""How many transitions are sent together, and how long the first one waits for others."""
 _WITHIN = timedelta(seconds=0.5)
 _KEPT = timedelta(days=30)
 _HOUR = timedelta(hours=1)
@@ -55,7 +54,6 @@ class _Counts:
     def __init__(self, table: TableConnection) -> None:
         self.table = table
         self.is_off = False
-        """Whether the process has stopped sending because it lacks permission."""
         self._numbers: dict[datetime, Counter[str]] = {}
         self._gathered = 0
         self._since: datetime | None = None
@@ -94,7 +92,7 @@ def bucket_of(took: timedelta) -> int:
 
 
 def quantile(buckets: Sequence[int], share: float) -> timedelta | None:
-    """Return about how long this share of the counted successes took at most, or None without any."""
+    """Return about how long this share of the counted successes took at most."""
     left = share * sum(buckets)
     bounds = (BOUNDS[0] / 3, *BOUNDS, BOUNDS[-1] * 3)
     for number, low, high in zip(buckets, bounds, bounds[1:], strict=False):
@@ -153,8 +151,6 @@ def _key(model: type[TaskRow], hour: datetime) -> Item:
 
 @dataclass(frozen=True, slots=True)
 class Hour:
-    """One hour's counts by name, empty if nothing was counted."""
-
     begin: datetime
     numbers: dict[str, int]
 

@@ -84,14 +84,10 @@ class Pause:
 
 
 class Control(NamedTuple):
-    """The contents of a control item."""
-
     pauses: dict[int, Pause]
     """The last pause of each step number that was not resumed. It may have ended."""
     required: dict[int, Pause]
-    """Who required each step number, and when."""
     steps: str | None
-    """The recorded names as stored, if any."""
 
     @property
     def names(self) -> Names:
@@ -208,7 +204,6 @@ def _check_required(model: type[TaskRow], number: int) -> None:
 
 
 def stop_requiring(model: type[TaskRow], number: int, by: str | None) -> None:
-    """Let successes pass over a step again."""
     _send_command(model, f"{_REQUIRED}{number}", _sign(by), _EARLIER)
 
 
@@ -241,7 +236,6 @@ def _send_command(model: type[TaskRow], attribute: str, stored: dict[str, str], 
 def _send(
     model: type[TaskRow], attribute: str, update: str, condition: str, values: dict[str, Any]
 ) -> dict[str, Any] | None:
-    """Send an update. Return the step's attribute if it is refused, or else None."""
     names = {"#pause": attribute, "#token": "token", "#until": "until", "#mark": GROUP_OF}
     known = values | {"mark": {STRING: model.tracker.use_case.name}}
     request = {

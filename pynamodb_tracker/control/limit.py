@@ -91,14 +91,11 @@ ConcurrencyLimit.__init__ = written_as('ConcurrencyLimit("bank", 20)')(Concurren
 class StoredSlot:
     number: int
     lock: str = ""
-    """The token of the last worker that took it."""
     until: datetime | None = None
-    """When it expires, or None if it is free."""
     is_wanted: bool = False
     is_damaged: bool = False
     """Whether another program has changed it so that nobody can take it."""
     worker: str = ""
-    """The worker that has it, or an empty text."""
 
     @classmethod
     def read(cls, number: int, item: Item) -> StoredSlot:
@@ -157,7 +154,6 @@ class SlotTable:
             self._send_update(number, "REMOVE #until, #worker, #wanted", MINE, {"token": token})
 
     def ask_for(self, seen: StoredSlot) -> None:
-        """Tell the slot's holder that somebody is waiting."""
         values = {"token": seen.lock, "wanted": clock.stamp(clock.now())}
         self._send_update(seen.number, "SET #wanted = :wanted", STILL_TAKEN, values)
 

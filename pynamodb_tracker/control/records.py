@@ -30,7 +30,7 @@ MOST_SCHEDULES = 200
 """How many ids the list holds. Each write of it costs a unit per KB."""
 _MOST_COMMANDS = 20
 _LONGEST = 120
-"""The most bytes of each text of a command."""
+"""Bytes of each text of a command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,6 @@ class Command:
     did: str
     """The verb, such as `reopened`."""
     about: str
-    """A task id, a step or a state."""
     tasks: int
     """How many tasks it changed, or 0 for a command about a step."""
     reason: str
@@ -89,7 +88,6 @@ def record(
 
 
 def commands_in(item: Item) -> list[Command]:
-    """Return the readable commands, the last one first."""
     found = []
     for entry in reversed(item.get("listed", {}).get(LIST, ())):
         with suppress(KeyError, TypeError, ValueError):  # another program may have changed it

@@ -36,7 +36,6 @@ from pynamodb_tracker.model.worker_name import this_worker
 log = logging.getLogger("pynamodb_tracker")
 
 IDLE_FOR = timedelta(seconds=1)
-"""How long a slot is kept for the next task."""
 
 USED_FOR = LIFETIME / 3
 """When its task ends, a slot used for this long goes to others that want one. It is also the renewal interval."""
@@ -45,19 +44,17 @@ LOOK_EVERY = timedelta(seconds=2)
 """The average time between two looks for a free slot."""
 
 _LOOKED_AT = 25
-"""How many slots to read at a time."""
 
 _GLANCE = 0.25
-"""Seconds between two checks of which slots to renew or give back. They send no request."""
+"""Seconds between two checks of which slots to renew or give back."""
 
 _PAUSE = 0.7
-"""The average seconds between two looks for a slot in a call that waits for one."""
+"""The average seconds between two looks for a slot in a call that waits."""
 
 _IN_A_ROW = 3
 """How many renewals a thread sends, so that slow ones still end within a third of a slot's lifetime."""
 
 _NAMED = 5
-"""How many holders a message names."""
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
@@ -67,10 +64,7 @@ _used_by_block: ContextVar[Sequence[LimitSlots]] = ContextVar("pynamodb_tracker_
 
 
 class Waiting(Protocol):
-    """Something that waits for slots."""
-
-    def wake(self) -> None:
-        """Look again."""
+    def wake(self) -> None: ...
 
 
 class _Waiter:
@@ -82,8 +76,6 @@ class _Waiter:
 
 
 class Slot:
-    """A slot that this process has taken."""
-
     def __init__(self, slots: LimitSlots, stored: StoredSlot, user: str) -> None:
         self.number = stored.number
         self.token = stored.lock
@@ -94,7 +86,6 @@ class Slot:
         """The step that uses it, for logs, or None while it is idle."""
         self.run: RunDetails | None = None
         self.since = clock.now()
-        """When it was taken or became idle."""
         self._slots = slots
         self._taken = self.since
         self._process = os.getpid()
@@ -149,14 +140,10 @@ class LimitSlots:
         self._looking = threading.Lock()
         self._was_full = False
         self._others: list[str] = []
-        """The other workers that had slots at the last look."""
         self._asked: StoredSlot | None = None
 
     def take(self, limit: ConcurrencyLimit, user: str, *, looks_now: bool = False) -> Slot | None:
-        """Take a slot, if there is one. An idle slot of this process costs no request.
-
-        With `looks_now`, it reads the table even if the last look was a moment ago.
-        """
+        """Take a slot, if there is one. With `looks_now`, read the table even if the last look was a moment ago."""
         if (slot := self._use_idle(limit, user)) is not None:
             return slot
         with self._looking:
@@ -164,7 +151,6 @@ class LimitSlots:
             return self._take_free(limit, user) if slot is None and (looks_now or self._may_look(limit)) else slot
 
     def take_within(self, limit: ConcurrencyLimit, user: str, wait: timedelta) -> Slot | None:
-        """Take a slot. If there is none, wait this long for one."""
         waiter, end = _Waiter(), min(clock.now() + wait, deadline() or clock.NEVER)
         self.wake_also(waiter)
         while True:
@@ -180,7 +166,6 @@ class LimitSlots:
             return self._find_idle(limit) is not None or self._may_look(limit)
 
     def _may_look(self, limit: ConcurrencyLimit) -> bool:
-        """Return whether others may have a free slot and it is time for a look."""
         now = clock.now()  # setting the clock back does not lengthen the wait
         is_too_early = now < self.next_look <= now + 4 * LOOK_EVERY
         return not is_too_early and any(number not in self._mine for number in range(limit.slots))
@@ -408,8 +393,6 @@ def check_caller(user: str, limit: ConcurrencyLimit) -> None:
 
 
 class StepSlots:
-    """The slots of a step's limit, for code that runs its tasks in this process."""
-
     def __init__(self, model: type[TaskRow], step: str, limit: ConcurrencyLimit) -> None:
         self.limit = limit
         self._slots = slots_of(model, limit)
@@ -432,7 +415,7 @@ class StepSlots:
         slot = self._slots.take_within(self.limit, f"{self._user} {task_id!r}", wait)
         if slot is None:
             raise ConcurrencyLimitReachedError(
-                f"cannot start {self._user} of {task_id!r}: {self}; they are held by {self.holders}", task_id=task_id
+                f"cannot start {self._user} of {task_id!r}: {self} (held by {self.holders})", task_id=task_id
             )
         return slot
 
@@ -445,7 +428,6 @@ class StepSlots:
         self._slots.wake_also(waiting)
 
     def give_back(self) -> None:
-        """Give back all idle slots, because no more tasks will start."""
         self._slots.give_back(at_once=True)
 
     def __str__(self) -> str:
@@ -454,8 +436,6 @@ class StepSlots:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """How many slots of a limit all programs use."""
-
     limit: str
     slots: int
     taken: int

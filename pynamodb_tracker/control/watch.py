@@ -26,7 +26,6 @@ INTERVAL = timedelta(seconds=5)
 """It is measured by the time of day, which continues while a Lambda environment is frozen."""
 
 _WITHIN = timedelta(seconds=2)
-"""How long a read may take, including retries."""
 
 
 class _Known:

@@ -18,7 +18,7 @@ from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.task.task import Task
 
 _MOST = 100
-"""How many rows of children and their children are read per task. A success creates 97 children at most."""
+"""How many rows are read per task. A success creates 97 children at most."""
 _LEVELS = 3
 MOST_CHECKED, _MOST_OF_THEM = 20, 40
 """How many waiting tasks of a use case are checked, and how many rows of their children are read."""
@@ -37,7 +37,6 @@ class Child:
 
     @classmethod
     def of(cls, row: TaskRow) -> Child:
-        """Return the child of a row, even if this program does not declare its use case."""
         if not isinstance(row, Task) or not row.tracker.steps:
             return cls(row.use_case_id, row.task_id, f"{UNKNOWN}.{row.status or 0}", needs_person=False)
         needs_person = row.state.status is Status.IGNORED or end_of(row.status) == "cancelled"
@@ -56,7 +55,6 @@ class Child:
 class Family:
     children: Sequence[Child]
     unlisted: int
-    """How many more tasks it waits for that no list names."""
     blockers: Sequence[Child]
     """The ignored and cancelled tasks among its children, their children, and so on."""
 
@@ -79,8 +77,6 @@ class Family:
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """A task that waits for an ignored or cancelled one."""
-
     step: BoundStep[Any]
     task_id: str
     family: Family
@@ -98,10 +94,7 @@ def family_of(task: TaskRow) -> Family | None:
 
 
 def find_blocked(steps: Sequence[BoundStep[Any]]) -> tuple[list[Blocked], bool]:
-    """Find blocked tasks among a use case's first 20 waiting tasks, in one request per step and 5 more at most.
-
-    Also return whether more tasks may wait.
-    """
+    """Find blocked tasks among a use case's first 20 waiting tasks. Also return whether more tasks may wait."""
 
     def waiting_ids(step: BoundStep[Any]) -> list[str]:
         found = step.pending.index_page(limit=MOST_CHECKED, latest_due_first=True)
@@ -112,7 +105,6 @@ def find_blocked(steps: Sequence[BoundStep[Any]]) -> tuple[list[Blocked], bool]:
 
 
 def blocked_among(waiting: Mapping[BoundStep[Any], Sequence[str]]) -> list[Blocked]:
-    """Return the blocked tasks among these waiting tasks of one use case."""
     steps = {task_id: step for step, ids in waiting.items() for task_id in ids}
     if not steps:
         return []

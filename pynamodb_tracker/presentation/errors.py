@@ -17,7 +17,6 @@ from pynamodb_tracker import clock
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 S = TypeVar("S")
-"""A state, or its name."""
 
 
 def one_line(error: BaseException) -> str:
@@ -107,16 +106,14 @@ class ErrorGroup(Generic[S]):
     first: datetime
     """The earliest of the last failures. It is later than `newest` if no time can be read."""
     minutes: Counter[int]
-    """The number of tasks by minute since 1970."""
     begin: datetime
-    """No attempt failed earlier: `first`, or the creation of a task that failed before."""
+    """`first`, or the creation of a task that failed before."""
     since: datetime | None = None
     """When the error began, if that was in the last quarter of the time that all errors cover."""
     of: int | None = None
-    """How many tasks of the state were read, if there are more. Then the error may be older and more frequent."""
+    """How many tasks of the state were read, if there are more."""
 
     def spread(self, begin: datetime, end: datetime, parts: int) -> list[int]:
-        """Return the number of tasks in each part of a period."""
         found, low = [0] * parts, begin.timestamp() / 60
         whole = max(end.timestamp() / 60 - low, 1)
         for minute, number in self.minutes.items():
@@ -125,8 +122,6 @@ class ErrorGroup(Generic[S]):
 
 
 class ErrorGroups(Generic[S]):
-    """Groups tasks by state and error pattern."""
-
     def __init__(self) -> None:
         self._groups: dict[tuple[S, str], ErrorGroup[S]] = {}
         self.first = clock.NEVER
@@ -134,10 +129,7 @@ class ErrorGroups(Generic[S]):
     def add(
         self, state: S, task_id: str, error: str, time: datetime | None, *, created: datetime | None = None
     ) -> None:
-        """Count the error of a task that failed at this time, or None if it cannot be read.
-
-        `created` is the creation of a task that failed before.
-        """
+        """Count an error of a task that failed at `time`, and was `created` then if it had failed before."""
         pattern = error_pattern(error, task_id)
         new = ErrorGroup(state, 0, error, _EPOCH, task_id, pattern, clock.NEVER, Counter[int](), clock.NEVER)
         group = self._groups.setdefault((state, pattern), new)
@@ -153,10 +145,7 @@ class ErrorGroups(Generic[S]):
             group.newest, group.example = time, task_id
 
     def sorted(self, cut: Mapping[S, int] = MappingProxyType({})) -> list[ErrorGroup[S]]:
-        """Return the groups, the largest first, with `since` set for new ones.
-
-        `cut` has the number of tasks that were read of states with more.
-        """
+        """Return the groups, the largest first. `cut` has the number of tasks that were read of larger states."""
         now = clock.now()
         for group in self._groups.values():
             group.of = cut.get(group.state)

@@ -34,7 +34,7 @@ def read(text: str) -> Any:
 
 
 def dumps(value: object, **options: Any) -> str:
-    """Write a value that may have Decimals, with `json.dumps` options. NaN and infinity become texts, as in "<NaN>"."""
+    """Write a value that may have Decimals, with `json.dumps` options. NaN becomes "<NaN>"."""
     mark = secrets.token_hex(16)  # json writes a Decimal as a marked string, which loses its quotes below
 
     def marked(number: object) -> str:
@@ -50,14 +50,12 @@ def dumps(value: object, **options: Any) -> str:
 
 
 def has_decimals(value: object) -> bool:
-    """Return whether a value from `loads` has a Decimal."""
     if isinstance(value, dict):
         return any(map(has_decimals, value.values()))
     return any(map(has_decimals, value)) if isinstance(value, list) else isinstance(value, Decimal)
 
 
 def with_floats(value: Any) -> Any:
-    """Replace each Decimal in a value with the nearest float."""
     if isinstance(value, dict):
         return {name: with_floats(each) for name, each in value.items()}
     if isinstance(value, list):

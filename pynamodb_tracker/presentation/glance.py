@@ -1,7 +1,4 @@
-"""Reads all use cases with few requests: four per step, and one per hundred small items or rows.
-
-`now` concludes from them what needs people.
-"""
+"""Reads all use cases in four requests per step, and one per hundred small items or rows."""
 
 from __future__ import annotations
 
@@ -35,13 +32,11 @@ from pynamodb_tracker.task.task import Task
 MOST = 1000
 """How many tasks of a state are counted. For larger states, numbers are minimums."""
 _MOST_READ = 100
-"""How many pending entries, and entries in progress, are read. More are only counted."""
+"""How many entries are read of tasks that are pending or in progress. More are only counted."""
 _MOST_WAITING = 100
-"""How many rows of tasks that wait or are due later are read per use case."""
 _MOST_LOCKS = 20
-"""How many rows with an expired lock are read per step, because a lock may have been extended."""
+"""How many rows with an expired lock are read per step, because the index lacks extensions."""
 _MOST_OLDEST = 100
-"""How many of a large state's oldest failures are read."""
 
 V = TypeVar("V")
 NEVER = clock.stamp(clock.NEVER)
@@ -49,8 +44,6 @@ NEVER = clock.stamp(clock.NEVER)
 
 @dataclass(slots=True)
 class StateGlance:
-    """The first index entries of a state, and how many there are."""
-
     entries: Sequence[Item]
     more: bool
     number: Number = field(init=False)
@@ -69,7 +62,6 @@ class StepGlance:
     later: StateGlance
     """The pending entries that wait or are due later."""
     oldest_failed: Sequence[Item] = ()
-    """The first failed entries by due time, if not all were read."""
 
 
 @dataclass(slots=True)
@@ -89,9 +81,7 @@ class Glance:
     now: datetime
     models: dict[type[Task], ModelGlance]
     rows: dict[RowKey, Task] = field(default_factory=dict)
-    """Rows of tasks that wait, repeat or have an expired lock."""
     unseen: dict[str, None] = field(default_factory=dict)
-    """Why something could not be read. A dictionary keeps each reason once."""
     denied: PynamoDBException | None = None
 
     def attempt(self, what: str, ask: Callable[[], V]) -> V | None:
@@ -174,8 +164,6 @@ _LIMITS: dict[Status | None, tuple[int, bool]] = {
 
 
 def _count_rest(found: Glance, step: StepGlance, extra: Mapping[State[Any], StateGlance]) -> None:
-    """Count a step's large states, and note their later and oldest entries."""
-
     def count(state: State[Any], *, later: bool) -> Number:
         what = f"{state.model.__name__}.{state.step}"
         number = found.attempt(what, lambda: count_due(state, found.now, later=later, up_to=MOST + 1)) or 0

@@ -1,4 +1,4 @@
-"""How a use case changes. Counts some time apart tell whether it keeps up, and hourly counters tell how runs ended."""
+"""How a use case changes: counts tell whether it keeps up, and hourly counters how runs ended."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from pynamodb_tracker.step.state import State
 _APART = timedelta(seconds=30)
 """The least time between two counts. Until then, a newer count replaces the last one."""
 _KEPT = 120
-"""The number of counts: an hour, if the page stays open."""
+"""An hour, if the page stays open."""
 _OVER = timedelta(minutes=10)
-"""A change covers this period. Over less, it says nothing about whether workers keep up."""
+"""A shorter change says nothing about whether workers keep up."""
 _NOTABLE = 0.1
 """A smaller part of the finished tasks is chance."""
 
@@ -32,8 +32,6 @@ _LEFT = (Status.PENDING, Status.IN_PROGRESS, Status.FAILED)
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The change between two counts."""
-
     since: datetime
     until: datetime
     before: Mapping[State[Any], int]
@@ -41,11 +39,9 @@ class Change:
     done_a_minute: float | None = None
     """How many tasks finished per minute, or None if that is unknown or the count is old."""
     is_old: bool = False
-    """Whether the count is older than the view."""
 
     @property
     def left(self) -> int:
-        """How many unfinished tasks there were at the end."""
         return _count_left(self.after)
 
     @property
@@ -64,12 +60,11 @@ class Change:
 
     @property
     def empty_in(self) -> timedelta | None:
-        """How long it takes at this rate until no task is left, or None if that is unclear."""
+        """How long it takes at this rate until no task is left."""
         return timedelta(minutes=self.left / -self.a_minute) if self.left and self.keeps_up else None
 
     @property
     def words(self) -> str:
-        """The change for people."""
         left, rate = f"{self.left:,} left", abs(self.a_minute)
         if self.is_old:
             return f"{left} at the last count, {between(self.until)}"
@@ -81,28 +76,24 @@ class Change:
 
     @property
     def verdict(self) -> str:
-        """Whether workers keep up, for people, or an empty text."""
+        """Whether workers keep up, for people."""
         if self.empty_in is not None:
             return f"empty in about {span(self.empty_in)}"
         return "it does not keep up" if self.keeps_up is False else ""
 
     @property
     def by_state(self) -> dict[State[Any], int]:
-        """The change of each state, without zeros."""
         states = dict.fromkeys([*self.before, *self.after])
         changes = {state: self.after.get(state, 0) - self.before.get(state, 0) for state in states}
         return {state: change for state, change in changes.items() if change}
 
 
 class History:
-    """A use case's last exact counts in this process."""
-
     def __init__(self) -> None:
         self._counts: deque[tuple[datetime, Mapping[State[Any], int]]] = deque(maxlen=_KEPT)
         self._guard = threading.Lock()
 
     def add(self, time: datetime, counts: Mapping[State[Any], int]) -> None:
-        """Add a count of all unfinished states."""
         with self._guard:
             if self._counts and time <= self._counts[-1][0]:
                 return
@@ -116,10 +107,7 @@ class History:
             return self._counts[-1] if self._counts else None
 
     def change(self, time: datetime, done_a_minute: float | None = None) -> Change | None:
-        """Return the change over the last ten minutes or less, or None before there are two counts.
-
-        `time` is when the view was read.
-        """
+        """Return the change over the last ten minutes or less. `time` is when the view was read."""
         with self._guard:
             if len(self._counts) < 2:  # noqa: PLR2004 - a change is between two
                 return None
@@ -148,11 +136,10 @@ class Passing:
     took: Sequence[int]
     """The successes of 24 hours by duration, in the buckets between `flow.BOUNDS`."""
     begin: datetime
-    """When the last hour began."""
 
     @property
     def median(self) -> timedelta | None:
-        """About how long half of the successes took at most, or None without any."""
+        """About how long half of the successes took at most."""
         return flow.quantile(self.took, 0.5)
 
     @property
@@ -161,7 +148,6 @@ class Passing:
 
     @property
     def failure_rate(self) -> float | None:
-        """The failed part of the attempts, or None without attempts."""
         bad = sum(self.failed) + sum(self.ignored)
         return bad / attempts if (attempts := bad + sum(self.succeeded)) else None
 
@@ -182,7 +168,6 @@ class Passing:
 
     @property
     def last_success(self) -> datetime | None:
-        """The end of the last hour with a success, or None without one."""
         at = next((at for at, number in enumerate(reversed(self.succeeded)) if number), None)
         return None if at is None else self.begin - timedelta(hours=at - 1)
 

@@ -1,4 +1,4 @@
-"""The tasks of a state from the index, page by page. A bounded search finds tasks with an error."""
+"""The tasks of a state from the index, page by page."""
 
 from __future__ import annotations
 
@@ -27,13 +27,11 @@ class Filter:
     since: datetime | None = None
     until: datetime | None = None
     error: str = ""
-    """A part of the last error."""
     exactly: bool = False
     """If true, `error` is the pattern of an error group, and only its tasks match."""
     latest_due_first: bool = False
 
     def matches(self, entry: IndexEntry) -> bool:
-        """Return whether the entry's error matches."""
         if self.exactly:
             return error_pattern(entry.last_error or NO_ERROR, entry.task_id) == self.error
         return self.error.casefold() in (entry.last_error or NO_ERROR).casefold()
@@ -49,14 +47,11 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A page of tasks."""
-
     entries: list[IndexEntry]
     cursor: str | None
-    """Where the next page begins, or None at the end."""
     searched: int
     running: Mapping[str, Running] = field(default_factory=dict)
-    """The workers of tasks in progress by task id, from their rows, because the index lacks them."""
+    """The workers by task id, from the rows, because the index lacks them."""
 
 
 def find(what: Filter, cursor: str | None = None, *, limit: int, most_searched: int = _MOST_SEARCHED) -> Listing:

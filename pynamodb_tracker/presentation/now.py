@@ -39,8 +39,8 @@ _MOST_CHILDREN = 100
 _GROWS = 0.1
 """The backlog counts as growing if it grows by this part of what is done."""
 
+# The worst first.
 KINDS = ("failures", "nobody_runs", "signals", "gave_up", "blocked", "schedule", "groups", "paused")
-"""The worst first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +56,7 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Something that needs a person."""
-
     kind: str
-    """One of `KINDS`."""
     model: type[Task]
     step: str | None
     tasks: Number
@@ -115,8 +112,6 @@ class StepRow:
 
 @dataclass(frozen=True, slots=True)
 class UseCaseRow:
-    """The steps of a use case."""
-
     model: type[Task]
     steps: Sequence[StepRow]
     is_counted: bool
@@ -125,7 +120,7 @@ class UseCaseRow:
     """About how many tasks succeeded at the last step in 24 hours."""
     limits: Sequence[Use]
     required: Sequence[str]
-    """A line for each required step at which tasks wait for a program that declares it."""
+    """A line for each required step that this program does not declare."""
 
     @property
     def is_empty(self) -> bool:
@@ -140,22 +135,16 @@ class UseCaseRow:
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """A picture of all use cases."""
-
     time: datetime
     needs: Sequence[Need]
-    """The worst first."""
     retrying: int
-    """How many failed tasks are left to their retries."""
     unseen: Sequence[str]
-    """Why something could not be read."""
     use_cases: Sequence[UseCaseRow]
     schedules: Sequence[Schedule]
     commands: Sequence[tuple[type[Task], Command]]
 
     @property
     def summary(self) -> str:
-        """How many things need a person, and whether there may be more."""
         parts = [f"{len(self.needs)}, the most urgent first" if self.needs else "nothing"]
         if self.retrying:
             parts.append(f"{self.retrying} failed {'task' if self.retrying == 1 else 'tasks'} will be tried again")
@@ -167,7 +156,6 @@ class Now:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether everything could be read and nothing needs a person."""
         return not (self.needs or self.unseen)
 
 
@@ -358,7 +346,6 @@ def _find_idle_step(step: StepGlance, row: StepRow) -> list[Need]:
 
 
 def _find_signals(found: Glance, step: StepGlance, row: StepRow) -> list[Need]:
-    """Return a need per awaited signal."""
     waiting: dict[str, list[Task]] = defaultdict(list)
     for entry in step.later.entries:
         if (task := _find_row(found, step, entry)) is not None and _kind_of_wait(task) == "signal":

@@ -1,4 +1,4 @@
-"""A use case at a glance: tasks per state, late and abandoned tasks, pauses, limits and recent successes."""
+"""A use case at a glance."""
 
 from __future__ import annotations
 
@@ -30,14 +30,12 @@ MOST = 1000
 
 _MOST_WAITING = 100
 _MOST_ROWS = (20, 200)
-"""How many rows with an expired lock are read. If all of those locks were extended, the second number is read."""
+"""How many rows with an expired lock are read, and how many if all of those locks were extended."""
 _SAMPLE = 400
-"""How many finished tasks are read."""
 _WITHIN = timedelta(hours=24)
 _LATELY = timedelta(minutes=10)
 _SECOND = timedelta(seconds=1)
 _PARTS = 48
-"""The columns of the chart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +47,6 @@ class Number:
 
     @property
     def at_least(self) -> str:
-        """The number for people, as in `≥ 1,000`."""
         return f"{'≥ ' if self.more else ''}{self.tasks:,}"
 
     def __add__(self, other: Number) -> Number:
@@ -61,8 +58,6 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class StepView:
-    """The unfinished tasks of a step."""
-
     step: BoundStep[Any]
     numbers: dict[State[Any], Number]
     waiting: Number
@@ -72,7 +67,6 @@ class StepView:
     left: Sequence[Task]
     """Tasks with an expired lock. Their rows show extensions, which the index does not have."""
     is_cut: bool
-    """Whether there may be more of them."""
     time: datetime
 
     @property
@@ -81,7 +75,6 @@ class StepView:
 
     @property
     def shares(self) -> list[tuple[str, Number]]:
-        """The number of tasks by status, for a chart."""
         return [(str(state.status), number) for state, number in self.numbers.items()]
 
     @property
@@ -92,18 +85,16 @@ class StepView:
 
     @property
     def next(self) -> datetime | None:
-        """When the next task is due or the next lock expires."""
         return min((time for time in self.first.values() if time >= self.time), default=None)
 
     @property
     def abandoned(self) -> timedelta | None:
-        """How long ago the first lock expired."""
         expired: list[datetime] = [task.lock_expire_time for task in self.left]
         return self.time - min(expired) if expired else None
 
     @property
     def expired(self) -> str:
-        """How many locks have expired, and when the first did, for people."""
+        """How many locks have expired, and when the first did."""
         return _expired(Number(len(self.left), self.is_cut), self.abandoned)
 
 
@@ -119,7 +110,6 @@ class Flow:
 
     @classmethod
     def of(cls, entries: Sequence[IndexEntry], *, is_all: bool) -> Flow:
-        """Return the flow of the newest finished tasks. `is_all` is false for a sample."""
         now = clock.now()
         times = [(each.create_time, each.update_time) for each in entries if each.create_time and each.update_time]
         covered = _WITHIN
@@ -134,28 +124,23 @@ class Flow:
 
     @property
     def lately(self) -> timedelta:
-        """The period of `a_minute`."""
         return min(self.covered, _LATELY)
 
     @property
     def a_minute(self) -> float:
-        """How many tasks finished per minute lately."""
         found = sum(self.time - done <= self.lately for _, done in self.entries)
         return found / (self.lately / timedelta(minutes=1))
 
     @property
     def peak(self) -> str:
-        """The highest column, in words."""
         return f"{max(self.columns)} in {span(self.part) if self.part >= _SECOND else f'{self.part / _SECOND:.1g}s'}"
 
     def took(self, share: float) -> timedelta | None:
-        """Return a quantile of the time from creation to success, or None without tasks."""
         spans = sorted(done - created for created, done in self.entries)
         return spans[min(int(share * len(spans)), len(spans) - 1)] if spans else None
 
     @property
     def columns(self) -> list[int]:
-        """The number of finished tasks in each part of the period, the oldest first."""
         found = [0] * _PARTS
         for _, done in self.entries:
             at = int((self.time - done) / self.covered * _PARTS)
@@ -164,12 +149,10 @@ class Flow:
 
     @property
     def part(self) -> timedelta:
-        """The length of a column's period."""
         return self.covered / _PARTS
 
     @property
     def titles(self) -> list[str]:
-        """The text of each column."""
         shown = "%H:%M" if self.part >= timedelta(minutes=1) else "%H:%M:%S"
         starts = [self.time - self.part * (_PARTS - at) for at in range(_PARTS)]
         return [
@@ -184,13 +167,12 @@ class Overview:
     pauses: Sequence[Pause] | None
     """The current pauses, or None if the steps cannot be paused."""
     required: Sequence[str]
-    """A line for each required step at which tasks wait for a program that declares it."""
+    """A line for each required step that this program does not declare."""
     limits: Sequence[Use]
     done: Number | None
     """None, like `flow`, if finished tasks are not in the index."""
     flow: Flow | None
     blocked: Sequence[Blocked]
-    """Blocked tasks among the first waiting ones."""
 
     @property
     def time(self) -> datetime:
@@ -202,7 +184,6 @@ class Overview:
 
     @property
     def shares(self) -> list[tuple[str, Number]]:
-        """The number of tasks by status, for a chart."""
         statuses = (Status.PENDING, Status.IN_PROGRESS, Status.FAILED, Status.IGNORED)
         return [(str(status), self.total(status)) for status in statuses]
 
@@ -268,7 +249,7 @@ def look(steps: Sequence[BoundStep[Any]], errors: Errors) -> Overview:
 
 
 def control_of(model: type[TaskRow]) -> Control:
-    """Return the pauses and required steps of a use case, without a request if no program obeys them."""
+    """Return the control item's contents, without a request if no program obeys it."""
     return read(model) if model.tracker.obeys_control() else Control({}, {}, None)
 
 
@@ -281,7 +262,6 @@ def pauses_at(task: Task) -> list[Pause]:
 
 
 def limits_in_use(model: type[TaskRow]) -> Sequence[Use]:
-    """Return the use of each limit, without a request if there is none."""
     if all(step._definition.declared.concurrency_limit is None for step in model._bound_steps.values()):
         return ()
     return uses(model)

@@ -35,7 +35,6 @@ class WorkerView:
     expires: datetime | None = None
     """When the first valid lock expires."""
     expired: int = 0
-    """How many locks have expired."""
     examples: list[tuple[State[Any], str, bool]] = field(default_factory=list)
     """The longest-running tasks, each with whether its lock has expired."""
 
@@ -54,20 +53,14 @@ class WorkerView:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """All workers, sorted by the number of expired locks and then of tasks."""
-
     workers: Sequence[WorkerView]
     tasks: int
     expired: int
     is_all: bool
-    """Whether all tasks in progress were read."""
 
 
 def find_running(models: Sequence[type[Task]], worker: str | None = None) -> Running:
-    """Load the tasks in progress, in the order in which their locks expire.
-
-    `worker` selects workers by the beginning of their names, such as a host.
-    """
+    """Load the tasks in progress. `worker` selects workers by the beginning of their names, such as a host."""
     states = [step.in_progress for model in models for step in model._bound_steps.values()]
     parts = side_by_side(methodcaller("index_page", limit=MOST), states)
     entries = [(state, entry) for state, part in zip(states, parts, strict=True) for entry in part.tasks]

@@ -1,4 +1,4 @@
-"""A use case's repeating tasks: their rules in words, how their last rounds ended, and their next runs."""
+"""A use case's repeating tasks, and their rules in words."""
 
 from __future__ import annotations
 
@@ -30,8 +30,6 @@ _DAYS = (*calendar.day_name[6:], *calendar.day_name)
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A repeating task."""
-
     task: Task
     state: State[Any]
     rule: str
@@ -39,7 +37,6 @@ class Schedule:
     expression: str
     last_run: LastRun | None
     next: str
-    """Its next run, in words."""
     due_time: datetime | None
     """When it may start, or None if it is running or ignored."""
 
@@ -57,17 +54,13 @@ class Schedule:
 
     @property
     def last(self) -> str:
-        """How its last round ended, in words."""
         return "" if self.last_run is None else last_run_in_words(self.last_run)
 
 
 @dataclass(frozen=True, slots=True)
 class Schedules:
-    """The repeating tasks that were found, the next one first."""
-
     found: Sequence[Schedule]
     is_all: bool
-    """Whether the list had room for all of them."""
 
 
 def find_schedules(model: type[Task]) -> Schedules:

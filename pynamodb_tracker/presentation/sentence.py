@@ -12,8 +12,6 @@ from pynamodb_tracker.task.task import Task
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A view of the page."""
-
     model: type[Task] | None
     path: str = ""
     query: dict[str, Any] = field(default_factory=dict)
@@ -21,8 +19,6 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a sentence."""
-
     text: str
     kind: Literal["", "strong", "code"] = ""
     link: Link | None = None
@@ -52,7 +48,6 @@ def joined(*parts: str | Part | Sentence | None) -> Sentence:
 
 
 def strong(text: object) -> Part:
-    """Return a number or a name in bold."""
     return Part(f"{text:,}" if isinstance(text, int) else str(text), "strong")
 
 

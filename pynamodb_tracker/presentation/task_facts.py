@@ -32,20 +32,16 @@ from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 
 UNKNOWN = "unknown"
-"""The step name of a state that no step declares."""
 
 GAVE_UP = "gave up"
-"""The word for `ignored` that people read."""
 
 _LATE = timedelta(minutes=1)
 """A task that has been due for longer is called late."""
 
 BRANCH = " (branch)"
-"""Marks a step that tasks reach only if a run chooses it."""
 
 
 def steps_of(model: type[Task]) -> list[BoundStep[Any]]:
-    """Return the steps of a use case, in order."""
     return list(model._bound_steps.values())
 
 
@@ -54,12 +50,11 @@ def unfinished_states(step: BoundStep[Any]) -> tuple[State[Any], ...]:
 
 
 def is_in_memory(model: type[Task]) -> bool:
-    """Return whether `local_table` has created the table in memory."""
     return bool(getattr(model.tracker.connection().connection, "is_in_memory", False))
 
 
 def location(model: type[Task]) -> str:
-    """Return the table and its endpoint, if that is known. Error messages show it, too."""
+    """Return the table and its endpoint, if that is known."""
     name = str(model.Meta.table_name)
     try:
         endpoint = endpoint_of(model.tracker.connection().connection.client)
@@ -81,12 +76,11 @@ def in_words(state: State[Any]) -> str:
 
 
 def is_branch(model: type[TaskRow], step: str) -> bool:
-    """Return whether tasks reach a step only if a run chooses it."""
     return any(codes.branch for codes in model.tracker.steps if codes.step == step)
 
 
 def read_task(model: type[Task], task_id: str) -> Task:
-    """Load a task as far as it can be read, even if `get_task` refuses it. Raise TaskNotFoundError if it is missing."""
+    """Load a task as far as it can be read, or raise TaskNotFoundError."""
     found = hydration.fill(model, hydration.rows(model, [check_task_id(task_id)]))
     if task_id not in found:
         raise TaskNotFoundError(f"there is no {model.__name__} {task_id!r}", task_id=task_id)
@@ -153,7 +147,6 @@ def _with_times(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def relations_as_json(task: Task) -> dict[str, Any]:
-    """Return the optional fields of a task that are set, such as its group and its rule."""
     names = "group group_number turn_due_time blockers waits_for wait_until occurrence occurrence_count extra_time"
     names += " request_count trace urgent postpone_count"
     found = {name: getattr(task, name) for name in names.split()}
@@ -203,7 +196,7 @@ def signals_of(task: Task) -> dict[str, Any]:
 
 
 def round_of_task(task: Task) -> dict[str, Any]:
-    """Return the state of a task's round, for `load`. It is empty for a repeating task, which begins a new round."""
+    """Return the state of a task's round, for `load`. A repeating task begins a new round."""
     if task.repeat is not None:
         return {}
     names = {str(codes.pending): codes.step for codes in task.tracker.steps}
@@ -222,7 +215,6 @@ def round_of_task(task: Task) -> dict[str, Any]:
 
 
 def relations_in_words(task: Task) -> Iterator[tuple[str, str]]:
-    """Yield the optional facts, with their labels."""
     if task.group is not None:
         yield "group", f"{task.group}, {_MEMBERS[membership_of(task)]}"
     if task.urgent:
@@ -303,7 +295,6 @@ def parts_done(task: Task) -> list[str]:
 
 
 def _done_parts(task: Task) -> Mapping[tuple[str, str], str]:
-    """Return this round's results of finished parts as JSON, by step number and part."""
     return DoneParts.read(task.checkpoints, round_of(task)).results
 
 
@@ -312,7 +303,6 @@ def rule_of(task: Task) -> Any:
 
 
 def last_run_in_words(last: LastRun) -> str:
-    """Return how a round ended, when it was due, and how many tasks it created."""
     when = f"for {last.occurrence}" if last.occurrence is not None else f"asked for, due {clock.in_words(last.due)}"
     made = f", created {count(last.created)}" if last.created else ""
     again = f" at attempt {last.attempt}" if last.attempt > 1 else ""
@@ -345,7 +335,7 @@ def _referred(task: Task, name: str) -> Reference | None:
 
 
 def attributes_of(task: Task, unread: dict[str, Exception], *, with_data: bool = True) -> dict[str, Any]:
-    """Return the user's attributes that have a value, as JSON. Unreadable ones are added to `unread`."""
+    """Return the user's attributes as JSON. Unreadable ones are added to `unread`."""
     found = {}
     for name, attribute in task.tracker.own_attributes.items():
         is_data = isinstance(attribute, DataAttribute)

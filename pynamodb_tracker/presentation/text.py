@@ -1,4 +1,4 @@
-"""Text, numbers and times for people, on one line. Stored text cannot control a terminal or a browser."""
+"""Text, numbers and times for people. Stored text cannot control a terminal or a browser."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -68,7 +68,6 @@ def between(time: datetime) -> str:
 
 
 def moment(time: datetime) -> str:
-    """Return a time with its distance from now."""
     return f"{clock.in_words(time)}, {between(time)}"
 
 

@@ -82,7 +82,7 @@ def later(text: str, zone: tzinfo | None = UTC) -> datetime:
 
 
 def end_of_pause(text: str, zone: tzinfo | None = UTC) -> datetime:
-    """Parse a time like `later`. `resumed` or nothing is NEVER, for a pause that lasts until somebody ends it."""
+    """Parse a time like `later`. `resumed` or nothing is NEVER."""
     return clock.NEVER if text in ("", "resumed") else later(text.removeprefix("until ").strip(), zone)
 
 

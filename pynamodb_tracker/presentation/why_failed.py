@@ -1,4 +1,4 @@
-"""Why tasks failed: failed and ignored tasks, grouped by error."""
+"""Failed and ignored tasks, grouped by error."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from pynamodb_tracker.step.index_page import IndexEntry
 from pynamodb_tracker.step.state import State, given_up
 
 SAMPLE = 400
-"""How many entries are read per state, the latest due ones, in one request and about 15 read units."""
+"""How many entries are read per state, the latest due ones, at about 15 read units."""
 LARGE_SAMPLE = 5000
-"""The same for one step, or from a time on."""
+"""The sample for one step, or from a time on."""
 MOST_SAMPLED = 25_600
 
 _NEWEST = 5
@@ -28,8 +28,6 @@ _LONG_AGO = datetime.fromtimestamp(0, UTC)
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """The errors of failed and ignored tasks."""
-
     groups: Sequence[ErrorGroup[State[Any]]]
     searched: int
     counts: dict[State[Any], int]
@@ -40,7 +38,7 @@ class Errors:
     """The earliest failure. `time` is when the errors were read."""
     time: datetime
     ignored: Sequence[tuple[State[Any], IndexEntry]]
-    """The last ignored tasks, which wait for a person."""
+    """The last ignored tasks."""
 
 
 NO_ERRORS = Errors([], 0, {}, {}, _LONG_AGO, _LONG_AGO, [])

@@ -32,7 +32,6 @@ _MOST_SEARCHED = 10_000
 """How many tasks that are due later are searched for given-up occurrences, at about 250 read units."""
 
 _LABEL = 12
-"""The width of the labels of `show`."""
 
 
 def list_tasks(
@@ -346,7 +345,6 @@ def _read_task(models: Sequence[type[Task]], task_id: str) -> Task:
 
 
 def _list_facts(task: Task, family: Family | None, options: Sequence[str]) -> Iterator[Text]:
-    """Yield a line for each fact. Suggested commands get these `options`."""
     state = task.state
     yield Text.assemble(
         (f"{type(task).__name__} {escaped(task.task_id)}", "bold"),
@@ -381,7 +379,6 @@ def _list_facts(task: Task, family: Family | None, options: Sequence[str]) -> It
 
 
 def _suggest_commands(task: Task, step: BoundStep[Any] | None, options: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield labels and useful commands, quoted for a shell."""
     status = task.state.status
     if membership_of(task) in {Membership.QUEUE, Membership.QUEUE_AND_OTHERS}:
         yield "who is first", _write_command("group", str(task.group), options)
@@ -406,7 +403,6 @@ def _line(label: str, text: str) -> Text:
 
 
 def _list_attributes(found: Mapping[str, Any]) -> Iterator[Text]:
-    """Yield the user's attributes, with dictionaries and lists on several lines, and the unreadable ones."""
     unread = found.get("unread", {})
     if found["attributes"] or unread:
         yield Text()

@@ -36,7 +36,7 @@ _SCHEDULE_TITLES = ("task", "use case", "rule", "last round", "next")
 
 
 def now(*, as_json: opt.Json = False, name: opt.App, use_case_name: opt.UseCase = None) -> None:
-    """Show what needs you now in all use cases, the worst first, with the commands to run, as the page does.
+    """Show what needs you now in all use cases, the worst first, with the commands to run.
 
     Below are the steps, the schedules, and people's last 20 commands. It reads up to 1,000 tasks per state, or 2,000
     failed ones. If there are more, numbers are minimums.
@@ -291,7 +291,6 @@ def _cut(lines: Sequence[Text], first: int, room: int) -> Group:
 
 _QUIT = (b"q", b"Q", b"")
 _STEPS = {b"\x1b[A": -1, b"\x1b[B": 1, b"k": -1, b"j": 1, b"\x1b[5~": -10, b"\x1b[6~": 10}
-"""Lines to go back or forward, by key."""
 
 
 @contextmanager

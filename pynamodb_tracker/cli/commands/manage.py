@@ -38,7 +38,6 @@ from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.work.bulk import by_number, with_rows
 
 _NAMED = 5
-"""How many tasks the confirmation names."""
 
 _EFFECTS = {
     "created": "",
@@ -374,7 +373,6 @@ def delete(
 
 
 def _confirm(what: str, tasks: Sequence[str]) -> None:
-    """Ask for confirmation. Exit if the answer is no or stdin is not a terminal."""
     if "-" in tasks or not _is_terminal():
         warn("delete asks for confirmation, but stdin is not a terminal: add --yes")
         raise typer.Exit(CANNOT_RUN)
@@ -396,5 +394,4 @@ def _is_terminal() -> bool:
 def _note(
     model: type[Task], by: str, did: str, words: Sequence[str], reason: str | None = None
 ) -> Callable[[int], object]:
-    """Return a function that records this command and the number of changed tasks."""
     return lambda tasks: record(model, by, did, " ".join(words), tasks=tasks, reason=reason)

@@ -182,11 +182,9 @@ class Selection:
 
     @property
     def has_total(self) -> bool:
-        """Whether `count` returns the number of tasks."""
         return not self.error_contains
 
     def due(self) -> list[str]:
-        """Return the ids of the tasks that would be run now."""
         due = list(self.step.due_ids(**self._options(), limit=self.limit))
         if self.ignored:
             due += islice(self._ignored_ids(clock.now()), self.remaining(len(due)))
@@ -194,7 +192,6 @@ class Selection:
         return due
 
     def first_members(self, most: int | None) -> list[str]:
-        """Return the ids of the first members in the order of their groups."""
         return [task.task_id for task in sorted(self.members, key=lambda task: task.group_number)[:most]]
 
     def count(self) -> int:
@@ -221,11 +218,9 @@ class Selection:
             yield GivenIds(StepWork(of, again, function), self._ignored_ids(began))
 
     def candidates(self, threads: int) -> Candidates:
-        """Return the ids of all tasks except ignored ones, in the order of `run_all`."""
         return self.step._definition.candidates(**self._options(), limit=self.limit, threads=threads)
 
     def remaining(self, done: int) -> int | None:
-        """Return how many more tasks the limit allows."""
         return None if self.limit is None else max(self.limit - done, 0)
 
     def _ignored_ids(self, before: datetime) -> Iterator[str]:
@@ -240,14 +235,13 @@ class Selection:
                 yield task.task_id
 
     def why_empty(self) -> str:
-        """Return why there was nothing to run."""
         if self.is_named:
             return f"nothing to run at {self.step.name}: stdin has no task ids"
         number = None if self.error_contains else self._count(self._waiting)
         return f"nothing to run at {self.step.name}: {self._not_due(number, self.until) or 'no matching task is due'}"
 
     def skipped(self, began: datetime, expected: int | None, done: int) -> str:
-        """Return how many failed tasks were not due, or an empty text if there are none or that is unknown.
+        """Return how many failed tasks were not due, or an empty text.
 
         `expected` is the `count` before the batch began, and `done` is how many tasks have run since.
         """
@@ -256,7 +250,7 @@ class Selection:
         return self._not_due(None if expected is None else expected - done, min(self.until or began, began))
 
     def _not_due(self, number: int | None, until: datetime | None) -> str:
-        """Return how many tasks are not due yet, and when the first one will be. Count them if `number` is None."""
+        """Return how many tasks are not due yet, counted if `number` is None, and when the first will be."""
         if number is not None and number <= 0:
             return ""
         window: dict[str, Any] = {"since": self.since, "until": until, "limit": None if self.error_contains else 1}
@@ -284,7 +278,7 @@ _SHOWN_REFUSALS = 5
 
 @dataclass(slots=True)
 class WatchedBatch:
-    """A batch in progress, with its running tasks, outcomes and errors."""
+    """A batch in progress."""
 
     selection: Selection
     function: Callable[[Any], object]
@@ -293,18 +287,16 @@ class WatchedBatch:
     rate: float | None = None
     heartbeat: bool = False
     expected: int | None = None
-    """How many tasks there were at most before the batch began."""
     began: datetime = field(default_factory=clock.now)
     progress: terminal.Progress = field(default_factory=terminal.Progress)
     report: Report = field(default_factory=Report)
     groups: ErrorGroups[str] = field(default_factory=ErrorGroups)
     running: set[str] = field(default_factory=set)
     taken: int = 0
-    """Tasks that other workers claimed first, which is not a failure."""
+    """Tasks that other workers claimed first."""
     reopened: Sequence[str] = ()
-    """Tasks that have entered their groups again."""
     pause: object = None
-    """The pause that kept the step's tasks from running. It does not affect named tasks."""
+    """The pause that kept the step's tasks from running."""
     _began: float = field(default_factory=time.monotonic)
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
@@ -372,7 +364,6 @@ class WatchedBatch:
             self.running.discard(task_id)
 
     def number(self, outcome: str) -> int:
-        """Return how many tasks have this outcome."""
         return len(getattr(self.report, outcome))
 
     @property
@@ -383,20 +374,17 @@ class WatchedBatch:
 
     @property
     def done(self) -> int:
-        """How many tasks have an outcome."""
         return sum(self._counted().values()) + self.number("refused")
 
     def _counted(self) -> dict[str, int]:
         return {outcome: self.number(outcome) for outcome in ("succeeded", "failed", "ignored")}
 
     def _waiting(self) -> list[str]:
-        """Return the tasks that wait for their turn."""
         report = self.report
         ended = {*report.succeeded, *report.failed, *report.ignored, *report.refused, *report.released}
         return [task_id for task_id in self.reopened if task_id not in ended]
 
     def numbers(self) -> str:
-        """Return the number of tasks by outcome, without zeros."""
         counted = self._counted() | {"taken by others": self.taken, "refused": self.number("refused") - self.taken}
         return ", ".join(f"{number:,} {outcome}" for outcome, number in counted.items() if number) or "nothing yet"
 

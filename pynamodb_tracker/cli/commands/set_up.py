@@ -1,4 +1,4 @@
-"""`size`, `template`, `create-table`, `doctor` and `demo`: plan, create and check a table, and see the library work."""
+"""`size`, `template`, `create-table`, `doctor` and `demo`: plan, create and check a table."""
 
 from __future__ import annotations
 
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 _STYLES = {Severity.WRONG: "bold red", Severity.DANGER: "bold magenta", Severity.ADVICE: "cyan"}
 
 _WIDEST, _NARROWEST, _INDENT = 100, 40, 10
-"""Limits of the text width, whatever the terminal's, and the left margin, in characters."""
 
 _COUNT = 100
 
@@ -177,7 +176,7 @@ def doctor(
 
 
 def _print_findings(findings: Sequence[Finding]) -> None:
-    """Print a block of lines for each finding. Words without spaces, such as an ARN, are not broken."""
+    """Print a block of lines per finding. Words without spaces, such as an ARN, are not broken."""
     on = console()
     width = max(min(on.width, _WIDEST), _NARROWEST) - _INDENT
     for finding in findings:
@@ -190,8 +189,6 @@ def _print_findings(findings: Sequence[Finding]) -> None:
 
 
 class Scene(StrEnum):
-    """The scenes of the demo."""
-
     ORDERS = "orders"
     KILL = "kill"
 
@@ -251,13 +248,10 @@ def demo(
 
 
 class _Demo:
-    """The demo, which signals can stop."""
-
     def __init__(self, scene: Scene, options: Options, page: PageServer | None) -> None:
         self.stop = StopRequest()
         self.is_as_expected = False
         self.is_over = False
-        """Whether all tasks have ended, and only the page still runs."""
         self._scene, self._options, self._page = scene, options, page
         self._console = console()
 

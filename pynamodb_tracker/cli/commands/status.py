@@ -22,7 +22,7 @@ from pynamodb_tracker.step.state import State, counted
 from pynamodb_tracker.task.task import Task
 
 _WIDEST, _WIDEST_IN_PIPE = 60, 40
-"""The longest bar in characters, at a terminal with enough room and elsewhere."""
+"""The longest bar at a terminal with enough room, and elsewhere."""
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
@@ -84,13 +84,10 @@ def _count_waits(model: type[Task], counts: Mapping[State[Any], Any]) -> dict[St
 
 def _find_blocked(model: type[Task], waits: Mapping[State[Any], Number]) -> list[Blocked]:
     """Return the blocked tasks, without a request for steps without waiting tasks."""
-    return find_blocked([step for step in steps_of(model) if step.pending in waits and waits[step.pending].tasks])[
-        0
-    ]
+    return find_blocked([step for step in steps_of(model) if step.pending in waits and waits[step.pending].tasks])[0]
 
 
 def _find_lateness(model: type[Task]) -> dict[str, Any]:
-    """Return for how many seconds the first tasks have been due and the first locks expired."""
     views = behind(steps_of(model))
     due = {f"{view.step.name}.{status}": since.total_seconds() for view in views for status, since in view.late.items()}
     expired = {view.step.name: view.abandoned.total_seconds() for view in views if view.abandoned is not None}
@@ -98,7 +95,6 @@ def _find_lateness(model: type[Task]) -> dict[str, Any]:
 
 
 def _build_lines(model: type[Task], on: Console) -> Iterator[Text]:
-    """Yield a title with the sum, and a line for each state."""
     counts = counted(model)
     if not counts[model.cancelled].tasks:
         del counts[model.cancelled]
@@ -148,7 +144,7 @@ def _word(state: State[Any]) -> str:
 
 
 def _draw_bar(number: int, most: int, widest: int, *, blocks: bool) -> str:
-    """Return a bar in proportion to the number, with at least one character unless the number is zero."""
+    """Return a proportional bar, with at least one character unless the number is zero."""
     if not number or not widest:
         return ""
     if not blocks:

@@ -93,7 +93,7 @@ def load(
 
 
 class _BadLineError(Exception):
-    """A bad line was reported, and stops the load."""
+    """A bad line stops the load."""
 
 
 @dataclass(slots=True)
@@ -219,7 +219,6 @@ def export(
 
 
 def _load_tasks(model: type[Task], ids: Iterator[str], damaged: Damaged) -> Iterator[Task]:
-    """Yield the tasks with these ids, each once, and report missing ones."""
     for task_id in dict.fromkeys(ids):
         with refusing(ValueError):
             found = hydration.rows(model, [check_task_id(task_id)])

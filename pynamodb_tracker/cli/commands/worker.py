@@ -130,7 +130,6 @@ def worker(
 def _find_functions(
     models: Sequence[type[Task]], app: str, assigned: Sequence[str], on_start: str | None
 ) -> dict[BoundStep[Any], _FunctionByName]:
-    """Return the function of each step, as named or as bound to the step."""
     names: dict[BoundStep[Any], str | None] = {}
     for text in assigned:
         step_name, equals, function = text.partition("=")
@@ -161,7 +160,6 @@ def _find_functions(
 
 
 def _begin(on_start: str) -> None:
-    """Call the function of --on-start. Raise CannotRunError if it raises."""
     try:
         load_function(on_start, with_context=False)()
     except (Exception, SystemExit) as error:
@@ -219,8 +217,6 @@ def _name_of(step: BoundStep[Any]) -> str:
 
 
 class _Lines(logging.Formatter):
-    """Escapes control characters."""
-
     def format(self, record: logging.LogRecord) -> str:
         return "\n".join(map(escaped, super().format(record).split("\n")))
 
