@@ -44,7 +44,7 @@ _FORMATS |= dict.fromkeys((".jsonl", ".ndjson", ".json"), Format.JSONL)
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The values of a line, or its problem."""
+    """A line's values, or its problem."""
 
     number: int
     values: dict[str, Any] = field(default_factory=dict)
@@ -148,7 +148,7 @@ def open_tasks(name: str, form: Format | None) -> Iterator[File]:
 
 @dataclass(frozen=True, slots=True)
 class LineReader:
-    """Reads lines of a file as arguments of `create`. A task without a state starts in `initial`."""
+    """Reads lines as arguments of `create`. A task without a state starts in `initial`."""
 
     model: type[Task]
     form: Format

@@ -34,10 +34,10 @@ CREATED = "created"
 """The count of new tasks. Runs are counted by outcome and step number, as in `succeeded#200`."""
 
 LEFT, CAME = "left", "came"
-"""Additional counts, with both step numbers, for a success that does not lead to the next step."""
+"""For a success that does not lead to the next step, counts with both step numbers."""
 
 TOOK = "took"
-"""The count of a step's successes by duration, with the number of the first bound that is not less."""
+"""Counts a step's successes by duration. The suffix is the first bound that is not less."""
 
 BOUNDS = (0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000, 3600)
 """Seconds. They separate 12 buckets."""
@@ -92,7 +92,7 @@ def bucket_of(took: timedelta) -> int:
 
 
 def quantile(buckets: Sequence[int], share: float) -> timedelta | None:
-    """Return about how long this share of the counted successes took at most."""
+    """Return about how long this share of counted successes took at most."""
     left = share * sum(buckets)
     bounds = (BOUNDS[0] / 3, *BOUNDS, BOUNDS[-1] * 3)
     for number, low, high in zip(buckets, bounds, bounds[1:], strict=False):
@@ -139,7 +139,7 @@ def _send(model: type[TaskRow], counts: _Counts, hour: datetime, numbers: Counte
         if error.response["Error"]["Code"] not in DENIED:
             raise
         counts.is_off = True
-        text = "this process stops counting the flow of %s, because it has no permission to: %s"
+        text = "this process stops counting the flow of %s, because it lacks permission: %s"
         log.warning(text, model.__name__, error, extra=log_fields(model.tracker.use_case.name))
 
 
@@ -156,13 +156,13 @@ class Hour:
 
 
 def keys_of(model: type[TaskRow], now: datetime) -> list[Item]:
-    """Return the keys of the last 24 hours, oldest first. Reading takes one read unit per existing item."""
+    """Return the keys for 24 hours, oldest first. Reading takes one read unit per existing item."""
     last = now.replace(minute=0, second=0, microsecond=0)
     return [_key(model, last - _HOUR * at) for at in reversed(range(_HOURS))]
 
 
 def hours_in(model: type[TaskRow], now: datetime, found: Mapping[RowKey, Item]) -> Sequence[Hour]:
-    """Return the counts of the last 24 hours, oldest first, from these items."""
+    """Return the counts for 24 hours, oldest first, from these items."""
     last = now.replace(minute=0, second=0, microsecond=0)
     hours = []
     for at, key in enumerate(keys_of(model, now)):
@@ -173,6 +173,6 @@ def hours_in(model: type[TaskRow], now: datetime, found: Mapping[RowKey, Item]) 
 
 
 def read(model: type[TaskRow]) -> Sequence[Hour]:
-    """Read the counts of the last 24 hours, oldest first."""
+    """Read the counts for 24 hours, oldest first."""
     now = clock.now()
     return hours_in(model, now, by_key(get_items(model.tracker.connection(), keys_of(model, now))))

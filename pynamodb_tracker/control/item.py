@@ -4,7 +4,7 @@ paused#200    {token, until, reason, by, time} -- a resumed step has no `until`
 required#150  the same, for a step that no success may pass over
 steps         JSON: {"200": ["ship"]}, the names that each number has had
 
-Each command has a token, so a late copy of an earlier command cannot undo it. The later `until` wins:
+Each command has a token, so late copies of earlier commands cannot undo it. The later `until` wins:
 
     pause    IF  no pause yet, or its token < :token and (it has no `until`, or an earlier one)
     keep     IF  token = :seen          the existing pause lasts longer: only raise its token
@@ -85,7 +85,7 @@ class Pause:
 
 class Control(NamedTuple):
     pauses: dict[int, Pause]
-    """The last pause of each step number that was not resumed. It may have ended."""
+    """The last pause per step number, unless the step was resumed. It may have ended."""
     required: dict[int, Pause]
     steps: str | None
 
@@ -175,7 +175,7 @@ def pause(model: type[TaskRow], number: int, until: datetime | None, reason: str
 
 
 def resume(model: type[TaskRow], number: int, by: str | None) -> None:
-    """Resume a step. Late copies of an earlier pause no longer have any effect."""
+    """Resume a step. Late copies of earlier pauses no longer have any effect."""
     _send_command(model, f"{_PAUSED}{number}", _sign(by), _EARLIER)
 
 
@@ -261,7 +261,7 @@ def forget(model: type[TaskRow]) -> None:
 
 
 def compare(model: type[TaskRow], control: Control) -> None:
-    """Record new names and numbers of the class's steps. A renumbered step raises DefinitionError."""
+    """Record new step names and numbers of a class. A renumbered step raises DefinitionError."""
 
     def added(known: Names) -> Names:
         refuse_moved(model, known)
@@ -271,7 +271,7 @@ def compare(model: type[TaskRow], control: Control) -> None:
 
 
 def accept(model: type[TaskRow]) -> None:
-    """Record the class's steps as they are. Numbers that it does not declare keep their other names."""
+    """Record the class's steps as they are. Undeclared numbers keep their other names."""
 
     def replaced(known: Names) -> Names:
         declared = _declared_names(model)

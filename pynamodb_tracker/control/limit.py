@@ -9,8 +9,8 @@ The writes to a slot, and their conditions:
     give back   IF  lock = :token
     ask for it  IF  lock = :seen, and there is a lock_expire_time
 
-A slot's tokens only grow, and a free slot keeps its last one. This refuses late copies of writes: the token of a late
-take is not higher, and other late writes find that the slot is free or another worker's.
+A slot's tokens only grow, and a free slot keeps its last one. This refuses late copies of writes: a late take does not
+have a higher token, and other late writes find that the slot is free or another worker's.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class SlotTable:
             update = "SET #lock = :token, #until = :until, #worker = :worker, #mark = :mark REMOVE #wanted"
             values |= {"worker": this_worker(), "mark": self.name}
             found = self._send_update(number, update, f"{NEVER_TWICE} AND {FREE}", values)
-            if found.lock == token:  # also if an earlier copy of the request was applied
+            if found.lock == token:  # an earlier copy of this request may have been applied
                 return found
             if not found.is_free(self.margin):
                 break

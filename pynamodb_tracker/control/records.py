@@ -1,4 +1,4 @@
-"""Two small items of a use case: the list of its schedules, and people's last commands.
+"""Two small items per use case: the list of schedules, and people's last commands.
 
 They are only for display. A write that fails is logged and has no other effect. A schedule is listed before its row is
 written, so readers skip ids without a repeating row.
@@ -30,7 +30,7 @@ MOST_SCHEDULES = 200
 """How many ids the list holds. Each write of it costs a unit per KB."""
 _MOST_COMMANDS = 20
 _LONGEST = 120
-"""Bytes of each text of a command."""
+"""Bytes per text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Command:
 
 
 def schedules_key(model: type[TaskRow]) -> Item:
-    """Return the key of the list of schedules. No task can have it, because use case names contain no `#`."""
+    """Return the schedule list's key. No task can have it, because use case names contain no `#`."""
     return item_key(model.tracker.use_case.name, "#schedules")
 
 
@@ -75,7 +75,7 @@ def schedules_in(item: Item) -> list[str]:
 def record(
     model: type[TaskRow], by: str | None, did: str, about: str, *, tasks: int = 0, reason: str | None = None
 ) -> None:
-    """Keep a person's command, one of the last 20. It costs one request, or two once there are 20."""
+    """Keep a person's command among the last 20. It costs one request, or two once there are 20."""
     texts = [cut(clean(text or ""), _LONGEST) for text in (by, did, about, reason)]
     entry = {STRING: strict_json.dumps([clock.stamp(clock.now()), *texts, tasks], ensure_ascii=False)}
     key, most = commands_key(model), {"most": {"N": str(_MOST_COMMANDS)}}

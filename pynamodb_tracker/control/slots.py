@@ -52,7 +52,7 @@ _PAUSE = 0.7
 """The average seconds between two looks for a slot in a call that waits."""
 
 _IN_A_ROW = 3
-"""How many renewals a thread sends, so that slow ones still end within a third of a slot's lifetime."""
+"""How many renewals a thread sends, so that slow ones still end within a third of LIFETIME."""
 
 _NAMED = 5
 
@@ -256,7 +256,7 @@ class LimitSlots:
                 keeper.woken.set()  # they end
 
     def give_back_now(self, slot: Slot) -> None:
-        """Give back the slot of a user that has ended, and let this process's other threads look for it."""
+        """Give back a slot whose user has ended, and let this process's other threads look for it."""
         with self._guard:
             if self._mine.get(slot.number) is not slot:  # it is lost
                 return
@@ -387,8 +387,8 @@ def check_caller(user: str, limit: ConcurrencyLimit) -> None:
     """Raise NestedConcurrencyLimitError in a block that has a slot: two such blocks could wait for each other."""
     if used := _used_by_block.get():
         raise NestedConcurrencyLimitError(
-            f"cannot start {user} in a block that has a slot of the limit {used[0].table.name}: {user} needs a slot of "
-            f"the limit {limit.name}, and both might wait forever. Start it after the block, or leave it to a worker"
+            f"cannot start {user} in a block that has a slot of the limit {used[0].table.name}: it needs a slot, too "
+            f"({limit.name}), and both might wait forever. Start it after the block, or leave it to a worker"
         )
 
 
@@ -446,7 +446,7 @@ class Use:
 
 
 def uses(model: type[TaskRow]) -> list[Use]:
-    """Return the use of each limit of a use case, at half a read unit per slot."""
+    """Return how much of each limit is used, at half a read unit per slot."""
     read = ((limit, slots_of(model, limit).table.read(range(limit.slots))) for limit in limits_of(model))
     return [Use(it.name, it.slots, sum(not slot.is_free(timedelta(0)) for slot in slots)) for it, slots in read]
 

@@ -89,7 +89,7 @@ _guard = threading.Lock()
 
 @in_forked_process
 def _forget() -> None:
-    """Use new locks in a forked process, because a thread of its parent may hold the old ones."""
+    """Use new locks in a forked process, because a parent's thread may hold the old ones."""
     global _guard  # noqa: PLW0603 - one per process
     _guard = threading.Lock()
     _known.clear()
@@ -119,7 +119,7 @@ def lead_to_required(journal: Journal[Any]) -> None:
 
 
 def pause_of(model: type[TaskRow], number: int) -> Pause | None:
-    """Return the current pause of a step. Raise DefinitionError if tasks are stored with other step numbers."""
+    """Return a step's current pause. Raise DefinitionError if tasks are stored with other step numbers."""
     known = _known_of(model)
     if known.mistake:
         raise DefinitionError(known.mistake)

@@ -21,7 +21,7 @@ _MOST = 100
 """How many rows are read per task. A success creates 97 children at most."""
 _LEVELS = 3
 MOST_CHECKED, _MOST_OF_THEM = 20, 40
-"""How many waiting tasks of a use case are checked, and how many rows of their children are read."""
+"""How many waiting tasks are checked per use case, and how many of their children are read."""
 _MOST_NAMED = 3
 
 

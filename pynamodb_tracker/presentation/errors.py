@@ -81,7 +81,7 @@ def _without_varying(message: str) -> str:
 
 
 def _hide_id(error: str, task_id: str) -> str:
-    """Replace the id with …, unless it is part of a word. A regular expression per id would be slow."""
+    """Replace the id with …, unless it is inside a word. A regular expression per id would be slow."""
     first, *parts = error.split(task_id)
     found, left = [first], first[-1:]
     for at, part in enumerate(parts, 1):
@@ -94,7 +94,7 @@ def _hide_id(error: str, task_id: str) -> str:
 
 @dataclass(slots=True)
 class ErrorGroup(Generic[S]):
-    """The tasks of a state with the same error pattern. `example` is the newest task's id."""
+    """A state's tasks with the same error pattern. `example` is the newest task's id."""
 
     state: S
     tasks: int
@@ -104,14 +104,14 @@ class ErrorGroup(Generic[S]):
     example: str
     pattern: str
     first: datetime
-    """The earliest of the last failures. It is later than `newest` if no time can be read."""
+    """The earliest last failure. It is later than `newest` if no time can be read."""
     minutes: Counter[int]
     begin: datetime
-    """`first`, or the creation of a task that failed before."""
+    """`first`, or when a task was created that failed before."""
     since: datetime | None = None
-    """When the error began, if that was in the last quarter of the time that all errors cover."""
+    """When the error began, if that was in the last quarter of all failures' time."""
     of: int | None = None
-    """How many tasks of the state were read, if there are more."""
+    """How many tasks in the state were read, if there are more."""
 
     def spread(self, begin: datetime, end: datetime, parts: int) -> list[int]:
         found, low = [0] * parts, begin.timestamp() / 60

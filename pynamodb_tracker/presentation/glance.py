@@ -30,7 +30,7 @@ from pynamodb_tracker.step.state import State, count_due, peek
 from pynamodb_tracker.task.task import Task
 
 MOST = 1000
-"""How many tasks of a state are counted. For larger states, numbers are minimums."""
+"""How many tasks are counted per state. For larger states, numbers are minimums."""
 _MOST_READ = 100
 """How many entries are read of tasks that are pending or in progress. More are only counted."""
 _MOST_WAITING = 100
@@ -54,7 +54,7 @@ class StateGlance:
 
 @dataclass(slots=True)
 class StepGlance:
-    """The entries of a step's states. Failed and ignored ones begin with the latest due time."""
+    """The entries of each state. Failed and ignored ones begin with the latest due time."""
 
     step: BoundStep[Any]
     states: dict[Status | None, StateGlance]

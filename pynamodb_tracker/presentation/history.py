@@ -25,7 +25,7 @@ _KEPT = 120
 _OVER = timedelta(minutes=10)
 """A shorter change says nothing about whether workers keep up."""
 _NOTABLE = 0.1
-"""A smaller part of the finished tasks is chance."""
+"""A change by a smaller part of the finished tasks is chance."""
 
 _LEFT = (Status.PENDING, Status.IN_PROGRESS, Status.FAILED)
 
@@ -124,11 +124,11 @@ def _count_left(counts: Mapping[State[Any], int]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Passing:
-    """About how many tasks came to a step in each of the last 24 hours, and how its runs ended."""
+    """About how many tasks came to a step in each of 24 hours, and how its runs ended."""
 
     step: BoundStep[Any]
     came: Sequence[int]
-    """By hour, the oldest first: new tasks, successes of the previous step, and runs that chose this step."""
+    """By hour, the oldest first: new tasks, the previous step's successes, and runs that chose this step."""
     succeeded: Sequence[int]
     failed: Sequence[int]
     """Failed attempts, except last ones."""
@@ -139,7 +139,6 @@ class Passing:
 
     @property
     def median(self) -> timedelta | None:
-        """About how long half of the successes took at most."""
         return flow.quantile(self.took, 0.5)
 
     @property

@@ -1,4 +1,4 @@
-"""The tasks of a state from the index, page by page."""
+"""A state's tasks from the index, page by page."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Filter:
     until: datetime | None = None
     error: str = ""
     exactly: bool = False
-    """If true, `error` is the pattern of an error group, and only its tasks match."""
+    """If true, `error` is an error group's pattern, and only its tasks match."""
     latest_due_first: bool = False
 
     def matches(self, entry: IndexEntry) -> bool:

@@ -37,7 +37,7 @@ _MOST_CAUSES = 3
 _MOST_GROUPS = 50
 _MOST_CHILDREN = 100
 _GROWS = 0.1
-"""The backlog counts as growing if it grows by this part of what is done."""
+"""The backlog counts as growing from this part of the finished tasks on."""
 
 # The worst first.
 KINDS = ("failures", "nobody_runs", "signals", "gave_up", "blocked", "schedule", "groups", "paused")
@@ -45,7 +45,7 @@ KINDS = ("failures", "nobody_runs", "signals", "gave_up", "blocked", "schedule",
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A view of the page and a command that help with a need."""
+    """A view and a command that help with a need."""
 
     label: str
     link: Link
@@ -80,7 +80,7 @@ class StepRow:
     """How many pending tasks wait for a `turn`, a `signal` or `children`, or are due `later`."""
     running: Number
     expired: int
-    """How many of the rows that were read have an expired lock."""
+    """How many rows, among those that were read, have an expired lock."""
     first_expired: timedelta | None
     failed: Number
     failed_for: timedelta | None
@@ -101,7 +101,7 @@ class StepRow:
 
     @property
     def is_growing(self) -> bool:
-        """Whether it grows by a task per hour, and by a tenth of the tasks that leave it, or more."""
+        """Whether it grows by a task per hour and by a tenth of its finished tasks, or more."""
         return self.passing is not None and self.passing.growth >= max(_GROWS * self.passing.done_per_hour, 1)
 
     @property
@@ -128,7 +128,7 @@ class UseCaseRow:
 
     @property
     def most(self) -> int:
-        """The most successes or failures of a step in an hour, for charts on one scale."""
+        """The most successes or failures per hour and step, for charts on one scale."""
         passing = [row.passing for row in self.steps if row.passing is not None]
         return max((number for each in passing for number in (*each.succeeded, *each.failed)), default=0)
 
@@ -240,7 +240,7 @@ def _longest_due(entries: Sequence[Item], now: datetime) -> timedelta | None:
 
 
 def _count_waits(found: Glance, step: StepGlance) -> dict[str, Number]:
-    """Count the waiting tasks by what they wait for. If only some rows were read, the numbers are minimums."""
+    """Count the waiting tasks by reason. If only some rows were read, the numbers are minimums."""
     rows = (row for entry in step.later.entries if (row := _find_row(found, step, entry)) is not None)
     kinds = Counter(map(_kind_of_wait, rows))
     unread = step.later.number.tasks - kinds.total()
@@ -372,7 +372,7 @@ def _find_signals(found: Glance, step: StepGlance, row: StepRow) -> list[Need]:
 
 
 def _find_given_up(step: StepGlance, row: StepRow) -> list[Need]:
-    """Return a need if tasks gave up, except those that people have set aside."""
+    """Return a need if tasks gave up, except tasks that people have set aside."""
     of, state = step.step, step.step.ignored
     entries = [each for each in step.states[Status.IGNORED].entries if not _is_set_aside(each)]
     if not entries:

@@ -30,7 +30,7 @@ MOST = 1000
 
 _MOST_WAITING = 100
 _MOST_ROWS = (20, 200)
-"""How many rows with an expired lock are read, and how many if all of those locks were extended."""
+"""How many rows with an expired lock are read, and how many if all those locks were extended."""
 _SAMPLE = 400
 _WITHIN = timedelta(hours=24)
 _LATELY = timedelta(minutes=10)
@@ -63,7 +63,7 @@ class StepView:
     waiting: Number
     """How many pending tasks wait for signals or other tasks."""
     first: dict[Status, datetime]
-    """When the first task of each status can start."""
+    """When the first task in each status can start."""
     left: Sequence[Task]
     """Tasks with an expired lock. Their rows show extensions, which the index does not have."""
     is_cut: bool

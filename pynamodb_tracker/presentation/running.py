@@ -25,7 +25,7 @@ _EXAMPLES = 50
 
 @dataclass(slots=True)
 class WorkerView:
-    """The tasks of a worker. Its name is `host:pid:` and four letters or its own name, or None if unreadable."""
+    """A worker's tasks. Its name is `host:pid:` and four letters or its own name, or None if unreadable."""
 
     worker: str | None
     tasks: int = 0

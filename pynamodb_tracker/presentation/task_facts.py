@@ -107,7 +107,7 @@ def what_comes_next(
         case Status.IN_PROGRESS if is_abandoned(task):
             is_spent = (task.attempt or 0) >= step.max_attempts
             then = "ignores it: no attempts left" if is_spent else "takes it over"
-            return f"its lock expired; the next run {then}{held}"
+            return f"its lock expired, and the next run {then}{held}"
         case Status.IN_PROGRESS:
             since: datetime | None = task.update_time
             return f"{task.worker or 'a worker'} has run it" + (
@@ -115,7 +115,7 @@ def what_comes_next(
             )
         case _:
             if task.waits_for is not None:
-                blocked = f"blocked by {blocked_by}; " if blocked_by and task.waits_for else ""
+                blocked = f"blocked by {blocked_by}, " if blocked_by and task.waits_for else ""
                 return f"{blocked}waits for {task.waits_for}"
             due: datetime | None = task.due_time
             late = timedelta(0) if due is None else clock.now() - due
@@ -196,7 +196,7 @@ def signals_of(task: Task) -> dict[str, Any]:
 
 
 def round_of_task(task: Task) -> dict[str, Any]:
-    """Return the state of a task's round, for `load`. A repeating task begins a new round."""
+    """Return the current round's state, for `load`. A repeating task begins a new round."""
     if task.repeat is not None:
         return {}
     names = {str(codes.pending): codes.step for codes in task.tracker.steps}
@@ -247,11 +247,11 @@ def _of_round_in_words(task: Task) -> Iterator[tuple[str, str]]:
     if (released := task.release_count) is not None:
         yield "released", f"{count(released, 'time')} as its worker stopped, without using up an attempt"
     if done := parts_done(task):
-        yield "parts done", f"{', '.join(done)}; a reopen with clear_checkpoints repeats them"
+        yield "parts done", f"{', '.join(done)} (a reopen with clear_checkpoints repeats them)"
     if (left_out := skipped_steps(task)) and end_of(task.status) != "cancelled":
         yield "passed over", ", ".join(left_out)
     if missed := task.missed_signals:
-        yield "done without", f"{', '.join(sorted(missed))}; it is late if it is sent now"
+        yield "done without", f"{', '.join(sorted(missed))} (too late if sent now)"
 
 
 def signals_in_words(task: Task) -> Iterator[tuple[str, str]]:
@@ -285,7 +285,7 @@ def skipped_steps(task: Task) -> list[str]:
 
 
 def parts_done(task: Task) -> list[str]:
-    """Return the finished parts of the task's current step."""
+    """Return the current step's finished parts."""
     at = {
         str(codes.pending)
         for codes in task.tracker.steps

@@ -229,8 +229,8 @@ def stuck(
     You need not do anything: the next run of the step takes them over, or ignores them after their last attempt. --all
     also lists tasks with a valid lock. If their worker is dead, unlock --worker frees them.
 
-    This also checks the first 20 tasks that wait for others, and lists those that an ignored task blocks. Reopen or
-    delete the ignored task.
+    This also checks the first 20 tasks that wait for others, and lists them if an ignored
+    task blocks them. Reopen or delete the ignored task.
 
     Exits with 1 if a lock has expired or a task is blocked.
     """
@@ -299,7 +299,7 @@ def _stuck_row(step: BoundStep[Any], task: Task, *, of_several: bool, in_words: 
 
 
 def show(
-    task_id: Annotated[str, opt.argument("TASK", "The id of the task.")],
+    task_id: Annotated[str, opt.argument("TASK", "The task id.")],
     *,
     name: opt.App,
     use_case_name: opt.UseCase = None,

@@ -122,7 +122,7 @@ def _step_row(row: StepRow) -> list[terminal.Cell]:
 
 def workers(
     worker: Annotated[
-        str | None, opt.argument("[WORKER]", "Only workers whose names start with this, such as a host.")
+        str | None, opt.argument("[WORKER]", "Only workers with names that start with this, such as a host.")
     ] = None,
     *,
     as_json: opt.Json = False,
@@ -131,8 +131,8 @@ def workers(
 ) -> None:
     """Show which workers run tasks now in all use cases: how many, since when, and whether locks have expired.
 
-    It reads up to 1,000 tasks in progress, those whose locks expire first, at one read unit each. It does not list idle
-    workers.
+    It reads the 1,000 tasks in progress with the earliest lock expiry, at one read unit each. Idle workers are not
+    listed.
 
     Exits with 1 if a lock has expired.
     """
@@ -146,7 +146,7 @@ def workers(
             titles = ("worker", "tasks", "oldest", "lock", "steps")
             terminal.print_table(titles, map(_worker_row, found.workers))
         if not found.is_all:
-            terminal.warn(f"only {count(MOST)} whose locks expire first were read")
+            terminal.warn(f"only the {count(MOST)} with the earliest lock expiry were read")
     if found.expired:
         raise typer.Exit(command.FOUND)
 
@@ -214,7 +214,7 @@ def _schedule_as_json(each: Schedule) -> dict[str, Any]:
 
 
 def group(
-    group_name: Annotated[str, opt.argument("GROUP", "The name of the group.")],
+    group_name: Annotated[str, opt.argument("GROUP", "The group's name.")],
     *,
     repair: Annotated[bool, opt.flag("--repair", "Pass on the turn if its task has ended or was deleted.")] = False,
     name: opt.App,

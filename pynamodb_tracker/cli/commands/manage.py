@@ -55,7 +55,7 @@ _EFFECTS_OF_SIGNALS = {
 }
 
 Limit = Annotated[int | None, opt.value("N", "At most this many tasks.", opt.number)]
-DryRun = Annotated[bool, opt.flag("--dry-run", "Print the ids of the tasks that would be changed.")]
+DryRun = Annotated[bool, opt.flag("--dry-run", "Print the task ids that would be changed.")]
 Urgent = Annotated[bool, opt.flag("--urgent", "Let workers take it before tasks that are not urgent.")]
 Reason = Annotated[str, opt.value("TEXT", "The reason, which is kept with the task's errors.", opt.reason)]
 
@@ -107,12 +107,10 @@ def create(
 
 def signal(
     task_id: Annotated[str, opt.argument("TASK", "The task id.")],
-    signal_name: Annotated[
-        str, opt.argument("SIGNAL", "The name of the awaited signal, as in paid.", opt.complete_signals)
-    ],
+    signal_name: Annotated[str, opt.argument("SIGNAL", "The awaited signal's name, as in paid.", opt.complete_signals)],
     *,
     value: Annotated[Any, opt.value("JSON", "The signal's value, at most 1 KB.", opt.json_value)],
-    key: Annotated[str | None, opt.value("TEXT", "The sender's id of the event, which counts only once.")] = None,
+    key: Annotated[str | None, opt.value("TEXT", "The sender's event id, which counts only once.")] = None,
     of_round: Annotated[
         str | None, typer.Option("--round", metavar="TEXT", help="The round of a task that has started over.")
     ] = None,
@@ -231,9 +229,9 @@ def ignore(
     limit: Limit = None,
     dry_run: DryRun = False,
     reason: Reason,
-    even_running: Annotated[bool, opt.flag("--even-running", "Also tasks that a worker is running.")] = False,
+    even_running: Annotated[bool, opt.flag("--even-running", "Also running tasks.")] = False,
     even_in_group: Annotated[
-        bool, opt.flag("--even-in-group", "With --even-running: also if the next task of its group then starts.")
+        bool, opt.flag("--even-in-group", "With --even-running: also in a group, where the next task then starts.")
     ] = False,
     by: opt.By,
     name: opt.App,
@@ -246,7 +244,7 @@ def ignore(
     there.
 
     A running task is refused unless you add --even-running. Its worker can then record nothing more, but its work
-    outside of the table continues until it notices. In a group, the next task starts in the meantime, so a running task
+    outside the table continues until it notices. In a group, the next task starts in the meantime, so a running task
     of a group needs --even-in-group, too.
 
     Exits with 1 if a task was refused. The others are ignored.
@@ -274,7 +272,7 @@ def cancel(
     *,
     children: Annotated[bool, opt.flag("--children", "Also the tasks that it waits for.")] = False,
     go_to: Annotated[str | None, opt.value("STEP", "The branch step that ends it, such as a refund.")] = None,
-    even_running: Annotated[bool, opt.flag("--even-running", "Also if a worker is running one of the tasks.")] = False,
+    even_running: Annotated[bool, opt.flag("--even-running", "Also running tasks.")] = False,
     reason: Reason,
     by: opt.By,
     name: opt.App,
@@ -285,7 +283,7 @@ def cancel(
     With --go-to, or if a step has on_cancel, they first go to that branch step, such as a refund.
 
     A running task is refused unless you add --even-running. Its worker can then record nothing more, but its work
-    outside of the table continues until it notices. In a group, the next task starts in the meantime.
+    outside the table continues until it notices. In a group, the next task starts in the meantime.
 
     Exits with 1 if a task or one of its children was refused. The others are cancelled.
     """
@@ -326,7 +324,7 @@ def unlock(
 
     Without --fencing-token and --worker, only tasks with expired locks are unlocked.
 
-    The attempt counts. If the worker is still alive, it can record nothing more, but its work outside of the table may
+    The attempt counts. If the worker is still alive, it can record nothing more, but its work outside the table may
     happen twice. stuck --all lists all tasks in progress, with their workers.
 
     Exits with 1 if a task was refused. The others are unlocked.

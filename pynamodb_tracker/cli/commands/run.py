@@ -1,4 +1,4 @@
-"""`run` and `retry`: call a function for the tasks of a step, with progress, Ctrl-C and a report."""
+"""`run` and `retry`: call a function for a step's tasks, with progress, Ctrl-C and a report."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from pynamodb_tracker.work.executor import ThreadExecutor
 from pynamodb_tracker.work.outcomes import Report
 from pynamodb_tracker.work.source import GivenIds, OnceThrough, StepSource, StepWork
 
-DryRun = Annotated[bool, opt.flag("--dry-run", "Print the ids of the tasks that would be run.")]
+DryRun = Annotated[bool, opt.flag("--dry-run", "Print the task ids that would be run.")]
 _IF_BOUND = "The function to call with each task's context, if none is bound to the step."
 Function = Annotated[str | None, opt.argument("MODULE:FUNCTION", _IF_BOUND)]
 FunctionAndTasks = Annotated[
@@ -69,13 +69,13 @@ def run(
     dry_run: DryRun = False,
     as_json: opt.Json = False,
 ) -> None:
-    """Run tasks of a step: those that you name, or all due ones, which are pending, failed or abandoned.
+    """Run the tasks of a step that you name, or all due ones, which are pending, failed or abandoned.
 
-    It calls the function bound to the step with @Order.ship.does, or the one that you name. If the first task id looks
-    like MODULE:FUNCTION, pass the ids on stdin, as in echo order:17 | pynamodb-tracker run ship -.
+    It calls the function bound to the step with @Order.ship.does, or the function that you name. If the first task id
+    looks like MODULE:FUNCTION, pass the ids on stdin, as in echo order:17 | pynamodb-tracker run ship -.
 
     Each task is run once. If you neither name nor select tasks, tasks that become due in the meantime, such as the next
-    one of a group, are run, too. Ctrl-C starts no more tasks and waits for running ones. A second Ctrl-C does not wait.
+    one in a group, are run, too. Ctrl-C starts no more tasks and waits for running ones. A second Ctrl-C does not wait.
 
     Exits with 1 if a task failed, was ignored or was refused.
     """
@@ -162,7 +162,7 @@ def _run(verb: str, batch: WatchedBatch, *, as_json: bool) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The matching tasks of a step, or the tasks with these `ids`. With `ignored`, ignored tasks are run, too."""
+    """A step's matching tasks, or the tasks with these `ids`. With `ignored`, ignored tasks are run, too."""
 
     step: BoundStep[Any]
     only: tuple[State[Any], ...] = ()
@@ -205,7 +205,7 @@ class Selection:
         return sum(state.count(since=self.since, until=self.until, up_to=most) for state in states)
 
     def passes(self, function: Callable[[Any], object], threads: int, *, heartbeat: bool) -> Iterator[StepSource]:
-        """Yield the sources of the named tasks, or of the due tasks and then the ignored ones."""
+        """Yield the source of named tasks, or one for due tasks and then one for ignored ones."""
         of, began, start = self.step._definition, clock.now(), partial(self.step.start, heartbeat=heartbeat)
         if self.ids is not None:
             named = partial(start, ignore_concurrency_limit=True)

@@ -49,7 +49,7 @@ _COUNT = 100
 def size(
     *,
     rate: Annotated[float, opt.value("N/UNIT", "New tasks at the peak: 2000, 2000/s, 50000/h.", opt.rate)],
-    steps: Annotated[int, opt.value("N", "Steps of a task.", min=1, max=99)] = 1,
+    steps: Annotated[int, opt.value("N", "Steps per task.", min=1, max=99)] = 1,
     attempts: Annotated[
         float, opt.value("N", "Average attempts per step, 1.1 if one task in ten needs 2.", min=1, max=1000)
     ] = 1.0,
@@ -224,7 +224,7 @@ def demo(
     from pynamodb_tracker.testing import LocalServerError  # noqa: PLC0415 - the same
 
     if scene is Scene.KILL and (orders or count or server or web):
-        raise typer.BadParameter("has no other options", param_hint="--scene kill")
+        raise typer.BadParameter("takes no other options", param_hint="--scene kill")
     if orders and count:
         raise typer.BadParameter("only for generated orders: omit it with --orders", param_hint="--count")
     page = None
