@@ -1,7 +1,5 @@
 """The live bar at a terminal. It is slow to import, so only commands that show one import it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import timedelta
 

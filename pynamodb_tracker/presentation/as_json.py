@@ -1,7 +1,5 @@
 """The views of the page and the terminal as JSON for programs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime, timedelta

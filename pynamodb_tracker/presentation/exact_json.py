@@ -1,7 +1,5 @@
 """JSON that keeps all digits of numbers, which a float would not."""
 
-from __future__ import annotations
-
 import json
 import secrets
 from decimal import Decimal

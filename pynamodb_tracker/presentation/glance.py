@@ -1,7 +1,5 @@
 """Reads all use cases in four requests per step, and one per hundred small items or rows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime

@@ -1,7 +1,5 @@
 """How a use case changes: counts tell whether it keeps up, and hourly counters how runs ended."""
 
-from __future__ import annotations
-
 import threading
 from collections import deque
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """A state's tasks from the index, page by page."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime

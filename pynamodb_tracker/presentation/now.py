@@ -1,7 +1,5 @@
 """What needs people now in all use cases, as one picture for the page, the terminal and JSON."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

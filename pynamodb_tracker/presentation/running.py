@@ -1,7 +1,5 @@
 """The tasks in progress of all use cases, by worker."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field

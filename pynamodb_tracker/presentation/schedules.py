@@ -1,7 +1,5 @@
 """A use case's repeating tasks, and their rules in words."""
 
-from __future__ import annotations
-
 import calendar
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Sentences about tasks that the page, the terminal and JSON show in their own ways."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal

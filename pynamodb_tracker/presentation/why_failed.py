@@ -1,7 +1,5 @@
 """Failed and ignored tasks, grouped by error."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime

@@ -478,7 +478,7 @@ def test_a_dry_run_and_an_error_say_what_is_not_due_yet(store: StoppedClock) -> 
     said = "nothing to run at pay: 2 tasks with 'BANK' in the error not due yet (the first one in 4m)"
     for dry in ((), ("--dry-run",)):
         ended = run("retry", "pay", CHARGE, "--error-contains", "BANK", *dry)
-        assert (ended.out or ended.err).partition(";")[0] == said
+        assert (ended.out or ended.err).partition(": reopen")[0] == said
     ended = run("retry", "pay", CHARGE, "--error-contains", "address", "--dry-run")
     assert ended.err == "nothing to run at pay: no matching task is due\n"
     store.advance(timedelta(minutes=5))

@@ -18,7 +18,7 @@ from tests.support.rows import change, park, stored
 
 SAMPLE = "tests.cli.shop:Sample"
 KNOWN = (
-    "it has task_id, state, due_time, group, repeat, trace, urgent, awaited_signals, signals, wait_for, until, "
+    "It has task_id, state, due_time, group, repeat, trace, urgent, awaited_signals, signals, wait_for, until, "
     "checkpoints, skipped_steps, postpone_count, first_failure, cancelled, missed_signals, amount, data, note"
 )
 
@@ -170,12 +170,12 @@ def test_what_is_wrong_with_a_line_is_reported(tmp_path: Path, line: str, words:
 @pytest.mark.parametrize(
     ("header", "words"),
     [
-        ("id,amount", f"Order has no attribute 'id'; {KNOWN}"),
+        ("id,amount", f"Order has no attribute 'id'. {KNOWN}"),
         ("task_id,amout", "Order has no attribute 'amout'; did you mean 'amount'?"),
         ("amount", "the column 'task_id' is missing"),
         ("task_id,note,note", "the column 'note' appears twice"),
         ('task_id,"note', "this is not CSV: unexpected end of data"),
-        (",", f"Order has no attribute ''; {KNOWN}"),
+        (",", f"Order has no attribute ''. {KNOWN}"),
     ],
 )
 def test_a_wrong_header_is_reported_before_anything_is_created(header: str, words: str) -> None:
@@ -405,7 +405,7 @@ def test_a_dry_run_of_a_large_task_creates_nothing() -> None:
 @pytest.mark.usefixtures("store")
 def test_a_state_that_no_step_declares_is_refused_with_what_to_do() -> None:
     ended = load('{"task_id": "o-1", "state": "unknown.77"}')
-    words = "no step of Order declares unknown.77: declare its step, or write another state"
+    words = "no step of Order declares unknown.77: declare its step or write another state"
     assert (ended.code, ended.err.splitlines()[0]) == (1, f"stdin:1: {words}")
 
 
@@ -587,7 +587,10 @@ def test_a_task_is_loaded_with_the_answers_that_it_awaits_and_has(store: Stopped
         ('{"task_id": "o-1", "signals": {"paid": {"time": "noon"}}}', "Invalid isoformat string: 'noon'"),
         ('{"task_id": "o-1", "missed_signals": ["payed"]}', "Order awaits no 'payed'"),
         ('{"task_id": "o-1", "until": "2027-01-01"}', "until: only with wait_for"),
-        ('{"task_id": "o-1", "wait_for": "paid", "awaited_signals": ["paid"]}', "wait_for is awaited_signals"),
+        (
+            '{"task_id": "o-1", "wait_for": "paid", "awaited_signals": ["paid"]}',
+            "wait_for and awaited_signals are the same",
+        ),
     ],
 )
 def test_answers_that_cannot_be_loaded_are_bad_lines(line: str, words: str) -> None:

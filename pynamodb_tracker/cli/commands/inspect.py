@@ -229,8 +229,8 @@ def stuck(
     You need not do anything: the next run of the step takes them over, or ignores them after their last attempt. --all
     also lists tasks with a valid lock. If their worker is dead, unlock --worker frees them.
 
-    This also checks the first 20 tasks that wait for others, and lists them if an ignored
-    task blocks them. Reopen or delete the ignored task.
+    This also checks the first 20 tasks that wait for others, and lists them if an ignored task blocks them.
+    Reopen or delete the ignored task.
 
     Exits with 1 if a lock has expired or a task is blocked.
     """

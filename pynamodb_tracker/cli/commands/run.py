@@ -142,7 +142,7 @@ def _print_due(selection: Selection, *, as_json: bool) -> None:
 
 def _run(verb: str, batch: WatchedBatch, *, as_json: bool) -> None:
     selection, ended = batch.selection, None
-    batch.expected = selection.count() if selection.has_total else None
+    batch.expected = None if selection.error_contains else selection.count()
     with safe_stderr(batch.stop.set), terminal.progress(f"{verb} {selection.step.name}", batch.expected) as shown:
         batch.progress = shown
         try:
@@ -179,10 +179,6 @@ class Selection:
     @property
     def is_named(self) -> bool:
         return self.ids is not None
-
-    @property
-    def has_total(self) -> bool:
-        return not self.error_contains
 
     def due(self) -> list[str]:
         due = list(self.step.due_ids(**self._options(), limit=self.limit))
