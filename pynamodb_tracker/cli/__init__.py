@@ -102,7 +102,7 @@ def _without_types(parameters: list[Any]) -> list[Any]:
 
 
 def _help_of(docstring: str) -> str:
-    """Return a docstring with one line per paragraph, so that the terminal can wrap it."""
+    """Return a docstring with one line per paragraph, which the terminal can wrap."""
     return "\n\n".join(" ".join(each.split()) for each in cleandoc(docstring).split("\n\n"))
 
 

@@ -49,10 +49,7 @@ def refusing(*kinds: type[Exception]) -> Iterator[None]:
 
 @contextmanager
 def exit_on_error(model: type[Task] | None = None) -> Iterator[None]:
-    """Report an error on one line of stderr, and exit with 1 for a refusal or 2 if the command cannot run.
-
-    An invalid endpoint is refused before the first request.
-    """
+    """Report an error on one line of stderr, and exit with 1 for a refusal or 2 if the command cannot run."""
     try:
         try:
             if model is not None:
@@ -133,7 +130,7 @@ def load_function(name: str, *, with_context: bool = True) -> Callable[..., Any]
     except TypeError as error:
         raise CannotRunError(f"{name}: {error}") from error
     function: Callable[..., Any] = found
-    with suppress(TypeError, ValueError):  # some functions written in C have no signature
+    with suppress(TypeError, ValueError):  # functions written in C may lack a signature
         signature = inspect.signature(function)
         try:
             signature.bind(*[object()] * with_context)
@@ -156,7 +153,7 @@ def _load(name: str, expected: str, is_known: Callable[[object], bool]) -> Any:
 
 
 def function_and_tasks(step: BoundStep[Any], words: Sequence[str]) -> tuple[str | None, Sequence[str]]:
-    """Split the words into the name of a function, if they start with one, and task ids."""
+    """Split the words into a function name, if they start with one, and task ids."""
     first = words[0] if words else ""
     is_name = _is_module_name(first) and step.function is None  # half a name: the error says what to write
     is_name = is_name or (first.count(":") == 1 and all(map(_is_module_name, first.split(":"))))
@@ -198,7 +195,7 @@ def _is_module_name(name: str) -> bool:
 
 
 def _suggestion(name: str) -> str:
-    """Return the likely name for the path of a file, or for a class after a dot."""
+    """Return the likely name for a file path, or for a class after a dot."""
     path, _, class_name = name.partition(":")
     parts = path.removesuffix(".py").replace("\\", "/").replace("/", ".").strip(".").split(".")
     if not class_name and len(parts) > 1 and parts[-1][:1].isupper():
@@ -309,7 +306,7 @@ def _without_use_case(model: type[Task], name: str) -> str:
 
 
 def step_among(models: Sequence[type[Task]], name: str) -> BoundStep[Any]:
-    """Return a step of several use cases: `ship` if only one of them has it, or `order.ship`."""
+    """Return a step: `ship` if only one use case has it, or `order.ship`."""
     use_case_name, _, step = name.rpartition(".")
     known = {model.tracker.use_case.name: model for model in models}
     if use_case_name:

@@ -1,8 +1,8 @@
 """Ctrl-C, SIGTERM, a lost terminal or a closed pipe stop a command gracefully: running tasks finish.
 
-Python raises KeyboardInterrupt at any line of the main thread. Between a claim and the line that remembers it, that
-would leave the task locked, and in a destructor, it would be lost. This is why the work runs on another thread, which
-no signal reaches, while the main thread waits for signals.
+Python raises KeyboardInterrupt at any line of the main thread. Right after a claim, that would leave the task locked,
+and in a destructor, it would be lost. So the work is done on another thread, which no signal reaches, while the main
+thread waits for signals.
 """
 
 import os
@@ -43,7 +43,6 @@ class StopRequest:
             self._on_stop()
 
     def calls(self, on_stop: Callable[[], object]) -> None:
-        """Call this when it is set, or now if it is set already."""
         self._on_stop = on_stop
         if self:
             on_stop()
@@ -53,7 +52,6 @@ class StopRequest:
 
     @property
     def reason(self) -> int:
-        """The first signal, SIGPIPE for a closed pipe, or 0 if nothing stops the work."""
         return self.signal_number or (_SIGPIPE if self else 0)
 
 
@@ -114,10 +112,7 @@ def run_stoppable(work: StoppableWork) -> None:
 
 
 def reserve_standard_descriptors() -> None:
-    """Open /dev/null for each closed standard stream.
-
-    Otherwise a connection could get its descriptor, and output of functions would go to the server.
-    """
+    """Open /dev/null for closed standard streams, or a connection would get their descriptors."""
     for number in range(3):
         try:
             os.fstat(number)
@@ -126,10 +121,7 @@ def reserve_standard_descriptors() -> None:
 
 
 class SafeStream:
-    """A stream that hides write errors from functions, because their tasks would fail.
-
-    It calls `lost` once, at the first error.
-    """
+    """A stream that hides write errors from functions, because their tasks would fail. It calls `lost` once."""
 
     def __init__(self, inner: TextIO, lost: Callable[[], object]) -> None:
         self._inner = inner
@@ -163,7 +155,7 @@ class SafeStream:
 
 
 def discard(stream: TextIO | None) -> None:
-    """Send all later output to /dev/null, and the buffered output, which Python writes at exit."""
+    """Send buffered and later output to /dev/null."""
     if stream is None:  # closed before Python started
         return
     with suppress(UnsupportedOperation, ValueError):
@@ -176,7 +168,7 @@ def discard(stream: TextIO | None) -> None:
 
 @contextmanager
 def safe_stderr(lost: Callable[[], object]) -> Iterator[None]:
-    """Hide errors of stderr from functions in the block. Call `lost` once, at the first error."""
+    """Hide errors of stderr from functions in the block."""
     if sys.stderr is None:  # closed before Python started
         yield
         return
@@ -186,7 +178,7 @@ def safe_stderr(lost: Callable[[], object]) -> Iterator[None]:
 
 @contextmanager
 def stdout_to_stderr(lost: Callable[[], object]) -> Iterator[None]:
-    """Send the output of functions and their processes to stderr, because programs parse the command's stdout."""
+    """Send the output of functions and their processes to stderr. Programs parse the command's stdout."""
     if sys.stdout is not None:
         sys.stdout.flush()
     kept = os.dup(1)
@@ -206,7 +198,7 @@ def stdout_to_stderr(lost: Callable[[], object]) -> Iterator[None]:
 
 @contextmanager
 def last_output() -> Iterator[None]:
-    """Print the final report in the block. The exit code stays the same if nobody reads it."""
+    """Print the final report in the block, with the same exit code if nobody reads it."""
     try:
         yield
         flush()

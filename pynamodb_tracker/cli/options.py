@@ -48,7 +48,7 @@ length, duration, json_value = _parser(times.length), _parser(times.duration), _
 
 
 def _local(read: Callable[[str, None], datetime]) -> Callable[[str], datetime]:
-    """Return a parser of a time in this machine's zone. It prints the instant if that depends on the zone."""
+    """Return a parser of a time in this machine's zone. It prints what the time means if that depends on the zone."""
 
     @_parser
     def parse(text: str) -> datetime:
@@ -144,7 +144,7 @@ complete_signals = _completion(lambda model: [each.stored_name for each in signa
 
 
 def _selected(ctx: typer.Context) -> Iterator[type[Task]]:
-    """Yield the use cases that the options select, or none if the class cannot be imported."""
+    """Yield the selected use cases, or none if the class cannot be imported."""
     given: dict[str, Any] = ctx.params
     app = given.get("name") or os.environ.get("PYNAMODB_TRACKER_APP")
     if not app:

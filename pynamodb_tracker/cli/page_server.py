@@ -57,7 +57,7 @@ class PageServer:
 
     @contextmanager
     def serving(self, models: Sequence[type[Task]]) -> Iterator[None]:
-        """Serve the page read-only, refreshed every second, from another thread until the block ends."""
+        """Serve the page read-only from another thread, refreshed every second."""
         server = self._server(models, actions=False, refresh=timedelta(seconds=1))
         thread = threading.Thread(target=server.run, args=([self._socket],), name="pynamodb_tracker page")
         with self._socket:

@@ -1,4 +1,4 @@
-"""The live bar at a terminal. It is slow to import, so only commands that show one import it."""
+"""The live bar at a terminal. Only commands that show one import it, because that is slow."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -10,14 +10,14 @@ from rich.table import Table
 from rich.text import Text
 
 _FREE = 6
-"""Empty columns on the right, where the terminal prints ^C, which would otherwise move the bar down."""
+"""Empty columns on the right. A ^C there would otherwise move the bar down."""
 
 _LEAST = 50
-"""The least columns for the bar. If the note leaves fewer, it gets its own line."""
+"""If the note leaves fewer columns for the bar, it gets its own line."""
 
 
 class ProgressBar(RichProgress):
-    """A title, a bar, the remaining time and a note, beside the bar if there is room."""
+    """A title, a bar, the remaining time and a note."""
 
     def __init__(self, on: Console, title: str, total: float | None) -> None:
         self._on = on

@@ -37,7 +37,7 @@ from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.work.bulk import in_threads_together, with_rows
 
 THREADS = 25
-"""Tasks that are changed at the same time, as many as fit into one request."""
+"""Tasks that are changed at the same time, as many as a request has room for."""
 _READ_AT_ONCE = 250
 
 
@@ -51,7 +51,7 @@ class Targets:
 
     @classmethod
     def named(cls, model: type[Task], words: Sequence[str]) -> Targets:
-        """Parse `[STEP] TASK...`. The first word is a step if the use case has one of that name."""
+        """Parse `[STEP] TASK...`. The first word is a step if the use case has it."""
         first, *more = words
         if is_step(model, first):
             if not more:
@@ -90,9 +90,9 @@ class Asked:
     def found_in(
         self, model: type[Task], words: Sequence[str], statuses: Sequence[Status]
     ) -> tuple[BoundStep[Any], Iterator[str]]:
-        """Return the named step and the ids of its matching tasks, in the named state or in all these `statuses`.
+        """Return the named step and its matching tasks in the named state, or in all these `statuses`.
 
-        The ids are read from the index while tasks change. Tasks that enter the state later are left alone.
+        The index is read while tasks change. Tasks that enter the state later are left alone.
         """
         name, *more = words
         if more:
@@ -133,9 +133,9 @@ def change_targets(
 ) -> None:
     """Change each task at the named step, or else at its own step. Without a step, a missing task is refused.
 
-    If `asked` selects tasks by their properties, those are changed or, with `dry_run`, listed. `change` takes the step,
-    the row, the task id, and the next values of `given`, in the order of the tasks. Then it changes the `members` of
-    groups, which are known only once the other tasks are changed.
+    If `asked` selects tasks, those are changed or, with `dry_run`, listed. `change` takes the step, the row, the task
+    id, and the next values of `given`. Then it changes the `members` of groups, which are known only after the other
+    tasks.
     """
 
     def with_given(tasks: Iterable[tuple[str, Task | None]]) -> Iterator[tuple[Any, ...]]:
@@ -169,7 +169,7 @@ def change_each(
     note: Callable[[int], object],
     members: Iterable[tuple[Any, ...]] = (),
 ) -> None:
-    """Change each task, and print the results in the order of the tasks. A refused task does not stop the others.
+    """Change each task, and print the results in order. A refused task does not stop the others.
 
     `change` takes a task's values, which begin with its id, and returns None if there is nothing to print. Then it
     takes the values of `members`, which begin with id and row. Members of one group are changed one after another.

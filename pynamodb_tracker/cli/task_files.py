@@ -18,12 +18,12 @@ from pynamodb import constants as kinds
 from pynamodb.attributes import Attribute, JSONAttribute, UTCDateTimeAttribute
 
 from pynamodb_tracker.arguments import did_you_mean, shown
-from pynamodb_tracker.cli.command import CannotRunError, state_named, stdin, steps_of
+from pynamodb_tracker.cli.command import CannotRunError, state_named, stdin
 from pynamodb_tracker.model.data import DataAttribute
 from pynamodb_tracker.model.repeat import Repeat
 from pynamodb_tracker.model.serialization import DecimalAttribute, StoredValue, refuse_json, same
 from pynamodb_tracker.presentation import exact_json
-from pynamodb_tracker.presentation.task_facts import name_of
+from pynamodb_tracker.presentation.task_facts import name_of, steps_of
 from pynamodb_tracker.presentation.times import duration
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.state import State
@@ -44,8 +44,6 @@ _FORMATS |= dict.fromkeys((".jsonl", ".ndjson", ".json"), Format.JSONL)
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line's values, or its problem."""
-
     number: int
     values: dict[str, Any] = field(default_factory=dict)
     problem: str = ""
@@ -126,7 +124,6 @@ def _refuse_constant(constant: str) -> None:
 
 @contextmanager
 def open_tasks(name: str, form: Format | None) -> Iterator[File]:
-    """Open a file by its name, or stdin as `-`. Raise CannotRunError if it cannot be read."""
     if name == "-":
         source = stdin()
         if isinstance(source, TextIOWrapper):
@@ -155,7 +152,6 @@ class LineReader:
     initial: State[Any] | None
 
     def check_columns(self, source: File) -> None:
-        """Refuse a wrong CSV header before any task is created."""
         if source.form is not Format.CSV or source.is_empty:
             return
         known = self._known()
@@ -283,7 +279,7 @@ def rule_in(value: Any) -> Repeat:
 
 
 def state_to_load(model: type[Task], name: str) -> State[Any]:
-    """Return the state of a loaded task: pending if it was exported in progress, otherwise the named state."""
+    """Return a loaded task's state: pending if it was exported in progress, otherwise the named state."""
     state = state_named(model, name)
     if state == model.cancelled:
         return state
@@ -328,14 +324,14 @@ def from_json(attribute: Attribute[Any], value: Any) -> Any:
 
 
 def _json_value(attribute: Attribute[Any] | DataAttribute, value: Any) -> Any:
-    """Return a value that is stored as JSON text, or as text if floats would lose digits."""
+    """Return a value that is stored as JSON, or its text if floats would lose digits."""
     plain = exact_json.with_floats(value)
     is_text = isinstance(value, dict) if isinstance(attribute, DataAttribute) else exact_json.is_text_of(attribute)
     if not (is_text and exact_json.has_decimals(value)):
         return plain
     refuse_json(plain, attribute.attr_name)
     text = exact_json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    if not text.isascii() and any("\ud800" <= each <= "\udfff" for each in text):  # UTF-8 has no lone surrogates
+    if not text.isascii() and any("\ud800" <= each <= "\udfff" for each in text):  # UTF-8 cannot encode lone surrogates
         text = exact_json.dumps(value, separators=(",", ":"))
     return StoredValue({kinds.STRING: text})
 

@@ -85,7 +85,7 @@ def held_back(pauses: Iterable[Pause], required: Iterable[str], limits: Iterable
 _IN_TABLES = frozenset(
     {"status", "attempt", "due_time", "create_time", "update_time", "lock_expire_time", "worker", "last_error"}
 )
-"""The attributes that tables show. Tables leave out a task if one of them is damaged."""
+"""Tables leave out a task if one of these attributes is damaged."""
 
 
 class Damaged:

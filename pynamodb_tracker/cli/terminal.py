@@ -1,4 +1,4 @@
-"""Output for people: lines, tables and progress. Stored text cannot send control characters to the terminal."""
+"""Output for people. Stored text cannot send control characters to the terminal."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def quoted(text: str) -> str:
-    r"""Quote the text for a shell. Unprintable characters become `$'\x1b'`, which bash and zsh understand."""
+    r"""Quote the text for a shell. Unprintable characters become `$'\x1b'`."""
     if text.isprintable():
         return shlex.quote(text)
     inside = "".join(each if each.isprintable() else escaped(each) for each in text.replace("\\", "\\\\"))
@@ -50,7 +50,7 @@ def _printing() -> Iterator[None]:
 
 
 class _Console(Console):
-    """A console that escapes control characters, and raises BrokenPipeError where rich would exit with 1."""
+    """A console that escapes control characters, and raises BrokenPipeError instead of exiting with 1."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
         for segment in super().render(renderable, options):
@@ -76,13 +76,13 @@ def say(text: str | Text, on: Console | None = None) -> None:
 
 
 def warn(text: str) -> None:
-    """Print a line on stderr, without wrapping it. If there is a live bar, the line appears above it."""
+    """Print a line on stderr, without wrapping it, and above the live bar if there is one."""
     on = _live_bars[-1].console if _live_bars else console(stderr=True)
     on.print(escaped(text), soft_wrap=True)
 
 
 def write(text: str) -> None:
-    """Write to stdout for programs. Raise StdoutError if it is closed, which `say` ignores."""
+    """Write to stdout for programs. Raise StdoutError if it is closed."""
     if sys.stdout is None:
         raise StdoutError(errno.EBADF, "it is closed")
     with _printing():
@@ -97,10 +97,7 @@ def flush() -> None:
 
 
 def say_id(task_id: str) -> None:
-    """Print an id for a command that reads ids from stdin. At a terminal, it is escaped.
-
-    An id with a line break is always escaped, because a reader would take it for two ids.
-    """
+    """Print an id for a command that reads ids from stdin. It is escaped at a terminal or if it has a line break."""
     is_one_line = task_id.splitlines() == [task_id]
     write(f"{task_id if is_one_line and not sys.stdout.isatty() else escaped(task_id)}\n")
 
@@ -131,7 +128,7 @@ COLOURS: dict[Status | None, str] = {
 # Tables.
 
 _BLOCK = 200
-"""Rows that are aligned together, so that a long table appears in blocks while it is read."""
+"""Rows that are aligned together, so that a long table appears in blocks."""
 
 _GAP, _LONGEST_ID, _SHORTEST_ID = 2, 40, 12
 """Spaces between columns, the id width that is not folded if there is room (a UUID), and the least id width."""
@@ -142,10 +139,9 @@ Cell = str | Text
 
 
 def print_table(titles: Sequence[str], rows: Iterable[Sequence[Cell]], on: Console | None = None) -> int:
-    """Print rows under their titles, and return how many there were. Without rows, print nothing.
+    """Print rows under their titles, and return how many there were.
 
-    A terminal cuts the last column if there is no room, and folds other long texts, such as ids. Elsewhere, lines have
-    any length.
+    A terminal cuts the last column and folds other long texts. Elsewhere, lines have any length.
     """
     on, coming, printed = on or console(), iter(rows), 0
     widths = [cell_len(title) for title in titles]
@@ -177,7 +173,7 @@ def print_table(titles: Sequence[str], rows: Iterable[Sequence[Cell]], on: Conso
 
 
 def _longest(widths: Sequence[int], room: int) -> int:
-    """Return the width above which columns fold. The last column gets a third, the others share the rest."""
+    """Return the width above which columns fold. The last column gets a third."""
     left = room - min(room // 3, widths[-1]) - _GAP * len(widths)
     possible = range(_SHORTEST_ID, max(_LONGEST_ID, room // 3) + 1)
     fitting = (each for each in possible if sum(min(width, each) for width in widths[:-1]) <= left)

@@ -1,8 +1,8 @@
 """Counts transitions (`count_transitions=True`): how many tasks arrived, and how their runs ended, per step and hour.
 
 Each process adds its numbers to one item per hour: after 60 transitions, or at the first one 10 minutes later. A Lambda
-environment sends its first transition immediately. Numbers are approximate: a process that ends, or a slow request,
-loses some, and a repeated request counts twice.
+environment sends its first transition immediately. Numbers are approximate: counts get lost when a process ends or a
+request is slow, and a repeated request counts twice.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pynamodb_tracker.model.row import TaskRow
 log = logging.getLogger("pynamodb_tracker")
 
 CREATED = "created"
-"""The count of new tasks. Runs are counted by outcome and step number, as in `succeeded#200`."""
+"""Counts new tasks. Runs are counted by outcome and step number, as in `succeeded#200`."""
 
 LEFT, CAME = "left", "came"
 """For a success that does not lead to the next step, counts with both step numbers."""
@@ -103,7 +103,7 @@ def quantile(buckets: Sequence[int], share: float) -> timedelta | None:
 
 
 def count(model: type[TaskRow], *names: str) -> None:
-    """Count a transition under each of these names, and send the counts if it is time. This never raises."""
+    """Count a transition under these names, and send the counts if it is time. This never raises."""
     try:
         table = model.tracker.connection()
         with _guard:
@@ -144,7 +144,6 @@ def _send(model: type[TaskRow], counts: _Counts, hour: datetime, numbers: Counte
 
 
 def _key(model: type[TaskRow], hour: datetime) -> Item:
-    """Return an hour's key. No task can have it, because use case names contain no `#`."""
     name = model.tracker.use_case.name
     return item_key(f"{name}#flow", f"#flow#{hour:%Y%m%d%H}")
 
@@ -156,7 +155,7 @@ class Hour:
 
 
 def keys_of(model: type[TaskRow], now: datetime) -> list[Item]:
-    """Return the keys for 24 hours, oldest first. Reading takes one read unit per existing item."""
+    """Return the keys for 24 hours, oldest first."""
     last = now.replace(minute=0, second=0, microsecond=0)
     return [_key(model, last - _HOUR * at) for at in reversed(range(_HOURS))]
 

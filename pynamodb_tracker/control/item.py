@@ -99,7 +99,7 @@ class Control(NamedTuple):
         return [pause for _, pause in sorted(self.pauses.items()) if pause.is_in_force]
 
     def undeclared(self, model: type[TaskRow]) -> list[str]:
-        """Return a line per required step that this program does not declare or that no program has run."""
+        """Return a line per required step that no program has run or this program does not declare."""
         lines, declared = [], _declared_names(model)
         for number, since in sorted(self.required.items()):
             if number not in declared or number not in self.names:
@@ -110,7 +110,6 @@ class Control(NamedTuple):
 
 
 def key_of_control(model: type[TaskRow]) -> Item:
-    """Return the control item's key. No task can have it, because use case names contain no `#`."""
     return item_key(model.tracker.use_case.name, _RANGE_KEY)
 
 
@@ -125,7 +124,7 @@ def _check_pausable(model: type[TaskRow]) -> None:
 def read(model: type[TaskRow], *, within: timedelta | None = None) -> Control:
     """Read the control item for one read unit, or raise TrackerError.
 
-    With `within`, the read is eventually consistent, for half a unit, and has to finish in that time.
+    With `within`, the read is eventually consistent, for half a unit, and ends in that time.
     """
     _check_pausable(model)
     until = None if within is None else clock.now() + within
@@ -182,7 +181,7 @@ def resume(model: type[TaskRow], number: int, by: str | None) -> None:
 def require(model: type[TaskRow], number: int, by: str | None) -> None:
     """Require a step, which other programs may declare. Raise ValueError if it cannot be required.
 
-    Within 5 seconds, successes in programs that do not declare it lead to it instead of passing over it.
+    Within 5 seconds, successes in programs that do not declare it lead to it.
     """
     _check_pausable(model)
     _check_required(model, number)
@@ -305,7 +304,7 @@ def refuse_moved(model: type[TaskRow], known: Names) -> None:
 
 
 def _write_names(model: type[TaskRow], change: Callable[[Names], Names], control: Control) -> None:
-    """Change the recorded names. If another program changes them too, read them and try again."""
+    """Change the recorded names. If another program changes them too, try again."""
     for _ in range(_TRIES):
         wanted = change(control.names)
         if wanted == control.names:

@@ -36,7 +36,7 @@ LIFETIME = timedelta(seconds=30)
 
 WITHIN = timedelta(seconds=3)
 """How long a renewal may take, including retries, because other slots wait for it. A return may take twice as long: it
-is not repeated, and a slot that is not given back is taken until it expires.
+is not repeated, and without it, the slot is taken until it expires.
 """
 
 _RANGE_KEY = "#limit"

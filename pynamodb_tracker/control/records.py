@@ -1,7 +1,7 @@
 """Two small items per use case: the list of schedules, and people's last commands.
 
-They are only for display. A write that fails is logged and has no other effect. A schedule is listed before its row is
-written, so readers skip ids without a repeating row.
+They are only for display, so a write that fails is only logged. A schedule is listed before its row is written, so
+readers skip ids without a repeating row.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pynamodb_tracker.model.row import TaskRow
 log = logging.getLogger("pynamodb_tracker")
 
 MOST_SCHEDULES = 200
-"""How many ids the list holds. Each write of it costs a unit per KB."""
+"""How many ids the list holds. A write costs a unit per KB of it."""
 _MOST_COMMANDS = 20
 _LONGEST = 120
 """Bytes per text."""
@@ -48,7 +48,6 @@ class Command:
 
 
 def schedules_key(model: type[TaskRow]) -> Item:
-    """Return the schedule list's key. No task can have it, because use case names contain no `#`."""
     return item_key(model.tracker.use_case.name, "#schedules")
 
 
@@ -75,7 +74,7 @@ def schedules_in(item: Item) -> list[str]:
 def record(
     model: type[TaskRow], by: str | None, did: str, about: str, *, tasks: int = 0, reason: str | None = None
 ) -> None:
-    """Keep a person's command among the last 20. It costs one request, or two once there are 20."""
+    """Keep a person's command among the last 20, in one request, or two once there are 20."""
     texts = [cut(clean(text or ""), _LONGEST) for text in (by, did, about, reason)]
     entry = {STRING: strict_json.dumps([clock.stamp(clock.now()), *texts, tasks], ensure_ascii=False)}
     key, most = commands_key(model), {"most": {"N": str(_MOST_COMMANDS)}}

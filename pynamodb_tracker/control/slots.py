@@ -38,7 +38,7 @@ log = logging.getLogger("pynamodb_tracker")
 IDLE_FOR = timedelta(seconds=1)
 
 USED_FOR = LIFETIME / 3
-"""When its task ends, a slot used for this long goes to others that want one. It is also the renewal interval."""
+"""After that, a slot goes to others that want it when its task ends. It is also the renewal interval."""
 
 LOOK_EVERY = timedelta(seconds=2)
 """The average time between two looks for a free slot."""
@@ -60,7 +60,7 @@ _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 _used_by_block: ContextVar[Sequence[LimitSlots]] = ContextVar("pynamodb_tracker_slots", default=())
-"""The limits that the block in this context has slots of. It is empty after the block, even in copied contexts."""
+"""The limits that this context's block has slots of. It is empty after the block, even in copied contexts."""
 
 
 class Waiting(Protocol):
@@ -119,12 +119,12 @@ class Slot:
             _used_by_block.set(self._before)
 
     def leave(self) -> None:
-        """Leave it to the next task of this process. A forked process has no slots to leave."""
+        """Leave it to the next task of this process. A forked process has none to leave."""
         if os.getpid() == self._process:
             self._slots.leave(self)
 
     def give_back(self) -> None:
-        """Give it back now, in a request. A forked process has no slots to give back."""
+        """Give it back in a request. A forked process has none to give back."""
         if os.getpid() == self._process:
             self._slots.give_back_now(self)
 
@@ -143,7 +143,7 @@ class LimitSlots:
         self._asked: StoredSlot | None = None
 
     def take(self, limit: ConcurrencyLimit, user: str, *, looks_now: bool = False) -> Slot | None:
-        """Take a slot, if there is one. With `looks_now`, read the table even if the last look was a moment ago."""
+        """Take a slot, if there is one. `looks_now` reads the table even right after the last look."""
         if (slot := self._use_idle(limit, user)) is not None:
             return slot
         with self._looking:
@@ -181,7 +181,7 @@ class LimitSlots:
         return next((slot for slot in idle if slot.is_held and not slot.is_due_elsewhere), None)
 
     def _take_free(self, limit: ConcurrencyLimit, user: str) -> Slot | None:
-        """Try a random slot that this process does not have, and then the slots that a look finds free."""
+        """Try a random slot, and then the slots that a look finds free."""
         numbers = [number for number in range(limit.slots) if number not in self._mine]
         tried = [] if self._was_full else RANDOM.sample(numbers, min(1, len(numbers)))
         slot = self._take_first(tried, user)
@@ -310,7 +310,6 @@ class LimitSlots:
 
 
 def renew_due(kept: Iterable[LimitSlots]) -> None:
-    """Renew slots that are due, the oldest first, with enough threads to finish in time."""
     due = sorted(((slots, slot) for slots in kept for slot in slots.due_for_renewal()), key=lambda each: each[1].until)
     side_by_side(lambda each: each[0].renew(each[1]), due, threads=math.ceil(len(due) / _IN_A_ROW))
 
@@ -366,7 +365,7 @@ _keepers = _new_keepers()
 
 @in_forked_process
 def _forget() -> None:
-    """Start without slots in a forked process, which does not have its parent's slots and threads."""
+    """Start without slots in a forked process, which lacks its parent's slots and threads."""
     global _guard, _keepers
     _guard, _keepers = threading.Lock(), _new_keepers()
     _known.clear()
@@ -400,7 +399,6 @@ class StepSlots:
 
     @property
     def next_look(self) -> datetime:
-        """When to look at the table again, unless a task of this process leaves its slot before."""
         return self._slots.next_look
 
     @property
@@ -411,7 +409,7 @@ class StepSlots:
         return self._slots.take(self.limit, self._user)
 
     def take_for(self, task_id: str, wait: timedelta) -> Slot:
-        """Take a slot for a task that is started by its id. Raise ConcurrencyLimitReachedError if there is none."""
+        """Take a slot for a task that is started by its id, or raise ConcurrencyLimitReachedError."""
         slot = self._slots.take_within(self.limit, f"{self._user} {task_id!r}", wait)
         if slot is None:
             raise ConcurrencyLimitReachedError(

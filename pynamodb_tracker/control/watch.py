@@ -1,4 +1,4 @@
-"""Caches each control item for five seconds. A known pause holds even while the table does not respond."""
+"""Caches each control item for five seconds. A known pause holds even if the table does not respond."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pynamodb_tracker.writes.lock import Journal
 log = logging.getLogger("pynamodb_tracker")
 
 INTERVAL = timedelta(seconds=5)
-"""It is measured by the time of day, which continues while a Lambda environment is frozen."""
+"""By the time of day, which continues while a Lambda environment is frozen."""
 
 _WITHIN = timedelta(seconds=2)
 

@@ -1,4 +1,4 @@
-"""`pause`, `resume` and `steps`: the control item of a use case, which all its programs obey."""
+"""`pause`, `resume` and `steps`: the control item, which all programs obey."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -9,7 +9,7 @@ import typer
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.cli import options as opt
-from pynamodb_tracker.cli.command import FOUND, CannotRunError, refusing, step_among, steps_of, use_case, use_cases
+from pynamodb_tracker.cli.command import FOUND, CannotRunError, refusing, step_among, use_case, use_cases
 from pynamodb_tracker.cli.tasks import ALL_WAITING, print_tasks
 from pynamodb_tracker.cli.terminal import print_table, say, warn
 from pynamodb_tracker.control import item
@@ -17,7 +17,7 @@ from pynamodb_tracker.control.records import record
 from pynamodb_tracker.control.watch import INTERVAL
 from pynamodb_tracker.exceptions import DefinitionError
 from pynamodb_tracker.model.row import readable
-from pynamodb_tracker.presentation.task_facts import is_branch
+from pynamodb_tracker.presentation.task_facts import is_branch, steps_of
 from pynamodb_tracker.presentation.text import count, escaped
 from pynamodb_tracker.task.task import Task
 

@@ -1,4 +1,4 @@
-"""`list`, `find`, `show`, `errors` and `stuck`: tasks by state or attribute, and everything about one task."""
+"""`list`, `find`, `show`, `errors` and `stuck`: tasks by state or attribute, and single tasks."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -29,7 +29,7 @@ from pynamodb_tracker.task.find_by import find_by_text
 from pynamodb_tracker.task.task import Task
 
 _MOST_SEARCHED = 10_000
-"""How many tasks that are due later are searched for given-up occurrences, at about 250 read units."""
+"""Tasks due later that are searched for given-up occurrences, at about 250 read units."""
 
 _LABEL = 12
 
@@ -53,8 +53,8 @@ def list_tasks(
     A state is a step and a status: pending, in_progress, failed, ignored or succeeded. The column "age" shows how long
     a task has been in its state.
 
-    --waiting lists pending tasks that wait for others, in all steps if you name no state. This reads all tasks of the
-    state that are due later.
+    --waiting lists pending tasks that wait for others, in all steps if you name no state. This reads all tasks that are
+    due later.
     """
     most = None if everything else limit or opt.MOST_LISTED
     with command.use_cases(name, use_case_name) as models:
@@ -132,7 +132,7 @@ def find(
 def _find_waiting(
     app: str, models: Sequence[type[Task]], state: str | None, since: datetime | None, until: datetime | None
 ) -> Iterator[Task]:
-    states = [step.pending for model in models for step in command.steps_of(model)]
+    states = [step.pending for model in models for step in facts.steps_of(model)]
     if state is not None:
         states = [command.state_named(*_split_state(app, models, state))]
         if states[0].status is not Status.PENDING:
@@ -226,11 +226,11 @@ def stuck(
 ) -> None:
     """List tasks in progress with an expired lock, because their worker died or lost the lock.
 
-    You need not do anything: the next run of the step takes them over, or ignores them after their last attempt. --all
-    also lists tasks with a valid lock. If their worker is dead, unlock --worker frees them.
+    You need not do anything: the step's next run takes them over, or ignores them after their last attempt. --all also
+    lists tasks with a valid lock. If their worker is dead, unlock --worker frees them.
 
-    This also checks the first 20 tasks that wait for others, and lists them if an ignored task blocks them.
-    Reopen or delete the ignored task.
+    This also checks the first 20 waiting tasks, and lists them if an ignored task blocks them. Reopen or delete the
+    ignored task.
 
     Exits with 1 if a lock has expired or a task is blocked.
     """
@@ -327,7 +327,6 @@ def show(
 
 
 def _read_task(models: Sequence[type[Task]], task_id: str) -> Task:
-    """Return the task. Raise an error unless exactly one of these use cases has it."""
     found = []
     for model in models:
         try:

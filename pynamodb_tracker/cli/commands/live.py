@@ -91,7 +91,6 @@ def _render(words: Sentence, style: str) -> Text:
 
 
 def _local(time: datetime) -> str:
-    """Return a time in this machine's zone, with the date unless it is today."""
     here = time.astimezone()
     return f"{here:%H:%M}" if clock.now().astimezone().date() == here.date() else f"{here:%Y-%m-%d %H:%M}"
 
@@ -276,14 +275,13 @@ def top(
                     _print_now(find_now(models), name, paper)
                 lines, ends = Text.from_ansi(capture.get().rstrip()).wrap(on, on.width), time.monotonic() + seconds
                 while (left := ends - time.monotonic()) > 0:
-                    live.update(_cut(lines, first, on.height - 1), refresh=True)
+                    live.update(_cut(list(lines), first, on.height - 1), refresh=True)
                     if (key := pressed(left)) in _QUIT:
                         return
                     first = min(max(first + _STEPS.get(key or b"?", 0), 0), len(lines) - 1)
 
 
 def _cut(lines: Sequence[Text], first: int, room: int) -> Group:
-    """Return the lines from the first one on that a screen has room for, under the numbers of hidden lines."""
     below = len(lines) - first - room
     hidden = [f"{count(number, 'more line')}: {key}" for number, key in ((first, "↑"), (below, "↓")) if number > 0]
     return Group(*([Text(", ".join(hidden), "reverse")] if hidden else []), *lines[first : first + room])

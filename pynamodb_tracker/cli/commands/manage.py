@@ -77,14 +77,13 @@ def create(
 ) -> None:
     """Create a task with attributes of its class, as in amount=4200 or data='{"a": 1}'.
 
-    By default, it is pending at the first step. state=ship.pending creates it in another state. --due, or
-    due_time=2026-01-31T12:00, makes it due later. repeat="cron 0 2 * * * in Europe/Berlin" or repeat="every 1h" sets
-    its rule. group=NAME adds it to a group, which runs its tasks one at a time, in order.
+    It is pending at the first step, unless you name another state, as in state=ship.pending. --due or due_time makes it
+    due later. repeat="every 1h" or repeat="cron 0 2 * * * in Europe/Berlin" sets its rule. group=NAME adds it to a
+    group, which runs its tasks one at a time, in order.
 
-    Exits with 1 if the task exists. With --merge, an existing task runs again instead. If it is pending at its first
-    step, it keeps its attributes, and --due can make it due earlier. If it is running, it runs again with the new
-    attributes after its success. If it has succeeded, it starts over with them. If it is ignored, it keeps them until
-    it is reopened. A cancelled task does not change.
+    Exits with 1 if the task exists. With --merge, an existing task runs again with the new attributes instead: after
+    its success if it is running, at once if it has succeeded, and after a reopen if it is ignored. If it is pending at
+    its first step, it keeps its attributes, and --due can make it due earlier. A cancelled task does not change.
     """
     with use_case(name, use_case_name) as model:
         given = {"task_id": task_id} | ({} if due is None else {"due_time": due.isoformat()})
@@ -120,8 +119,8 @@ def signal(
 ) -> None:
     """Send a signal that a task awaits, such as a payment or an approval. It makes the task due.
 
-    Only the first signal of a name counts, and sending it again changes nothing. Exits with 1 if a different one was
-    sent before, if the task does not exist, or if it has ended or continued without the signal.
+    Only the first signal of each name counts. Exits with 1 if a different one was sent before, if the task does not
+    exist, or if it has ended or continued without the signal.
     """
     with use_case(name, use_case_name) as model:
         with refusing(TypeError, ValueError):
@@ -159,14 +158,14 @@ def reopen(
 ) -> None:
     """Make failed or ignored tasks pending again and due now, with all their attempts.
 
-    If you name a step before the tasks, only tasks at that step are reopened. With --error-contains, --since, --until,
-    --limit or --dry-run, name a step or a state instead of tasks, as in ship.failed. This reopens the matching tasks
-    there, in the order of their due times.
+    Name task ids, optionally after the step that they must be at. To select tasks with --error-contains, --since,
+    --until, --limit or --dry-run, name a step or a state instead, as in ship.failed. They are reopened in the order of
+    their due times.
 
     A cancelled task is only reopened if you type its id. It is then pending at the step where it was.
 
-    --rate spreads the due times of tasks, but not how fast workers run them. It does not change when tasks become due
-    that wait for others or repeat. Tasks of a group keep their order.
+    --rate spreads the due times, but not how fast workers run the tasks. It does not apply to tasks that wait for
+    others or repeat. Groups keep their order.
 
     Exits with 1 if a task was refused. The others are reopened.
     """
@@ -237,15 +236,14 @@ def ignore(
     name: opt.App,
     use_case_name: opt.UseCase = None,
 ) -> None:
-    """Ignore tasks: they are not run until they are reopened.
+    """Ignore tasks: they do not run until they are reopened.
 
-    If you name a step before the tasks, only tasks at that step are ignored. With --error-contains, --since, --until,
-    --limit or --dry-run, name a step or a state instead of tasks, as in ship.failed. This ignores the matching tasks
-    there.
+    Name task ids, optionally after the step that they must be at. To select tasks with --error-contains, --since,
+    --until, --limit or --dry-run, name a step or a state instead, as in ship.failed.
 
     A running task is refused unless you add --even-running. Its worker can then record nothing more, but its work
-    outside the table continues until it notices. In a group, the next task starts in the meantime, so a running task
-    of a group needs --even-in-group, too.
+    outside the table continues until it notices. In a group, the next task starts in the meantime, which needs
+    --even-in-group, too.
 
     Exits with 1 if a task was refused. The others are ignored.
     """

@@ -1,4 +1,4 @@
-"""`run` and `retry`: call a function for a step's tasks, with progress, Ctrl-C and a report."""
+"""`run` and `retry`: call a function for a step's tasks."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def _run(verb: str, batch: WatchedBatch, *, as_json: bool) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """A step's matching tasks, or the tasks with these `ids`. With `ignored`, ignored tasks are run, too."""
+    """A step's matching tasks, or the tasks with these `ids`. `ignored` adds ignored tasks."""
 
     step: BoundStep[Any]
     only: tuple[State[Any], ...] = ()
@@ -172,9 +172,9 @@ class Selection:
     error_contains: str | None = None
     ignored: bool = False
     ids: Sequence[str] | None = None
-    """Tasks that a person named. Each is started once, and is refused if another worker has it."""
+    """Tasks that a person named. Each is started once, and refused if another worker has it."""
     members: list[Task] = field(default_factory=list)
-    """Ignored tasks that have to enter their groups again. Reading the ignored tasks finds them."""
+    """Ignored tasks that have to enter their groups again."""
 
     @property
     def is_named(self) -> bool:
@@ -191,7 +191,7 @@ class Selection:
         return [task.task_id for task in sorted(self.members, key=lambda task: task.group_number)[:most]]
 
     def count(self) -> int:
-        """Return how many tasks there are at most, including tasks that are not due yet."""
+        """Return an upper bound, which includes tasks that are not due yet."""
         if self.ids is not None:
             return len(self.ids)
         number = self._count([*self._waiting, *([self.step.ignored] if self.ignored else [])], self.limit)
@@ -319,7 +319,7 @@ class WatchedBatch:
         return self.selection.remaining(self.done - self.number("refused"))
 
     def _run_members(self) -> None:
-        """Let ignored tasks of groups enter them again, and run those that have or get their turn."""
+        """Let ignored tasks enter their groups again, and run those that get their turn."""
         step = self.selection.step
         entered = step.reopen_many(self.selection.first_members(self._left))
         self.reopened = entered.succeeded
@@ -429,6 +429,6 @@ class WatchedBatch:
 
 
 def _concerns_all(error: Exception) -> bool:
-    """Return whether this error will refuse all tasks, such as expired credentials or a deleted table."""
+    """Return whether this error will refuse all tasks, such as expired credentials."""
     is_ours = isinstance(error, PynamoDBException) and not is_temporary(error)
     return is_ours and not (isinstance(error, PynamoDBConnectionError) and is_invalid(error))

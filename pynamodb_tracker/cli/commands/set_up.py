@@ -59,9 +59,9 @@ def size(
     ] = False,
     as_json: opt.Json = False,
 ) -> None:
-    """Calculate the shards, write units, warm throughput, quota and dollars of a use case on an on-demand table.
+    """Calculate shards, write units, warm throughput, quota and dollars for a use case on an on-demand table.
 
-    This needs no table, --app or network. The formulas follow AWS's documented limits, but we have not tried them on
+    This works offline, without a table or --app. The formulas follow AWS's documented limits, but we have not tried them on
     AWS. The prices are from us-east-1, November 2024.
     """
     load = Load(rate=rate, steps=steps, attempts=attempts, row_kb=row_kb, index_succeeded=not no_index_succeeded)
@@ -110,7 +110,7 @@ def template(
 ) -> None:
     """Print a CloudFormation template of the table, with the indexes that its class declares.
 
-    This needs no network. The table has deletion protection and point-in-time recovery. Parameters set your own
+    This works offline. The table has deletion protection and point-in-time recovery. Parameters set your own
     encryption key, a stream, warm throughput and limits. The policies for workers, readers, operators and schedulers
     are a separate template.
     """
@@ -147,14 +147,13 @@ def doctor(
     nothing.
 
     --rows also scans the whole table, strongly consistent, at one read unit per 4 KB. It finds damaged tasks, stuck
-    groups, and tasks that wait for missing tasks, await undeclared signals, or ended without the run that was requested
-    while they ran.
+    groups, and tasks that wait for missing tasks, await undeclared signals, or ended without a requested run.
 
     --before-index scans the table for rows that DynamoDB would refuse to update once a FindBy has its index. Run it
     before you add the index to a table with tasks.
 
-    Exits with 0 if there is only advice to report, with 1 if something is wrong or dangerous, and with 2 if it cannot
-    read the settings.
+    Exits with 0 if there is only advice, with 1 if something is wrong or dangerous, and with 2 if it cannot read the
+    settings.
     """
     with command.table_class(name) as model:
         with command.refusing(NotExaminedError):
@@ -176,7 +175,6 @@ def doctor(
 
 
 def _print_findings(findings: Sequence[Finding]) -> None:
-    """Print a block of lines per finding. Words without spaces, such as an ARN, are not broken."""
     on = console()
     width = max(min(on.width, _WIDEST), _NARROWEST) - _INDENT
     for finding in findings:
@@ -211,11 +209,9 @@ def demo(
     With --scene kill, worker processes are killed while they charge a card. Two of their orders are tracked by hand,
     one with this library.
 
-    By default, everything is in memory. --server starts dynoxide, an open-source DynamoDB in one binary that has to be
-    on the PATH, and worker processes that really die.
-
-    --web needs the extra "web". It prints the address of a page that shows the orders until Ctrl-C. At a terminal, it
-    opens the browser.
+    By default, everything is in memory. --server starts dynoxide, an open-source DynamoDB that has to be on the PATH,
+    and worker processes that really die. --web, which needs the extra "web", shows the orders in a browser until
+    Ctrl-C.
 
     Exits with 0 if every order ends where it should, with 1 if one does not, and with 2 if it cannot run.
     """

@@ -9,12 +9,12 @@ from rich.text import Text
 
 from pynamodb_tracker import strict_json
 from pynamodb_tracker.cli import options as opt
-from pynamodb_tracker.cli.command import location, steps_of, use_cases
+from pynamodb_tracker.cli.command import location, use_cases
 from pynamodb_tracker.cli.tasks import held_back, waiting
 from pynamodb_tracker.cli.terminal import COLOURS, console, say, write
 from pynamodb_tracker.presentation.children import MOST_CHECKED, Blocked, find_blocked
 from pynamodb_tracker.presentation.overview import Number, behind, control_of, limits_in_use, waiting_of
-from pynamodb_tracker.presentation.task_facts import BRANCH, GAVE_UP, is_branch, name_of
+from pynamodb_tracker.presentation.task_facts import BRANCH, GAVE_UP, is_branch, name_of, steps_of
 from pynamodb_tracker.presentation.text import age, count, escaped, stamp
 from pynamodb_tracker.status import Status, end_of
 from pynamodb_tracker.step.signal import signals_in
@@ -31,7 +31,7 @@ def status(*, name: opt.App, use_case_name: opt.UseCase = None, as_json: opt.Jso
     """Count the tasks in each state, for one use case or all use cases of a table.
 
     12 (9 wait) means that 9 of 12 pending tasks wait for signals or other tasks. Below are how long the first tasks
-    have been due, how many locks have expired, and which of the first 20 waiting tasks an ignored one blocks.
+    have been due, how many locks have expired, and which waiting tasks an ignored one blocks, among the first 20.
 
     Each count reads the use case's whole index, at about one read unit per 20 to 40 tasks.
     """
@@ -73,7 +73,7 @@ def _waits_as_json(waiting: Number) -> dict[str, Any]:
 
 
 def _count_waits(model: type[Task], counts: Mapping[State[Any], Any]) -> dict[State[Any], Number]:
-    """Return how many tasks wait in each state, with requests for tasks that may wait until a time."""
+    """Count the waiting tasks per state, with requests for tasks that may wait until a time."""
     waits = {state: Number(found.waiting) for state, found in counts.items()}
     for state, found in counts.items():
         if state.status is Status.PENDING and signals_in(model) and found.tasks > found.waiting:
@@ -83,7 +83,7 @@ def _count_waits(model: type[Task], counts: Mapping[State[Any], Any]) -> dict[St
 
 
 def _find_blocked(model: type[Task], waits: Mapping[State[Any], Number]) -> list[Blocked]:
-    """Return the blocked tasks, without a request for steps without waiting tasks."""
+    """Return the blocked tasks, without a request for steps without waiting ones."""
     return find_blocked([step for step in steps_of(model) if step.pending in waits and waits[step.pending].tasks])[0]
 
 

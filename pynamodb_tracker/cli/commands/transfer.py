@@ -58,16 +58,15 @@ def load(
     """Create a task for each line of a file.
 
     A line needs a task_id. It may have a state such as ship.pending, a due_time, data, attributes of the class, a
-    group, a trace, and a repeat rule such as "cron 0 2 * * * in Europe/Berlin" or "every 1h". Empty CSV fields have no
-    value.
+    group, a trace, and a repeat rule such as "cron 0 2 * * * in Europe/Berlin" or "every 1h". Empty CSV fields are
+    ignored.
 
-    For a task that waits for a signal, name it in wait_for, and write the limit of the wait in until. An export writes
-    awaited_signals and due_time instead. signals has the signals that were sent already.
+    wait_for names a signal that the task waits for, and until limits the wait. An export writes awaited_signals and
+    due_time instead. signals contains signals that were sent already.
 
     A task keeps the state of its round: checkpoints, skipped_steps, missed_signals, postpone_count, first_failure and
-    cancelled. Finished parts are not repeated, and a cancelled task starts only when it is reopened.
-
-    A task that was exported in progress is created as pending. Tasks of a group are created in the order of the lines.
+    cancelled. Finished parts are not repeated, and a cancelled task starts only when it is reopened. A task that was
+    exported in progress is created as pending. Groups keep the order of their lines.
 
     Exits with 1 if a line was bad. If a load was interrupted, run it again with --skip-existing.
     """
@@ -189,8 +188,8 @@ def export(
 ) -> None:
     """Write tasks to stdout as JSON lines with their id, state and attributes, for load or for other programs.
 
-    Attempts, errors, times and the order of a group are not exported. A loaded task has all its attempts again, and
-    does not repeat finished parts. A repeating task is due at the next occurrence of its rule.
+    Attempts, errors, times and group orders are not exported. A loaded task has all its attempts again, and does not
+    repeat finished parts. A repeating task is due at its rule's next occurrence.
 
     load refuses lines with blockers (how many tasks it waits for) or queued (a request to run again), which are for
     other programs. Without a state, export reads the whole table.
@@ -228,7 +227,7 @@ def _load_tasks(model: type[Task], ids: Iterator[str], damaged: Damaged) -> Iter
 
 
 def _build_line(model: type[Task], task: Task, damaged: Damaged) -> dict[str, Any] | None:
-    """Return the line for `load`, or None for a task that was just deleted or is damaged."""
+    """Return the line for `load`, or None for a task that is damaged or gone."""
     unread = damages_of(task)
     try:
         attributes = {} if unread else facts.attributes_of(task, unread)

@@ -1,4 +1,4 @@
-"""`worker`: runs the functions of steps on tasks as they become due, until it is stopped."""
+"""`worker`: runs functions on due tasks until it is stopped."""
 
 import logging
 import os
@@ -23,6 +23,7 @@ from pynamodb_tracker.cli.interrupts import SafeStream, last_output, stdout_to_s
 from pynamodb_tracker.cli.terminal import say, say_json, warn
 from pynamodb_tracker.dynamodb.error_codes import is_temporary
 from pynamodb_tracker.presentation.errors import one_line
+from pynamodb_tracker.presentation.task_facts import steps_of
 from pynamodb_tracker.presentation.text import age, escaped
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.functions import for_threads
@@ -38,7 +39,7 @@ Tallies = Mapping[BoundStep[Any], Tally]
 
 @dataclass(frozen=True, slots=True)
 class _FunctionByName:
-    """A function that worker processes import by its name. Without a name, it is the function bound to the step.
+    """A function that worker processes import by name or, without a name, as the one bound to the step.
 
     A process also imports the other functions, `among` which this one is, and logs like this process.
     """
@@ -143,7 +144,7 @@ def _find_functions(
             raise CannotRunError(f"{_name_of(step)} has two functions, {names[step]} and {function}: name one")
         names[step] = function or None
     if not assigned:
-        steps = [step for model in models for step in command.steps_of(model)]
+        steps = [step for model in models for step in steps_of(model)]
         names = {step: None for step in steps if step.function is not None}
         if not names:
             raise CannotRunError(
@@ -172,7 +173,7 @@ _begin_once = cache(_begin)
 def _run(
     built: Worker, processes: int, begin: Callable[[], None] | None, *, until_idle: bool, health_file: Path | None
 ) -> Tallies:
-    """Run the worker until it ends. A closed terminal stops it, too, unless SIGHUP is ignored, as with nohup."""
+    """Run the worker. A closed terminal stops it, too, unless SIGHUP is ignored, as with nohup."""
     try:
         with stdout_to_stderr(built.stop), _logging_to_stderr(), handling({"SIGHUP": lambda *_: built.stop()}):
             if begin is not None:
@@ -222,7 +223,7 @@ class _Lines(logging.Formatter):
 
 
 def _log_to_stderr() -> logging.Handler | None:
-    """Log to stderr, and return the handler. Do nothing if the program has configured logging."""
+    """Log to stderr, and return the handler, unless the program has configured logging."""
     if log.hasHandlers():
         return None
     handler = logging.StreamHandler()
@@ -246,7 +247,7 @@ def _logging_to_stderr() -> Iterator[None]:
 def _load_in_process(
     step: BoundStep[Any], name: str | None, app: str, among: Sequence[str | None], on_start: str | None
 ) -> Callable[..., Any]:
-    """Load a function in a worker process, after importing all modules, which may configure logging."""
+    """Load a function in a worker process, after all modules, which may configure logging."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # otherwise, output of functions reaches a pipe late or never
     for stream_name in ("stdout", "stderr"):  # a write error must not fail tasks: the parent process notices it

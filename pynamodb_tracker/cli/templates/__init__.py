@@ -110,7 +110,6 @@ _LIMITS = {
 
 
 def policies(model: type[Task]) -> str:
-    """Return a stack of managed policies for the users of a table."""
     indexes = [f'!Sub "${{TableArn}}/index/{name}"' for name in _index_names(_find_indexes(model))]
     outputs = "".join(
         f"  {name}PolicyArn:\n    Value: !Ref {name}\n"
@@ -152,7 +151,6 @@ def _statement(sid: str, actions: tuple[str, ...], resources: list[str]) -> str:
 
 
 def cloudformation(model: type[Task]) -> str:
-    """Return a stack of the table. Raise TrackerError if its class asks for provisioned capacity."""
     indexes = _find_indexes(model)
     parts = {
         "table_name": _quote(model.Meta.table_name),
@@ -170,7 +168,6 @@ def cloudformation(model: type[Task]) -> str:
 
 
 def terraform(model: type[Task]) -> str:
-    """Return a module of the table and its policies. Raise TrackerError if its class asks for provisioned capacity."""
     indexes, stream = _find_indexes(model), _stream_of(model)
     parts = {
         "table_name": _hcl(model.Meta.table_name),
@@ -187,7 +184,7 @@ def terraform(model: type[Task]) -> str:
 
 
 def _stream_of(model: type[Task]) -> str | None:
-    """Return the declared stream view type. Refuse provisioned capacity, which no template supports."""
+    """Return the stream view type. Refuse provisioned capacity, which no template supports."""
     meta = model.tracker.table.owner.Meta
     if getattr(meta, "billing_mode", None) != "PAY_PER_REQUEST":
         raise TrackerError(
